@@ -1,0 +1,47 @@
+# Build rules shared by every folder.
+
+add_library(lodgekv_flags INTERFACE)
+target_include_directories(lodgekv_flags INTERFACE ${PROJECT_SOURCE_DIR})
+# x86-64-v3 (AVX2, BMI) is the floor: every machine with persistent memory or CXL has it. AVX-512 is
+# chosen at run time.
+target_compile_options(lodgekv_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -march=x86-64-v3 -mclwb -mclflushopt
+  -fno-omit-frame-pointer)
+if(LODGEKV_SANITIZE STREQUAL "address")
+  target_compile_options(lodgekv_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all)
+  target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
+elseif(LODGEKV_SANITIZE STREQUAL "thread")
+  target_compile_options(lodgekv_flags INTERFACE -fsanitize=thread -Wno-tsan)
+  target_link_options(lodgekv_flags INTERFACE -fsanitize=thread)
+endif()
+
+# lodgekv_library(NAME SRCS ... DEPS ...): a static library with the project's flags.
+function(lodgekv_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SRCS})
+  target_link_libraries(${name} PUBLIC lodgekv_flags ${ARG_DEPS})
+endfunction()
+
+# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry.
+function(lodgekv_test name)
+  if(NOT LODGEKV_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE lodgekv_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# lodgekv_add_engine(NAME): registers the engine in folder index/NAME, library lodgekv_NAME. Its
+# namespace lodgekv::NAME defines `const EngineInfo& GetEngineInfo()`.
+set(LODGEKV_ENGINES "" CACHE INTERNAL "engines of this build")
+function(lodgekv_add_engine name)
+  add_subdirectory(${name})
+  set(LODGEKV_ENGINES ${LODGEKV_ENGINES} ${name} CACHE INTERNAL "engines of this build")
+endfunction()

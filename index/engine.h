@@ -1,0 +1,185 @@
+// The contract that every index engine obeys. The server, the tests and the benchmarks see an engine
+// only through this header and index/registry.h.
+//
+// DURABILITY   When Write reports Outcome::kOk for an operation, its effect survives any later crash of
+//              the process, and of the machine where the medium survives it (index/store.h reports the
+//              medium's class).
+// ATOMICITY    After a crash a key has its old or its new value, never a mixture, never neither. With
+//              WriteOptions::atomic the whole span takes effect, or none of it.
+// LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has returned
+//              is lost by a crash afterwards.
+// THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader never
+//              writes to the medium.
+// TIME         The current time is passed in; nothing in an engine reads a clock.
+// ERRORS       An operation that reports anything but kOk has not been applied. Messages for people are
+//              made by the caller: an engine answers with names (Outcome).
+// MEMORY       Keys and values are byte strings. Views in arguments are read during the call only; views
+//              in a ScanItem are valid during the visitor's call only.
+//
+// Base class rules: pure virtual, no data members, no helpers, no default implementations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace lodgekv {
+
+// How keys and values lie in a pool; chosen when the pool is created.
+enum class KeyFormat : uint8_t {
+  kBytes = 1,    // byte strings: key 1..65,535 bytes, value 0..16 MiB; versions and expiry
+  kFixed64 = 2,  // key and value of exactly 8 bytes; no versions, no expiry
+};
+
+// What became of one operation.
+enum class Outcome : uint8_t {
+  kOk = 0,
+  kConditionFailed,  // the op's condition did not hold; WriteResult tells the key's state
+  kAborted,          // atomic group: not applied because another op of the group failed
+  kInvalidArgument,  // key or value length, or a feature, that the key format does not have
+  kPoolFull,         // no room on the medium; reads, scans and deletes go on
+  kDataLoss,         // the medium holds a damaged record for this key
+  kMediumFailed,     // a sync failed: nothing is acknowledged any more
+};
+
+enum class WriteKind : uint8_t { kPut, kDelete };
+
+enum class Condition : uint8_t {
+  kNone,
+  kIfAbsent,   // the key has no live value
+  kIfPresent,  // the key has a live value
+  kIfVersion,  // the key's live value has version WriteOp::if_version (not 0)
+};
+
+struct WriteOp {
+  WriteKind kind = WriteKind::kPut;
+  Condition condition = Condition::kNone;
+  std::string_view key;
+  std::string_view value;          // ignored by a delete
+  uint64_t if_version = 0;         // with Condition::kIfVersion
+  uint64_t expiry_unix_ms = 0;     // absolute, milliseconds since the epoch; 0: never
+};
+
+struct WriteResult {
+  Outcome outcome = Outcome::kOk;
+  // A delete, and an operation with a condition: was there a live value before the operation?
+  bool found = false;
+  // Put applied: version of the new value. Condition failed: version of the live value. Otherwise 0.
+  // Always 0 where the key format has no versions.
+  uint64_t version = 0;
+};
+
+struct WriteOptions {
+  // False: the operations share fences (group commit), each with an outcome of its own.
+  // True: all or nothing, also over a crash. A key may then appear once only (kInvalidArgument).
+  bool atomic = false;
+  // Now, milliseconds since the epoch: a value whose expiry is not after it counts as absent.
+  uint64_t now_unix_ms = 0;
+  // With atomic: stored in the same crash-atomic step; Engine::AppliedIndex() reads it back.
+  std::optional<uint64_t> applied_index;
+};
+
+struct ReadOptions {
+  uint64_t now_unix_ms = 0;
+};
+
+struct ReadResult {
+  Outcome outcome = Outcome::kOk;  // kOk, kInvalidArgument or kDataLoss
+  bool found = false;              // a missing key is a normal answer
+  uint64_t version = 0;
+  uint64_t expiry_unix_ms = 0;
+  std::string value;  // assigned when found; its capacity is reused from call to call
+};
+
+struct ScanOptions {
+  std::string_view start;               // inclusive; empty: from the first key
+  std::optional<std::string_view> end;  // exclusive; absent: to the last key
+  bool reverse = false;                 // descending over the same [start, end)
+  bool keys_only = false;               // ScanItem::value stays empty
+  uint64_t limit = 0;                   // at most this many items; 0: no limit
+  uint64_t now_unix_ms = 0;
+};
+
+struct ScanItem {
+  std::string_view key;
+  std::string_view value;
+  uint64_t version = 0;
+  uint64_t expiry_unix_ms = 0;
+};
+
+// Returns false to end the scan. Called with no lock and no epoch held: it may block.
+using ScanVisitor = absl::FunctionRef<bool(const ScanItem&)>;
+
+// What Check found. No problems: the structure is sound.
+struct CheckReport {
+  uint64_t keys = 0;
+  uint64_t leaves = 0;
+  uint64_t bytes_reachable = 0;           // on the medium, from the engine's roots
+  std::vector<std::string> problems;      // each names the place; at most 100 are kept
+  uint64_t problem_count = 0;
+};
+
+struct MemoryUse {
+  uint64_t medium_bytes = 0;  // nodes, records and logs in use, and their headers
+  uint64_t dram_bytes = 0;    // volatile nodes and side arrays
+};
+
+enum class CounterKind : uint8_t { kCounter, kGauge };
+
+struct CounterSample {
+  std::string_view name;  // snake_case, without prefix; counters end in _total
+  std::string_view help;
+  CounterKind kind = CounterKind::kCounter;
+  double value = 0;
+};
+
+using CounterVisitor = absl::FunctionRef<void(const CounterSample&)>;
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Applies ops[i] and sets results[i]; the spans have one length. Group commit or atomic, see
+  // WriteOptions. Two ops of a non-atomic group on one key take effect in the order of the span.
+  // Returns kOk when every result is kOk, else the first other outcome.
+  [[nodiscard]] virtual Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                                      const WriteOptions& options) = 0;
+
+  // Looks up keys[i] into results[i]; the spans have one length. Each key is read at some moment of the
+  // call, not all at one. Returns kOk when every result is kOk, else the first other outcome.
+  [[nodiscard]] virtual Outcome Read(std::span<const std::string_view> keys,
+                                     std::span<ReadResult> results, const ReadOptions& options) = 0;
+
+  // Visits the live keys of [start, end) in order: each key that exists throughout the call exactly
+  // once; a key put or deleted meanwhile may or may not be seen; each value was current at some moment
+  // of the call. Not a snapshot. kDataLoss: the scan stopped at a damaged record.
+  [[nodiscard]] virtual Outcome Scan(const ScanOptions& options, ScanVisitor visitor) = 0;
+
+  // The number of live keys (expired ones included), by a walk: milliseconds per million keys. Exact
+  // when no write runs meanwhile.
+  [[nodiscard]] virtual uint64_t CountKeys() = 0;
+
+  // Reads the whole structure and reports what is wrong with it; changes nothing. Writers wait.
+  [[nodiscard]] virtual CheckReport Check() = 0;
+
+  // The largest applied index stored, 0 when none was.
+  [[nodiscard]] virtual uint64_t AppliedIndex() const = 0;
+
+  // The engine's own counters and gauges, for metrics and benchmarks.
+  virtual void VisitCounters(CounterVisitor visitor) const = 0;
+
+  [[nodiscard]] virtual MemoryUse GetMemoryUse() const = 0;
+
+  // Makes the pool quick to recover and releases what the engine holds. Not thread-safe; nothing may be
+  // called afterwards. A crash instead of Close loses nothing.
+  virtual absl::Status Close() = 0;
+};
+
+}  // namespace lodgekv

@@ -1,0 +1,60 @@
+// One row per engine: what it is called, what it takes, how to create and to recover it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/options.h"
+
+namespace lodgekv {
+
+namespace pmem {
+class Pool;
+}
+
+// What recovery did, for the log, Status and metrics.
+struct RecoveryReport {
+  bool clean = false;            // the pool had been closed cleanly
+  uint64_t leaves_scanned = 0;
+  uint64_t keys = 0;
+  uint64_t log_entries_replayed = 0;
+  uint64_t log_entries_dropped = 0;  // unacknowledged tails
+  uint64_t repairs = 0;
+  uint64_t bytes_reclaimed = 0;      // space owned by nobody, free again
+  unsigned threads = 1;
+  double milliseconds = 0;
+};
+
+// done of total steps of the phase so far; called now and then, from one thread at a time.
+using RecoveryProgress =
+    std::function<void(std::string_view phase, uint64_t done, uint64_t total)>;
+
+struct EngineContext {
+  pmem::Pool* pool = nullptr;  // null for a volatile engine; outlives the engine
+  KeyFormat key_format = KeyFormat::kBytes;
+  bool inline_pairs = false;  // `bytes` only: short pairs are held in the slot
+  OptionValues options;
+  unsigned recovery_threads = 1;
+  RecoveryProgress progress;  // may be empty
+};
+
+struct EngineInfo {
+  std::string_view name;     // as in --engine, metrics and the pool header
+  std::string_view summary;  // one line
+  std::string_view paper;    // title and venue; empty for null and dram
+  uint32_t media_version = 0;
+  bool persistent = true;    // false: needs no pool and forgets everything at exit
+  bool discards = false;     // true: stores nothing (the floor of every benchmark)
+  std::span<const EngineOption> options;
+  // On a pool whose engine area is all zero.
+  absl::StatusOr<std::unique_ptr<Engine>> (*create)(const EngineContext&) = nullptr;
+  // On a pool that this engine created, after a clean close or a crash at any instant.
+  absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&, RecoveryReport*) = nullptr;
+};
+
+}  // namespace lodgekv

@@ -1,0 +1,172 @@
+// A pool: one libpmemobj pool (file, poolset or devdax), or for tests a plain piece of memory, with our
+// header, an area for the engine's roots, a sequence counter and a table of chunks.
+//
+// The libpmemobj pool holds one root object (pool_header.h) and the chunks; nothing smaller goes through
+// its heap, except values too large for the record slabs.
+//
+// Thread-safe but for Create, Open and Close.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/pmem/persist.h"
+
+namespace lodgekv::pmem {
+
+// Immutable: written when the pool is created, checksummed.
+struct PoolIdentity {
+  std::string engine;
+  uint32_t media_version = 0;
+  KeyFormat key_format = KeyFormat::kBytes;
+  bool inline_pairs = false;
+  std::array<uint8_t, 16> pool_id{};  // random; seeds every CRC in the pool
+};
+
+enum class MediumClass : uint8_t { kPmemAdr, kPmemEadr, kPmemForced, kCxl, kFile, kVolatile };
+std::string_view MediumClassName(MediumClass medium_class);  // "pmem-adr", ...
+
+struct PoolOptions {
+  std::string path;
+  uint64_t size_bytes = 0;  // create only; 0 on a device or poolset
+  bool process_durability = false;
+  bool allow_volatile_medium = false;
+  std::function<void(const std::string& what)> on_medium_failure;
+};
+
+// What a chunk is used for; on the medium in the chunk's row (pool_header.h).
+enum class ChunkUse : uint8_t { kFree = 0, kNodes = 1, kLogs = 2, kRecords = 3 };
+
+struct Chunk {
+  uint32_t index = 0;       // row in the table
+  Offset begin = 0;         // 256-byte aligned
+  uint64_t bytes = 0;
+  ChunkUse use = ChunkUse::kFree;
+  uint32_t unit_bytes = 0;  // size of the fixed-size units in it
+};
+
+// Whether an allocation may take from the reserve (the smaller of 1 % and 64 MiB of the pool), which is
+// kept so that deletes, flushes and splits always work.
+enum class Reserve : uint8_t { kKeep, kUse };
+
+// Where chunks and large objects come from: libpmemobj, or a test's arena.
+class ChunkSource;
+
+class Pool {
+ public:
+  // Creates where there is nothing (no file, an empty file, or a device whose header page is zero);
+  // AlreadyExists otherwise. On an error nothing new is left behind.
+  static absl::StatusOr<std::unique_ptr<Pool>> Create(const PoolOptions& options,
+                                                      const PoolIdentity& identity);
+  // Opens and checks the header. The caller compares identity() with what it wants.
+  static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options);
+  // True when `path` holds anything that Create would refuse to overwrite.
+  static absl::StatusOr<bool> Exists(const std::string& path);
+
+  // A pool in plain memory (4096-byte aligned, at least 64 KiB), for tests: same header, same table.
+  // Create expects the memory to hold anything; Open expects an image of such a pool.
+  struct ArenaOptions {
+    std::span<std::byte> memory;
+    uint64_t chunk_bytes = 8192;
+    bool strict_order = false;
+    Tracer* tracer = nullptr;
+  };
+  static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,
+                                                           const PoolIdentity& identity);
+  static absl::StatusOr<std::unique_ptr<Pool>> OpenArena(const ArenaOptions& options);
+
+  virtual ~Pool();
+
+  Medium& medium() { return *medium_; }
+  char* base() const { return base_; }
+  template <class T>
+  T* At(Offset offset) const { return reinterpret_cast<T*>(base_ + offset); }
+  Offset OffsetOf(const void* address) const {
+    return static_cast<Offset>(static_cast<const char*>(address) - base_);
+  }
+
+  const PoolIdentity& identity() const { return identity_; }
+  // CRC32C of the pool id: the start value of every checksum in the pool.
+  uint32_t crc_seed() const { return crc_seed_; }
+  MediumClass medium_class() const { return medium_class_; }
+  bool was_clean() const { return was_clean_; }  // as found by Open
+
+  // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the life of
+  // the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below 2^52.
+  uint64_t TakeSequence(uint64_t n) {
+    const uint64_t first = sequence_.fetch_add(n, std::memory_order_relaxed);
+    if (first + n > sequence_refill_.load(std::memory_order_relaxed)) [[unlikely]] {
+      ReserveSequence(first + n);
+    }
+    return first;
+  }
+  // The next number that will be handed out.
+  uint64_t PeekSequence() const { return sequence_.load(std::memory_order_relaxed); }
+
+  // The engine's own root words (256 of them): zero in a new pool, stored through medium() only.
+  std::span<Word> engine_area() const { return engine_area_; }
+
+  // The largest applied index made durable here (an engine that logs it elsewhere may be ahead).
+  uint64_t applied_index() const;
+  void PersistAppliedIndex(uint64_t index);
+
+  // --- chunks ---
+  // A free chunk, or a new one from the source, with its use persisted before it is returned.
+  // ResourceExhausted when there is none.
+  absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve);
+  // Gives back a chunk in which nothing is used. It may be handed out again at once.
+  void ReleaseChunk(uint32_t index);
+  // Every chunk in use, by row. For recovery and Check.
+  std::vector<Chunk> Chunks() const;
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  // The chunk that holds `offset`, or index == UINT32_MAX when none does. No lock.
+  Chunk FindChunk(Offset offset) const;
+
+  // --- objects too large for a chunk's units ---
+  // 256-byte aligned; 0 when there is no room. Reserved only: after a crash it is gone unless PublishLarge
+  // was called (which is durable on return).
+  Offset ReserveLarge(uint64_t bytes, Reserve reserve);
+  void PublishLarge(Offset offset);
+  void FreeLarge(Offset offset);
+  uint64_t LargeBytes(Offset offset) const;  // usable bytes; 0 when `offset` is no large object
+  std::vector<Offset> LargeObjects() const;
+
+  // Bytes of the pool that chunks and large objects can use; those in chunks and large objects now; those
+  // kept back for Reserve::kUse.
+  uint64_t capacity_bytes() const;
+  uint64_t allocated_bytes() const;
+  uint64_t reserve_bytes() const;
+
+  // `clean`: everything was closed in order; recorded durably before the pool is closed.
+  absl::Status Close(bool clean);
+
+ protected:
+  Pool() = default;
+  void ReserveSequence(uint64_t at_least);
+
+  char* base_ = nullptr;
+  std::unique_ptr<Medium> medium_;
+  PoolIdentity identity_;
+  uint32_t crc_seed_ = 0;
+  MediumClass medium_class_ = MediumClass::kVolatile;
+  bool was_clean_ = false;
+  std::span<Word> engine_area_;
+  uint64_t chunk_bytes_ = 0;
+  std::atomic<uint64_t> sequence_{1};
+  std::atomic<uint64_t> sequence_refill_{0};
+  // The rest of the state is pool.cc's own.
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lodgekv::pmem

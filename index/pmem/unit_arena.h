@@ -1,0 +1,58 @@
+// Fixed-size units over chunks of one use: nodes, logs, and one size class of records each. Which units
+// are in use is known in DRAM only, so Allocate and Free cost no flush; after a crash the free units are
+// what recovery does not reach (Mark), so nothing can leak.
+//
+// A unit that was freed may be handed out again at once: the caller frees it only when the store that
+// unlinked it is durable and no reader can still look at it.
+//
+// Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a small
+// cache of the calling thread's worker slot; the arena's mutex is taken once in kRefill units.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "index/pmem/pool.h"
+
+namespace lodgekv::pmem {
+
+class UnitArena {
+ public:
+  // `unit_bytes` is a multiple of 16 and at most a chunk. Nodes and logs: of 256 (or of 64).
+  UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes);
+  ~UnitArena();
+
+  // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at most
+  // 256), or 0 when the medium is full.
+  Offset Allocate(Reserve reserve);
+  void Free(Offset unit);
+  // Units that Allocate can surely still hand out without a new chunk are made at least `units`.
+  bool EnsureFree(uint64_t units, Reserve reserve);
+
+  uint32_t unit_bytes() const { return unit_bytes_; }
+  uint64_t used_units() const;   // handed out and not freed (units in caches count as free)
+  uint64_t total_units() const;  // in the arena's chunks
+
+  // --- recovery, in this order, before any Allocate ---
+  // Takes over the chunks of this use and unit size; every unit counts as free.
+  void Adopt(std::span<const Chunk> chunks);
+  enum class MarkResult : uint8_t { kMarked, kTwice, kNotAUnit };
+  // The unit at `unit` is in use. kTwice: it already was. kNotAUnit: no unit begins there.
+  MarkResult Mark(Offset unit);
+  bool IsUnit(Offset unit) const;
+  // Gives chunks without a marked unit back to the pool; the others serve Allocate.
+  void FinishMark();
+  // Every unit of the arena, used or free, in order of offset. For logs, which are found by looking.
+  template <class Visitor>
+  void VisitUnits(Visitor visitor) const;
+
+ private:
+  struct State;
+  Pool& pool_;
+  const ChunkUse use_;
+  const uint32_t unit_bytes_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lodgekv::pmem

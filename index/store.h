@@ -1,0 +1,81 @@
+// A pool and the engine on it: what a daemon opens and closes. The only door through which layers above
+// reach the medium.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/engine_info.h"
+
+namespace lodgekv {
+
+struct StoreOptions {
+  std::string engine = "lodgetree";
+  // A file, a poolset file or /dev/daxX.Y. Empty only for a volatile engine.
+  std::string pool_path;
+  // Bytes, for a pool that is created; 0 on a device or poolset (its whole size).
+  uint64_t pool_size_bytes = 0;
+  KeyFormat key_format = KeyFormat::kBytes;
+  bool inline_pairs = false;
+  // "medium": what is acknowledged is on the medium. "process": survives a killed process, not a power
+  // cut; no sync is made.
+  bool process_durability = false;
+  bool allow_volatile_medium = false;
+  // Engine options by name; see EngineInfo::options.
+  std::map<std::string, std::string> engine_options;
+  unsigned recovery_threads = 0;  // 0: one per core
+  RecoveryProgress progress;
+  // Called once, from the thread that saw it, when a sync fails. Must end the process.
+  std::function<void(const std::string& what)> on_medium_failure;
+};
+
+// What an operator is told about the medium, in Status, log, metrics and health.
+struct StoreInfo {
+  std::string engine;
+  std::string key_format;    // "bytes" or "fixed64"
+  std::string pool_path;
+  std::string pool_id;       // 16 bytes in hex
+  std::string medium_class;  // pmem-adr, pmem-eadr, pmem-forced, cxl, file, volatile; none without a pool
+  std::string durability;    // "medium", "process" or "none"
+  std::string durability_detail;  // one sentence: what an acknowledged write survives
+  uint32_t media_version = 0;
+  bool created = false;      // this open created the pool
+  bool inline_pairs = false;
+  RecoveryReport recovery;
+};
+
+// Space of the pool in bytes. total = used + free + reserved.
+struct SpaceUse {
+  uint64_t total_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t free_bytes = 0;      // for any write
+  uint64_t reserved_bytes = 0;  // kept so that deletes and flushes work in a full pool
+};
+
+class Store {
+ public:
+  // Creates the pool where there is none, else opens it and recovers. Never writes over anything that is
+  // not an empty file or device. Errors name the path, what was found and what would be right:
+  // InvalidArgument (unknown engine or option, key format that the pool does not have, pool too small),
+  // FailedPrecondition (another engine's or version's pool, a pool in use, a volatile medium without
+  // leave), DataLoss (damaged header or structure), PermissionDenied, NotFound, ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
+
+  // Closes as Close() does; errors are lost.
+  virtual ~Store() = default;
+
+  virtual Engine& engine() = 0;
+  virtual const StoreInfo& info() const = 0;
+  virtual SpaceUse GetSpaceUse() const = 0;
+
+  // Closes the engine and marks the pool clean. Call when no other call runs.
+  virtual absl::Status Close() = 0;
+};
+
+}  // namespace lodgekv
