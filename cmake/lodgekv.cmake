@@ -8,7 +8,8 @@ target_compile_options(lodgekv_flags INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -march=x86-64-v3 -mclwb -mclflushopt
   -fno-omit-frame-pointer)
 if(LODGEKV_SANITIZE STREQUAL "address")
-  target_compile_options(lodgekv_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all)
+  target_compile_options(lodgekv_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=all)
   target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
 elseif(LODGEKV_SANITIZE STREQUAL "thread")
   target_compile_options(lodgekv_flags INTERFACE -fsanitize=thread -Wno-tsan)
@@ -22,7 +23,9 @@ function(lodgekv_library name)
   target_link_libraries(${name} PUBLIC lodgekv_flags ${ARG_DEPS})
 endfunction()
 
-# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest entry.
+# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest
+# entry.
+# LABELS (default: unit) are those of scripts/check.
 function(lodgekv_test name)
   if(NOT LODGEKV_BUILD_TESTS)
     return()
@@ -30,12 +33,21 @@ function(lodgekv_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE lodgekv_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE
+    lodgekv_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  foreach(label ${ARG_LABELS})
+    if(TARGET tests_${label})
+      add_dependencies(tests_${label} ${name})
+    endif()
+  endforeach()
 endfunction()
 
 # lodgekv_add_engine(NAME): registers the engine in folder index/NAME, library lodgekv_NAME. Its
