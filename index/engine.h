@@ -1,20 +1,20 @@
-// The contract that every index engine obeys. The server, the tests and the benchmarks see an engine
-// only through this header and index/registry.h.
+// The contract that every index engine obeys. The server, the tests and the benchmarks see an
+// engine only through this header and index/registry.h.
 //
-// DURABILITY   When Write reports Outcome::kOk for an operation, its effect survives any later crash of
-//              the process, and of the machine where the medium survives it (index/store.h reports the
-//              medium's class).
-// ATOMICITY    After a crash a key has its old or its new value, never a mixture, never neither. With
-//              WriteOptions::atomic the whole span takes effect, or none of it.
-// LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has returned
-//              is lost by a crash afterwards.
-// THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader never
-//              writes to the medium.
+// DURABILITY   When Write reports Outcome::kOk for an operation, its effect survives any later
+//              crash of the process, and of the machine where the medium survives it (index/store.h
+//              reports the medium's class).
+// ATOMICITY    After a crash a key has its old or its new value, never a mixture, never neither.
+//              With WriteOptions::atomic the whole span takes effect, or none of it.
+// LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has
+//              returned is lost by a crash afterwards.
+// THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader
+//              never writes to the medium.
 // TIME         The current time is passed in; nothing in an engine reads a clock.
-// ERRORS       An operation that reports anything but kOk has not been applied. Messages for people are
-//              made by the caller: an engine answers with names (Outcome).
-// MEMORY       Keys and values are byte strings. Views in arguments are read during the call only; views
-//              in a ScanItem are valid during the visitor's call only.
+// ERRORS       An operation that reports anything but kOk has not been applied. Messages for people
+//              are made by the caller: an engine answers with names (Outcome).
+// MEMORY       Keys and values are byte strings. Views in arguments are read during the call only;
+//              views in a ScanItem are valid during the visitor's call only.
 //
 // Base class rules: pure virtual, no data members, no helpers, no default implementations.
 #pragma once
@@ -62,17 +62,17 @@ struct WriteOp {
   WriteKind kind = WriteKind::kPut;
   Condition condition = Condition::kNone;
   std::string_view key;
-  std::string_view value;          // ignored by a delete
-  uint64_t if_version = 0;         // with Condition::kIfVersion
-  uint64_t expiry_unix_ms = 0;     // absolute, milliseconds since the epoch; 0: never
+  std::string_view value;       // ignored by a delete
+  uint64_t if_version = 0;      // with Condition::kIfVersion
+  uint64_t expiry_unix_ms = 0;  // absolute, milliseconds since the epoch; 0: never
 };
 
 struct WriteResult {
   Outcome outcome = Outcome::kOk;
   // A delete, and an operation with a condition: was there a live value before the operation?
   bool found = false;
-  // Put applied: version of the new value. Condition failed: version of the live value. Otherwise 0.
-  // Always 0 where the key format has no versions.
+  // Put applied: version of the new value. Condition failed: version of the live value. Otherwise
+  // 0. Always 0 where the key format has no versions.
   uint64_t version = 0;
 };
 
@@ -121,8 +121,8 @@ using ScanVisitor = absl::FunctionRef<bool(const ScanItem&)>;
 struct CheckReport {
   uint64_t keys = 0;
   uint64_t leaves = 0;
-  uint64_t bytes_reachable = 0;           // on the medium, from the engine's roots
-  std::vector<std::string> problems;      // each names the place; at most 100 are kept
+  uint64_t bytes_reachable = 0;       // on the medium, from the engine's roots
+  std::vector<std::string> problems;  // each names the place; at most 100 are kept
   uint64_t problem_count = 0;
 };
 
@@ -152,18 +152,18 @@ class Engine {
   [[nodiscard]] virtual Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                       const WriteOptions& options) = 0;
 
-  // Looks up keys[i] into results[i]; the spans have one length. Each key is read at some moment of the
-  // call, not all at one. Returns kOk when every result is kOk, else the first other outcome.
+  // Looks up keys[i] into results[i]; the spans have one length. Each key is read at some moment of
+  // the call, not all at one. Returns kOk when every result is kOk, else the first other outcome.
   [[nodiscard]] virtual Outcome Read(std::span<const std::string_view> keys,
                                      std::span<ReadResult> results, const ReadOptions& options) = 0;
 
   // Visits the live keys of [start, end) in order: each key that exists throughout the call exactly
-  // once; a key put or deleted meanwhile may or may not be seen; each value was current at some moment
-  // of the call. Not a snapshot. kDataLoss: the scan stopped at a damaged record.
+  // once; a key put or deleted meanwhile may or may not be seen; each value was current at some
+  // moment of the call. Not a snapshot. kDataLoss: the scan stopped at a damaged record.
   [[nodiscard]] virtual Outcome Scan(const ScanOptions& options, ScanVisitor visitor) = 0;
 
-  // The number of live keys (expired ones included), by a walk: milliseconds per million keys. Exact
-  // when no write runs meanwhile.
+  // The number of live keys (expired ones included), by a walk: milliseconds per million keys.
+  // Exact when no write runs meanwhile.
   [[nodiscard]] virtual uint64_t CountKeys() = 0;
 
   // Reads the whole structure and reports what is wrong with it; changes nothing. Writers wait.
@@ -177,8 +177,8 @@ class Engine {
 
   [[nodiscard]] virtual MemoryUse GetMemoryUse() const = 0;
 
-  // Makes the pool quick to recover and releases what the engine holds. Not thread-safe; nothing may be
-  // called afterwards. A crash instead of Close loses nothing.
+  // Makes the pool quick to recover and releases what the engine holds. Not thread-safe; nothing
+  // may be called afterwards. A crash instead of Close loses nothing.
   virtual absl::Status Close() = 0;
 };
 

@@ -19,20 +19,19 @@ class Pool;
 
 // What recovery did, for the log, Status and metrics.
 struct RecoveryReport {
-  bool clean = false;            // the pool had been closed cleanly
+  bool clean = false;  // the pool had been closed cleanly
   uint64_t leaves_scanned = 0;
   uint64_t keys = 0;
   uint64_t log_entries_replayed = 0;
   uint64_t log_entries_dropped = 0;  // unacknowledged tails
   uint64_t repairs = 0;
-  uint64_t bytes_reclaimed = 0;      // space owned by nobody, free again
+  uint64_t bytes_reclaimed = 0;  // space owned by nobody, free again
   unsigned threads = 1;
   double milliseconds = 0;
 };
 
 // done of total steps of the phase so far; called now and then, from one thread at a time.
-using RecoveryProgress =
-    std::function<void(std::string_view phase, uint64_t done, uint64_t total)>;
+using RecoveryProgress = std::function<void(std::string_view phase, uint64_t done, uint64_t total)>;
 
 struct EngineContext {
   pmem::Pool* pool = nullptr;  // null for a volatile engine; outlives the engine
@@ -48,13 +47,14 @@ struct EngineInfo {
   std::string_view summary;  // one line
   std::string_view paper;    // title and venue; empty for null and dram
   uint32_t media_version = 0;
-  bool persistent = true;    // false: needs no pool and forgets everything at exit
-  bool discards = false;     // true: stores nothing (the floor of every benchmark)
+  bool persistent = true;  // false: needs no pool and forgets everything at exit
+  bool discards = false;   // true: stores nothing (the floor of every benchmark)
   std::span<const EngineOption> options;
   // On a pool whose engine area is all zero.
   absl::StatusOr<std::unique_ptr<Engine>> (*create)(const EngineContext&) = nullptr;
   // On a pool that this engine created, after a clean close or a crash at any instant.
-  absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&, RecoveryReport*) = nullptr;
+  absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&,
+                                                     RecoveryReport*) = nullptr;
 };
 
 }  // namespace lodgekv

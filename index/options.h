@@ -1,4 +1,5 @@
-// The table of an engine's options: one row drives validation, --help and the benchmark's print-out.
+// The table of an engine's options: one row drives validation, --help and the benchmark's
+// print-out.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ struct EngineOption {
 // Values for the options of one engine, complete and within bounds.
 class OptionValues {
  public:
-  // Defaults of `table`, overridden by `given` (name -> decimal number; a switch also takes true, false,
-  // on and off). InvalidArgument names an unknown option with the nearest known one, or the bounds.
+  // Defaults of `table`, overridden by `given` (name -> decimal number; a switch also takes true,
+  // false, on and off). InvalidArgument names an unknown option with the nearest known one, or the
+  // bounds.
   static absl::StatusOr<OptionValues> Parse(std::span<const EngineOption> table,
                                             const std::map<std::string, std::string>& given);
 

@@ -1,5 +1,5 @@
-// A pool and the engine on it: what a daemon opens and closes. The only door through which layers above
-// reach the medium.
+// A pool and the engine on it: what a daemon opens and closes. The only door through which layers
+// above reach the medium.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct StoreOptions {
   uint64_t pool_size_bytes = 0;
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;
-  // "medium": what is acknowledged is on the medium. "process": survives a killed process, not a power
-  // cut; no sync is made.
+  // "medium": what is acknowledged is on the medium. "process": survives a killed process, not a
+  // power cut; no sync is made.
   bool process_durability = false;
   bool allow_volatile_medium = false;
   // Engine options by name; see EngineInfo::options.
@@ -38,14 +38,15 @@ struct StoreOptions {
 // What an operator is told about the medium, in Status, log, metrics and health.
 struct StoreInfo {
   std::string engine;
-  std::string key_format;    // "bytes" or "fixed64"
+  std::string key_format;  // "bytes" or "fixed64"
   std::string pool_path;
-  std::string pool_id;       // 16 bytes in hex
-  std::string medium_class;  // pmem-adr, pmem-eadr, pmem-forced, cxl, file, volatile; none without a pool
-  std::string durability;    // "medium", "process" or "none"
+  std::string pool_id;  // 16 bytes in hex
+  // pmem-adr, pmem-eadr, pmem-forced, cxl, file or volatile; none without a pool.
+  std::string medium_class;
+  std::string durability;         // "medium", "process" or "none"
   std::string durability_detail;  // one sentence: what an acknowledged write survives
   uint32_t media_version = 0;
-  bool created = false;      // this open created the pool
+  bool created = false;  // this open created the pool
   bool inline_pairs = false;
   RecoveryReport recovery;
 };
@@ -60,11 +61,12 @@ struct SpaceUse {
 
 class Store {
  public:
-  // Creates the pool where there is none, else opens it and recovers. Never writes over anything that is
-  // not an empty file or device. Errors name the path, what was found and what would be right:
-  // InvalidArgument (unknown engine or option, key format that the pool does not have, pool too small),
-  // FailedPrecondition (another engine's or version's pool, a pool in use, a volatile medium without
-  // leave), DataLoss (damaged header or structure), PermissionDenied, NotFound, ResourceExhausted.
+  // Creates the pool where there is none, else opens it and recovers. Never writes over anything
+  // that is not an empty file or device. Errors name the path, what was found and what would be
+  // right: InvalidArgument (unknown engine or option, key format that the pool does not have, pool
+  // too small), FailedPrecondition (another engine's or version's pool, a pool in use, a volatile
+  // medium without leave), DataLoss (damaged header or structure), PermissionDenied, NotFound,
+  // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
 
   // Closes as Close() does; errors are lost.

@@ -9,8 +9,8 @@
 namespace lodgekv::pmem {
 
 inline uint32_t Crc32c(uint32_t seed, const void* data, size_t bytes) {
-  return crc32_iscsi(static_cast<unsigned char*>(const_cast<void*>(data)),
-                     static_cast<int>(bytes), seed);
+  return crc32_iscsi(static_cast<unsigned char*>(const_cast<void*>(data)), static_cast<int>(bytes),
+                     seed);
 }
 
 }  // namespace lodgekv::pmem

@@ -1,15 +1,15 @@
 // The persist seam: every store to the medium, every flush and every fence goes through Medium.
 //
-// Verbs. Flush: write lines back, no fence. Fence: wait until this thread's flushes are durable. Persist:
-// Flush + Fence. Stage: write space that no reader or recovery looks at yet. Commit: the one 8-byte store
-// that makes staged data count.
+// Verbs. Flush: write lines back, no fence. Fence: wait until this thread's flushes are durable.
+// Persist: Flush + Fence. Stage: write space that no reader or recovery looks at yet. Commit: the
+// one 8-byte store that makes staged data count.
 //
 // The model (docs/crash_model.md): the unit of atomicity is an aligned 8-byte word, the unit of
 // persistence a 64-byte line. Before its fence a line may hold any prefix of the stores made to it;
 // under strict_order() any subset of its words.
 //
-// Thread safety: all verbs may be called from any thread. A Fence covers the flushes of its own thread
-// (on an ordinary file: of all threads).
+// Thread safety: all verbs may be called from any thread. A Fence covers the flushes of its own
+// thread (on an ordinary file: of all threads).
 #pragma once
 
 #include <immintrin.h>
@@ -66,7 +66,8 @@ struct alignas(kLineBytes) ThreadCounters {
   uint64_t blocks[61];
 
   static ThreadCounters& Current() {
-    if (current_ == nullptr) [[unlikely]] current_ = Register();
+    if (current_ == nullptr) [[unlikely]]
+      current_ = Register();
     return *current_;
   }
 
@@ -75,8 +76,8 @@ struct alignas(kLineBytes) ThreadCounters {
   static constinit inline thread_local ThreadCounters* current_ = nullptr;
 };
 
-// Syncs the files under an ordinary mapping. One sync serves every thread whose stores came before it
-// began.
+// Syncs the files under an ordinary mapping. One sync serves every thread whose stores came before
+// it began.
 class FileSync;
 
 class Medium {
@@ -84,13 +85,16 @@ class Medium {
   struct Options {
     FlushMode mode = FlushMode::kNone;
     bool fence_instruction = true;  // false: `process` durability, a compiler barrier is enough
-    bool strict_order = true;       // lines may tear: commit protocols fence between words of one line
+    bool strict_order = true;  // lines may tear: commit protocols fence between words of one line
     FileSync* file_sync = nullptr;  // with FlushMode::kFile; outlives the Medium
     Tracer* tracer = nullptr;       // tests only; outlives the Medium
   };
   explicit Medium(const Options& options)
-      : mode_(options.mode), fence_instruction_(options.fence_instruction),
-        strict_order_(options.strict_order), file_sync_(options.file_sync), tracer_(options.tracer) {}
+      : mode_(options.mode),
+        fence_instruction_(options.fence_instruction),
+        strict_order_(options.strict_order),
+        file_sync_(options.file_sync),
+        tracer_(options.tracer) {}
   Medium(const Medium&) = delete;
   Medium& operator=(const Medium&) = delete;
 
@@ -98,26 +102,29 @@ class Medium {
   void Store(Word& word, uint64_t value) {
     word.Ref().store(value, std::memory_order_release);
     CountBytes(sizeof(uint64_t));
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnStore(&word, sizeof(uint64_t), false);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(&word, sizeof(uint64_t), false);
   }
 
   // Stages bytes in space that nobody reads yet. Not atomic.
   void StoreBulk(void* dst, const void* src, size_t bytes) {
     std::memcpy(dst, src, bytes);
     CountBytes(bytes);
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnStore(dst, bytes, false);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, bytes, false);
   }
 
   // Stages zeros in space that nobody reads yet.
   void StoreZeros(void* dst, size_t bytes) {
     std::memset(dst, 0, bytes);
     CountBytes(bytes);
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnStore(dst, bytes, false);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, bytes, false);
   }
 
-  // Writes one whole line past the cache and counts it as flushed: the next Fence makes it durable. Both
-  // pointers are line-aligned. Until then its words may survive independently of one another, so what is
-  // written carries a checksum.
+  // Writes one whole line past the cache and counts it as flushed: the next Fence makes it durable.
+  // Both pointers are line-aligned. Until then its words may survive independently of one another,
+  // so what is written carries a checksum.
   void StreamLine(void* dst, const void* src) {
     if (mode_ == FlushMode::kClwb || mode_ == FlushMode::kClflushopt) {
       const auto* from = static_cast<const __m256i*>(src);
@@ -130,14 +137,16 @@ class Medium {
     }
     CountBytes(kLineBytes);
     CountLine(dst);
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnStore(dst, kLineBytes, true);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, kLineBytes, true);
   }
 
   // Writes back the line that holds `address`.
   void FlushLine(const void* address) {
     CountLine(address);
     WriteBack(address);
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnFlush(LineOf(address));
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnFlush(LineOf(address));
   }
 
   // Writes back every line that [address, address + bytes) touches; nothing when bytes is 0.
@@ -148,10 +157,11 @@ class Medium {
     for (; line < end; line += kLineBytes) FlushLine(line);
   }
 
-  // Returns when what this thread has flushed is durable. On a file that cannot be synced: failed() is
-  // true from then on, and the failure handler has been called.
+  // Returns when what this thread has flushed is durable. On a file that cannot be synced: failed()
+  // is true from then on, and the failure handler has been called.
   void Fence() {
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnFence();
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnFence();
     if (mode_ == FlushMode::kFile) {
       SyncFile();
     } else if (fence_instruction_) {
@@ -167,8 +177,8 @@ class Medium {
     Fence();
   }
 
-  // True: a line's words may survive in any combination, so a protocol that relies on the order of two
-  // stores to one line fences between them.
+  // True: a line's words may survive in any combination, so a protocol that relies on the order of
+  // two stores to one line fences between them.
   bool strict_order() const { return strict_order_; }
 
   // True after a sync has failed; nothing may be acknowledged any more.
@@ -179,12 +189,11 @@ class Medium {
 
   // See crash_point.h.
   void CrashPoint(std::string_view name) {
-    if (tracer_ != nullptr) [[unlikely]] tracer_->OnCrashPoint(name);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnCrashPoint(name);
   }
   // True only in a test that asks for this mistake.
-  bool Canary(std::string_view name) {
-    return tracer_ != nullptr && tracer_->OnCanary(name);
-  }
+  bool Canary(std::string_view name) { return tracer_ != nullptr && tracer_->OnCanary(name); }
 
  private:
   static const char* LineOf(const void* address) {

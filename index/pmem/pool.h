@@ -1,8 +1,8 @@
-// A pool: one libpmemobj pool (file, poolset or devdax), or for tests a plain piece of memory, with our
-// header, an area for the engine's roots, a sequence counter and a table of chunks.
+// A pool: one libpmemobj pool (file, poolset or devdax), or for tests a plain piece of memory, with
+// our header, an area for the engine's roots, a sequence counter and a table of chunks.
 //
-// The libpmemobj pool holds one root object (pool_header.h) and the chunks; nothing smaller goes through
-// its heap, except values too large for the record slabs.
+// The libpmemobj pool holds one root object (pool_header.h) and the chunks; nothing smaller goes
+// through its heap, except values too large for the record slabs.
 //
 // Thread-safe but for Create, Open and Close.
 #pragma once
@@ -48,15 +48,15 @@ struct PoolOptions {
 enum class ChunkUse : uint8_t { kFree = 0, kNodes = 1, kLogs = 2, kRecords = 3 };
 
 struct Chunk {
-  uint32_t index = 0;       // row in the table
-  Offset begin = 0;         // 256-byte aligned
+  uint32_t index = 0;  // row in the table
+  Offset begin = 0;    // 256-byte aligned
   uint64_t bytes = 0;
   ChunkUse use = ChunkUse::kFree;
   uint32_t unit_bytes = 0;  // size of the fixed-size units in it
 };
 
-// Whether an allocation may take from the reserve (the smaller of 1 % and 64 MiB of the pool), which is
-// kept so that deletes, flushes and splits always work.
+// Whether an allocation may take from the reserve (the smaller of 1 % and 64 MiB of the pool),
+// which is kept so that deletes, flushes and splits always work.
 enum class Reserve : uint8_t { kKeep, kUse };
 
 // Where chunks and large objects come from: libpmemobj, or a test's arena.
@@ -73,8 +73,8 @@ class Pool {
   // True when `path` holds anything that Create would refuse to overwrite.
   static absl::StatusOr<bool> Exists(const std::string& path);
 
-  // A pool in plain memory (4096-byte aligned, at least 64 KiB), for tests: same header, same table.
-  // Create expects the memory to hold anything; Open expects an image of such a pool.
+  // A pool in plain memory (4096-byte aligned, at least 64 KiB), for tests: same header, same
+  // table. Create expects the memory to hold anything; Open expects an image of such a pool.
   struct ArenaOptions {
     std::span<std::byte> memory;
     uint64_t chunk_bytes = 8192;
@@ -90,7 +90,9 @@ class Pool {
   Medium& medium() { return *medium_; }
   char* base() const { return base_; }
   template <class T>
-  T* At(Offset offset) const { return reinterpret_cast<T*>(base_ + offset); }
+  T* At(Offset offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
   Offset OffsetOf(const void* address) const {
     return static_cast<Offset>(static_cast<const char*>(address) - base_);
   }
@@ -101,8 +103,9 @@ class Pool {
   MediumClass medium_class() const { return medium_class_; }
   bool was_clean() const { return was_clean_; }  // as found by Open
 
-  // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the life of
-  // the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below 2^52.
+  // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the
+  // life of the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below
+  // 2^52.
   uint64_t TakeSequence(uint64_t n) {
     const uint64_t first = sequence_.fetch_add(n, std::memory_order_relaxed);
     if (first + n > sequence_refill_.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -133,16 +136,16 @@ class Pool {
   Chunk FindChunk(Offset offset) const;
 
   // --- objects too large for a chunk's units ---
-  // 256-byte aligned; 0 when there is no room. Reserved only: after a crash it is gone unless PublishLarge
-  // was called (which is durable on return).
+  // 256-byte aligned; 0 when there is no room. Reserved only: after a crash it is gone unless
+  // PublishLarge was called (which is durable on return).
   Offset ReserveLarge(uint64_t bytes, Reserve reserve);
   void PublishLarge(Offset offset);
   void FreeLarge(Offset offset);
   uint64_t LargeBytes(Offset offset) const;  // usable bytes; 0 when `offset` is no large object
   std::vector<Offset> LargeObjects() const;
 
-  // Bytes of the pool that chunks and large objects can use; those in chunks and large objects now; those
-  // kept back for Reserve::kUse.
+  // Bytes of the pool that chunks and large objects can use; those in chunks and large objects now;
+  // those kept back for Reserve::kUse.
   uint64_t capacity_bytes() const;
   uint64_t allocated_bytes() const;
   uint64_t reserve_bytes() const;

@@ -1,6 +1,6 @@
-// Space for records: size classes from 32 bytes to 64 KiB (four to a doubling), each a UnitArena; larger
-// ones by the pool's large objects. No flush to allocate or free; freed space is found again by mark.
-// Thread safety and reclamation as UnitArena.
+// Space for records: size classes from 32 bytes to 64 KiB (four to a doubling), each a UnitArena;
+// larger ones by the pool's large objects. No flush to allocate or free; freed space is found again
+// by mark. Thread safety and reclamation as UnitArena.
 #pragma once
 
 #include <array>
@@ -17,16 +17,16 @@ class RecordSlab {
   explicit RecordSlab(Pool& pool);
   ~RecordSlab();
 
-  // Space of at least `bytes`, 16-byte aligned, with arbitrary content, or 0 when the medium is full. A
-  // large object (IsLarge) is only reserved: call Publish once its content is durable and before it is
-  // linked.
+  // Space of at least `bytes`, 16-byte aligned, with arbitrary content, or 0 when the medium is
+  // full. A large object (IsLarge) is only reserved: call Publish once its content is durable and
+  // before it is linked.
   Offset Allocate(uint64_t bytes, Reserve reserve);
   void Publish(Offset record);  // nothing for a slab record
   void Free(Offset record);
 
   bool IsLarge(uint64_t bytes) const { return bytes > largest_class_; }
-  // Bytes of the space that begins at `record`, from the chunk table: 0 when none begins there. Safe for
-  // any value of `record` (a reader may hold a stale one).
+  // Bytes of the space that begins at `record`, from the chunk table: 0 when none begins there.
+  // Safe for any value of `record` (a reader may hold a stale one).
   uint64_t SpaceAt(Offset record) const;
 
   uint64_t used_bytes() const;

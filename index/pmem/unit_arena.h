@@ -1,12 +1,13 @@
-// Fixed-size units over chunks of one use: nodes, logs, and one size class of records each. Which units
-// are in use is known in DRAM only, so Allocate and Free cost no flush; after a crash the free units are
-// what recovery does not reach (Mark), so nothing can leak.
+// Fixed-size units over chunks of one use: nodes, logs, and one size class of records each. Which
+// units are in use is known in DRAM only, so Allocate and Free cost no flush; after a crash the
+// free units are what recovery does not reach (Mark), so nothing can leak.
 //
-// A unit that was freed may be handed out again at once: the caller frees it only when the store that
-// unlinked it is durable and no reader can still look at it.
+// A unit that was freed may be handed out again at once: the caller frees it only when the store
+// that unlinked it is durable and no reader can still look at it.
 //
-// Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a small
-// cache of the calling thread's worker slot; the arena's mutex is taken once in kRefill units.
+// Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a
+// small cache of the calling thread's worker slot; the arena's mutex is taken once in kRefill
+// units.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class UnitArena {
   UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes);
   ~UnitArena();
 
-  // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at most
-  // 256), or 0 when the medium is full.
+  // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at
+  // most 256), or 0 when the medium is full.
   Offset Allocate(Reserve reserve);
   void Free(Offset unit);
   // Units that Allocate can surely still hand out without a new chunk are made at least `units`.
@@ -43,7 +44,8 @@ class UnitArena {
   bool IsUnit(Offset unit) const;
   // Gives chunks without a marked unit back to the pool; the others serve Allocate.
   void FinishMark();
-  // Every unit of the arena, used or free, in order of offset. For logs, which are found by looking.
+  // Every unit of the arena, used or free, in order of offset. For logs, which are found by
+  // looking.
   template <class Visitor>
   void VisitUnits(Visitor visitor) const;
 

@@ -1,5 +1,6 @@
-// Each thread that works on an engine holds one small dense number, its worker slot, from its first use
-// until it ends. Per-thread state (log partitions, allocation caches) is an array over worker slots.
+// Each thread that works on an engine holds one small dense number, its worker slot, from its first
+// use until it ends. Per-thread state (log partitions, allocation caches) is an array over worker
+// slots.
 #pragma once
 
 #include <cstdint>
