@@ -1,0 +1,77 @@
+#include "tests/support/engine_case.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+#include "index/registry.h"
+
+namespace lodgekv::test {
+namespace {
+
+// The options that decide how many pairs a node holds, by the names that engines agree on.
+constexpr std::array<std::string_view, 2> kNodeSizeOptions = {"leaf_slots", "node_slots"};
+
+bool IsNodeSize(const EngineOption& option) {
+  return std::find(kNodeSizeOptions.begin(), kNodeSizeOptions.end(), option.name) !=
+         kNodeSizeOptions.end();
+}
+
+template <class Wanted>
+std::vector<EngineCase> CasesWhere(Wanted wanted) {
+  std::vector<EngineCase> cases;
+  for (const EngineInfo* engine : AllEngines()) {
+    if (!wanted(*engine)) continue;
+    const bool shrinks = std::any_of(engine->options.begin(), engine->options.end(), IsNodeSize);
+    for (const bool small : {false, true}) {
+      if (small && !shrinks) continue;
+      cases.push_back({engine, KeyFormat::kBytes, false, small});
+      cases.push_back({engine, KeyFormat::kBytes, true, small});
+      cases.push_back({engine, KeyFormat::kFixed64, false, small});
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+std::string EngineCase::Name() const {
+  std::string name(engine->name);
+  name += fixed64() ? "_fixed64" : "_bytes";
+  if (inline_pairs) name += "_inline";
+  if (small_nodes) name += "_small";
+  return name;
+}
+
+std::ostream& operator<<(std::ostream& out, const EngineCase& engine_case) {
+  return out << engine_case.Name();
+}
+
+std::vector<EngineCase> StoringCases() {
+  return CasesWhere([](const EngineInfo& engine) { return !engine.discards; });
+}
+
+std::vector<EngineCase> PersistentCases() {
+  return CasesWhere([](const EngineInfo& engine) { return engine.persistent; });
+}
+
+std::vector<EngineCase> DiscardingCases() {
+  return CasesWhere([](const EngineInfo& engine) { return engine.discards; });
+}
+
+OptionValues OptionsFor(const EngineCase& engine_case,
+                        const std::map<std::string, std::string>& given) {
+  std::map<std::string, std::string> options;
+  for (const EngineOption& option : engine_case.engine->options) {
+    if (engine_case.small_nodes && IsNodeSize(option)) {
+      options[std::string(option.name)] = std::to_string(option.min_value);
+    }
+  }
+  for (const auto& [name, value] : given) options[name] = value;
+  auto values = OptionValues::Parse(engine_case.engine->options, options);
+  if (!values.ok()) throw std::invalid_argument(values.status().ToString());
+  return *std::move(values);
+}
+
+}  // namespace lodgekv::test

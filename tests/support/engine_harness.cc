@@ -1,0 +1,98 @@
+#include "tests/support/engine_harness.h"
+
+#include <utility>
+
+#include "tests/support/random.h"
+
+namespace lodgekv::test {
+namespace {
+
+// Below this size a new pool's memory is filled with garbage first; above it that takes too long.
+constexpr uint64_t kGarbageBytes = uint64_t{8} << 20;
+
+pmem::PoolIdentity IdentityFor(const EngineCase& engine_case) {
+  pmem::PoolIdentity identity;
+  identity.engine = std::string(engine_case.engine->name);
+  identity.media_version = engine_case.engine->media_version;
+  identity.key_format = engine_case.key_format;
+  identity.inline_pairs = engine_case.inline_pairs;
+  for (size_t i = 0; i < identity.pool_id.size(); ++i) {
+    identity.pool_id[i] = static_cast<uint8_t>(Mix(TestSeed() + i));
+  }
+  return identity;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EngineHarness>> EngineHarness::Create(
+    const EngineCase& engine_case, const HarnessOptions& options) {
+  std::unique_ptr<EngineHarness> harness(new EngineHarness(engine_case, options));
+  if (absl::Status status = harness->CreateEngine(); !status.ok()) return status;
+  return harness;
+}
+
+EngineHarness::~EngineHarness() {
+  engine_.reset();
+  pool_.reset();
+}
+
+absl::Status EngineHarness::CreateEngine() {
+  if (persistent()) {
+    memory_.emplace(options_.memory_bytes);
+    if (options_.memory_bytes <= kGarbageBytes) memory_->FillWithGarbage(TestSeed());
+    auto pool = pmem::Pool::CreateArena(ArenaOptions(), IdentityFor(case_));
+    if (!pool.ok()) return pool.status();
+    pool_ = *std::move(pool);
+  }
+  auto engine = case_.engine->create(Context());
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  return absl::OkStatus();
+}
+
+absl::Status EngineHarness::RecoverEngine() {
+  auto pool = pmem::Pool::OpenArena(ArenaOptions());
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  recovery_ = {};
+  auto engine = case_.engine->recover(Context(), &recovery_);
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  return absl::OkStatus();
+}
+
+absl::Status EngineHarness::CloseAndReopen() {
+  if (absl::Status status = engine_->Close(); !status.ok()) return status;
+  engine_.reset();
+  if (absl::Status status = pool_->Close(/*clean=*/true); !status.ok()) return status;
+  pool_.reset();
+  return RecoverEngine();
+}
+
+absl::Status EngineHarness::KillAndReopen() {
+  ArenaMemory image = memory_->Copy();
+  engine_.reset();
+  pool_.reset();
+  *memory_ = std::move(image);
+  return RecoverEngine();
+}
+
+EngineContext EngineHarness::Context() const {
+  EngineContext context;
+  context.pool = pool_.get();
+  context.key_format = case_.key_format;
+  context.inline_pairs = case_.inline_pairs;
+  context.options = OptionsFor(case_, options_.engine_options);
+  context.recovery_threads = options_.recovery_threads;
+  return context;
+}
+
+pmem::Pool::ArenaOptions EngineHarness::ArenaOptions() const {
+  pmem::Pool::ArenaOptions arena;
+  arena.memory = memory_->span();
+  arena.chunk_bytes = options_.chunk_bytes;
+  arena.strict_order = options_.strict_order;
+  return arena;
+}
+
+}  // namespace lodgekv::test

@@ -1,0 +1,66 @@
+// An engine under test, a persistent one on a pool in plain memory. It can be closed and recovered,
+// or dropped as a killed process drops it and recovered: its memory is copied first, so that
+// nothing that a destructor does to the medium can help.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/engine_info.h"
+#include "index/pmem/pool.h"
+#include "tests/support/arena_memory.h"
+#include "tests/support/engine_case.h"
+
+namespace lodgekv::test {
+
+struct HarnessOptions {
+  uint64_t memory_bytes = uint64_t{64} << 20;
+  uint64_t chunk_bytes = uint64_t{64} << 10;
+  bool strict_order = false;
+  unsigned recovery_threads = 1;
+  std::map<std::string, std::string> engine_options;  // over those of the case
+};
+
+class EngineHarness {
+ public:
+  static absl::StatusOr<std::unique_ptr<EngineHarness>> Create(const EngineCase& engine_case,
+                                                               const HarnessOptions& options = {});
+  // Drops the engine without Close.
+  ~EngineHarness();
+
+  Engine& engine() { return *engine_; }
+  const EngineCase& engine_case() const { return case_; }
+  bool persistent() const { return case_.engine->persistent; }
+  pmem::Pool* pool() { return pool_.get(); }
+
+  // Only for persistent engines. References to the engine are stale afterwards.
+  [[nodiscard]] absl::Status CloseAndReopen();
+  [[nodiscard]] absl::Status KillAndReopen();
+  // What the last of these two found.
+  const RecoveryReport& recovery() const { return recovery_; }
+  void set_recovery_threads(unsigned threads) { options_.recovery_threads = threads; }
+
+ private:
+  EngineHarness(const EngineCase& engine_case, const HarnessOptions& options)
+      : case_(engine_case), options_(options) {}
+
+  absl::Status CreateEngine();
+  absl::Status RecoverEngine();
+  EngineContext Context() const;
+  pmem::Pool::ArenaOptions ArenaOptions() const;
+
+  const EngineCase case_;
+  HarnessOptions options_;
+  std::optional<ArenaMemory> memory_;  // outlives the pool, which outlives the engine
+  std::unique_ptr<pmem::Pool> pool_;
+  std::unique_ptr<Engine> engine_;
+  RecoveryReport recovery_;
+};
+
+}  // namespace lodgekv::test
