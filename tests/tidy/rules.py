@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import json
 import pathlib
+import posixpath
 import re
 
 MAX_FUNCTION_LINES = 70
@@ -196,6 +197,30 @@ def no_machine_paths(tree):
                           "a path of one machine: say it relative to the repository")
 
 
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+QUOTED_PATH = re.compile(
+    r"`((?:bench|client|cmake|config|docs|index|proto|scripts|server|tests)/[\w./-]*)`")
+
+
+def documents_name_what_is_there(tree):
+    there = {"."}
+    for source in tree.sources:
+        there.add(source.path)
+        there.update(str(parent) for parent in pathlib.PurePosixPath(source.path).parents)
+    for source in tree.sources:
+        if source.suffix != ".md":
+            continue
+        folder = str(pathlib.PurePosixPath(source.path).parent)
+        named = [(m, posixpath.normpath(posixpath.join(folder, m.group(1))))
+                 for m in LINK.finditer(source.text)]
+        named += [(m, m.group(1).rstrip("/")) for m in QUOTED_PATH.finditer(source.text)]
+        for match, path in named:
+            # A unit is named without its suffix where its header and source are meant together.
+            if path not in there and path + ".h" not in there:
+                yield Finding(source.path, source.line_of(match.start(1)),
+                              f"{match.group(1)}: there is no such file")
+
+
 # --- nothing unfinished -------------------------------------------------------
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
@@ -279,6 +304,7 @@ RULES = {
     "in_a_target": in_a_target,
     "file_names": file_names,
     "no_machine_paths": no_machine_paths,
+    "documents_name_what_is_there": documents_name_what_is_there,
     "nothing_unfinished": nothing_unfinished,
     "no_dead_code": no_dead_code,
     "crash_points": crash_points,

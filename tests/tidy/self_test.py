@@ -74,6 +74,11 @@ BAD = {
         {"README.md": "see /wor" + "k/main\n"},
         {"config/dev.yaml": "pool: /far" + "m/pool\n"},
     ],
+    "documents_name_what_is_there": [
+        {"README.md": "[a](docs/a.md)\n"},
+        {"docs/a.md": "[a](../README.md#there)\n"},
+        {"README.md": "See `index/engine.h`.\n"},
+    ],
     "nothing_unfinished": [
         {"index/a.cc": "// TO" + "DO: later\n"},
         {"scripts/a": "#!/bin/bash\n# FIX" + "ME\n"},
@@ -106,6 +111,7 @@ GOOD = {
     "index/pmem/a.cc": "#include <libpmemobj.h>\n"
                        "// Waits for the clwb of this thread; msync is a last resort.\n"
                        "void F() { _mm_" + "sfence(); }\n",
+    "index/lodgetree/a.h": header("int a;\n"),
     "index/lodgetree/a.cc": '#include "index/node/version_lock.h"\n'
                             '#include "index/lodgetree/layout.h"\n'
                             '// The commit word x = 3 (see README); the rest follows.\n'
@@ -114,7 +120,10 @@ GOOD = {
     "index/a_test.cc": 'TEST(A, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
                        + "".join(function_of(35, f"G{i}") for i in range(9)),
     "tests/a.cc": '#include "index/lodgetree/layout.h"\n#include "server/limits.h"\n',
-    "README.md": "See docs/work/main and https://example.org/work/farm/.\n",
+    "README.md": "See docs/work/main and https://example.org/work/farm/.\n"
+                 "[a](docs/b.md#part) [b](https://example.org/b.md) [c](#here) `index/pmem/`\n"
+                 "`server/a.cc` `index/*.h` `index/lodgetree/a` `x/y`\n",
+    "docs/b.md": "[up](../README.md) [here](b.md)\n",
 }
 
 # text -> (first line, lines) of each function in it.
