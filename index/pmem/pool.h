@@ -102,6 +102,15 @@ class Pool {
   uint32_t crc_seed() const { return crc_seed_; }
   MediumClass medium_class() const { return medium_class_; }
   bool was_clean() const { return was_clean_; }  // as found by Open
+  // What a durable store survives here, in one sentence.
+  const std::string& durability_detail() const { return durability_detail_; }
+
+  // False from Create until MarkEngineCreated: a crash in between leaves a pool without an engine.
+  bool engine_created() const;
+  void MarkEngineCreated();  // durable on return
+  // Takes back whatever an unfinished creation of the engine left: chunks, large objects and the engine
+  // area. Only while !engine_created().
+  void ResetForEngine();
 
   // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the
   // life of the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below
@@ -152,10 +161,19 @@ class Pool {
 
   // `clean`: everything was closed in order; recorded durably before the pool is closed.
   absl::Status Close(bool clean);
+  // Closes and undoes Create: removes the file, or what makes the device a pool.
+  absl::Status CloseAndRemove();
 
  protected:
+  struct State;
+
   Pool() = default;
   void ReserveSequence(uint64_t at_least);
+  // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
+  absl::Status Adopt();
+  // The pool is in use from here on: not clean, and its first sequence numbers are reserved.
+  void BeginUse();
+  absl::Status Unmap(bool remove);
 
   char* base_ = nullptr;
   std::unique_ptr<Medium> medium_;
@@ -163,13 +181,12 @@ class Pool {
   uint32_t crc_seed_ = 0;
   MediumClass medium_class_ = MediumClass::kVolatile;
   bool was_clean_ = false;
+  std::string durability_detail_;
   std::span<Word> engine_area_;
   uint64_t chunk_bytes_ = 0;
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> sequence_refill_{0};
-  // The rest of the state is pool.cc's own.
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<State> state_;  // pool_state.h
 };
 
 }  // namespace lodgekv::pmem

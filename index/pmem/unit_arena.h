@@ -13,10 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "index/pmem/pool.h"
 
 namespace lodgekv::pmem {
+
+class UnitCache;
 
 class UnitArena {
  public:
@@ -47,10 +50,23 @@ class UnitArena {
   // Every unit of the arena, used or free, in order of offset. For logs, which are found by
   // looking.
   template <class Visitor>
-  void VisitUnits(Visitor visitor) const;
+  void VisitUnits(Visitor visitor) const {
+    for (const Chunk& chunk : OwnChunks()) {
+      for (uint32_t i = 0; i < chunk.bytes / unit_bytes_; ++i) {
+        visitor(chunk.begin + uint64_t{i} * unit_bytes_);
+      }
+    }
+  }
 
  private:
   struct State;
+  std::vector<Chunk> OwnChunks() const;  // by offset
+  bool IsUnitOf(const Chunk& chunk, Offset unit) const;
+  Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
+  // Under the arena's mutex:
+  bool AddChunk(Reserve reserve);
+  void Steal();  // takes all units out of the caches
+  void GiveBack(Offset unit);
   Pool& pool_;
   const ChunkUse use_;
   const uint32_t unit_bytes_;

@@ -1,0 +1,229 @@
+#include "index/pmem/pool.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "index/pmem/pool_state.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr uint64_t kSequenceBlock = uint64_t{1} << 20;
+constexpr uint64_t kSequenceEnd = uint64_t{1} << 52;
+constexpr uint64_t kMaxReserveBytes = uint64_t{64} << 20;
+
+uint64_t ReserveRows(const PoolGeometry& geometry) {
+  const uint64_t bytes = std::min(geometry.pool_bytes / 100, kMaxReserveBytes);
+  return std::max<uint64_t>(1, (bytes + geometry.chunk_stride - 1) / geometry.chunk_stride);
+}
+
+[[noreturn]] void Die(const std::string& what) {
+  std::fprintf(stderr, "lodgekv pool: %s\n", what.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+std::string_view MediumClassName(MediumClass medium_class) {
+  switch (medium_class) {
+    case MediumClass::kPmemAdr: return "pmem-adr";
+    case MediumClass::kPmemEadr: return "pmem-eadr";
+    case MediumClass::kPmemForced: return "pmem-forced";
+    case MediumClass::kCxl: return "cxl";
+    case MediumClass::kFile: return "file";
+    case MediumClass::kVolatile: return "volatile";
+  }
+  return "unknown";
+}
+
+absl::Status CompleteIdentity(PoolIdentity& identity) {
+  if (identity.engine.empty() || identity.engine.size() >= media::kEngineNameBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine name \"", identity.engine, "\" has ", identity.engine.size(),
+                     " bytes, it must have 1 to ", media::kEngineNameBytes - 1));
+  }
+  if (identity.pool_id != decltype(identity.pool_id){}) return absl::OkStatus();
+  const ssize_t got = getrandom(identity.pool_id.data(), identity.pool_id.size(), 0);
+  if (got == static_cast<ssize_t>(identity.pool_id.size())) return absl::OkStatus();
+  return absl::InternalError("getrandom gave no random pool id");
+}
+
+Pool::~Pool() {
+  if (state_ != nullptr) Unmap(false).IgnoreError();
+}
+
+bool Pool::engine_created() const {
+  std::lock_guard lock(state_->header_mu);
+  return (state_->header.state().flags & media::kFlagEngineCreated) != 0;
+}
+
+void Pool::MarkEngineCreated() {
+  std::lock_guard lock(state_->header_mu);
+  media::StateSlot next = state_->header.state();
+  next.flags |= media::kFlagEngineCreated;
+  state_->header.Update(next);
+}
+
+void Pool::ResetForEngine() {
+  if (engine_created()) Die("reset of a pool that has an engine");
+  for (const Chunk& chunk : Chunks()) ReleaseChunk(chunk.index);
+  for (const Offset offset : LargeObjects()) FreeLarge(offset);
+  medium_->StoreZeros(engine_area_.data(), engine_area_.size_bytes());
+  medium_->Persist(engine_area_.data(), engine_area_.size_bytes());
+}
+
+void Pool::ReserveSequence(uint64_t at_least) {
+  std::lock_guard lock(state_->header_mu);
+  if (at_least <= sequence_refill_.load(std::memory_order_relaxed)) return;
+  if (at_least >= kSequenceEnd) Die("the sequence numbers are used up (2^52)");
+  media::StateSlot next = state_->header.state();
+  next.sequence = at_least + kSequenceBlock;
+  state_->header.Update(next);
+  sequence_refill_.store(next.sequence, std::memory_order_relaxed);
+}
+
+uint64_t Pool::applied_index() const {
+  std::lock_guard lock(state_->header_mu);
+  return state_->header.state().applied_index;
+}
+
+void Pool::PersistAppliedIndex(uint64_t index) {
+  std::lock_guard lock(state_->header_mu);
+  media::StateSlot next = state_->header.state();
+  if (index <= next.applied_index) return;
+  next.applied_index = index;
+  state_->header.Update(next);
+}
+
+absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve) {
+  std::lock_guard lock(state_->chunk_mu);
+  return state_->table->Acquire(*state_->source, use, unit_bytes, reserve);
+}
+
+void Pool::ReleaseChunk(uint32_t index) {
+  std::lock_guard lock(state_->chunk_mu);
+  state_->table->Release(index);
+}
+
+std::vector<Chunk> Pool::Chunks() const {
+  std::lock_guard lock(state_->chunk_mu);
+  return state_->table->InUse();
+}
+
+Chunk Pool::FindChunk(Offset offset) const { return state_->table->Find(offset); }
+
+Offset Pool::ReserveLarge(uint64_t bytes, Reserve reserve) {
+  std::lock_guard lock(state_->chunk_mu);
+  const uint64_t keep = reserve == Reserve::kKeep ? state_->table->reserve_rows() : 0;
+  ChunkSource& source = *state_->source;
+  ChunkSource::Large large = source.ReserveLarge(*state_->table, bytes, keep);
+  if (large.offset == 0) {
+    // Chunks that nobody uses may hold the room.
+    state_->table->Trim(source, keep);
+    large = source.ReserveLarge(*state_->table, bytes, keep);
+  }
+  if (large.offset == 0) return 0;
+  std::lock_guard large_lock(state_->large_mu);
+  state_->large[large.offset] = large.bytes;
+  return large.offset;
+}
+
+void Pool::PublishLarge(Offset offset) {
+  std::lock_guard lock(state_->chunk_mu);
+  state_->source->PublishLarge(*state_->table, offset);
+}
+
+void Pool::FreeLarge(Offset offset) {
+  std::lock_guard lock(state_->chunk_mu);
+  {
+    std::lock_guard large_lock(state_->large_mu);
+    if (state_->large.erase(offset) == 0) {
+      Die(absl::StrCat("free of offset ", offset, ", where no large object begins"));
+    }
+  }
+  state_->source->FreeLarge(*state_->table, offset);
+}
+
+uint64_t Pool::LargeBytes(Offset offset) const {
+  std::shared_lock lock(state_->large_mu);
+  const auto it = state_->large.find(offset);
+  return it == state_->large.end() ? 0 : it->second;
+}
+
+std::vector<Offset> Pool::LargeObjects() const {
+  std::shared_lock lock(state_->large_mu);
+  std::vector<Offset> offsets;
+  for (const auto& [offset, bytes] : state_->large) offsets.push_back(offset);
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+uint64_t Pool::capacity_bytes() const {
+  std::lock_guard lock(state_->chunk_mu);
+  return state_->source->capacity_bytes();
+}
+
+uint64_t Pool::allocated_bytes() const {
+  std::lock_guard lock(state_->chunk_mu);
+  return state_->table->rows_in_use() * state_->table->stride() +
+         state_->source->large_bytes_taken();
+}
+
+uint64_t Pool::reserve_bytes() const {
+  return state_->table->reserve_rows() * state_->table->stride();
+}
+
+absl::Status Pool::Adopt() {
+  PoolHeader& header = state_->header;
+  identity_ = header.identity();
+  crc_seed_ = header.crc_seed();
+  engine_area_ = header.engine_area();
+  chunk_bytes_ = header.geometry().chunk_bytes;
+  was_clean_ = header.sealed();
+  if (header.state().sequence == 0 || header.state().sequence >= kSequenceEnd) {
+    return absl::DataLossError(absl::StrCat("its header is damaged: sequence number ",
+                                            header.state().sequence, " is not in 1 .. 2^52"));
+  }
+  state_->table = std::make_unique<ChunkTable>(*medium_, header, ReserveRows(header.geometry()));
+  if (absl::Status status = state_->table->Load(*state_->source); !status.ok()) return status;
+  for (const ChunkSource::Large& large : state_->source->LargeObjects()) {
+    state_->large[large.offset] = large.bytes;
+  }
+  return absl::OkStatus();
+}
+
+void Pool::BeginUse() {
+  const uint64_t next = state_->header.state().sequence;
+  sequence_.store(next, std::memory_order_relaxed);
+  ReserveSequence(next + 1);
+}
+
+absl::Status Pool::Close(bool clean) {
+  if (clean && !medium_->failed()) {
+    std::lock_guard lock(state_->header_mu);
+    media::StateSlot next = state_->header.state();
+    next.sequence = sequence_.load(std::memory_order_relaxed);
+    state_->header.Seal(next);
+  }
+  const bool failed = medium_->failed();
+  absl::Status status = Unmap(false);
+  if (!failed) return status;
+  return absl::DataLossError("a sync of the pool failed; it is not marked clean");
+}
+
+absl::Status Pool::CloseAndRemove() { return Unmap(true); }
+
+absl::Status Pool::Unmap(bool remove) {
+  const auto unmap = std::move(state_->unmap);
+  state_.reset();
+  base_ = nullptr;
+  engine_area_ = {};
+  return unmap ? unmap(remove) : absl::OkStatus();
+}
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,78 @@
+#include "absl/strings/str_cat.h"
+#include "index/pmem/arena_source.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/pool_state.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr size_t kMinArenaBytes = size_t{64} << 10;
+constexpr uintptr_t kArenaAlignment = 4096;
+
+absl::Status CheckMemory(std::span<std::byte> memory) {
+  if (memory.size() < kMinArenaBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an arena of ", memory.size(), " bytes is too small, it must have ", kMinArenaBytes));
+  }
+  if (reinterpret_cast<uintptr_t>(memory.data()) % kArenaAlignment != 0) {
+    return absl::InvalidArgumentError("an arena must begin at a multiple of 4096");
+  }
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Medium> ArenaMedium(const Pool::ArenaOptions& options) {
+  Medium::Options medium;
+  medium.mode = FlushMode::kNone;
+  medium.fence_instruction = false;
+  medium.strict_order = options.strict_order;
+  medium.tracer = options.tracer;
+  return std::make_unique<Medium>(medium);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::CreateArena(const ArenaOptions& options,
+                                                        const PoolIdentity& identity) {
+  if (absl::Status status = CheckMemory(options.memory); !status.ok()) return status;
+  absl::StatusOr<PoolGeometry> geometry =
+      ArenaSource::Cut(options.memory.size(), options.chunk_bytes);
+  if (!geometry.ok()) return geometry.status();
+  PoolIdentity complete = identity;
+  if (absl::Status status = CompleteIdentity(complete); !status.ok()) return status;
+
+  auto pool = std::unique_ptr<Pool>(new Pool);
+  pool->base_ = reinterpret_cast<char*>(options.memory.data());
+  pool->medium_ = ArenaMedium(options);
+  pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
+  pool->state_->source = std::make_unique<ArenaSource>(*geometry);
+  PoolHeader& header = pool->state_->header;
+  header.Prepare(complete, *geometry);
+  ArenaSource::Format(*pool->medium_, header);
+  header.Finish();
+  if (absl::Status status = pool->Adopt(); !status.ok()) return status;
+  pool->BeginUse();
+  return pool;
+}
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::OpenArena(const ArenaOptions& options) {
+  if (absl::Status status = CheckMemory(options.memory); !status.ok()) return status;
+  auto pool = std::unique_ptr<Pool>(new Pool);
+  pool->base_ = reinterpret_cast<char*>(options.memory.data());
+  pool->medium_ = ArenaMedium(options);
+  pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
+  PoolHeader& header = pool->state_->header;
+  if (absl::Status status = header.Load(options.memory.size()); !status.ok()) return status;
+  const PoolGeometry& recorded = header.geometry();
+  absl::StatusOr<PoolGeometry> cut = ArenaSource::Cut(options.memory.size(), recorded.chunk_bytes);
+  if (!cut.ok() || cut->chunk_rows != recorded.chunk_rows ||
+      recorded.pool_bytes != options.memory.size()) {
+    return absl::DataLossError(absl::StrCat("the arena was created with ", recorded.pool_bytes,
+                                            " bytes, it has ", options.memory.size()));
+  }
+  pool->state_->source = std::make_unique<ArenaSource>(recorded);
+  if (absl::Status status = pool->Adopt(); !status.ok()) return status;
+  pool->BeginUse();
+  return pool;
+}
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,40 @@
+// What a Pool is made of; for the files that implement it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "index/pmem/chunk_source.h"
+#include "index/pmem/chunk_table.h"
+#include "index/pmem/file_sync.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/pool_header.h"
+
+namespace lodgekv::pmem {
+
+// Checks the engine's name and draws a pool id where there is none.
+absl::Status CompleteIdentity(PoolIdentity& identity);
+
+struct Pool::State {
+  State(Medium& medium, media::Header* on_media) : header(medium, on_media) {}
+
+  // Locks, in the order in which they are taken.
+  std::mutex chunk_mu;
+  mutable std::mutex header_mu;
+  mutable std::shared_mutex large_mu;
+
+  PoolHeader header;                    // header_mu
+  std::unique_ptr<ChunkSource> source;  // chunk_mu
+  std::unique_ptr<ChunkTable> table;    // chunk_mu, but for Find
+  // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
+  absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
+
+  // The mapping; `unmap` closes it, and with `remove` undoes the creation of the pool.
+  std::function<absl::Status(bool remove)> unmap;
+  std::unique_ptr<FileSync> file_sync;
+};
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,329 @@
+#include "index/pmem/unit_arena.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "index/pmem/unit_cache.h"
+#include "index/pmem/worker_slot.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr uint32_t kMaxRefill = UnitCache::kCapacity / 2;
+constexpr uint32_t kWordBits = 64;
+
+[[noreturn]] void Die(const char* what, Offset unit, uint32_t unit_bytes) {
+  std::fprintf(stderr, "lodgekv unit arena of %u bytes: %s (offset %llu)\n", unit_bytes, what,
+               static_cast<unsigned long long>(unit));
+  std::abort();
+}
+
+// A chunk of the arena; a set bit is a unit that is used, or free in some cache.
+struct ChunkUnits {
+  Chunk chunk;
+  uint32_t units = 0;
+  uint32_t free = 0;
+  uint32_t first_word = 0;  // no unit of an earlier word is free
+  std::vector<uint64_t> bits;
+
+  ChunkUnits(const Chunk& c, uint32_t unit_bytes)
+      : chunk(c),
+        units(static_cast<uint32_t>(c.bytes / unit_bytes)),
+        free(units),
+        bits((units + kWordBits - 1) / kWordBits) {
+    // Units past the end look used.
+    if (units % kWordBits != 0) bits.back() = ~uint64_t{0} << units % kWordBits;
+  }
+
+  uint32_t Take() {
+    while (bits[first_word] == ~uint64_t{0}) ++first_word;
+    const auto bit = static_cast<uint32_t>(std::countr_one(bits[first_word]));
+    bits[first_word] |= uint64_t{1} << bit;
+    --free;
+    return first_word * kWordBits + bit;
+  }
+
+  bool Give(uint32_t unit) {
+    const uint64_t mask = uint64_t{1} << unit % kWordBits;
+    if ((bits[unit / kWordBits] & mask) == 0) return false;
+    bits[unit / kWordBits] &= ~mask;
+    first_word = std::min(first_word, unit / kWordBits);
+    ++free;
+    return true;
+  }
+};
+
+}  // namespace
+
+struct UnitArena::State {
+  const bool process_barrier = ProcessBarrierAvailable();
+  uint32_t refill = 1;
+  uint32_t cache_units = 2;
+
+  std::array<std::atomic<UnitCache*>, kMaxWorkerSlots> caches{};
+
+  mutable std::mutex mu;
+  std::map<uint32_t, ChunkUnits> chunks;  // by row
+  std::vector<ChunkUnits*> marking;       // by row, from Adopt to FinishMark
+  std::set<uint32_t> with_free;           // rows
+  uint64_t total = 0;
+  uint64_t free_in_chunks = 0;
+  uint64_t empty_chunks = 0;
+  uint64_t ensured = 0;  // the largest number asked of EnsureFree: kept when chunks are given back
+
+  ~State() {
+    for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
+  }
+
+  UnitCache& OwnCache() {
+    std::atomic<UnitCache*>& cache = caches[CurrentWorkerSlot()];
+    UnitCache* own = cache.load(std::memory_order_acquire);
+    if (own == nullptr) [[unlikely]] {
+      own = new UnitCache;
+      cache.store(own, std::memory_order_release);
+    }
+    return *own;
+  }
+
+  template <class Visitor>
+  void ForEachCache(Visitor visitor) const {
+    for (const auto& cache : caches) {
+      if (UnitCache* c = cache.load(std::memory_order_acquire)) visitor(*c);
+    }
+  }
+
+  uint64_t CachedUnits() const {
+    uint64_t n = 0;
+    ForEachCache([&](const UnitCache& cache) { n += cache.count(); });
+    return n;
+  }
+
+  // The rest under `mu`.
+  ChunkUnits& Add(const Chunk& chunk, uint32_t unit_bytes) {
+    ChunkUnits& added = chunks.try_emplace(chunk.index, chunk, unit_bytes).first->second;
+    total += added.units;
+    free_in_chunks += added.units;
+    ++empty_chunks;
+    with_free.insert(chunk.index);
+    return added;
+  }
+
+  void Remove(uint32_t row) {
+    const ChunkUnits& gone = chunks.at(row);
+    total -= gone.units;
+    free_in_chunks -= gone.free;
+    --empty_chunks;
+    with_free.erase(row);
+    chunks.erase(row);
+  }
+
+  // Moves up to `refill` free units into `cache`, so that they are popped in order of offset.
+  void Refill(UnitCache& cache, uint32_t unit_bytes) {
+    std::array<Offset, kMaxRefill> units;
+    uint32_t n = 0;
+    while (n < refill && !with_free.empty()) {
+      ChunkUnits& from = chunks.at(*with_free.begin());
+      if (from.free == from.units) --empty_chunks;
+      while (n < refill && from.free > 0) {
+        units[n++] = from.chunk.begin + uint64_t{from.Take()} * unit_bytes;
+        --free_in_chunks;
+      }
+      if (from.free == 0) with_free.erase(from.chunk.index);
+    }
+    while (n > 0) cache.Push(units[--n], cache_units);
+  }
+
+  // Gives a unit back to its chunk; with true the chunk has become empty and is not needed.
+  bool GiveBack(uint32_t row, Offset unit, uint32_t unit_bytes) {
+    const auto it = chunks.find(row);
+    if (it == chunks.end()) Die("free of a unit of another arena", unit, unit_bytes);
+    ChunkUnits& chunk = it->second;
+    const uint64_t distance = unit - chunk.chunk.begin;
+    if (distance % unit_bytes != 0 || distance / unit_bytes >= chunk.units) {
+      Die("free where no unit begins", unit, unit_bytes);
+    }
+    if (!chunk.Give(static_cast<uint32_t>(distance / unit_bytes))) {
+      Die("free of a unit that is free", unit, unit_bytes);
+    }
+    ++free_in_chunks;
+    with_free.insert(row);
+    if (chunk.free < chunk.units) return false;
+    ++empty_chunks;
+    // One empty chunk stays, lest a unit that comes and goes move a chunk each time.
+    return empty_chunks > 1 && free_in_chunks - chunk.units >= ensured;
+  }
+};
+
+UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes)
+    : pool_(pool), use_(use), unit_bytes_(unit_bytes), state_(std::make_unique<State>()) {
+  if (unit_bytes == 0 || unit_bytes % 16 != 0 || unit_bytes > pool.chunk_bytes()) {
+    Die("units must be a multiple of 16 bytes and fit a chunk", pool.chunk_bytes(), unit_bytes);
+  }
+  // A cache holds no large share of a chunk.
+  const uint64_t units = pool.chunk_bytes() / unit_bytes;
+  state_->refill = static_cast<uint32_t>(std::clamp<uint64_t>(units / 8, 1, kMaxRefill));
+  state_->cache_units = 2 * state_->refill;
+}
+
+UnitArena::~UnitArena() = default;
+
+Offset UnitArena::Allocate(Reserve reserve) {
+  UnitCache& cache = state_->OwnCache();
+  if (cache.TryEnter(state_->process_barrier)) {
+    const Offset unit = cache.Pop();
+    cache.Leave();
+    if (unit != 0) return unit;
+  }
+  return AllocateSlowly(cache, reserve);
+}
+
+Offset UnitArena::AllocateSlowly(UnitCache& cache, Reserve reserve) {
+  State& s = *state_;
+  std::lock_guard lock(s.mu);
+  if (cache.count() == 0 && s.free_in_chunks == 0 && !AddChunk(reserve)) Steal();
+  if (cache.count() == 0) s.Refill(cache, unit_bytes_);
+  return cache.Pop();
+}
+
+void UnitArena::Free(Offset unit) {
+  UnitCache& cache = state_->OwnCache();
+  if (cache.TryEnter(state_->process_barrier)) {
+    const bool done = cache.Push(unit, state_->cache_units);
+    cache.Leave();
+    if (done) return;
+  }
+  std::lock_guard lock(state_->mu);
+  if (cache.Push(unit, state_->cache_units)) return;
+  for (uint32_t i = 0; i < state_->refill; ++i) GiveBack(cache.Pop());
+  cache.Push(unit, state_->cache_units);
+}
+
+bool UnitArena::EnsureFree(uint64_t units, Reserve reserve) {
+  State& s = *state_;
+  std::lock_guard lock(s.mu);
+  while (s.free_in_chunks + s.CachedUnits() < units) {
+    if (!AddChunk(reserve)) return false;
+  }
+  s.ensured = std::max(s.ensured, units);
+  return true;
+}
+
+bool UnitArena::AddChunk(Reserve reserve) {
+  const absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, reserve);
+  if (!chunk.ok()) return false;
+  state_->Add(*chunk, unit_bytes_);
+  return true;
+}
+
+void UnitArena::Steal() {
+  std::vector<UnitCache*> victims;
+  state_->ForEachCache([&](UnitCache& cache) {
+    if (cache.count() == 0) return;
+    cache.Want();
+    victims.push_back(&cache);
+  });
+  if (victims.empty()) return;
+  ProcessBarrier();
+  for (UnitCache* cache : victims) {
+    cache->Await();
+    while (const Offset unit = cache->Pop()) GiveBack(unit);
+    cache->Return();
+  }
+}
+
+void UnitArena::GiveBack(Offset unit) {
+  const uint32_t row = pool_.FindChunk(unit).index;
+  if (!state_->GiveBack(row, unit, unit_bytes_)) return;
+  state_->Remove(row);
+  pool_.ReleaseChunk(row);
+}
+
+uint64_t UnitArena::used_units() const {
+  std::lock_guard lock(state_->mu);
+  const uint64_t free = state_->free_in_chunks + state_->CachedUnits();
+  return state_->total - std::min(state_->total, free);
+}
+
+uint64_t UnitArena::total_units() const {
+  std::lock_guard lock(state_->mu);
+  return state_->total;
+}
+
+void UnitArena::Adopt(std::span<const Chunk> chunks) {
+  std::lock_guard lock(state_->mu);
+  for (const Chunk& chunk : chunks) {
+    if (chunk.use != use_ || chunk.unit_bytes != unit_bytes_) continue;
+    if (state_->marking.size() <= chunk.index) state_->marking.resize(chunk.index + 1);
+    state_->marking[chunk.index] = &state_->Add(chunk, unit_bytes_);
+  }
+}
+
+bool UnitArena::IsUnit(Offset unit) const { return IsUnitOf(pool_.FindChunk(unit), unit); }
+
+bool UnitArena::IsUnitOf(const Chunk& chunk, Offset unit) const {
+  if (chunk.index == UINT32_MAX || chunk.use != use_ || chunk.unit_bytes != unit_bytes_) {
+    return false;
+  }
+  const uint64_t distance = unit - chunk.begin;
+  return distance % unit_bytes_ == 0 && distance + unit_bytes_ <= chunk.bytes;
+}
+
+UnitArena::MarkResult UnitArena::Mark(Offset unit) {
+  const Chunk chunk = pool_.FindChunk(unit);
+  // No lock: chunks come and go only before and after marking.
+  if (!IsUnitOf(chunk, unit) || chunk.index >= state_->marking.size()) {
+    return MarkResult::kNotAUnit;
+  }
+  ChunkUnits* units = state_->marking[chunk.index];
+  if (units == nullptr) return MarkResult::kNotAUnit;
+  const uint64_t i = (unit - chunk.begin) / unit_bytes_;
+  const uint64_t mask = uint64_t{1} << i % kWordBits;
+  const std::atomic_ref<uint64_t> word(units->bits[i / kWordBits]);
+  const uint64_t before = word.fetch_or(mask, std::memory_order_relaxed);
+  return (before & mask) != 0 ? MarkResult::kTwice : MarkResult::kMarked;
+}
+
+void UnitArena::FinishMark() {
+  State& s = *state_;
+  std::lock_guard lock(s.mu);
+  s.marking.clear();
+  std::vector<uint32_t> unused;
+  for (auto& [row, chunk] : s.chunks) {
+    uint32_t used = 0;
+    for (const uint64_t word : chunk.bits) used += static_cast<uint32_t>(std::popcount(word));
+    // Units past the end look used.
+    used -= static_cast<uint32_t>(chunk.bits.size()) * kWordBits - chunk.units;
+    if (used == 0) {
+      unused.push_back(row);
+      continue;
+    }
+    chunk.free = chunk.units - used;
+    s.free_in_chunks -= used;
+    --s.empty_chunks;
+    if (chunk.free == 0) s.with_free.erase(row);
+  }
+  for (const uint32_t row : unused) {
+    s.Remove(row);
+    pool_.ReleaseChunk(row);
+  }
+}
+
+std::vector<Chunk> UnitArena::OwnChunks() const {
+  std::vector<Chunk> chunks;
+  {
+    std::lock_guard lock(state_->mu);
+    for (const auto& [row, units] : state_->chunks) chunks.push_back(units.chunk);
+  }
+  std::sort(chunks.begin(), chunks.end(),
+            [](const Chunk& a, const Chunk& b) { return a.begin < b.begin; });
+  return chunks;
+}
+
+}  // namespace lodgekv::pmem
