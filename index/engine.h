@@ -61,8 +61,8 @@ enum class Condition : uint8_t {
 struct WriteOp {
   WriteKind kind = WriteKind::kPut;
   Condition condition = Condition::kNone;
-  std::string_view key;
-  std::string_view value;       // ignored by a delete
+  std::string_view key = {};
+  std::string_view value = {};  // ignored by a delete
   uint64_t if_version = 0;      // with Condition::kIfVersion
   uint64_t expiry_unix_ms = 0;  // absolute, milliseconds since the epoch; 0: never
 };
@@ -83,7 +83,7 @@ struct WriteOptions {
   // Now, milliseconds since the epoch: a value whose expiry is not after it counts as absent.
   uint64_t now_unix_ms = 0;
   // With atomic: stored in the same crash-atomic step; Engine::AppliedIndex() reads it back.
-  std::optional<uint64_t> applied_index;
+  std::optional<uint64_t> applied_index = {};
 };
 
 struct ReadOptions {
@@ -99,11 +99,11 @@ struct ReadResult {
 };
 
 struct ScanOptions {
-  std::string_view start;               // inclusive; empty: from the first key
-  std::optional<std::string_view> end;  // exclusive; absent: to the last key
-  bool reverse = false;                 // descending over the same [start, end)
-  bool keys_only = false;               // ScanItem::value stays empty
-  uint64_t limit = 0;                   // at most this many items; 0: no limit
+  std::string_view start = {};               // inclusive; empty: from the first key
+  std::optional<std::string_view> end = {};  // exclusive; absent: to the last key
+  bool reverse = false;                      // descending over the same [start, end)
+  bool keys_only = false;                    // ScanItem::value stays empty
+  uint64_t limit = 0;                        // at most this many items; 0: no limit
   uint64_t now_unix_ms = 0;
 };
 
