@@ -110,6 +110,25 @@ void Pool::ReleaseChunk(uint32_t index) {
   state_->table->Release(index);
 }
 
+void Pool::AddHolder(ChunkHolder* holder) {
+  std::lock_guard lock(state_->holder_mu);
+  state_->holders.push_back(holder);
+}
+
+void Pool::RemoveHolder(ChunkHolder* holder) {
+  // An arena may outlive its pool's Close.
+  if (state_ == nullptr) return;
+  std::lock_guard lock(state_->holder_mu);
+  std::erase(state_->holders, holder);
+}
+
+bool Pool::CollectEmptyChunks() {
+  std::lock_guard lock(state_->holder_mu);
+  bool any = false;
+  for (ChunkHolder* holder : state_->holders) any |= holder->GiveBackEmptyChunks();
+  return any;
+}
+
 std::vector<Chunk> Pool::Chunks() const {
   std::lock_guard lock(state_->chunk_mu);
   return state_->table->InUse();
@@ -118,6 +137,12 @@ std::vector<Chunk> Pool::Chunks() const {
 Chunk Pool::FindChunk(Offset offset) const { return state_->table->Find(offset); }
 
 Offset Pool::ReserveLarge(uint64_t bytes, Reserve reserve) {
+  Offset offset = TryReserveLarge(bytes, reserve);
+  if (offset == 0 && CollectEmptyChunks()) offset = TryReserveLarge(bytes, reserve);
+  return offset;
+}
+
+Offset Pool::TryReserveLarge(uint64_t bytes, Reserve reserve) {
   std::lock_guard lock(state_->chunk_mu);
   const uint64_t keep = reserve == Reserve::kKeep ? state_->table->reserve_rows() : 0;
   ChunkSource& source = *state_->source;

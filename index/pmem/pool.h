@@ -62,6 +62,15 @@ enum class Reserve : uint8_t { kKeep, kUse };
 // Where chunks and large objects come from: libpmemobj, or a test's arena.
 class ChunkSource;
 
+// Holds chunks that it may be able to do without: an arena. Asked when the pool is full.
+class ChunkHolder {
+ public:
+  virtual ~ChunkHolder() = default;
+  // Gives chunks in which nothing is used back to the pool; true when there was one. Called with no
+  // lock of the pool or of another holder held.
+  virtual bool GiveBackEmptyChunks() = 0;
+};
+
 class Pool {
  public:
   // Creates where there is nothing (no file, an empty file, or a device whose header page is zero);
@@ -138,6 +147,11 @@ class Pool {
   absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve);
   // Gives back a chunk in which nothing is used. It may be handed out again at once.
   void ReleaseChunk(uint32_t index);
+  // An arena counts as holder from its construction to its destruction.
+  void AddHolder(ChunkHolder* holder);
+  void RemoveHolder(ChunkHolder* holder);
+  // Asks all holders for empty chunks; true when there was one. The caller holds no lock.
+  bool CollectEmptyChunks();
   // Every chunk in use, by row. For recovery and Check.
   std::vector<Chunk> Chunks() const;
   uint64_t chunk_bytes() const { return chunk_bytes_; }
@@ -169,6 +183,7 @@ class Pool {
 
   Pool() = default;
   void ReserveSequence(uint64_t at_least);
+  Offset TryReserveLarge(uint64_t bytes, Reserve reserve);
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();
   // The pool is in use from here on: not clean, and its first sequence numbers are reserved.

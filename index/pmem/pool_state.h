@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "index/pmem/chunk_source.h"
@@ -21,11 +22,13 @@ absl::Status CompleteIdentity(PoolIdentity& identity);
 struct Pool::State {
   State(Medium& medium, media::Header* on_media) : header(medium, on_media) {}
 
-  // Locks, in the order in which they are taken.
+  // Locks, in the order in which they are taken. An arena's own is between the first two.
+  std::mutex holder_mu;
   std::mutex chunk_mu;
   mutable std::mutex header_mu;
   mutable std::shared_mutex large_mu;
 
+  std::vector<ChunkHolder*> holders;    // holder_mu
   PoolHeader header;                    // header_mu
   std::unique_ptr<ChunkSource> source;  // chunk_mu
   std::unique_ptr<ChunkTable> table;    // chunk_mu, but for Find

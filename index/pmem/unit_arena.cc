@@ -170,9 +170,10 @@ UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes)
   const uint64_t units = pool.chunk_bytes() / unit_bytes;
   state_->refill = static_cast<uint32_t>(std::clamp<uint64_t>(units / 8, 1, kMaxRefill));
   state_->cache_units = 2 * state_->refill;
+  pool.AddHolder(this);
 }
 
-UnitArena::~UnitArena() = default;
+UnitArena::~UnitArena() { pool_.RemoveHolder(this); }
 
 Offset UnitArena::Allocate(Reserve reserve) {
   UnitCache& cache = state_->OwnCache();
@@ -181,6 +182,8 @@ Offset UnitArena::Allocate(Reserve reserve) {
     cache.Leave();
     if (unit != 0) return unit;
   }
+  const Offset unit = AllocateSlowly(cache, reserve);
+  if (unit != 0 || !pool_.CollectEmptyChunks()) return unit;
   return AllocateSlowly(cache, reserve);
 }
 
@@ -206,6 +209,11 @@ void UnitArena::Free(Offset unit) {
 }
 
 bool UnitArena::EnsureFree(uint64_t units, Reserve reserve) {
+  if (TryEnsureFree(units, reserve)) return true;
+  return pool_.CollectEmptyChunks() && TryEnsureFree(units, reserve);
+}
+
+bool UnitArena::TryEnsureFree(uint64_t units, Reserve reserve) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
   while (s.free_in_chunks + s.CachedUnits() < units) {
@@ -238,11 +246,30 @@ void UnitArena::Steal() {
   }
 }
 
-void UnitArena::GiveBack(Offset unit) {
-  const uint32_t row = pool_.FindChunk(unit).index;
-  if (!state_->GiveBack(row, unit, unit_bytes_)) return;
+bool UnitArena::GiveBackEmptyChunks() {
+  State& s = *state_;
+  std::lock_guard lock(s.mu);
+  if (s.chunks.empty()) return false;
+  const uint64_t units = s.chunks.begin()->second.units;
+  if (s.free_in_chunks + s.CachedUnits() < s.ensured + units) return false;
+  const size_t before = s.chunks.size();
+  Steal();
+  for (auto it = s.chunks.begin(); it != s.chunks.end();) {
+    const ChunkUnits& chunk = it++->second;
+    if (chunk.free < chunk.units || s.free_in_chunks < s.ensured + chunk.units) continue;
+    Release(chunk.chunk.index);
+  }
+  return s.chunks.size() < before;
+}
+
+void UnitArena::Release(uint32_t row) {
   state_->Remove(row);
   pool_.ReleaseChunk(row);
+}
+
+void UnitArena::GiveBack(Offset unit) {
+  const uint32_t row = pool_.FindChunk(unit).index;
+  if (state_->GiveBack(row, unit, unit_bytes_)) Release(row);
 }
 
 uint64_t UnitArena::used_units() const {
@@ -309,10 +336,7 @@ void UnitArena::FinishMark() {
     --s.empty_chunks;
     if (chunk.free == 0) s.with_free.erase(row);
   }
-  for (const uint32_t row : unused) {
-    s.Remove(row);
-    pool_.ReleaseChunk(row);
-  }
+  for (const uint32_t row : unused) Release(row);
 }
 
 std::vector<Chunk> UnitArena::OwnChunks() const {

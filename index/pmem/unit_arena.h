@@ -21,11 +21,11 @@ namespace lodgekv::pmem {
 
 class UnitCache;
 
-class UnitArena {
+class UnitArena final : public ChunkHolder {
  public:
   // `unit_bytes` is a multiple of 16 and at most a chunk. Nodes and logs: of 256 (or of 64).
   UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes);
-  ~UnitArena();
+  ~UnitArena() override;
 
   // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at
   // most 256), or 0 when the medium is full.
@@ -37,6 +37,8 @@ class UnitArena {
   uint32_t unit_bytes() const { return unit_bytes_; }
   uint64_t used_units() const;   // handed out and not freed (units in caches count as free)
   uint64_t total_units() const;  // in the arena's chunks
+
+  bool GiveBackEmptyChunks() override;
 
   // --- recovery, in this order, before any Allocate ---
   // Takes over the chunks of this use and unit size; every unit counts as free.
@@ -63,10 +65,12 @@ class UnitArena {
   std::vector<Chunk> OwnChunks() const;  // by offset
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
   Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
+  bool TryEnsureFree(uint64_t units, Reserve reserve);
   // Under the arena's mutex:
   bool AddChunk(Reserve reserve);
   void Steal();  // takes all units out of the caches
   void GiveBack(Offset unit);
+  void Release(uint32_t row);  // an empty chunk
   Pool& pool_;
   const ChunkUse use_;
   const uint32_t unit_bytes_;

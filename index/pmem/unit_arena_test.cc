@@ -1,0 +1,305 @@
+#include "index/pmem/unit_arena.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "index/pmem/arena_test_util.h"
+#include "index/pmem/worker_slot.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::SizeIs;
+
+std::vector<Offset> TakeAll(UnitArena& arena, Reserve reserve = Reserve::kUse) {
+  std::vector<Offset> units;
+  while (const Offset unit = arena.Allocate(reserve)) units.push_back(unit);
+  return units;
+}
+
+TEST(UnitArena, HandsOutEveryUnitOnceAligned) {
+  for (const uint32_t unit_bytes : {16u, 48u, 256u, 320u, 1024u, 8192u}) {
+    TestArena memory(128 << 10);
+    auto pool = memory.Create();
+    UnitArena arena(*pool, ChunkUse::kNodes, unit_bytes);
+    std::vector<Offset> units = TakeAll(arena);
+    const uint64_t chunks = pool->capacity_bytes() / pool->chunk_bytes();
+    EXPECT_EQ(units.size(), chunks * (8192 / unit_bytes)) << unit_bytes;
+    EXPECT_EQ(arena.used_units(), units.size());
+    EXPECT_EQ(arena.total_units(), units.size());
+    std::sort(units.begin(), units.end());
+    const uint64_t alignment = std::min<uint64_t>(256, unit_bytes & -unit_bytes);
+    for (size_t i = 0; i < units.size(); ++i) {
+      EXPECT_EQ(units[i] % alignment, 0u);
+      EXPECT_TRUE(arena.IsUnit(units[i]));
+      if (i > 0) {
+        EXPECT_GE(units[i], units[i - 1] + unit_bytes);
+      }
+    }
+    for (const Offset unit : units) arena.Free(unit);
+    EXPECT_EQ(arena.used_units(), 0u);
+  }
+}
+
+TEST(UnitArena, FreedUnitsServeAgain) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const std::vector<Offset> first = TakeAll(arena);
+  for (const Offset unit : first) arena.Free(unit);
+  const std::vector<Offset> again = TakeAll(arena);
+  EXPECT_EQ(std::set(first.begin(), first.end()), std::set(again.begin(), again.end()));
+}
+
+TEST(UnitArena, KeepsTheReserve) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const size_t kept = TakeAll(arena, Reserve::kKeep).size();
+  const size_t more = TakeAll(arena, Reserve::kUse).size();
+  EXPECT_EQ(more, pool->reserve_bytes() / 256);
+  EXPECT_GT(kept, more);
+}
+
+TEST(UnitArena, EmptyChunksServeOtherClasses) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena small(*pool, ChunkUse::kRecords, 64);
+  UnitArena big(*pool, ChunkUse::kRecords, 2048);
+  for (int round = 0; round < 20; ++round) {
+    for (UnitArena* arena : {&small, &big}) {
+      const std::vector<Offset> units = TakeAll(*arena);
+      EXPECT_EQ(units.size() * arena->unit_bytes(), pool->capacity_bytes()) << round;
+      for (const Offset unit : units) arena->Free(unit);
+      EXPECT_EQ(arena->used_units(), 0u);
+    }
+  }
+}
+
+TEST(UnitArena, EnsureFreeCoversWhatFollows) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kLogs, 1024);
+  EXPECT_TRUE(arena.EnsureFree(20, Reserve::kKeep));
+  const uint64_t total = arena.total_units();
+  EXPECT_GE(total, 20u);
+  UnitArena other(*pool, ChunkUse::kNodes, 256);
+  TakeAll(other);
+  for (int i = 0; i < 20; ++i) EXPECT_NE(arena.Allocate(Reserve::kKeep), 0u);
+  EXPECT_EQ(arena.total_units(), total);
+  EXPECT_FALSE(arena.EnsureFree(1000, Reserve::kUse));
+}
+
+TEST(UnitArena, EnsuredUnitsStayWhenChunksGoBack) {
+  TestArena memory(128 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kLogs, 1024);
+  ASSERT_TRUE(arena.EnsureFree(24, Reserve::kKeep));
+  const std::vector<Offset> units = TakeAll(arena);
+  for (const Offset unit : units) arena.Free(unit);
+  EXPECT_LT(arena.total_units(), units.size());
+  EXPECT_GE(arena.total_units(), 24u);
+}
+
+TEST(UnitArena, MarkTellsOnceTwiceAndNotAUnit) {
+  TestArena memory(128 << 10);
+  std::vector<Offset> kept;
+  Offset dropped = 0;
+  {
+    auto pool = memory.Create();
+    UnitArena arena(*pool, ChunkUse::kNodes, 320);
+    for (int i = 0; i < 60; ++i) kept.push_back(arena.Allocate(Reserve::kKeep));
+    dropped = kept[20];
+    kept.erase(kept.begin() + 20);
+  }
+  auto pool = memory.Open();
+  UnitArena arena(*pool, ChunkUse::kNodes, 320);
+  UnitArena other(*pool, ChunkUse::kLogs, 320);
+  arena.Adopt(pool->Chunks());
+  other.Adopt(pool->Chunks());
+  EXPECT_EQ(other.total_units(), 0u);
+  for (const Offset unit : kept) EXPECT_EQ(arena.Mark(unit), UnitArena::MarkResult::kMarked);
+  EXPECT_EQ(arena.Mark(kept[7]), UnitArena::MarkResult::kTwice);
+  EXPECT_EQ(other.Mark(kept[7]), UnitArena::MarkResult::kNotAUnit);
+  // The rest of a chunk behind its last whole unit is no unit.
+  const Chunk chunk = pool->FindChunk(kept[7]);
+  const Offset tail = chunk.begin + chunk.bytes / 320 * 320;
+  for (const Offset wrong : {kept[7] + 16, Offset{0}, Offset{64}, ~Offset{0}, tail}) {
+    EXPECT_EQ(arena.Mark(wrong), UnitArena::MarkResult::kNotAUnit) << wrong;
+  }
+  arena.FinishMark();
+  EXPECT_EQ(arena.used_units(), kept.size());
+  std::vector<Offset> rest = TakeAll(arena);
+  EXPECT_THAT(rest, ::testing::Contains(dropped));
+  for (const Offset unit : kept) EXPECT_THAT(rest, ::testing::Not(::testing::Contains(unit)));
+}
+
+TEST(UnitArena, FinishMarkGivesUnreachedChunksBack) {
+  TestArena memory(128 << 10);
+  {
+    auto pool = memory.Create();
+    UnitArena arena(*pool, ChunkUse::kNodes, 256);
+    TakeAll(arena, Reserve::kKeep);
+  }
+  auto pool = memory.Open();
+  const size_t chunks = pool->Chunks().size();
+  ASSERT_GT(chunks, 3u);
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  arena.Adopt(pool->Chunks());
+  EXPECT_EQ(arena.Mark(pool->Chunks()[2].begin), UnitArena::MarkResult::kMarked);
+  arena.FinishMark();
+  EXPECT_THAT(pool->Chunks(), SizeIs(1));
+  EXPECT_EQ(arena.used_units(), 1u);
+  EXPECT_EQ(arena.total_units(), 32u);
+  EXPECT_THAT(memory.Open()->Chunks(), SizeIs(1));
+}
+
+TEST(UnitArena, VisitsEveryUnitInOrder) {
+  TestArena memory(128 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kLogs, 4096);
+  std::vector<Offset> units = TakeAll(arena);
+  std::sort(units.begin(), units.end());
+  std::vector<Offset> visited;
+  arena.VisitUnits([&](Offset unit) { visited.push_back(unit); });
+  EXPECT_THAT(visited, ElementsAreArray(units));
+}
+
+TEST(UnitArena, FindsUnitsInTheCachesOfOtherThreads) {
+  TestArena memory(256 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const std::vector<Offset> all = TakeAll(arena);
+  std::atomic<bool> freed{false}, done{false};
+  std::thread other([&] {
+    for (int i = 0; i < 6; ++i) arena.Free(all[i]);
+    freed = true;
+    while (!done) std::this_thread::yield();
+  });
+  while (!freed) std::this_thread::yield();
+  EXPECT_EQ(arena.used_units(), all.size() - 6);
+  EXPECT_THAT(TakeAll(arena), SizeIs(6));
+  done = true;
+  other.join();
+}
+
+// Threads take and give units of a medium that is nearly full, so that they steal from one another.
+// A unit that two threads hold at a time would lose its mark.
+TEST(UnitArena, ThreadsNeverShareAUnit) {
+  TestArena memory(96 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const uint64_t capacity = pool->capacity_bytes() / 256;
+  constexpr int kThreads = 4;
+  std::atomic<uint64_t> failures{0}, full{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      std::vector<Offset> held;
+      for (int i = 0; i < 60'000; ++i) {
+        if (random() % 2 == 0 || held.empty()) {
+          const Offset unit = arena.Allocate(Reserve::kUse);
+          if (unit == 0) {
+            ++full;
+          } else {
+            *pool->At<uint64_t>(unit) = unit ^ static_cast<uint64_t>(t);
+            held.push_back(unit);
+          }
+        } else {
+          std::swap(held[random() % held.size()], held.back());
+          const Offset unit = held.back();
+          held.pop_back();
+          if (*pool->At<uint64_t>(unit) != (unit ^ static_cast<uint64_t>(t))) ++failures;
+          arena.Free(unit);
+        }
+        // Each thread may hold somewhat more than its share.
+        while (held.size() > capacity / 3) {
+          arena.Free(held.back());
+          held.pop_back();
+        }
+      }
+      for (const Offset unit : held) arena.Free(unit);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0u);
+  EXPECT_EQ(arena.used_units(), 0u);
+  EXPECT_EQ(TakeAll(arena).size(), capacity);
+}
+
+TEST(UnitArena, MarksFromManyThreads) {
+  TestArena memory(256 << 10);
+  auto pool = memory.Create();
+  UnitArena taker(*pool, ChunkUse::kNodes, 64);
+  const std::vector<Offset> units = TakeAll(taker, Reserve::kKeep);
+  UnitArena arena(*pool, ChunkUse::kNodes, 64);
+  arena.Adopt(pool->Chunks());
+  std::atomic<uint64_t> marked{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (const Offset unit : units) {
+        if (arena.Mark(unit) == UnitArena::MarkResult::kMarked) ++marked;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(marked, units.size());
+  arena.FinishMark();
+  EXPECT_EQ(arena.used_units(), units.size());
+}
+
+TEST(UnitArenaDeathTest, RefusesToFreeTwice) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 2048);
+  const Offset unit = arena.Allocate(Reserve::kKeep);
+  EXPECT_DEATH(
+      {
+        for (int i = 0; i < 10; ++i) arena.Free(unit);
+      },
+      "free of a unit that is free");
+}
+
+TEST(WorkerSlot, IsStableWithinAThreadAndReusedAfterIt) {
+  const uint32_t own = CurrentWorkerSlot();
+  EXPECT_EQ(CurrentWorkerSlot(), own);
+  std::set<uint32_t> slots;
+  for (uint32_t i = 0; i < 3 * kMaxWorkerSlots; ++i) {
+    std::thread([&] { slots.insert(CurrentWorkerSlot()); }).join();
+  }
+  EXPECT_THAT(slots, SizeIs(1));
+  EXPECT_FALSE(slots.contains(own));
+}
+
+TEST(WorkerSlot, WaitsWhenAllAreTaken) {
+  std::atomic<uint32_t> have{0};
+  std::atomic<bool> end{false};
+  std::vector<std::thread> threads;
+  CurrentWorkerSlot();
+  for (uint32_t i = 0; i < kMaxWorkerSlots; ++i) {
+    threads.emplace_back([&] {
+      EXPECT_LT(CurrentWorkerSlot(), kMaxWorkerSlots);
+      ++have;
+      while (!end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  }
+  while (have < kMaxWorkerSlots - 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(have, kMaxWorkerSlots - 1);
+  end = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(have, kMaxWorkerSlots);
+}
+
+}  // namespace
+}  // namespace lodgekv::pmem
