@@ -52,6 +52,24 @@ std::vector<EngineCase> StoringCases() {
   return CasesWhere([](const EngineInfo& engine) { return !engine.discards; });
 }
 
+std::vector<EngineCase> StoringBytesCases() {
+  std::vector<EngineCase> cases = StoringCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return engine_case.fixed64(); });
+  return cases;
+}
+
+std::vector<EngineCase> VersionedCases() {
+  std::vector<EngineCase> cases = StoringCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return !engine_case.has_versions(); });
+  return cases;
+}
+
+std::vector<EngineCase> UnversionedCases() {
+  std::vector<EngineCase> cases = StoringCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return engine_case.has_versions(); });
+  return cases;
+}
+
 std::vector<EngineCase> PersistentCases() {
   return CasesWhere([](const EngineInfo& engine) { return engine.persistent; });
 }

@@ -34,6 +34,11 @@ struct EngineCaseName {
 
 // Every engine that stores what it is given, in each key format, with and without small nodes.
 std::vector<EngineCase> StoringCases();
+// Those of them whose keys and values are byte strings.
+std::vector<EngineCase> StoringBytesCases();
+// Those of them that have versions and expiry, and the others.
+std::vector<EngineCase> VersionedCases();
+std::vector<EngineCase> UnversionedCases();
 // Those of them that survive a restart.
 std::vector<EngineCase> PersistentCases();
 // Engines that discard what they are given.
