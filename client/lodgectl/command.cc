@@ -1,0 +1,119 @@
+#include "client/lodgectl/command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace lodgekv::lodgectl {
+namespace {
+
+client::ClientOptions Options(const Context& context, absl::Duration default_timeout) {
+  return {context.server, context.admin, context.timeout.value_or(default_timeout)};
+}
+
+constexpr absl::Duration kCallTimeout = absl::Seconds(30);
+
+}  // namespace
+
+std::unique_ptr<client::Client> Context::Connect() const {
+  return client::Client::Create(Options(*this, kCallTimeout));
+}
+
+std::unique_ptr<client::Client> Context::ConnectForLong() const {
+  return client::Client::Create(Options(*this, absl::InfiniteDuration()));
+}
+
+std::unique_ptr<client::AdminClient> Context::ConnectAdmin() const {
+  return client::AdminClient::Create(Options(*this, kCallTimeout));
+}
+
+std::unique_ptr<client::AdminClient> Context::ConnectAdminForLong() const {
+  return client::AdminClient::Create(Options(*this, absl::InfiniteDuration()));
+}
+
+std::optional<std::string> Context::Argument(absl::string_view name, const std::string& text) {
+  if (!hex) return text;
+  absl::StatusOr<std::string> bytes = FromHex(text);
+  if (bytes.ok()) return *std::move(bytes);
+  PrintError(name, bytes.status().message());
+  exit_code = kExitUsage;
+  return std::nullopt;
+}
+
+CLI::Option* AddDuration(CLI::App& app, const std::string& name,
+                         std::optional<absl::Duration>& duration, const std::string& doc) {
+  auto parse = [name, &duration](const std::string& text) {
+    absl::Duration parsed;
+    if (!absl::ParseDuration(text, &parsed) || parsed < absl::Milliseconds(1) ||
+        parsed == absl::InfiniteDuration()) {
+      throw CLI::ValidationError(name, absl::StrCat("'", text,
+                                                    "' is not a duration of 1ms or more, such as "
+                                                    "30s, 1m30s or 250ms"));
+    }
+    duration = parsed;
+  };
+  return app.add_option_function<std::string>(name, parse, doc)->type_name("DURATION");
+}
+
+CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition) {
+  return app.add_option("--if-version", condition.if_version, "Only if the value has this version")
+      ->check(CLI::Range(uint64_t{1}, UINT64_MAX))
+      ->type_name("VERSION");
+}
+
+CLI::Option* AddFormat(CLI::App& app, std::optional<RecordFormat>& format) {
+  static const std::map<std::string, RecordFormat> kFormats{{"tsv", RecordFormat::kTsv},
+                                                            {"json", RecordFormat::kJsonLines}};
+  return app.add_option("--format", format, "tsv: key, tab, value. json: an object a line")
+      ->transform(CLI::CheckedTransformer(kFormats))
+      ->type_name("tsv|json")
+      ->option_text("tsv|json");
+}
+
+std::string DescribeError(const absl::Status& status) {
+  const client::ErrorInfo error = client::ErrorOf(status);
+  std::string text = absl::StatusCodeToString(status.code());
+  if (!error.reason.empty()) absl::StrAppend(&text, " (", error.reason, ")");
+  absl::StrAppend(&text, ": ", status.message());
+  std::vector<std::string> details;
+  for (const auto& [subject, description] : error.violations) {
+    // The message often says the same already.
+    if (description == status.message()) details.push_back(subject);
+    if (description != status.message())
+      details.push_back(absl::StrCat(subject, ": ", description));
+  }
+  for (const auto& [name, value] : error.metadata) {
+    details.push_back(absl::StrCat(name, "=", value));
+  }
+  if (error.retry_after) {
+    details.push_back(absl::StrCat("retry after ", absl::FormatDuration(*error.retry_after)));
+  }
+  if (!details.empty()) absl::StrAppend(&text, " [", absl::StrJoin(details, "; "), "]");
+  return absl::StrReplaceAll(text, {{"\n", " "}});
+}
+
+void PrintError(absl::string_view command, absl::string_view message) {
+  const std::string line = absl::StrCat("lodgectl: ", command, ": ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int ReportStatus(absl::string_view command, const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  PrintError(command, DescribeError(status));
+  const bool condition = client::ErrorOf(status).reason == "CONDITION_FAILED";
+  return condition ? kExitConditionFailed : kExitServerError;
+}
+
+int FinishOutput(absl::string_view command) {
+  const bool failed = std::fflush(stdout) != 0;
+  if (!failed && std::ferror(stdout) == 0) return kExitOk;
+  PrintError(command, absl::StrCat("cannot write the output: ", std::strerror(errno)));
+  return kExitUsage;
+}
+
+}  // namespace lodgekv::lodgectl

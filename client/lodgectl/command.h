@@ -1,0 +1,91 @@
+// What the commands of lodgectl share: the global options, the exit codes, how errors are said.
+//
+// INVARIANTS
+// - Data goes to stdout, everything else to stderr; an error is one line that begins with
+// "lodgectl: ".
+// - A command ends with one of the codes of ExitCode, which --help lists.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/lodgectl/text_format.h"
+#include "client/lodgekv_client.h"
+
+namespace lodgekv::lodgectl {
+
+enum ExitCode {
+  kExitOk = 0,
+  kExitNotFound = 1,
+  // Also a file that can't be read or written, and a line that can't be parsed.
+  kExitUsage = 2,
+  kExitConditionFailed = 3,
+  // Also a server that can't be reached.
+  kExitServerError = 4,
+};
+
+struct Context {
+  std::string server{client::kDefaultServer};
+  std::string admin{client::kDefaultAdmin};
+  std::optional<absl::Duration> timeout;
+  bool hex = false;
+  bool json = false;
+  // Of the command that ran.
+  int exit_code = kExitOk;
+
+  Encoding encoding() const { return hex ? Encoding::kHex : Encoding::kText; }
+
+  // A single call waits 30 seconds unless --timeout says otherwise, one that may take long for
+  // ever.
+  std::unique_ptr<client::Client> Connect() const;
+  std::unique_ptr<client::Client> ConnectForLong() const;
+  std::unique_ptr<client::AdminClient> ConnectAdmin() const;
+  std::unique_ptr<client::AdminClient> ConnectAdminForLong() const;
+
+  // A key or value from the command line: as it is, or from hexadecimal with --hex. Reports an
+  // error and sets exit_code when it is not hexadecimal.
+  std::optional<std::string> Argument(absl::string_view name, const std::string& text);
+};
+
+// An option that takes a duration such as 30s, 1m30s or 250ms, of at least 1 millisecond.
+CLI::Option* AddDuration(CLI::App& app, const std::string& name,
+                         std::optional<absl::Duration>& duration, const std::string& doc);
+
+// --if-version, shared by put and delete.
+CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition);
+
+// --format, shared by load and dump.
+CLI::Option* AddFormat(CLI::App& app, std::optional<RecordFormat>& format);
+
+// "CODE (REASON): message [detail, ...]": the code of gRPC, and the server's reason, message,
+// limits and their values.
+std::string DescribeError(const absl::Status& status);
+
+// Says it on stderr as one line.
+void PrintError(absl::string_view command, absl::string_view message);
+
+// Says what the server answered and returns the exit code for it.
+int ReportStatus(absl::string_view command, const absl::Status& status);
+
+// Writes to stdout what is still buffered; kExitUsage with a message when that fails or has failed.
+int FinishOutput(absl::string_view command);
+
+// Each adds one command; its file has its name.
+void AddPut(CLI::App& app, Context& context);
+void AddGet(CLI::App& app, Context& context);
+void AddDelete(CLI::App& app, Context& context);
+void AddScan(CLI::App& app, Context& context);
+void AddLoad(CLI::App& app, Context& context);
+void AddDump(CLI::App& app, Context& context);
+void AddStats(CLI::App& app, Context& context);
+void AddStatus(CLI::App& app, Context& context);
+void AddEngines(CLI::App& app, Context& context);
+void AddCheck(CLI::App& app, Context& context);
+
+}  // namespace lodgekv::lodgectl

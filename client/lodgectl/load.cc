@@ -1,0 +1,189 @@
+// lodgectl load: writes the records of a file.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/lodgectl/command.h"
+#include "client/lodgectl/load_pipeline.h"
+#include "client/lodgectl/progress.h"
+
+namespace lodgekv::lodgectl {
+namespace {
+
+constexpr absl::string_view kName = "load";
+
+struct LoadArguments {
+  std::string path;
+  std::optional<RecordFormat> format;
+  std::string ack_log;
+  LoadOptions options;
+};
+
+// The list of acknowledged keys. Each call's keys are handed to the operating system at once.
+class AckLog {
+ public:
+  ~AckLog() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+
+  // An empty path: no list.
+  absl::Status Open(const std::string& path) {
+    if (path.empty()) return absl::OkStatus();
+    file_ = std::fopen(path.c_str(), "ae");
+    if (file_ == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+    path_ = path;
+    return absl::OkStatus();
+  }
+
+  absl::Status Append(const std::vector<client::BatchOp>& ops, Encoding encoding) {
+    if (file_ == nullptr) return absl::OkStatus();
+    std::string lines;
+    for (const client::BatchOp& op : ops) absl::StrAppend(&lines, Encode(op.key, encoding), "\n");
+    const bool written = std::fwrite(lines.data(), 1, lines.size(), file_) == lines.size();
+    if (written && std::fflush(file_) == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
+  }
+
+ private:
+  std::string path_;
+  std::FILE* file_ = nullptr;
+};
+
+class Loader {
+ public:
+  Loader(const LoadArguments& arguments, const Context& context)
+      : arguments_(arguments),
+        encoding_(context.encoding()),
+        format_(arguments.format.value_or(FormatOfFile(arguments.path))),
+        client_(context.Connect()) {}
+
+  int Run() {
+    if (absl::Status status = Open(); !status.ok()) return Fail(kExitUsage, status.message());
+    LoadPipeline pipeline(*client_, arguments_.options,
+                          [this](const std::vector<client::BatchOp>& ops) { Acknowledge(ops); });
+    Progress progress(total_bytes_);
+    const absl::Status input_status = ReadAll(pipeline, progress);
+    // With --atomic nothing is written of an input that cannot be read to its end.
+    const bool give_up = arguments_.options.atomic && !input_status.ok();
+    const absl::Status status = give_up ? absl::OkStatus() : pipeline.Finish();
+    return Report(pipeline, input_status, status);
+  }
+
+ private:
+  absl::Status Open() {
+    if (arguments_.path != "-") {
+      file_.open(arguments_.path, std::ios::binary);
+      if (!file_ || std::filesystem::is_directory(arguments_.path)) {
+        return absl::NotFoundError(absl::StrCat("cannot read ", arguments_.path));
+      }
+      std::error_code error;
+      const uint64_t size = std::filesystem::file_size(arguments_.path, error);
+      if (!error) total_bytes_ = size;
+    }
+    return ack_log_.Open(arguments_.ack_log);
+  }
+
+  void Acknowledge(const std::vector<client::BatchOp>& ops) {
+    if (ack_log_status_.ok()) ack_log_status_ = ack_log_.Append(ops, encoding_);
+  }
+
+  // Feeds the pipeline; returns what is wrong with the input. A failure of the server is kept by
+  // the pipeline and ends the reading.
+  absl::Status ReadAll(LoadPipeline& pipeline, Progress& progress) {
+    std::istream& input = arguments_.path == "-" ? std::cin : file_;
+    const absl::Time now = absl::Now();
+    std::string line;
+    for (uint64_t bytes = 0, number = 1; std::getline(input, line); ++number) {
+      bytes += line.size() + 1;
+      absl::StatusOr<Record> record = ParseRecord(line, format_, encoding_);
+      if (!record.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(arguments_.path, ":", number, ": ", record.status().message()));
+      }
+      client::BatchOp op{std::move(record->key), std::move(record->value), {}};
+      if (record->expire_time) op.options.ttl = *record->expire_time - now;
+      if (op.options.ttl && *op.options.ttl < absl::Milliseconds(1)) {
+        ++expired_;
+        continue;
+      }
+      if (!pipeline.Add(std::move(op)).ok() || !ack_log_status_.ok()) break;
+      progress.Update(bytes, pipeline.acknowledged());
+    }
+    if (input.bad()) return absl::DataLossError(absl::StrCat("cannot read ", arguments_.path));
+    return ack_log_status_;
+  }
+
+  int Report(const LoadPipeline& pipeline, const absl::Status& input, const absl::Status& status) {
+    std::string done = absl::StrCat(pipeline.acknowledged(), " records were acknowledged");
+    if (pipeline.unknown() > 0) {
+      absl::StrAppend(&done, ", ", pipeline.unknown(), " more may or may not have been written");
+    }
+    if (!status.ok())
+      return Fail(kExitServerError, absl::StrCat(DescribeError(status), "; ", done));
+    if (!input.ok()) return Fail(kExitUsage, absl::StrCat(input.message(), "; ", done));
+    if (!ack_log_status_.ok()) {
+      return Fail(kExitUsage, absl::StrCat(ack_log_status_.message(), "; ", done));
+    }
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - start_);
+    absl::PrintF("loaded %d records in %.1f s (%.0f/s)\n", pipeline.acknowledged(), seconds,
+                 pipeline.acknowledged() / seconds);
+    if (expired_ > 0) absl::PrintF("left out %d records that have expired\n", expired_);
+    return FinishOutput(kName);
+  }
+
+  static int Fail(ExitCode code, absl::string_view message) {
+    PrintError(kName, message);
+    return code;
+  }
+
+  const LoadArguments arguments_;
+  const Encoding encoding_;
+  const RecordFormat format_;
+  const absl::Time start_ = absl::Now();
+  const std::unique_ptr<client::Client> client_;
+  std::ifstream file_;
+  uint64_t total_bytes_ = 0;
+  uint64_t expired_ = 0;
+  AckLog ack_log_;
+  absl::Status ack_log_status_;
+};
+
+}  // namespace
+
+void AddLoad(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<LoadArguments>();
+  CLI::App* load = app.add_subcommand(std::string(kName), "Write the records of a file");
+  load->add_option("FILE", arguments->path, "TSV or JSON lines; -: standard input")->required();
+  AddFormat(*load, arguments->format);
+  load->add_option(
+      "--ack-log", arguments->ack_log,
+      "Append each acknowledged key to this file, in the order of the input, as soon as "
+      "it is acknowledged");
+  load->add_option(
+          "--batch", arguments->options.batch,
+          "Records a call, each call all or nothing; 1: single Puts, grouped by the server")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str()
+      ->type_name("N");
+  load->add_option("--concurrency", arguments->options.concurrency, "Calls under way at a time")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str()
+      ->type_name("N");
+  load->add_flag(
+      "--atomic", arguments->options.atomic,
+      "The whole input in one call, all or nothing; the server's limits of a batch hold");
+  load->footer(R"(TSV: key, tab, value, with the escapes of lodgectl --help; no tab: an empty value.
+JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadecimal;
+"expire_unix_ms" ends the value's life. Without --format, FILE's ending decides: .json, .jsonl and
+.ndjson are JSON lines. A key that occurs twice ends with the later value. When the server dies,
+lodgectl says how many records were acknowledged and exits with 4; loading again is harmless.)");
+  load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
+}
+
+}  // namespace lodgekv::lodgectl

@@ -1,0 +1,81 @@
+#include "client/lodgectl/load_pipeline.h"
+
+#include <utility>
+
+namespace lodgekv::lodgectl {
+namespace {
+
+// Of keys and values in a call, unless one record alone has more. Far below the server's own limit,
+// so that a large batch is split here instead of refused there.
+constexpr size_t kBatchBytes = size_t{1} << 20;
+
+}  // namespace
+
+LoadPipeline::LoadPipeline(client::Client& client, const LoadOptions& options,
+                           Acknowledged acknowledged)
+    : client_(client), options_(options), acknowledged_(std::move(acknowledged)) {}
+
+LoadPipeline::~LoadPipeline() { WaitForAll(); }
+
+absl::Status LoadPipeline::Add(client::BatchOp op) {
+  if (!options_.atomic) {
+    if (keys_.contains(op.key)) {
+      Send();
+      WaitForAll();
+    } else if (IsFull(op)) {
+      Send();
+    }
+  }
+  if (!status_.ok()) return status_;
+  keys_.insert(op.key);
+  batch_bytes_ += op.key.size() + op.value->size();
+  batch_.push_back(std::move(op));
+  return status_;
+}
+
+absl::Status LoadPipeline::Finish() {
+  Send();
+  WaitForAll();
+  return status_;
+}
+
+bool LoadPipeline::IsFull(const client::BatchOp& next) const {
+  return batch_.size() >= options_.batch ||
+         batch_bytes_ + next.key.size() + next.value->size() > kBatchBytes;
+}
+
+void LoadPipeline::Send() {
+  if (batch_.empty()) return;
+  while (calls_.size() >= options_.concurrency) WaitForOldest();
+  if (!status_.ok()) return;
+  auto& call = *calls_.emplace_back(std::make_unique<Call>());
+  call.ops = std::exchange(batch_, {});
+  batch_bytes_ = 0;
+  auto done = [&call](absl::Status status) { call.promise.set_value(std::move(status)); };
+  if (call.ops.size() == 1 && !options_.atomic) {
+    const client::BatchOp& op = call.ops.front();
+    client_.StartPut(op.key, *op.value, op.options, done);
+  } else {
+    client_.StartBatchWrite(call.ops, done);
+  }
+}
+
+void LoadPipeline::WaitForOldest() {
+  const std::unique_ptr<Call> call = std::move(calls_.front());
+  calls_.pop_front();
+  const absl::Status status = call->promise.get_future().get();
+  for (const client::BatchOp& op : call->ops) keys_.erase(op.key);
+  if (status.ok()) {
+    acknowledged_count_ += call->ops.size();
+    acknowledged_(call->ops);
+    return;
+  }
+  if (client::WriteIsUnknown(status)) unknown_count_ += call->ops.size();
+  if (status_.ok()) status_ = status;
+}
+
+void LoadPipeline::WaitForAll() {
+  while (!calls_.empty()) WaitForOldest();
+}
+
+}  // namespace lodgekv::lodgectl

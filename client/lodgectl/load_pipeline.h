@@ -1,0 +1,80 @@
+// Writes a stream of records, several calls under way at a time.
+//
+// INVARIANTS
+// - Acknowledged records are reported in the order they were added, from the thread that calls Add
+// and
+//   Finish; also those acknowledged after the first failure.
+// - A key that is added twice ends with the later value: a record waits until no earlier one with
+// its
+//   key is under way.
+// - After the first failure nothing more is sent; nothing is ever repeated.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "client/lodgekv_client.h"
+
+namespace lodgekv::lodgectl {
+
+struct LoadOptions {
+  // Operations a call; 1: single Puts, which the server groups.
+  uint64_t batch = 256;
+  // Calls under way.
+  uint64_t concurrency = 4;
+  // Everything in one call, all or nothing, whatever `batch` says.
+  bool atomic = false;
+};
+
+class LoadPipeline {
+ public:
+  using Acknowledged = std::function<void(const std::vector<client::BatchOp>&)>;
+
+  LoadPipeline(client::Client& client, const LoadOptions& options, Acknowledged acknowledged);
+  // Waits for what is under way.
+  ~LoadPipeline();
+  LoadPipeline(const LoadPipeline&) = delete;
+  LoadPipeline& operator=(const LoadPipeline&) = delete;
+
+  // The status is that of the first call that failed; it stays.
+  [[nodiscard]] absl::Status Add(client::BatchOp op);
+
+  // Sends the rest and waits for everything.
+  [[nodiscard]] absl::Status Finish();
+
+  uint64_t acknowledged() const { return acknowledged_count_; }
+  // Sent and failed in a way that leaves open whether they were applied.
+  uint64_t unknown() const { return unknown_count_; }
+
+ private:
+  struct Call {
+    std::vector<client::BatchOp> ops;
+    std::promise<absl::Status> promise;
+  };
+
+  bool IsFull(const client::BatchOp& next) const;
+  void Send();
+  void WaitForOldest();
+  void WaitForAll();
+
+  client::Client& client_;
+  const LoadOptions options_;
+  const Acknowledged acknowledged_;
+  absl::Status status_;
+  uint64_t acknowledged_count_ = 0;
+  uint64_t unknown_count_ = 0;
+  std::vector<client::BatchOp> batch_;
+  size_t batch_bytes_ = 0;
+  std::deque<std::unique_ptr<Call>> calls_;
+  // Keys of batch_ and calls_.
+  absl::flat_hash_set<std::string> keys_;
+};
+
+}  // namespace lodgekv::lodgectl

@@ -1,0 +1,172 @@
+#include "client/lodgectl/load_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace lodgekv::lodgectl {
+namespace {
+
+using client::BatchOp;
+
+// Keeps the calls under way until it is told how they end.
+class FakeClient final : public client::Client {
+ public:
+  struct Call {
+    std::vector<BatchOp> ops;
+    client::WriteDone done;
+  };
+
+  void StartBatchWrite(const std::vector<BatchOp>& ops, client::WriteDone done) override {
+    Start({ops, std::move(done)});
+  }
+
+  void StartPut(std::string_view key, std::string_view value, const client::PutOptions& options,
+                client::WriteDone done) override {
+    ++puts;
+    Start({{{std::string(key), std::string(value), options}}, std::move(done)});
+  }
+
+  absl::StatusOr<client::GetResult> Get(std::string_view) override { return Unused(); }
+  absl::StatusOr<uint64_t> Put(std::string_view, std::string_view,
+                               const client::PutOptions&) override {
+    return Unused();
+  }
+  absl::StatusOr<bool> Delete(std::string_view, const client::WriteCondition&) override {
+    return Unused();
+  }
+  absl::Status Scan(const client::ScanOptions&, client::ScanVisitor, std::string*) override {
+    return Unused();
+  }
+  absl::StatusOr<std::vector<client::GetResult>> BatchGet(
+      const std::vector<std::string>&) override {
+    return Unused();
+  }
+  absl::StatusOr<std::vector<client::BatchResult>> BatchWrite(
+      const std::vector<BatchOp>&) override {
+    return Unused();
+  }
+
+  // Calls after this many end with `failure`; the newest calls are answered first.
+  size_t fail_after = SIZE_MAX;
+  absl::Status failure;
+  size_t answer_at = 1;  // calls under way when they are answered
+  size_t puts = 0;
+  std::vector<size_t> batch_sizes;
+  std::map<std::string, std::string> values;
+
+ private:
+  static absl::Status Unused() { return absl::InternalError("not used by the pipeline"); }
+
+  void Start(Call call) {
+    batch_sizes.push_back(call.ops.size());
+    for (const Call& other : under_way_) {
+      for (const BatchOp& op : other.ops) {
+        for (const BatchOp& mine : call.ops) EXPECT_NE(op.key, mine.key) << "under way twice";
+      }
+    }
+    under_way_.push_back(std::move(call));
+    if (under_way_.size() >= answer_at) AnswerAll();
+  }
+
+  void AnswerAll() {
+    for (; !under_way_.empty(); under_way_.pop_back()) {
+      const bool fails = batch_sizes.size() > fail_after;
+      for (const BatchOp& op : under_way_.back().ops) {
+        if (!fails) values[op.key] = *op.value;
+      }
+      under_way_.back().done(fails ? failure : absl::OkStatus());
+    }
+  }
+
+  std::vector<Call> under_way_;
+};
+
+BatchOp PutOf(const std::string& key, const std::string& value) { return {key, value, {}}; }
+
+class LoadPipelineTest : public testing::Test {
+ protected:
+  LoadPipeline Pipeline(LoadOptions options) {
+    return LoadPipeline(client_, options, [this](const std::vector<BatchOp>& ops) {
+      for (const BatchOp& op : ops) acknowledged_.push_back(op.key);
+    });
+  }
+
+  FakeClient client_;
+  std::vector<std::string> acknowledged_;
+};
+
+TEST_F(LoadPipelineTest, CutsIntoBatchesAndAcknowledgesInOrder) {
+  client_.answer_at = 2;
+  LoadPipeline pipeline = Pipeline({.batch = 3, .concurrency = 2});
+  std::vector<std::string> keys;
+  for (int i = 0; i < 12; ++i) {
+    keys.push_back(std::to_string(100 + i));
+    ASSERT_TRUE(pipeline.Add(PutOf(keys.back(), "v")).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.batch_sizes, (std::vector<size_t>{3, 3, 3, 3}));
+  EXPECT_EQ(acknowledged_, keys);
+  EXPECT_EQ(pipeline.acknowledged(), 12u);
+}
+
+TEST_F(LoadPipelineTest, ABatchOfOneIsAPut) {
+  LoadPipeline pipeline = Pipeline({.batch = 1, .concurrency = 1});
+  ASSERT_TRUE(pipeline.Add(PutOf("a", "1")).ok());
+  ASSERT_TRUE(pipeline.Add(PutOf("b", "2")).ok());
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.puts, 2u);
+}
+
+TEST_F(LoadPipelineTest, TheLaterOfTwoValuesStays) {
+  LoadPipeline pipeline = Pipeline({.batch = 4, .concurrency = 3});
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(pipeline.Add(PutOf(std::to_string(i % 7), std::to_string(i))).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  for (int i = 43; i < 50; ++i) EXPECT_EQ(client_.values[std::to_string(i % 7)], std::to_string(i));
+}
+
+TEST_F(LoadPipelineTest, LargeRecordsMakeSmallBatches) {
+  LoadPipeline pipeline = Pipeline({.batch = 100, .concurrency = 1});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pipeline.Add(PutOf(std::to_string(i), std::string(400'000, 'v'))).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.batch_sizes, (std::vector<size_t>{2, 2}));
+}
+
+TEST_F(LoadPipelineTest, AtomicIsOneCallEvenOfOneRecord) {
+  LoadPipeline pipeline = Pipeline({.batch = 2, .concurrency = 1, .atomic = true});
+  for (const char* key : {"a", "b", "a", "c"}) ASSERT_TRUE(pipeline.Add(PutOf(key, "v")).ok());
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.batch_sizes, (std::vector<size_t>{4}));
+  EXPECT_EQ(client_.puts, 0u);
+}
+
+TEST_F(LoadPipelineTest, StopsAtTheFirstFailureAndTellsWhatIsUnknown) {
+  client_.fail_after = 2;
+  client_.failure = absl::UnavailableError("connection reset");
+  LoadPipeline pipeline = Pipeline({.batch = 2, .concurrency = 1});
+  int added = 0;
+  while (added < 100 && pipeline.Add(PutOf(std::to_string(added), "v")).ok()) ++added;
+  EXPECT_LT(added, 100);
+  EXPECT_EQ(pipeline.Finish(), client_.failure);
+  EXPECT_EQ(client_.batch_sizes.size(), 3u) << "sent after the failure";
+  EXPECT_EQ(acknowledged_, (std::vector<std::string>{"0", "1", "2", "3"}));
+  EXPECT_EQ(pipeline.unknown(), 2u);
+}
+
+TEST_F(LoadPipelineTest, ARefusalLeavesNothingUnknown) {
+  client_.fail_after = 0;
+  client_.failure = absl::InvalidArgumentError("key too long");
+  LoadPipeline pipeline = Pipeline({.batch = 2, .concurrency = 1});
+  ASSERT_TRUE(pipeline.Add(PutOf("a", "v")).ok());
+  EXPECT_EQ(pipeline.Finish(), client_.failure);
+  EXPECT_EQ(pipeline.unknown(), 0u);
+  EXPECT_EQ(pipeline.acknowledged(), 0u);
+}
+
+}  // namespace
+}  // namespace lodgekv::lodgectl

@@ -1,0 +1,63 @@
+// lodgectl: the command line of LodgeKV. One file per command; this one puts them together.
+#include "absl/strings/str_cat.h"
+#include "client/lodgectl/command.h"
+
+namespace lodgekv::lodgectl {
+namespace {
+
+constexpr absl::string_view kFooter = R"(
+Exit codes:
+  0  done
+  1  the key was not found (get, delete)
+  2  usage: wrong arguments, a file that can't be read or written, a line that can't be parsed
+  3  the condition of a write did not hold
+  4  the server reported an error or could not be reached
+
+Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
+load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
+carriage return and any byte; all other bytes stand for themselves. With --hex, keys and values are
+hexadecimal everywhere. A key that begins with a dash goes behind "--".)";
+
+void AddGlobals(CLI::App& app, Context& context) {
+  app.add_option("--server", context.server, "Address of the data service: host:port or unix:/path")
+      ->envname("LODGEKV_SERVER")
+      ->capture_default_str();
+  app.add_option("--admin", context.admin,
+                 "Address of the operator's service (stats, status, engines, check)")
+      ->envname("LODGEKV_ADMIN")
+      ->capture_default_str();
+  AddDuration(
+      app, "--timeout", context.timeout,
+      "Longest wait for an answer, such as 5s (default: 30s; none for scan, dump, stats and "
+      "check)");
+  app.add_flag("--hex", context.hex,
+               "Keys and values in hexadecimal, in arguments, files and output");
+  app.add_flag("--json", context.json,
+               "stats, status, engines and check: JSON as proto3 defines it");
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Talks to a LodgeKV server.", "lodgectl");
+  Context context;
+  AddGlobals(app, context);
+  app.footer(std::string(kFooter.substr(1)));
+  for (auto* add : {AddPut, AddGet, AddDelete, AddScan, AddLoad, AddDump, AddStats, AddStatus,
+                    AddEngines, AddCheck}) {
+    add(app, context);
+  }
+  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  app.require_subcommand(1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    PrintError("usage", absl::StrCat(error.what(), "; see lodgectl --help"));
+    return kExitUsage;
+  }
+  return context.exit_code;
+}
+
+}  // namespace
+}  // namespace lodgekv::lodgectl
+
+int main(int argc, char** argv) { return lodgekv::lodgectl::Run(argc, argv); }

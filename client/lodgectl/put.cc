@@ -1,0 +1,85 @@
+// lodgectl put: writes one key.
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "client/lodgectl/command.h"
+
+namespace lodgekv::lodgectl {
+namespace {
+
+constexpr absl::string_view kName = "put";
+
+struct PutArguments {
+  std::string key;
+  std::optional<std::string> value;
+  std::string value_file;
+  client::PutOptions options;
+};
+
+std::optional<std::string> ReadAll(const std::string& path) {
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& input = path == "-" ? std::cin : file;
+  std::string content{std::istreambuf_iterator<char>(input), {}};
+  if (path != "-" && !file.is_open()) return std::nullopt;
+  return content;
+}
+
+// The bytes to write: the argument, or the content of the file as it is.
+std::optional<std::string> ReadValue(const PutArguments& arguments, Context& context) {
+  if (arguments.value) return context.Argument(kName, *arguments.value);
+  std::optional<std::string> content = ReadAll(arguments.value_file);
+  if (!content) {
+    PrintError(kName, absl::StrCat("cannot read ", arguments.value_file));
+    context.exit_code = kExitUsage;
+  }
+  return content;
+}
+
+void RunPut(const PutArguments& arguments, Context& context) {
+  const std::optional<std::string> key = context.Argument(kName, arguments.key);
+  if (!key) return;
+  const std::optional<std::string> value = ReadValue(arguments, context);
+  if (!value) return;
+  absl::StatusOr<uint64_t> version = context.Connect()->Put(*key, *value, arguments.options);
+  if (!version.ok()) {
+    context.exit_code = ReportStatus(kName, version.status());
+    return;
+  }
+  // A pool without versions answers 0.
+  const std::string line = *version == 0 ? "ok\n" : absl::StrCat("ok, version ", *version, "\n");
+  std::fputs(line.c_str(), stdout);
+  context.exit_code = FinishOutput(kName);
+}
+
+}  // namespace
+
+void AddPut(CLI::App& app, Context& context) {
+  auto arguments = std::make_shared<PutArguments>();
+  CLI::App* put = app.add_subcommand(std::string(kName), "Write one key; prints its version");
+  put->add_option("KEY", arguments->key)->required();
+  CLI::Option* value = put->add_option("VALUE", arguments->value);
+  CLI::Option* file = put->add_option("--value-file", arguments->value_file,
+                                      "Take the value from a file as it is (-: standard input)");
+  client::WriteCondition& condition = arguments->options.condition;
+  CLI::Option* absent =
+      put->add_flag("--if-absent", condition.if_absent, "Only if the key has no value");
+  CLI::Option* present =
+      put->add_flag("--if-present", condition.if_present, "Only if the key has a value");
+  CLI::Option* version = AddIfVersion(*put, condition);
+  AddDuration(*put, "--ttl", arguments->options.ttl, "The value ends to exist after this time");
+  value->excludes(file);
+  absent->excludes(present)->excludes(version);
+  present->excludes(version);
+  put->callback([arguments, file, &context] {
+    if (!arguments->value && file->count() == 0) {
+      throw CLI::RequiredError("put: VALUE or --value-file");
+    }
+    RunPut(*arguments, context);
+  });
+}
+
+}  // namespace lodgekv::lodgectl

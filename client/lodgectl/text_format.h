@@ -1,0 +1,61 @@
+// Keys and values as text, and records (a key, its value) as lines.
+//
+// INVARIANTS
+// - Decode(Encode(bytes)) == bytes, and ParseRecord(FormatRecord(record)) == record, for all bytes.
+// An
+//   encoded text holds no tab and no newline.
+// - Plain text keeps its look: only a backslash (\\), a tab (\t), a newline (\n), a carriage return
+// (\r)
+//   and the other control bytes (\xNN, two hexadecimal digits) are escaped. Bytes from 0x80 on,
+//   such as those of UTF-8, stand for themselves.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace lodgekv::lodgectl {
+
+enum class Encoding {
+  kText,  // with the escapes above
+  kHex,   // two hexadecimal digits a byte
+};
+
+std::string Encode(absl::string_view bytes, Encoding encoding);
+
+// InvalidArgument names what is wrong. Bytes that need no escape are taken as they are, a carriage
+// return and other control bytes too.
+absl::StatusOr<std::string> Decode(absl::string_view text, Encoding encoding);
+
+std::string ToHex(absl::string_view bytes);
+absl::StatusOr<std::string> FromHex(absl::string_view text);
+
+struct Record {
+  std::string key;
+  std::string value;
+  // When the value ends to exist. Only JSON lines can tell.
+  std::optional<absl::Time> expire_time;
+};
+
+enum class RecordFormat {
+  // Key, tab, value, each encoded. A line without a tab has an empty value.
+  kTsv,
+  // One object a line: "key" and "value" as strings, or "key_hex" and "value_hex" in hexadecimal
+  // (what
+  // is not UTF-8, and everything with Encoding::kHex); "expire_unix_ms" if the value ends to exist.
+  // A missing value is empty.
+  kJsonLines,
+};
+
+// By the ending of the name: .json, .jsonl and .ndjson are JSON lines, all else is TSV.
+RecordFormat FormatOfFile(absl::string_view path);
+
+// The line has no newline at its end. An empty key is an error.
+absl::StatusOr<Record> ParseRecord(absl::string_view line, RecordFormat format, Encoding encoding);
+
+std::string FormatRecord(const Record& record, RecordFormat format, Encoding encoding);
+
+}  // namespace lodgekv::lodgectl

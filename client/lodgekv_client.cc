@@ -1,0 +1,320 @@
+#include "client/lodgekv_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/strings/cord.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "lodgekv/v1/admin.grpc.pb.h"
+#include "lodgekv/v1/kv.grpc.pb.h"
+
+namespace lodgekv::client {
+namespace {
+
+constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (!status.error_details().empty()) {
+    result.SetPayload(kDetailsUrl, absl::Cord(status.error_details()));
+  }
+  return result;
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // Answers are bounded by the server's limits, which may be configured above gRPC's own.
+  arguments.SetMaxReceiveMessageSize(-1);
+  // What is repeated is the caller's decision.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // A proxy is for the web; a database on loopback must not be looked for behind it.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
+  if (timeout == absl::InfiniteDuration()) return;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+google::protobuf::Duration ToProto(absl::Duration duration) {
+  google::protobuf::Duration proto;
+  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
+  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
+  return proto;
+}
+
+// The fields that PutRequest, DeleteRequest and Operation have alike.
+template <typename Request>
+void SetCondition(const WriteCondition& condition, Request& request) {
+  if (condition.if_absent) request.set_condition(v1::CONDITION_IF_ABSENT);
+  if (condition.if_present) request.set_condition(v1::CONDITION_IF_PRESENT);
+  if (condition.if_version) {
+    request.set_condition(v1::CONDITION_IF_VERSION);
+    request.set_if_version(*condition.if_version);
+  }
+}
+
+template <typename Answer>
+std::optional<absl::Time> ExpireTime(const Answer& answer) {
+  if (!answer.has_expire_time()) return std::nullopt;
+  return absl::FromUnixSeconds(answer.expire_time().seconds()) +
+         absl::Nanoseconds(answer.expire_time().nanos());
+}
+
+// GetResponse and Lookup have the same fields.
+template <typename Answer>
+GetResult ToGetResult(Answer&& answer) {
+  return {answer.found(), std::move(*answer.mutable_value()), answer.version(), ExpireTime(answer)};
+}
+
+v1::BatchWriteRequest ToRequest(const std::vector<BatchOp>& ops) {
+  v1::BatchWriteRequest request;
+  request.mutable_operations()->Reserve(static_cast<int>(ops.size()));
+  for (const BatchOp& op : ops) {
+    v1::Operation& operation = *request.add_operations();
+    operation.set_kind(op.value ? v1::OPERATION_KIND_PUT : v1::OPERATION_KIND_DELETE);
+    operation.set_key(op.key);
+    if (op.value) operation.set_value(*op.value);
+    SetCondition(op.options.condition, operation);
+    if (op.options.ttl) *operation.mutable_ttl() = ToProto(*op.options.ttl);
+  }
+  return request;
+}
+
+v1::PutRequest ToRequest(std::string_view key, std::string_view value, const PutOptions& options) {
+  v1::PutRequest request;
+  request.set_key(std::string(key));
+  request.set_value(std::string(value));
+  SetCondition(options.condition, request);
+  if (options.ttl) *request.mutable_ttl() = ToProto(*options.ttl);
+  return request;
+}
+
+v1::ScanRequest ToRequest(const ScanOptions& options) {
+  v1::ScanRequest request;
+  request.set_start(options.start);
+  request.set_end(options.end);
+  request.set_prefix(options.prefix);
+  request.set_limit(options.limit);
+  request.set_reverse(options.reverse);
+  request.set_keys_only(options.keys_only);
+  request.set_continuation(options.continuation);
+  return request;
+}
+
+// What a call under way needs until it ends.
+template <typename Request, typename Response>
+struct Pending {
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+};
+
+template <typename Call>
+std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending, WriteDone done) {
+  return [pending, done = std::move(done)](const grpc::Status& status) { done(ToAbsl(status)); };
+}
+
+class GrpcClient final : public Client {
+ public:
+  explicit GrpcClient(const ClientOptions& options)
+      : stub_(v1::KvService::NewStub(Connect(options.server))), timeout_(options.timeout) {}
+
+  absl::StatusOr<GetResult> Get(std::string_view key) override {
+    v1::GetRequest request;
+    request.set_key(std::string(key));
+    v1::GetResponse response;
+    absl::Status status = Call(&v1::KvService::Stub::Get, request, response);
+    if (!status.ok()) return status;
+    return ToGetResult(response);
+  }
+
+  absl::StatusOr<uint64_t> Put(std::string_view key, std::string_view value,
+                               const PutOptions& options) override {
+    v1::PutResponse response;
+    absl::Status status = Call(&v1::KvService::Stub::Put, ToRequest(key, value, options), response);
+    if (!status.ok()) return status;
+    return response.version();
+  }
+
+  absl::StatusOr<bool> Delete(std::string_view key, const WriteCondition& condition) override {
+    v1::DeleteRequest request;
+    request.set_key(std::string(key));
+    SetCondition(condition, request);
+    v1::DeleteResponse response;
+    absl::Status status = Call(&v1::KvService::Stub::Delete, request, response);
+    if (!status.ok()) return status;
+    return response.found();
+  }
+
+  absl::Status Scan(const ScanOptions& options, ScanVisitor visitor,
+                    std::string* continuation) override {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_);
+    auto reader = stub_->Scan(&context, ToRequest(options));
+    v1::ScanResponse page;
+    while (reader->Read(&page)) {
+      for (const v1::ScanItem& item : page.items()) {
+        if (visitor({item.key(), item.value(), item.version(), ExpireTime(item)})) continue;
+        context.TryCancel();
+        reader->Finish();  // its CANCELLED is our own doing
+        return absl::OkStatus();
+      }
+      if (continuation != nullptr) *continuation = page.continuation();
+    }
+    return ToAbsl(reader->Finish());
+  }
+
+  absl::StatusOr<std::vector<GetResult>> BatchGet(const std::vector<std::string>& keys) override {
+    v1::BatchGetRequest request;
+    request.mutable_keys()->Assign(keys.begin(), keys.end());
+    v1::BatchGetResponse response;
+    absl::Status status = Call(&v1::KvService::Stub::BatchGet, request, response);
+    if (!status.ok()) return status;
+    std::vector<GetResult> results;
+    for (v1::Lookup& lookup : *response.mutable_results()) results.push_back(ToGetResult(lookup));
+    return results;
+  }
+
+  absl::StatusOr<std::vector<BatchResult>> BatchWrite(const std::vector<BatchOp>& ops) override {
+    v1::BatchWriteResponse response;
+    absl::Status status = Call(&v1::KvService::Stub::BatchWrite, ToRequest(ops), response);
+    if (!status.ok()) return status;
+    std::vector<BatchResult> results;
+    for (const v1::WriteResult& result : response.results()) {
+      results.push_back({result.found(), result.version()});
+    }
+    return results;
+  }
+
+  void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) override {
+    auto pending = std::make_shared<Pending<v1::BatchWriteRequest, v1::BatchWriteResponse>>();
+    pending->request = ToRequest(ops);
+    SetDeadline(pending->context, timeout_);
+    stub_->async()->BatchWrite(&pending->context, &pending->request, &pending->response,
+                               FinishWith(pending, std::move(done)));
+  }
+
+  void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
+                WriteDone done) override {
+    auto pending = std::make_shared<Pending<v1::PutRequest, v1::PutResponse>>();
+    pending->request = ToRequest(key, value, options);
+    SetDeadline(pending->context, timeout_);
+    stub_->async()->Put(&pending->context, &pending->request, &pending->response,
+                        FinishWith(pending, std::move(done)));
+  }
+
+ private:
+  template <typename Method, typename Request, typename Response>
+  absl::Status Call(Method method, const Request& request, Response& response) {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_);
+    return ToAbsl((stub_.get()->*method)(&context, request, &response));
+  }
+
+  const std::unique_ptr<v1::KvService::Stub> stub_;
+  const absl::Duration timeout_;
+};
+
+class GrpcAdminClient final : public AdminClient {
+ public:
+  explicit GrpcAdminClient(const ClientOptions& options)
+      : stub_(v1::AdminService::NewStub(Connect(options.admin))), timeout_(options.timeout) {}
+
+  absl::StatusOr<v1::StatusResponse> Status() override {
+    return Call<v1::StatusResponse>(&v1::AdminService::Stub::Status, v1::StatusRequest());
+  }
+
+  absl::StatusOr<v1::StatsResponse> Stats(bool skip_key_count) override {
+    v1::StatsRequest request;
+    request.set_skip_key_count(skip_key_count);
+    return Call<v1::StatsResponse>(&v1::AdminService::Stub::Stats, request);
+  }
+
+  absl::StatusOr<v1::EnginesResponse> Engines() override {
+    return Call<v1::EnginesResponse>(&v1::AdminService::Stub::Engines, v1::EnginesRequest());
+  }
+
+  absl::StatusOr<v1::CheckResponse> Check() override {
+    return Call<v1::CheckResponse>(&v1::AdminService::Stub::Check, v1::CheckRequest());
+  }
+
+ private:
+  template <typename Response, typename Method, typename Request>
+  absl::StatusOr<Response> Call(Method method, const Request& request) {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_);
+    Response response;
+    absl::Status status = ToAbsl((stub_.get()->*method)(&context, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  const std::unique_ptr<v1::AdminService::Stub> stub_;
+  const absl::Duration timeout_;
+};
+
+void AddDetail(const google::protobuf::Any& detail, ErrorInfo& error) {
+  google::rpc::ErrorInfo info;
+  google::rpc::BadRequest bad_request;
+  google::rpc::QuotaFailure quota;
+  google::rpc::PreconditionFailure precondition;
+  google::rpc::RetryInfo retry;
+  if (detail.UnpackTo(&info)) {
+    error.reason = info.reason();
+    error.metadata.insert(info.metadata().begin(), info.metadata().end());
+  } else if (detail.UnpackTo(&bad_request)) {
+    for (const auto& violation : bad_request.field_violations()) {
+      error.violations.emplace_back(violation.field(), violation.description());
+    }
+  } else if (detail.UnpackTo(&quota)) {
+    for (const auto& violation : quota.violations()) {
+      error.violations.emplace_back(violation.subject(), violation.description());
+    }
+  } else if (detail.UnpackTo(&precondition)) {
+    for (const auto& violation : precondition.violations()) {
+      error.violations.emplace_back(violation.subject(), violation.description());
+    }
+  } else if (detail.UnpackTo(&retry)) {
+    error.retry_after = absl::Seconds(retry.retry_delay().seconds()) +
+                        absl::Nanoseconds(retry.retry_delay().nanos());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Client> Client::Create(const ClientOptions& options) {
+  return std::make_unique<GrpcClient>(options);
+}
+
+std::unique_ptr<AdminClient> AdminClient::Create(const ClientOptions& options) {
+  return std::make_unique<GrpcAdminClient>(options);
+}
+
+ErrorInfo ErrorOf(const absl::Status& status) {
+  ErrorInfo error;
+  const auto payload = status.GetPayload(kDetailsUrl);
+  google::rpc::Status details;
+  if (!payload || !details.ParseFromString(std::string(*payload))) return error;
+  for (const google::protobuf::Any& detail : details.details()) AddDetail(detail, error);
+  return error;
+}
+
+bool WriteIsUnknown(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnknown: return true;
+    case absl::StatusCode::kUnavailable: {
+      const std::string reason = ErrorOf(status).reason;
+      return reason.empty() || reason == "MEDIUM_FAILED";
+    }
+    default: return false;
+  }
+}
+
+}  // namespace lodgekv::client

@@ -1,0 +1,172 @@
+// The C++ client of LodgeKV.
+//
+// INVARIANTS
+// - A client is thread-safe; its methods may be called from many threads, and share one connection.
+// - Nothing is ever repeated. A write that fails with CANCELLED, DEADLINE_EXCEEDED or UNKNOWN, with
+//   UNAVAILABLE and no reason (the connection broke), or because the medium failed, may or may not
+//   have been applied: WriteIsUnknown(status). Only the caller knows whether doing it twice is
+//   harmless; a condition makes it so. With every other error the write was not applied.
+// - A missing key is a normal answer, not an error.
+// - Keys, values and messages are byte strings; nothing is assumed about their encoding.
+// - An error is an absl::Status with the code of gRPC, the server's message, and the server's
+// details
+//   as payload, which ErrorOf reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lodgekv/v1/admin.pb.h"
+
+namespace lodgekv::client {
+
+inline constexpr std::string_view kDefaultServer = "127.0.0.1:7411";
+inline constexpr std::string_view kDefaultAdmin = "127.0.0.1:7412";
+
+struct ClientOptions {
+  // host:port, [IPv6]:port or unix:/path.
+  std::string server = std::string(kDefaultServer);
+  // For the calls of AdminClient.
+  std::string admin = std::string(kDefaultAdmin);
+  // Longest wait for the answer to one call, the whole of a Scan included. Infinite: none.
+  absl::Duration timeout = absl::Seconds(30);
+};
+
+// What must hold for a write to be applied; at most one of the three.
+struct WriteCondition {
+  bool if_absent = false;
+  bool if_present = false;
+  // The live value has this version; never 0.
+  std::optional<uint64_t> if_version;
+};
+
+struct PutOptions {
+  WriteCondition condition;
+  // Life of the value from now on; absent: for ever.
+  std::optional<absl::Duration> ttl;
+};
+
+struct GetResult {
+  bool found = false;
+  std::string value;
+  // 0 in a pool without versions.
+  uint64_t version = 0;
+  std::optional<absl::Time> expire_time;
+};
+
+// One write of a batch: a put when it has a value, else a delete.
+struct BatchOp {
+  std::string key;
+  std::optional<std::string> value;
+  PutOptions options;
+};
+
+// What a write of a batch did.
+struct BatchResult {
+  // A delete, and a put with a condition: there was a live value.
+  bool found = false;
+  // A put: the version of the value written.
+  uint64_t version = 0;
+};
+
+// The range is [start, end), cut to the keys that begin with prefix; empty strings do not cut.
+struct ScanOptions {
+  std::string start;
+  std::string end;
+  std::string prefix;
+  uint64_t limit = 0;  // 0: none
+  bool reverse = false;
+  bool keys_only = false;
+  // Goes on behind the place that an earlier scan of the same range reported.
+  std::string continuation;
+};
+
+struct ScanItem {
+  std::string_view key;    // valid during the visitor's call
+  std::string_view value;  // likewise
+  uint64_t version = 0;
+  std::optional<absl::Time> expire_time;
+};
+
+// Returns false to end the scan.
+using ScanVisitor = absl::FunctionRef<bool(const ScanItem&)>;
+
+using WriteDone = std::function<void(absl::Status)>;
+
+// The service of keys and values.
+class Client {
+ public:
+  // Connects when first used.
+  static std::unique_ptr<Client> Create(const ClientOptions& options);
+  virtual ~Client() = default;
+
+  virtual absl::StatusOr<GetResult> Get(std::string_view key) = 0;
+
+  // The version of the value written, 0 in a pool without versions.
+  virtual absl::StatusOr<uint64_t> Put(std::string_view key, std::string_view value,
+                                       const PutOptions& options) = 0;
+
+  // Whether there was a live value.
+  virtual absl::StatusOr<bool> Delete(std::string_view key, const WriteCondition& condition) = 0;
+
+  // Visits the live keys of the range in order. `continuation`, if given, is set after each page to
+  // where a later scan can go on; empty: the range is finished.
+  virtual absl::Status Scan(const ScanOptions& options, ScanVisitor visitor,
+                            std::string* continuation) = 0;
+
+  // results[i] belongs to keys[i].
+  virtual absl::StatusOr<std::vector<GetResult>> BatchGet(const std::vector<std::string>& keys) = 0;
+
+  // All operations or none, also over a crash. results[i] belongs to ops[i].
+  virtual absl::StatusOr<std::vector<BatchResult>> BatchWrite(const std::vector<BatchOp>& ops) = 0;
+
+  // The same, without waiting. `done` runs once, on a thread of gRPC, and must not block; the
+  // client must outlive it.
+  virtual void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) = 0;
+
+  // As Put, without waiting: the server may let writes that are under way together share their
+  // cost.
+  virtual void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
+                        WriteDone done) = 0;
+};
+
+// The service of the operator. The answers are those of admin.proto.
+class AdminClient {
+ public:
+  static std::unique_ptr<AdminClient> Create(const ClientOptions& options);
+  virtual ~AdminClient() = default;
+
+  virtual absl::StatusOr<v1::StatusResponse> Status() = 0;
+  virtual absl::StatusOr<v1::StatsResponse> Stats(bool skip_key_count) = 0;
+  virtual absl::StatusOr<v1::EnginesResponse> Engines() = 0;
+  virtual absl::StatusOr<v1::CheckResponse> Check() = 0;
+};
+
+// What the server said about an error beside code and message.
+struct ErrorInfo {
+  // Such as CONDITION_FAILED or POOL_FULL (kv.proto, ERRORS); empty: the server said none.
+  std::string reason;
+  std::map<std::string, std::string> metadata;
+  // Field or limit, and what is wrong with it.
+  std::vector<std::pair<std::string, std::string>> violations;
+  // Nothing was done, and trying again makes sense after this time.
+  std::optional<absl::Duration> retry_after;
+};
+
+ErrorInfo ErrorOf(const absl::Status& status);
+
+// Whether a write that failed with this status may nevertheless have been applied.
+bool WriteIsUnknown(const absl::Status& status);
+
+}  // namespace lodgekv::client
