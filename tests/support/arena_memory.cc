@@ -38,7 +38,7 @@ ArenaMemory& ArenaMemory::operator=(ArenaMemory&& other) noexcept {
 
 void ArenaMemory::FillWithGarbage(uint64_t seed) {
   for (size_t at = 0; at + sizeof(uint64_t) <= memory_.size(); at += sizeof(uint64_t)) {
-    const uint64_t word = Mix(seed + at);
+    const uint64_t word = MixBits(seed + at);
     std::memcpy(memory_.data() + at, &word, sizeof(word));
   }
 }

@@ -17,7 +17,7 @@ pmem::PoolIdentity IdentityFor(const EngineCase& engine_case) {
   identity.key_format = engine_case.key_format;
   identity.inline_pairs = engine_case.inline_pairs;
   for (size_t i = 0; i < identity.pool_id.size(); ++i) {
-    identity.pool_id[i] = static_cast<uint8_t>(Mix(TestSeed() + i));
+    identity.pool_id[i] = static_cast<uint8_t>(MixBits(TestSeed() + i));
   }
   return identity;
 }

@@ -22,7 +22,7 @@ std::string Prefixes(uint64_t number) {
 }
 
 std::string Urls(uint64_t number) {
-  const uint64_t bits = Mix(number);
+  const uint64_t bits = MixBits(number);
   std::string key = "https://www.example.org/";
   if (bits % 4 != 0) key += "catalogue/spare-parts/by-manufacturer/";
   if (bits % 8 == 7) key.append(200, '/');
@@ -43,9 +43,9 @@ std::string SameEightBytes(uint64_t number) {
 }
 
 std::string AnyBytes(uint64_t number) {
-  const size_t size = 1 + Mix(number) % 40;
+  const size_t size = 1 + MixBits(number) % 40;
   std::string key;
-  for (size_t i = 0; i < size; ++i) key.push_back(static_cast<char>(Mix(number * 64 + i)));
+  for (size_t i = 0; i < size; ++i) key.push_back(static_cast<char>(MixBits(number * 64 + i)));
   return key;
 }
 
@@ -58,7 +58,7 @@ std::string LongOnes(uint64_t number) {
 }
 
 std::string Dense(uint64_t number) { return BigEndian(number); }
-std::string Scattered(uint64_t number) { return BigEndian(Mix(number)); }
+std::string Scattered(uint64_t number) { return BigEndian(MixBits(number)); }
 
 std::string LittleEndian(uint64_t number) {
   std::string key = BigEndian(number);
@@ -121,7 +121,8 @@ std::string ValueOf(KeyFormat format, uint64_t id, size_t bytes) {
   std::string value = BigEndian(id * kSpread);
   if (format == KeyFormat::kFixed64) return value;
   while (value.size() < bytes) {
-    value += BigEndian(Mix(id + value.size())).substr(0, std::min<size_t>(8, bytes - value.size()));
+    value +=
+        BigEndian(MixBits(id + value.size())).substr(0, std::min<size_t>(8, bytes - value.size()));
   }
   return value;
 }

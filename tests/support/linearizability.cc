@@ -89,7 +89,7 @@ struct Configuration {
 };
 
 struct ConfigurationHash {
-  size_t operator()(const Configuration& c) const { return Mix(c.state ^ Mix(c.done)); }
+  size_t operator()(const Configuration& c) const { return MixBits(c.state ^ MixBits(c.done)); }
 };
 
 class JustInTime {

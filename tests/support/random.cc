@@ -42,7 +42,7 @@ uint64_t Scaled(uint64_t operations) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(scaled));
 }
 
-uint64_t Mix(uint64_t x) {
+uint64_t MixBits(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
@@ -50,8 +50,8 @@ uint64_t Mix(uint64_t x) {
 }
 
 Random::Random(std::string_view stream, uint64_t index) {
-  uint64_t seed = Mix(TestSeed()) ^ index;
-  for (const char c : stream) seed = Mix(seed ^ static_cast<unsigned char>(c));
+  uint64_t seed = MixBits(TestSeed()) ^ index;
+  for (const char c : stream) seed = MixBits(seed ^ static_cast<unsigned char>(c));
   generator_.seed(seed);
 }
 

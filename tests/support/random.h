@@ -28,7 +28,7 @@ std::string SeedNote();
 uint64_t Scaled(uint64_t operations);
 
 // Mixes the bits of `x`: equal inputs give equal outputs, near ones give far ones.
-uint64_t Mix(uint64_t x);
+uint64_t MixBits(uint64_t x);
 
 class Random {
  public:

@@ -1,0 +1,43 @@
+// The oracle with one mistake, for tests of the tests: a suite that lets any of these pass is no
+// suite.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string_view>
+
+#include "index/engine.h"
+
+namespace lodgekv::test {
+
+enum class Fault : uint8_t {
+  kLosesAPut,
+  kLosesADelete,
+  kReadsAnOldValue,
+  kReadsAnAbsentKey,
+  kScanSkipsAKey,
+  kScanRepeatsAKey,
+  kScanIgnoresItsEnd,
+  kScanIgnoresItsLimit,
+  kReverseScanGoesForward,
+  kConditionIsIgnored,
+  kFoundIsWrong,
+  kVersionIsWrong,
+  kVersionRepeats,
+  kExpiryIsIgnored,
+  kRefusedGroupIsHalfApplied,
+  kAppliedIndexIsLost,
+  kCountIsOff,
+  kCheckFindsAProblem,
+};
+inline constexpr Fault kLastFault = Fault::kCheckFindsAProblem;
+
+std::string_view FaultName(Fault fault);
+std::ostream& operator<<(std::ostream& out, Fault fault);
+
+// Makes the mistake now and then: rarely, as real ones are.
+std::unique_ptr<Engine> MakeFaultyEngine(KeyFormat key_format, Fault fault);
+
+}  // namespace lodgekv::test
