@@ -22,6 +22,7 @@ struct LoadArguments {
   std::string path;
   std::optional<RecordFormat> format;
   std::string ack_log;
+  bool remove = false;
   LoadOptions options;
 };
 
@@ -107,7 +108,8 @@ class Loader {
             absl::StrCat(arguments_.path, ":", number, ": ", record.status().message()));
       }
       client::BatchOp op{std::move(record->key), std::move(record->value), {}};
-      if (record->expire_time) op.options.ttl = *record->expire_time - now;
+      if (arguments_.remove) op.value.reset();
+      if (record->expire_time && !arguments_.remove) op.options.ttl = *record->expire_time - now;
       if (op.options.ttl && *op.options.ttl < absl::Milliseconds(1)) {
         ++expired_;
         continue;
@@ -131,8 +133,8 @@ class Loader {
       return Fail(kExitUsage, absl::StrCat(ack_log_status_.message(), "; ", done));
     }
     const double seconds = absl::ToDoubleSeconds(absl::Now() - start_);
-    absl::PrintF("loaded %d records in %.1f s (%.0f/s)\n", pipeline.acknowledged(), seconds,
-                 pipeline.acknowledged() / seconds);
+    absl::PrintF("%s %d records in %.1f s (%.0f/s)\n", arguments_.remove ? "deleted" : "loaded",
+                 pipeline.acknowledged(), seconds, pipeline.acknowledged() / seconds);
     if (expired_ > 0) absl::PrintF("left out %d records that have expired\n", expired_);
     return FinishOutput(kName);
   }
@@ -178,6 +180,8 @@ void AddLoad(CLI::App& app, Context& context) {
   load->add_flag(
       "--atomic", arguments->options.atomic,
       "The whole input in one call, all or nothing; the server's limits of a batch hold");
+  load->add_flag("--delete", arguments->remove,
+                 "Delete the keys instead, whether they are there or not; values are ignored");
   load->footer(R"(TSV: key, tab, value, with the escapes of lodgectl --help; no tab: an empty value.
 JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadecimal;
 "expire_unix_ms" ends the value's life. Without --format, FILE's ending decides: .json, .jsonl and

@@ -9,6 +9,10 @@ namespace {
 // so that a large batch is split here instead of refused there.
 constexpr size_t kBatchBytes = size_t{1} << 20;
 
+size_t SizeOf(const client::BatchOp& op) {
+  return op.key.size() + (op.value ? op.value->size() : 0);
+}
+
 }  // namespace
 
 LoadPipeline::LoadPipeline(client::Client& client, const LoadOptions& options,
@@ -28,7 +32,7 @@ absl::Status LoadPipeline::Add(client::BatchOp op) {
   }
   if (!status_.ok()) return status_;
   keys_.insert(op.key);
-  batch_bytes_ += op.key.size() + op.value->size();
+  batch_bytes_ += SizeOf(op);
   batch_.push_back(std::move(op));
   return status_;
 }
@@ -40,8 +44,7 @@ absl::Status LoadPipeline::Finish() {
 }
 
 bool LoadPipeline::IsFull(const client::BatchOp& next) const {
-  return batch_.size() >= options_.batch ||
-         batch_bytes_ + next.key.size() + next.value->size() > kBatchBytes;
+  return batch_.size() >= options_.batch || batch_bytes_ + SizeOf(next) > kBatchBytes;
 }
 
 void LoadPipeline::Send() {
@@ -52,8 +55,8 @@ void LoadPipeline::Send() {
   call.ops = std::exchange(batch_, {});
   batch_bytes_ = 0;
   auto done = [&call](absl::Status status) { call.promise.set_value(std::move(status)); };
-  if (call.ops.size() == 1 && !options_.atomic) {
-    const client::BatchOp& op = call.ops.front();
+  if (const client::BatchOp& op = call.ops.front();
+      call.ops.size() == 1 && op.value && !options_.atomic) {
     client_.StartPut(op.key, *op.value, op.options, done);
   } else {
     client_.StartBatchWrite(call.ops, done);

@@ -25,7 +25,7 @@
 namespace lodgekv::lodgectl {
 
 struct LoadOptions {
-  // Operations a call; 1: single Puts, which the server groups.
+  // Operations a call; of 1, puts are single Puts, which the server groups.
   uint64_t batch = 256;
   // Calls under way.
   uint64_t concurrency = 4;

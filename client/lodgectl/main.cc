@@ -1,4 +1,7 @@
 // lodgectl: the command line of LodgeKV. One file per command; this one puts them together.
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "client/lodgectl/command.h"
 
@@ -36,6 +39,15 @@ void AddGlobals(CLI::App& app, Context& context) {
                "stats, status, engines and check: JSON as proto3 defines it");
 }
 
+// A word that is no command is missed as a command, by CLI11, before it is seen as wrong.
+std::string DescribeUsage(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  if (app.get_subcommands().empty() && !unknown.empty()) {
+    return absl::StrCat("unknown command '", unknown.front(), "'");
+  }
+  return error.what();
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("Talks to a LodgeKV server.", "lodgectl");
   Context context;
@@ -51,7 +63,7 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    PrintError("usage", absl::StrCat(error.what(), "; see lodgectl --help"));
+    PrintError("usage", absl::StrCat(DescribeUsage(app, error), "; see lodgectl --help"));
     return kExitUsage;
   }
   return context.exit_code;
