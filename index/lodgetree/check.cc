@@ -1,0 +1,225 @@
+// Check: reads the whole structure, compares what the nodes say with what the medium says, and counts.
+// All nodes are held, from left to right, so writers wait and the counts fit together.
+#include <algorithm>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "index/lodgetree/lodgetree.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+constexpr size_t kProblemsKept = 100;
+}  // namespace
+
+template <class C>
+class LodgeTree<C>::Checker {
+ public:
+  explicit Checker(LodgeTree& tree) : tree_(tree), context_(tree.CurrentWorker()) {}
+
+  CheckReport Run() {
+    LockAll();
+    for (const Node* node : nodes_) CheckNode(*node);
+    if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
+    CheckCounts();
+    tree_.UnlockAll(context_);
+    report_.keys = static_cast<uint64_t>(keys_);
+    return std::move(report_);
+  }
+
+ private:
+  template <class... Parts>
+  void Problem(const Parts&... parts) {
+    ++report_.problem_count;
+    if (report_.problems.size() < kProblemsKept) {
+      report_.problems.push_back(absl::StrCat(parts...));
+    }
+  }
+
+  void LockAll();
+  void CheckNode(const Node& node);
+  void CheckLeaf(const Node& node, unsigned leaf);
+  void CheckSlots(const Node& node, unsigned leaf, const media::Leaf& media);
+  void CheckFence(const Node& node, unsigned leaf, const media::Leaf& media);
+  void CheckPair(Pair pair, pmem::Offset where);
+  void CheckBuffer(const Node& node);
+  void CheckCounts();
+
+  LodgeTree& tree_;
+  WriteContext context_;
+  std::vector<const Node*> nodes_;
+  std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
+  pmem::Offset chain_ = 0;  // the leaf that must come next
+  int64_t keys_ = 0;
+  CheckReport report_;
+};
+
+template <class C>
+void LodgeTree<C>::Checker::LockAll() {
+  chain_ = tree_.pool_.engine_area()[media::kFirstLeaf].Load();
+  Separator low = tree_.first_node_->low();
+  for (bool more = true; more;) {
+    tree_.LockOne(context_, C::KeyOf(low));
+    const Node* node = context_.locked.back();
+    nodes_.push_back(node);
+    more = node->bounded;
+    low = node->high;
+  }
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckNode(const Node& node) {
+  if (node.index_count == 0 || unsigned{node.index_count} + node.buf_count > kNodeSlots) {
+    Problem("a node with ", node.index_count, " leaves and ", node.buf_count, " buffered pairs");
+    return;
+  }
+  for (unsigned leaf = 0; leaf < node.index_count; ++leaf) CheckLeaf(node, leaf);
+  CheckBuffer(node);
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
+  const pmem::Offset offset = node.values[leaf];
+  ++report_.leaves;
+  report_.bytes_reachable += kLeafBytes;
+  if (offset != chain_) {
+    Problem("the chain leads to ", chain_, ", the index to leaf ", offset);
+    if (!tree_.leaves_.IsUnit(offset)) return;
+  }
+  const media::Leaf& media = *tree_.LeafAt(&node, leaf);
+  const LeafMirror& mirror = node.mirrors[leaf];
+  const uint64_t commit = media.commit.Load();
+  chain_ = media.next[(commit & media::kUseN) != 0 ? 1 : 0].Load();
+  if (commit != mirror.CommitWord()) Problem("leaf ", offset, ": commit word and mirror differ");
+  if (node.leaf_count[leaf] != mirror.count()) Problem("leaf ", offset, ": wrong leaf_count");
+  if (media.watermark.Load() >= tree_.pool_.PeekSequence()) {
+    Problem("leaf ", offset, ": watermark ", media.watermark.Load(), " was never handed out");
+  }
+  CheckFence(node, leaf, media);
+  CheckSlots(node, leaf, media);
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckFence(const Node& node, unsigned leaf, const media::Leaf& media) {
+  DramArena scratch;
+  Separator low;
+  const FenceWords fence{media.low[0].Load(), media.low[1].Load()};
+  if (!tree_.codec_.DecodeFence(fence, scratch, &low)) {
+    Problem("leaf ", node.values[leaf], ": a damaged low fence");
+  } else if (C::Compare(low, node.LowOf(leaf)) != 0) {
+    Problem("leaf ", node.values[leaf], ": its low fence is not the index's");
+  }
+  if (fence.kind() == FenceWords::kRecord) {
+    report_.bytes_reachable += tree_.slab_.SpaceAt(fence.record());
+  }
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const media::Leaf& media) {
+  const bool last = leaf + 1u == node.index_count;
+  const bool bounded = !last || node.bounded;
+  const Separator high = last ? node.high : node.LowOf(leaf + 1);
+  const pmem::Offset offset = node.values[leaf];
+  std::vector<Pair> pairs;
+  for (uint32_t rest = node.mirrors[leaf].slots(); rest != 0; rest &= rest - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(rest));
+    const Pair pair = SlotPair(&media, slot);
+    CheckPair(pair, offset);
+    if (!tree_.codec_.KeyInRange(pair, node.LowOf(leaf), bounded, high)) {
+      Problem("leaf ", offset, " slot ", slot, ": key out of the leaf's range");
+    }
+    const uint8_t fingerprint = FingerprintOf(tree_.codec_.HashOf(pair));
+    const uint64_t word = media.fingerprints[slot / 8].LoadRelaxed();
+    if (static_cast<uint8_t>(word >> (8 * (slot % 8))) != fingerprint ||
+        node.mirrors[leaf].fingerprints[slot] != fingerprint) {
+      Problem("leaf ", offset, " slot ", slot, ": wrong fingerprint");
+    }
+    pairs.push_back(pair);
+  }
+  std::sort(pairs.begin(), pairs.end(),
+            [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
+  for (size_t i = 1; i < pairs.size(); ++i) {
+    if (tree_.codec_.SameKey(pairs[i - 1], pairs[i])) Problem("leaf ", offset, ": a key twice");
+  }
+  keys_ += static_cast<int64_t>(pairs.size());
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
+  if constexpr (C::kRecords) {
+    if (!C::IsRecord(pair.value)) return;
+    const pmem::Offset record = C::RecordOf(pair.value);
+    RecordView view;
+    if (!VerifyRecord(tree_.pool_, tree_.slab_, record, &view)) {
+      Problem("leaf ", where, ": damaged record at ", record);
+      return;
+    }
+    report_.bytes_reachable += tree_.slab_.SpaceAt(record);
+    if (SlotHash(view.key) != tree_.codec_.HashOf(pair) || KeyWord(view.key, 0) != pair.key) {
+      Problem("leaf ", where, ": the record at ", record, " has another key");
+    }
+  }
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
+  for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
+    const unsigned leaf = node.leaf_count[i];
+    const Pair pair = node.BufferedPair(i);
+    if (leaf >= node.index_count) {
+      Problem("a buffered pair for leaf ", leaf, " of ", node.index_count);
+      continue;
+    }
+    const bool last = leaf + 1u == node.index_count;
+    if (!tree_.codec_.KeyInRange(pair, node.LowOf(leaf), !last || node.bounded,
+                                 last ? node.high : node.LowOf(leaf + 1))) {
+      Problem("a buffered pair whose key is not its leaf's (", node.values[leaf], ")");
+    }
+    for (unsigned j = node.buf_start(); j < i; ++j) {
+      if (tree_.codec_.SameKey(pair, node.BufferedPair(j))) Problem("a key buffered twice");
+    }
+    ++buffered_in_log_[node.buf_ver[i]];
+    const bool in_leaf = tree_.FindPairInLeaf(&node, leaf, pair) >= 0;
+    if (node.IsTombstone(i)) {
+      keys_ -= in_leaf ? 1 : 0;
+    } else {
+      keys_ += in_leaf ? 0 : 1;
+      CheckPair(pair, node.values[leaf]);
+    }
+  }
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckCounts() {
+  const uint32_t applied = tree_.applied_log_.load(std::memory_order_acquire);
+  if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
+  tree_.log_.VisitLive([&](uint32_t log, uint32_t valid, bool open) {
+    const uint32_t expected = buffered_in_log_[log] + (open ? 1 : 0);
+    if (valid != expected) {
+      Problem("log ", log, ": ", valid, " entries counted as valid, ", expected, " are");
+    }
+    buffered_in_log_.erase(log);
+  });
+  for (const auto& [log, count] : buffered_in_log_) {
+    if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
+  }
+  uint64_t spare = 0;
+  for (const auto& slot : tree_.workers_) {
+    const Worker* worker = slot.load(std::memory_order_acquire);
+    if (worker != nullptr) spare += worker->spare_count;
+  }
+  if (tree_.leaves_.used_units() != report_.leaves + spare) {
+    Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
+            " spare");
+  }
+}
+
+template <class C>
+CheckReport LodgeTree<C>::Check() {
+  return Checker(*this).Run();
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,128 @@
+// The Hotness-Aware Multiple Split of a last-level node (LodgeTree III-C, Fig. 7-9, Formula 1). All of it
+// is in DRAM: a crash undoes it, recovery builds nodes anew.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "index/lodgetree/lodgetree.h"
+
+namespace lodgekv::lodgetree {
+
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::NewNode() {
+  auto* node = new (dram_.Allocate(sizeof(Node))) Node{};
+  node_count_.fetch_add(1, std::memory_order_relaxed);
+  return node;
+}
+
+// interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time since
+// the last. A node that filled more than t times faster than last time is in a burst: M + 1 nodes; one
+// that took t times longer cools down: M - 1; else M again. Formula 1 bounds it by the parent's room.
+template <class C>
+unsigned LodgeTree<C>::NodesAfterSplit(const Node* node, unsigned free_slots,
+                                       Worker& worker) const {
+  unsigned m = 2;
+  if (parameters_.multiple_split && node->split_m != 0) {
+    m = node->split_m;
+    const uint64_t interval_lp = node->ls_counter - node->ps_counter;
+    const uint64_t interval_nl = Tick() - node->ls_counter;
+    if (interval_lp > parameters_.hotness_ratio * interval_nl) {
+      ++m;
+      worker.counters.Add(WorkerCounters::kAddingSplits);
+    } else if (parameters_.hotness_ratio * interval_lp < interval_nl) {
+      --m;
+      worker.counters.Add(WorkerCounters::kReducingSplits);
+    }
+  }
+  m = std::clamp(m, 2u, parameters_.max_split);
+  if (m > free_slots) m = free_slots <= 1 ? 2 : free_slots;
+  return std::min<unsigned>(m, node->index_count);
+}
+
+// Splits a locked node; the new nodes are locked too and join the context. Returns the one that covers
+// `key`. The parent is published first, while readers of the old node wait.
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node* node,
+                                                     const Key& key) {
+  auto* parent = tree_.LockParent(key);
+  const unsigned parts = NodesAfterSplit(node, Inner::FreeSlots(parent), context.worker);
+  const unsigned leaves = node->index_count;
+  Node whole;
+  std::memcpy(static_cast<void*>(&whole), node, sizeof(Node));
+  const uint32_t now = Tick();
+  absl::InlinedVector<typename Inner::Child, kMaxSplit> children;
+  for (unsigned j = 1; j < parts; ++j) {
+    Node* part = NewNode();
+    part->lock.InitLocked();
+    MovePart(whole, leaves * j / parts, leaves * (j + 1) / parts, part);
+    children.push_back({part->low(), part});
+    part->split_m = static_cast<uint8_t>(parts);
+    part->ps_counter = whole.ls_counter;
+    part->ls_counter = now;
+  }
+  node->lock.BeginPublish();
+  tree_.InsertAndUnlock(parent, key, {children.data(), children.size()});
+  MovePart(whole, 0, leaves / parts, node);
+  node->split_m = static_cast<uint8_t>(parts);
+  node->ps_counter = whole.ls_counter;
+  node->ls_counter = now;
+  node->lock.EndPublish();
+
+  auto after = std::find(context.locked.begin(), context.locked.end(), node);
+  for (const auto& child : children) after = context.locked.insert(after + 1, child.node);
+  context.worker.counters.Add(WorkerCounters::kNodeSplits);
+  return context.Covering(key);
+}
+
+// Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them.
+template <class C>
+void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const {
+  const unsigned leaves = last - first;
+  part->index_count = static_cast<uint8_t>(leaves);
+  part->bounded = whole.bounded || last < whole.index_count;
+  part->high = last < whole.index_count ? whole.LowOf(last) : whole.high;
+  std::memcpy(part->words, whole.words + first, leaves * sizeof(uint64_t));
+  std::memcpy(part->values, whole.values + first, leaves * sizeof(uint64_t));
+  std::memcpy(part->leaf_count, whole.leaf_count + first, leaves);
+  std::memcpy(part->mirrors, whole.mirrors + first, leaves * sizeof(LeafMirror));
+  if constexpr (C::kRecords) {
+    std::memcpy(part->separators.low, whole.separators.low + first, leaves * sizeof(Separator));
+  }
+  part->buf_count = 0;
+  part->tombstones = 0;
+  for (unsigned from = kNodeSlots; from-- > whole.buf_start();) {
+    const unsigned target = whole.leaf_count[from];
+    if (target < first || target >= last) continue;
+    const unsigned to = part->buf_start() - 1;
+    part->words[to] = whole.words[from];
+    part->values[to] = whole.values[from];
+    part->leaf_count[to] = static_cast<uint8_t>(target - first);
+    part->buf_ver[to] = whole.buf_ver[from];
+    part->tombstones |= (whole.tombstones >> from & 1) << to;
+    if constexpr (C::kRecords) {
+      part->separators.key_words[to] = whole.separators.key_words[from];
+    }
+    ++part->buf_count;
+  }
+  RebaseNode(part);
+}
+
+// Chooses the node's prefix anew and computes its words from it.
+template <class C>
+void LodgeTree<C>::RebaseNode(Node* node) const {
+  if constexpr (C::kRecords) {
+    const Separator last = node->bounded ? node->high : node->LowOf(node->index_count - 1u);
+    node->prefix = static_cast<uint32_t>(CommonPrefix(node->low()->view(), last->view()));
+    for (unsigned i = 0; i < node->index_count; ++i) {
+      node->words[i] = C::WordOf(node->LowOf(i), node->prefix);
+    }
+    for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
+      node->words[i] = codec_.WordOf(node->BufferedPair(i), node->prefix);
+    }
+  }
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

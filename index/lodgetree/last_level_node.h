@@ -1,0 +1,164 @@
+// The last-level internal node: the surrogate buffer's home (LodgeTree III-A, Fig. 4).
+//
+// 29 slots of {word, value}. The Index Part [0, index_count) holds the leaves' low fences, ascending, and
+// the leaves; the Buffer Part [buf_start, 29) holds buffered pairs, the oldest at the end. buf_start is
+// 29 - buf_count: the parts grow towards each other, so every slot that is no leaf's is buffer.
+//
+// Invariants
+//  1. index_count >= 1; index_count + buf_count <= node_slots (an option, at most 29).
+//  2. leaf_count[i] is the number of pairs in leaf i for i < index_count; for a buffered pair it is the
+//     index of the leaf that its key belongs to (LodgeTree III-B, Fig. 5).
+//  3. buf_ver[i] is the log that holds the buffered pair's entry; while it is buffered, it is counted as
+//     valid there (LodgeTree III-D).
+//  4. A key is buffered at most once, and the buffered pair is newer than the leaf's.
+//  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published.
+//  6. lock covers the node and its leaves (LodgeTree III-A); readers use its version.
+//  7. Words are taken behind `prefix`, as in node/inner_tree.h; a node without a right bound compares the
+//     prefix first.
+//
+// The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side arrays.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "index/lodgetree/layout.h"
+#include "index/node/codec.h"
+#include "index/node/version_lock.h"
+#include "index/node/word_search.h"
+
+namespace lodgekv::lodgetree {
+
+struct alignas(32) LeafMirror {
+  static constexpr uint32_t kUseN = uint32_t{1} << 31;
+  uint8_t fingerprints[28];
+  uint32_t bits;  // slots, and kUseN
+
+  uint32_t slots() const { return bits & static_cast<uint32_t>(media::kBitmapMask); }
+  unsigned count() const { return static_cast<unsigned>(std::popcount(slots())); }
+  unsigned use_n() const { return bits >> 31; }
+  // Slots whose fingerprint is `fingerprint`.
+  uint32_t Candidates(uint8_t fingerprint) const {
+    return MatchBytes(fingerprints, fingerprint) & slots();
+  }
+  // The leaf's commit word.
+  uint64_t CommitWord() const { return slots() | ((bits & kUseN) != 0 ? media::kUseN : 0); }
+};
+static_assert(sizeof(LeafMirror) == 32);
+
+// What `bytes` keys need beside the words.
+template <class Separator, bool kRecords>
+struct NodeSeparators {
+  Separator low[kNodeSlots];         // of the Index Part's leaves, in full
+  uint64_t key_words[kNodeSlots];    // of the Buffer Part's pairs: the slot's key word
+};
+template <class Separator>
+struct NodeSeparators<Separator, false> {};
+
+template <class C>
+struct alignas(64) LastLevelNode {
+  using Key = typename C::Key;
+  using Separator = typename C::Separator;
+
+  // The first four lines: all that a search reads.
+  VersionLock lock;
+  uint8_t index_count;
+  uint8_t buf_count;
+  uint8_t split_m;   // M: nodes that the last split made of this one; 0 before the first
+  bool bounded;      // `high` is set: there is a node to the right
+  uint32_t prefix;
+  Separator high;
+  uint64_t words[kNodeSlots];
+
+  uint32_t ps_counter;  // time of the split before the last one (LodgeTree III-C)
+  uint32_t ls_counter;  // time of the last split
+  uint32_t tombstones;  // bit i: buffered pair i is a delete
+  uint32_t reserved[3];
+  uint64_t values[kNodeSlots];
+
+  uint8_t leaf_count[32];
+  uint32_t buf_ver[32];
+  LeafMirror mirrors[kNodeSlots];
+  [[no_unique_address]] NodeSeparators<Separator, C::kRecords> separators;
+
+  unsigned buf_start() const { return kNodeSlots - buf_count; }
+  uint32_t IndexMask() const { return (uint32_t{1} << index_count) - 1; }
+  uint32_t BufferMask() const { return ((uint32_t{1} << buf_count) - 1) << buf_start(); }
+  // Buffered pairs whose leaf is `leaf`.
+  uint32_t GroupMask(unsigned leaf) const {
+    return MatchBytes(leaf_count, static_cast<uint8_t>(leaf)) & BufferMask();
+  }
+
+  Separator LowOf(unsigned leaf) const {
+    if constexpr (C::kRecords) {
+      return separators.low[leaf];
+    } else {
+      return words[leaf];
+    }
+  }
+  Separator low() const { return LowOf(0); }
+  Pair BufferedPair(unsigned i) const {
+    if constexpr (C::kRecords) {
+      return {separators.key_words[i], values[i]};
+    } else {
+      return {words[i], values[i]};
+    }
+  }
+  bool IsTombstone(unsigned i) const { return (tombstones >> i & 1) != 0; }
+
+  struct Position {
+    unsigned leaf;  // whose range has the key
+    uint32_t hits;  // buffered pairs that may have it
+  };
+  // May read a node that is changing: the caller validates, or holds the lock.
+  Position Search(const Key& key) const;
+
+  void Prefetch() const {
+    const char* line = reinterpret_cast<const char*>(this);
+    for (unsigned i = 0; i < 8; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
+  }
+
+ private:
+  unsigned LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const;
+};
+static_assert(offsetof(LastLevelNode<Fixed64Codec>, values) == 280);
+static_assert(sizeof(LastLevelNode<Fixed64Codec>) == 1600);
+
+// Decides among index words equal to the key's by the separators behind them.
+template <class C>
+unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const {
+  unsigned rank = static_cast<unsigned>(std::popcount(less));
+  if constexpr (C::kRecords) {
+    for (; equal != 0; equal &= equal - 1) {
+      const Separator separator = separators.low[std::countr_zero(equal)];
+      if (separator == nullptr || C::CompareToKey(separator, key) > 0) break;
+      ++rank;
+    }
+  } else {
+    rank += static_cast<unsigned>(std::popcount(equal));
+  }
+  return rank == 0 ? 0 : rank - 1;
+}
+
+template <class C>
+typename LastLevelNode<C>::Position LastLevelNode<C>::Search(const Key& key) const {
+  const unsigned leaves = index_count <= kNodeSlots ? index_count : kNodeSlots;
+  const unsigned buffered = buf_count <= kNodeSlots - leaves ? buf_count : kNodeSlots - leaves;
+  const uint32_t index = (uint32_t{1} << leaves) - 1;
+  const uint32_t buffer = ((uint32_t{1} << buffered) - 1) << (kNodeSlots - buffered);
+  // The three words of the header come first: the search runs over whole lines.
+  const WordMasks masks =
+      CompareWords(reinterpret_cast<const uint64_t*>(this), C::WordOf(key, prefix));
+  const uint32_t less = masks.less >> 3;
+  const uint32_t equal = masks.equal >> 3;
+  if constexpr (C::kRecords) {
+    if (!bounded && prefix != 0 && separators.low[0] != nullptr) {
+      const std::string_view common = separators.low[0]->view().substr(0, prefix);
+      if (key.text.substr(0, common.size()) != common) return {leaves - 1, equal & buffer};
+    }
+  }
+  return {LeafOfTie(key, less & index, equal & index), equal & buffer};
+}
+
+}  // namespace lodgekv::lodgetree

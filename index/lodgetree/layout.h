@@ -1,0 +1,106 @@
+// LodgeTree on the medium. docs/media_format.md draws these structs byte by byte; change them together
+// and raise kMediaVersion.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "index/pmem/persist.h"
+
+namespace lodgekv::lodgetree {
+
+inline constexpr uint32_t kMediaVersion = 1;
+inline constexpr unsigned kLeafBytes = 512;
+inline constexpr unsigned kLeafSlots = 27;   // LodgeTree IV-A
+inline constexpr unsigned kNodeSlots = 29;   // of a last-level internal node, index and buffer together
+
+namespace media {
+
+using pmem::Word;
+
+// Commit word of a leaf: bit i of the low 27 says that slot i counts; the top bit is use_n.
+inline constexpr uint64_t kBitmapMask = (uint64_t{1} << kLeafSlots) - 1;
+inline constexpr uint64_t kUseN = uint64_t{1} << 63;
+
+struct Slot {
+  Word key;
+  Word value;
+};
+
+// Invariants
+//  1. commit is the only word that makes a slot or a next pointer count; it changes by one store.
+//  2. Every pair of this leaf's range with a sequence number <= watermark is in the leaf or dead;
+//     pairs above it are also in the log.
+//  3. Keys of counted slots lie in [low fence, low fence of next[use_n]).
+//  4. The line of the commit word holds all that changes with it: watermark, next and fingerprints.
+struct Leaf {
+  Word commit;
+  Word watermark;        // largest sequence number drained into this leaf
+  Word next[2];          // next[use_n] is the right sibling; 0: none
+  Word fingerprints[4];  // one byte a slot, low byte first; five bytes unused (zero)
+  Word low[2];           // low fence, node/separator.h; fixed for the leaf's life
+  Slot slots[kLeafSlots];
+};
+static_assert(sizeof(Leaf) == kLeafBytes);
+static_assert(offsetof(Leaf, fingerprints) == 32);
+static_assert(offsetof(Leaf, low) == 64);
+static_assert(offsetof(Leaf, slots) == 80);
+
+// A log: one header line, then entries. Its first life ends when no valid entry is left; then the space
+// begins another life under a higher version.
+struct LogHeader {
+  Word version;   // never repeats in the pool; 0: never used
+  Word entries;   // L, the number of entries that fit
+  Word checksum;  // CRC32C over pool id, version, entries and the log's offset
+  Word reserved[5];
+};
+static_assert(sizeof(LogHeader) == pmem::kLineBytes);
+
+// What an entry says, in two bits.
+enum class LogOp : uint64_t { kPut = 0, kDelete = 1, kAppliedIndex = 2 };
+
+// One operation. Never crosses a line.
+struct LogEntry {
+  Word key;
+  Word value;
+  // sequence:52 | op:2 | entries left in this fence group:10, high bits first.
+  Word meta;
+  // crc32c:32 over pool id, version, log offset, position and the other words; then the checksum of the
+  // record that the value names, 0 if none.
+  Word checksums;
+};
+static_assert(sizeof(LogEntry) == 32);
+
+inline constexpr unsigned kLargestGroup = 1024;  // entries left: 0..1023
+
+inline uint64_t PackMeta(uint64_t sequence, LogOp op, unsigned left) {
+  return sequence << 12 | static_cast<uint64_t>(op) << 10 | left;
+}
+inline uint64_t SequenceOf(uint64_t meta) { return meta >> 12; }
+inline LogOp OpOf(uint64_t meta) { return static_cast<LogOp>(meta >> 10 & 3); }
+inline unsigned LeftOf(uint64_t meta) { return static_cast<unsigned>(meta & 1023); }
+
+// The pool's engine area (words).
+enum EngineWord : unsigned {
+  kFirstLeaf = 0,   // offset of the leftmost leaf; it is never unlinked
+  kLogEntries = 1,  // L of this pool's logs
+  kLongestKey = 2,  // bytes of the longest key ever put: no separator is longer
+};
+
+}  // namespace media
+
+// The line of a leaf in which slot s begins, and the slots that begin in a line.
+constexpr unsigned LineOfSlot(unsigned slot) {
+  return (offsetof(media::Leaf, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
+}
+constexpr uint32_t SlotsOfLine(unsigned line) {
+  uint32_t mask = 0;
+  for (unsigned s = 0; s < kLeafSlots; ++s) {
+    if (LineOfSlot(s) == line) mask |= uint32_t{1} << s;
+  }
+  return mask;
+}
+inline constexpr unsigned kLeafLines = kLeafBytes / pmem::kLineBytes;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,175 @@
+// The log-less leaf split (LodgeTree III-B): next0/next1 and use_n.
+//
+//  step                                          after a crash              recovery
+//  1  new leaf written; next[1 - use_n] of the   old leaf whole, new leaf   mark frees the new leaf;
+//     old leaf points to it; fence                unreachable                the log has the pairs
+//  2  commit word: moved slots cleared and        both leaves, disjoint      nothing
+//     use_n turned over, in one store; fence
+//
+// Steps 1 and 2 are those of the flush that found the leaf full (leaf_count_flush.cc).
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "index/lodgetree/lodgetree.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+
+// A pair of the leaf and its group together.
+struct Origin {
+  Pair pair;
+  int slot;  // in the old leaf; -1: new
+};
+
+// What a leaf looks like before it is written.
+struct LeafImage {
+  uint64_t commit;
+  uint64_t watermark;
+  uint64_t next[2];
+  uint8_t fingerprints[32];
+  uint64_t low[2];
+  Pair slots[kLeafSlots];
+};
+static_assert(sizeof(LeafImage) == sizeof(media::Leaf));
+
+}  // namespace
+
+// A leaf split takes a leaf and, for a long separator, a record.
+template <class C>
+bool LodgeTree<C>::EnsureSpareLeaves(Worker& worker, unsigned count, pmem::Reserve reserve) {
+  if (!EnsureSpareFence(worker, reserve)) return false;
+  while (worker.spare_count < count) {
+    const pmem::Offset leaf = leaves_.Allocate(reserve);
+    if (leaf == 0) return false;
+    worker.spare_leaves[worker.spare_count++] = leaf;
+  }
+  return true;
+}
+
+// Space for the longest separator that a split may have to write.
+template <class C>
+bool LodgeTree<C>::EnsureSpareFence(Worker& worker, pmem::Reserve reserve) {
+  if constexpr (!C::kRecords) return true;
+  const uint64_t bytes = RecordBytes(longest_key_.load(std::memory_order_relaxed), 0, false);
+  if (worker.spare_fence_bytes >= bytes) return true;
+  const pmem::Offset space = slab_.Allocate(bytes, reserve);
+  if (space == 0) return false;
+  if (worker.spare_fence != 0) slab_.Free(worker.spare_fence);
+  worker.spare_fence = space;
+  worker.spare_fence_bytes = bytes;
+  return true;
+}
+
+// Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what stays.
+template <class C>
+void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
+  Origin all[2 * kLeafSlots];
+  unsigned count = 0;
+  for (uint32_t left = work.old_bits & ~work.cleared; left != 0; left &= left - 1) {
+    const int slot = std::countr_zero(left);
+    all[count++] = {SlotPair(work.media, static_cast<unsigned>(slot)), slot};
+  }
+  for (unsigned i = 0; i < work.update_count; ++i) {
+    for (unsigned j = 0; j < count; ++j) {
+      if (all[j].slot == work.update_slots[i]) all[j].pair.value = work.update_values[i];
+    }
+  }
+  for (unsigned i = 0; i < work.fresh_count; ++i) all[count++] = {work.fresh[i], -1};
+
+  const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
+  Origin* const middle = all + count / 2;
+  std::nth_element(all, middle, all + count, less);
+  const Origin* const left_most = std::max_element(all, middle, less);
+  work.separator = codec_.Between(left_most->pair, middle->pair, dram_);
+
+  Pair right[2 * kLeafSlots];
+  unsigned right_count = 0;
+  for (const Origin* origin = middle; origin != all + count; ++origin) {
+    right[right_count++] = origin->pair;
+    if (origin->slot >= 0) work.moved |= uint32_t{1} << origin->slot;
+  }
+  work.fresh_count = 0;
+  for (const Origin* origin = all; origin != middle; ++origin) {
+    if (origin->slot < 0) work.fresh[work.fresh_count++] = origin->pair;
+  }
+  work.flip = true;
+  work.right = worker.spare_leaves[--worker.spare_count];
+  WriteRightLeaf(worker, work, {right, right_count});
+  worker.counters.Add(WorkerCounters::kLeafSplits);
+}
+
+// A separator too long for the fence's word goes to a record that the leaf owns.
+template <class C>
+FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
+  const std::string_view text = C::FenceText(separator);
+  if (text.empty()) return C::EncodeFence(separator, 0);
+  StagedRecord record = StageRecord(pool_, slab_, text, {}, 0, pmem::Reserve::kUse);
+  if (record.offset == 0) {
+    record = StageRecordAt(pool_, slab_, worker.spare_fence, text, {}, 0);
+    worker.spare_fence = worker.spare_fence_bytes = 0;
+  }
+  FinishRecord(pool_, record, 0);
+  return C::EncodeFence(separator, record.offset);
+}
+
+template <class C>
+void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work,
+                                  std::span<const Pair> pairs) {
+  LeafImage image;
+  const auto count = static_cast<unsigned>(pairs.size());
+  image.commit = (uint64_t{1} << count) - 1;
+  image.watermark = work.watermark;
+  image.next[0] = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
+  image.next[1] = 0;
+  std::memset(image.fingerprints, 0, sizeof(image.fingerprints));
+  for (unsigned i = 0; i < count; ++i) {
+    image.fingerprints[i] = FingerprintOf(codec_.HashOf(pairs[i]));
+    image.slots[i] = pairs[i];
+  }
+  const FenceWords fence = StageFence(worker, work.separator);
+  image.low[0] = fence.word;
+  image.low[1] = fence.meta;
+  auto* leaf = pool_.At<media::Leaf>(work.right);
+  const size_t bytes = offsetof(LeafImage, slots) + count * sizeof(Pair);
+  medium_.StoreBulk(leaf, &image, bytes);
+  medium_.Flush(leaf, bytes);
+  medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+  work.lines |= 1;
+
+  std::memcpy(work.right_mirror.fingerprints, image.fingerprints,
+              sizeof(work.right_mirror.fingerprints));
+  work.right_mirror.bits = static_cast<uint32_t>(image.commit);
+}
+
+// Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target; those
+// of the split leaf have been drained.
+template <class C>
+void LodgeTree<C>::InsertLeaf(Node* node, const LeafWork& work) const {
+  const unsigned at = work.leaf + 1;
+  const size_t behind = node->index_count - at;
+  std::memmove(node->words + at + 1, node->words + at, behind * sizeof(uint64_t));
+  std::memmove(node->values + at + 1, node->values + at, behind * sizeof(uint64_t));
+  std::memmove(node->leaf_count + at + 1, node->leaf_count + at, behind);
+  std::memmove(node->mirrors + at + 1, node->mirrors + at, behind * sizeof(LeafMirror));
+  if constexpr (C::kRecords) {
+    auto* low = node->separators.low;
+    std::memmove(low + at + 1, low + at, behind * sizeof(Separator));
+    low[at] = work.separator;
+  }
+  node->words[at] = C::WordOf(work.separator, node->prefix);
+  node->values[at] = work.right;
+  node->mirrors[at] = work.right_mirror;
+  node->leaf_count[at] = static_cast<uint8_t>(work.right_mirror.count());
+  ++node->index_count;
+  for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
+    if (node->leaf_count[i] >= at) ++node->leaf_count[i];
+  }
+  if (!node->bounded) RebaseNode(node);
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,233 @@
+#include "index/lodgetree/lodgetree.h"
+
+#include <algorithm>
+
+namespace lodgekv::lodgetree {
+
+namespace {
+
+constexpr EngineOption kOptions[] = {
+    {"node_slots", kNodeSlots, 4, kNodeSlots,
+     "slots of a last-level node, index and buffer together"},
+    {"leaf_slots", kLeafSlots, 4, kLeafSlots, "slots of a leaf that are used"},
+    {"t_node", 2, 1, 8, "leaves that one flush drains, at most (t_node of the paper)"},
+    {"t_split", 25, 2, kLeafSlots,
+     "pairs to which a flush may fill a leaf; at most leaf_slots (t_split of the paper: 26)"},
+    {"log_entries", 30, 2, 1000,
+     "entries of a log (L of the paper); taken when the pool is created"},
+    {"log_limit_bytes", 0, 0, uint64_t{1} << 40,
+     "live logs above this are emptied; 0: the smaller of 1/16 of the pool and 64 MiB"},
+    {"hotness_ratio", 2, 1, 64, "t of the hotness-aware split"},
+    {"max_split", 8, 2, kMaxSplit, "nodes that one split makes, at most"},
+    {"surrogate_buffer", 1, 0, 1, "switch: buffer pairs in last-level nodes"},
+    {"leaf_count_flush", 1, 0, 1, "switch: limit a flush to t_node leaves; off: all of the node"},
+    {"split_alone", 0, 0, 1, "switch: a leaf about to split is flushed by itself (the paper)"},
+    {"multiple_split", 1, 0, 1, "switch: hotness-aware multiple split; off: always into two"},
+};
+
+uint64_t LogLimit(const pmem::Pool& pool, uint64_t wanted) {
+  if (wanted != 0) return wanted;
+  return std::min<uint64_t>(pool.capacity_bytes() / 16, uint64_t{64} << 20);
+}
+
+unsigned CrowdedBelow(const Parameters& p) {
+  return p.node_slots + 2 > p.leaf_slots ? p.node_slots + 2 - p.leaf_slots : 0;
+}
+
+constexpr std::string_view kCounterNames[WorkerCounters::kCount] = {
+    "buffer_flushes_total",   "flushed_leaves_total",    "flushed_pairs_total",
+    "leaf_splits_total",      "second_commits_total",    "node_splits_total",
+    "adding_splits_total",    "reducing_splits_total",   "superseded_pairs_total",
+    "log_reclaims_total"};
+constexpr std::string_view kCounterHelp[WorkerCounters::kCount] = {
+    "Leaf-count flushes of a last-level node's buffer",
+    "Leaves drained by flushes",
+    "Buffered pairs drained by flushes",
+    "Leaf splits",
+    "Leaf commits made in two steps because the first had to free slots",
+    "Splits of last-level nodes",
+    "Splits into more nodes than the time before (write burst)",
+    "Splits into fewer nodes than the time before (cooling)",
+    "Buffered pairs replaced before they reached a leaf",
+    "Times that old logs were emptied because live logs passed their limit"};
+
+}  // namespace
+
+Parameters::Parameters(const OptionValues& options)
+    : node_slots(static_cast<unsigned>(options.Get("node_slots"))),
+      leaf_slots(static_cast<unsigned>(options.Get("leaf_slots"))),
+      t_node(static_cast<unsigned>(options.Get("t_node"))),
+      t_split(std::min(static_cast<unsigned>(options.Get("t_split")), leaf_slots)),
+      log_entries(static_cast<unsigned>(options.Get("log_entries"))),
+      hotness_ratio(static_cast<unsigned>(options.Get("hotness_ratio"))),
+      max_split(static_cast<unsigned>(options.Get("max_split"))),
+      surrogate_buffer(options.Get("surrogate_buffer") != 0),
+      leaf_count_flush(options.Get("leaf_count_flush") != 0),
+      split_alone(options.Get("split_alone") != 0),
+      multiple_split(options.Get("multiple_split") != 0),
+      log_limit_bytes(options.Get("log_limit_bytes")) {}
+
+template <class C>
+LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
+    : pool_(*context.pool), medium_(context.pool->medium()), parameters_(context.options),
+      crowded_below_(CrowdedBelow(parameters_)),
+      leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes), slab_(pool_),
+      codec_(pool_, &slab_, context.inline_pairs), tree_(dram_),
+      log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes)),
+      reclaimer_(slab_, medium_.tracer() != nullptr) {}
+
+template <class C>
+LodgeTree<C>::~LodgeTree() {
+  for (auto& worker : workers_) delete worker.load(std::memory_order_relaxed);
+}
+
+// A pool begins with one empty leaf, whose low fence is minus infinity.
+template <class C>
+absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext& context) {
+  const auto log_entries = context.options.Get("log_entries");
+  std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
+  const pmem::Offset leaf = tree->leaves_.Allocate(pmem::Reserve::kKeep);
+  if (leaf == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
+  pmem::Medium& medium = tree->medium_;
+  auto* first = tree->pool_.template At<media::Leaf>(leaf);
+  medium.StoreZeros(first, offsetof(media::Leaf, slots));
+  medium.Flush(first, offsetof(media::Leaf, slots));
+  const auto area = tree->pool_.engine_area();
+  medium.Store(area[media::kLogEntries], log_entries);
+  medium.FlushLine(&area[media::kLogEntries]);
+  medium.Fence();
+  medium.Store(area[media::kFirstLeaf], leaf);
+  medium.Persist(&area[media::kFirstLeaf], sizeof(pmem::Word));
+
+  Node* node = tree->NewNode();
+  node->index_count = 1;
+  node->values[0] = leaf;
+  if constexpr (C::kRecords) node->separators.low[0] = C::MinusInfinity();
+  tree->first_node_ = node;
+  const typename Inner::Child child{C::MinusInfinity(), node};
+  tree->tree_.Build({&child, 1});
+  return tree;
+}
+
+template <class C>
+template <class Visit>
+void LodgeTree<C>::ForEachNode(Visit visit) {
+  for (Node* node = first_node_; node != nullptr;) {
+    WriteContext context(CurrentWorker());
+    LockOne(context, C::KeyOf(node->low()));
+    visit(*node);
+    const bool more = node->bounded;
+    const Separator high = node->high;
+    UnlockAll(context);
+    uint64_t snapshot;
+    node = more ? tree_.Descend(C::KeyOf(high), &snapshot) : nullptr;
+  }
+}
+
+template <class C>
+uint64_t LodgeTree<C>::CountKeys() {
+  int64_t keys = 0;
+  ForEachNode([&](const Node& node) {
+    for (unsigned leaf = 0; leaf < node.index_count; ++leaf) keys += node.leaf_count[leaf];
+    for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
+      const bool in_leaf = FindPairInLeaf(&node, node.leaf_count[i], node.BufferedPair(i)) >= 0;
+      if (node.IsTombstone(i)) {
+        keys -= in_leaf ? 1 : 0;
+      } else {
+        keys += in_leaf ? 0 : 1;
+      }
+    }
+  });
+  return static_cast<uint64_t>(keys);
+}
+
+template <class C>
+uint64_t LodgeTree<C>::AppliedIndex() const {
+  return applied_index_.load(std::memory_order_acquire);
+}
+
+template <class C>
+void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
+  for (unsigned name = 0; name < WorkerCounters::kCount; ++name) {
+    uint64_t sum = 0;
+    for (const auto& slot : workers_) {
+      const Worker* worker = slot.load(std::memory_order_acquire);
+      if (worker != nullptr) sum += worker->counters.values[name].load(std::memory_order_relaxed);
+    }
+    visitor({kCounterNames[name], kCounterHelp[name], CounterKind::kCounter,
+             static_cast<double>(sum)});
+  }
+  const auto log = log_.counters();
+  const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
+    visitor({name, help, CounterKind::kGauge, static_cast<double>(value)});
+  };
+  visitor({"logs_opened_total", "Logs opened in all partitions", CounterKind::kCounter,
+           static_cast<double>(log.logs_opened)});
+  visitor({"logs_reused_total", "Logs opened in space that a partition had freed",
+           CounterKind::kCounter, static_cast<double>(log.logs_reused)});
+  gauge("log_live_bytes", "Bytes of logs with valid entries", log_.live_bytes());
+  gauge("log_limit_bytes", "Live log bytes above which old logs are emptied", log_.limit_bytes());
+  gauge("leaves", "Leaves of the tree", leaves_.used_units());
+  gauge("last_level_nodes", "Last-level internal nodes",
+        node_count_.load(std::memory_order_relaxed));
+  gauge("inner_nodes", "Nodes above the last level", tree_.node_count());
+}
+
+template <class C>
+MemoryUse LodgeTree<C>::GetMemoryUse() const {
+  MemoryUse use;
+  use.medium_bytes = leaves_.used_units() * kLeafBytes + slab_.used_bytes() + log_.live_bytes();
+  use.dram_bytes = dram_.used_bytes() + log_.dram_bytes();
+  return use;
+}
+
+// Everything acknowledged is durable already; retired records go back.
+template <class C>
+absl::Status LodgeTree<C>::Close() {
+  for (auto& slot : workers_) {
+    Worker* worker = slot.load(std::memory_order_acquire);
+    if (worker == nullptr) continue;
+    if (!worker->retired.empty()) reclaimer_.Retire(worker->retired);
+  }
+  reclaimer_.Drain();
+  const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);
+  if (applied_log != PartitionedVersionLog::kNoLog) ReleaseAppliedIndex(applied_log);
+  if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
+  return absl::OkStatus();
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context) {
+  return context.key_format == KeyFormat::kFixed64 ? LodgeTree<Fixed64Codec>::Create(context)
+                                                   : LodgeTree<BytesCodec>::Create(context);
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
+                                                RecoveryReport* report) {
+  return context.key_format == KeyFormat::kFixed64
+             ? LodgeTree<Fixed64Codec>::Recover(context, report)
+             : LodgeTree<BytesCodec>::Recover(context, report);
+}
+
+}  // namespace
+
+const EngineInfo& GetEngineInfo() {
+  static constexpr EngineInfo kInfo = {
+      .name = "lodgetree",
+      .summary = "B+-tree whose last-level nodes buffer writes in their free slots",
+      .paper = "LodgeTree: last-level distributed and surrogate buffer tree for NVM",
+      .media_version = kMediaVersion,
+      .persistent = true,
+      .discards = false,
+      .options = kOptions,
+      .create = Create,
+      .recover = Recover,
+  };
+  return kInfo;
+}
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,315 @@
+// LodgeTree (ICDE'25 style last-level surrogate buffer, see README.md): the engine.
+//
+// The way of a Put: Write (write.cc) finds the last-level node, appends to the partitioned version log,
+// fences, and puts the pair into the node's Buffer Part. When the node is full the same fence carries a
+// leaf-count flush (leaf_count_flush.cc), which may split a leaf (leaf_split.cc); a node with too many
+// leaves splits by its hotness (hotness_aware_split.cc).
+//
+// Locks: a writer holds the lock of the last-level node over its fences. Sequence numbers are taken under
+// that lock, so in each node the order of numbers is the order of operations. Several nodes are locked
+// from left to right; parents are locked after children; nothing else is held while waiting.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/engine_info.h"
+#include "index/lodgetree/last_level_node.h"
+#include "index/lodgetree/layout.h"
+#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/codec.h"
+#include "index/node/dram_arena.h"
+#include "index/node/inner_tree.h"
+#include "index/node/reclaimer.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+#include "index/pmem/unit_arena.h"
+
+namespace lodgekv::lodgetree {
+
+// The engine's options, by the paper's names; see lodgetree.cc for bounds and documentation.
+struct Parameters {
+  unsigned node_slots;
+  unsigned leaf_slots;
+  unsigned t_node;
+  unsigned t_split;
+  unsigned log_entries;      // L
+  unsigned hotness_ratio;    // t
+  unsigned max_split;        // bound of M
+  bool surrogate_buffer;
+  bool leaf_count_flush;
+  bool split_alone;
+  bool multiple_split;
+  uint64_t log_limit_bytes;
+
+  explicit Parameters(const OptionValues& options);
+};
+
+inline constexpr unsigned kMaxTargets = kNodeSlots;  // leaves of one flush, at most
+inline constexpr unsigned kMaxSplit = 8;
+
+// Counters of one worker slot; written by its thread only.
+struct alignas(64) WorkerCounters {
+  enum Name : unsigned {
+    kFlushes, kFlushedLeaves, kFlushedPairs, kLeafSplits, kSecondCommits, kNodeSplits, kAddingSplits,
+    kReducingSplits, kSuperseded, kLogReclaims, kCount
+  };
+  std::array<std::atomic<uint64_t>, kCount> values{};
+  void Add(Name name, uint64_t n = 1) {
+    auto& value = values[name];
+    value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+};
+
+template <class C>
+class LodgeTree final : public Engine {
+ public:
+  using Codec = C;
+  using Key = typename C::Key;
+  using Separator = typename C::Separator;
+  using Node = LastLevelNode<C>;
+  using Inner = InnerTree<C, Node>;
+
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
+  static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
+                                                         RecoveryReport* report);
+  ~LodgeTree() override;
+
+  Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                const WriteOptions& options) override;
+  Outcome Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
+               const ReadOptions& options) override;
+  Outcome Scan(const ScanOptions& options, ScanVisitor visitor) override;
+  uint64_t CountKeys() override;
+  CheckReport Check() override;
+  uint64_t AppliedIndex() const override;
+  void VisitCounters(CounterVisitor visitor) const override;
+  MemoryUse GetMemoryUse() const override;
+  absl::Status Close() override;
+
+ private:
+  // A leaf as a flush works on it.
+  struct LeafWork {
+    unsigned leaf;         // index in the node
+    media::Leaf* media;
+    uint32_t group;        // buffered pairs that go there
+    uint32_t old_bits;     // slots that count before
+    uint32_t cleared;      // slots of deleted pairs
+    uint32_t moved;        // slots whose pairs go to the right leaf
+    uint32_t filled;       // slots written for new pairs
+    uint32_t lines;        // lines to flush before the commit
+    bool use_n;            // before
+    bool flip;             // use_n changes: the leaf splits
+    bool second_commit;    // `fresh` waits for slots that the first commit frees
+    unsigned fresh_count;
+    unsigned update_count;
+    uint64_t watermark;
+    Pair fresh[kNodeSlots];              // pairs that are new in this leaf
+    uint8_t update_slots[kNodeSlots];    // pairs that it has, with a new value word
+    uint64_t update_values[kNodeSlots];
+    uint8_t fingerprints[kLeafSlots];    // of the slots in `filled`
+    // The new right leaf, when flip.
+    pmem::Offset right;
+    Separator separator;
+    LeafMirror right_mirror;
+
+    uint32_t NewBits() const { return (old_bits & ~cleared & ~moved) | filled; }
+    uint64_t CommitWord() const { return NewBits() | (use_n != flip ? media::kUseN : 0); }
+  };
+  struct FlushPlan {
+    struct Target {
+      uint8_t leaf;
+      uint32_t group;
+    };
+    unsigned count = 0;
+    unsigned splits = 0;
+    std::array<Target, kMaxTargets> targets;
+    void Clear() { count = splits = 0; }
+  };
+
+  // Per worker slot: what keeps the hot path free of shared state and of allocation.
+  struct alignas(64) Worker {
+    std::array<pmem::Offset, 4> spare_leaves{};
+    unsigned spare_count = 0;
+    pmem::Offset spare_fence = 0;          // space for a fence record, for a full pool
+    uint64_t spare_fence_bytes = 0;
+    std::array<LeafWork, kMaxTargets> works;
+    std::vector<uint64_t> unlinked;        // value words of pairs that the flush in hand removes
+    std::vector<uint32_t> drained_logs;    // logs of the pairs that it drains
+    std::vector<pmem::Offset> retired;     // records that nothing leads to any more
+    std::vector<uint32_t> order;           // of a group, by key
+    WorkerCounters counters;
+  };
+
+  // One operation on its way through Write.
+  struct PendingOp {
+    const WriteOp* op = nullptr;
+    WriteResult* result = nullptr;
+    Key key{};
+    StagedRecord record;
+    Pair pair{};
+    bool tombstone = false;
+    bool apply = false;
+    uint64_t sequence = 0;
+    uint32_t log = PartitionedVersionLog::kNoLog;
+  };
+  // The nodes that a Write holds, ascending, and whether its log entries are durable.
+  struct WriteContext {
+    explicit WriteContext(Worker& w) : worker(w) {}
+    Worker& worker;
+    absl::InlinedVector<Node*, kMaxSplit> locked;
+    FlushPlan plan;         // chosen before the lock was taken; for the first flush only
+    bool plan_ready = false;
+    bool fenced = false;
+    Node* Covering(const Key& key) const;
+  };
+  // The live pair of a key, as Evaluate finds it.
+  struct Current {
+    bool found = false;
+    uint64_t value_word = 0;
+    uint64_t version = 0;
+  };
+
+  LodgeTree(const EngineContext& context, unsigned log_entries);
+
+  // write.cc
+  Worker& CurrentWorker();
+  Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options);
+  bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
+  size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) const;
+  Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                      const WriteOptions& options);
+  Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                      const WriteOptions& options);
+  void NoteLongestKey(uint64_t bytes);
+  Outcome Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending);
+  Outcome MakePair(const WriteOp& op, PendingOp* pending);
+  Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
+  Outcome CheckFormat(const WriteOp& op) const;
+  bool MakeRoom(std::span<const PendingOp> group, Worker& worker, unsigned extra_entries);
+  void LockOne(WriteContext& context, const Key& key);
+  void LockMany(WriteContext& context, std::span<PendingOp> group);
+  void UnlockAll(WriteContext& context);
+  Outcome Evaluate(const Node* node, PendingOp& pending, uint64_t now) const;
+  Current FindCurrent(const Node* node, const Key& key, uint64_t now) const;
+  uint32_t AppendToLog(std::span<PendingOp> group, const WriteOptions& options);
+  void Apply(WriteContext& context, PendingOp& pending);
+  void Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending);
+  void InsertBuffered(Node* node, unsigned leaf, const PendingOp& pending);
+  void EnsureFenced(WriteContext& context);
+  void Discard(PendingOp& pending);
+  void FinishWrite(Worker& worker);
+  void RetireRecord(Worker& worker, uint64_t value_word);
+  int BufferedIndex(const Node* node, const Key& key, uint32_t hits) const;
+  void StoreAppliedIndex(uint64_t index, uint32_t log);
+
+  // leaf_count_flush.cc
+  unsigned MaxIndex() const { return parameters_.node_slots - 1; }
+  bool NeedsFlush(const Node* node, unsigned leaf) const;
+  bool Crowded(const Node* node, unsigned leaf) const;
+  void ChooseTargets(const Node* node, unsigned leaf, FlushPlan* plan) const;
+  bool AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) const;
+  Node* MakeBufferRoom(WriteContext& context, Node* node, PendingOp& pending);
+  Node* FlushOrSplit(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
+  void DropSplits(const Node* node, FlushPlan* plan) const;
+  void Flush(WriteContext& context, Node* node, uint64_t watermark);
+  void BeginLeaf(const Node* node, const typename FlushPlan::Target& target, uint64_t watermark,
+                 LeafWork* work) const;
+  void SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work);
+  void StageLeaf(Worker& worker, LeafWork& work);
+  void WriteFresh(LeafWork& work, uint32_t free_slots);
+  void WriteUpdates(LeafWork& work);
+  void StoreFingerprints(LeafWork& work);
+  void FlushLines(LeafWork& work);
+  void CommitLeaves(std::span<LeafWork> works);
+  void CommitSecond(LeafWork& work);
+  void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
+  static void DropDrained(Node* node, uint32_t drained);
+
+  // log_reclaim.cc
+  void FlushOldestLogs();
+  void FlushLogEntry(const ReadEntry& entry, uint32_t log);
+  void FlushLeafOf(const Key& key, uint32_t log);
+  void ReleaseAppliedIndex(uint32_t log);
+  void FlushAllBuffers();
+  bool ReclaimSpace();
+
+  // leaf_split.cc
+  void StageLeafSplit(Worker& worker, LeafWork& work);
+  void WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs);
+  void InsertLeaf(Node* node, const LeafWork& work) const;
+  bool EnsureSpareLeaves(Worker& worker, unsigned count, pmem::Reserve reserve);
+  bool EnsureSpareFence(Worker& worker, pmem::Reserve reserve);
+  FenceWords StageFence(Worker& worker, Separator separator);
+
+  // hotness_aware_split.cc
+  Node* SplitNode(WriteContext& context, Node* node, const Key& key);
+  unsigned NodesAfterSplit(const Node* node, unsigned free_slots, Worker& worker) const;
+  Node* NewNode();
+  void MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const;
+  void RebaseNode(Node* node) const;
+  uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
+
+  // lodgetree.cc
+  // Calls visit(node) for every last-level node from left to right, each locked.
+  template <class Visit>
+  void ForEachNode(Visit visit);
+
+  // read.cc
+  Outcome ReadOne(std::string_view text, const ReadOptions& options, ReadResult* result) const;
+  // Optimistic: the value word of the key's live pair.
+  bool FindValueWord(const Key& key, uint64_t* value_word) const;
+  bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
+                  uint64_t* value_word) const;
+  Outcome CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const;
+  int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
+  int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
+  media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
+    return pool_.At<media::Leaf>(node->values[leaf]);
+  }
+  static Pair SlotPair(const media::Leaf* leaf, unsigned slot) {
+    return {leaf->slots[slot].key.LoadRelaxed(), leaf->slots[slot].value.LoadRelaxed()};
+  }
+
+  // scan.cc
+  class Scanner;
+
+  // recovery.cc
+  class Recovery;
+
+  // check.cc
+  class Checker;
+
+  pmem::Pool& pool_;
+  pmem::Medium& medium_;
+  const Parameters parameters_;
+  const unsigned crowded_below_;  // with more leaves than this no group can be too large for a split
+  pmem::UnitArena leaves_;
+  pmem::RecordSlab slab_;
+  DramArena dram_;
+  C codec_;
+  Inner tree_;
+  Node* first_node_ = nullptr;
+  PartitionedVersionLog log_;
+  Reclaimer reclaimer_;
+  std::atomic<uint64_t> node_count_{0};
+  std::atomic<uint64_t> applied_index_{0};
+  std::atomic<uint32_t> applied_log_{PartitionedVersionLog::kNoLog};
+  std::atomic<uint64_t> longest_key_{0};  // that was ever put: no separator is longer
+  std::atomic<uint64_t> buffered_deletes_{0};
+  std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
+  std::mutex reclaim_mutex_;               // one thread at a time empties old logs
+  std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
+};
+
+}  // namespace lodgekv::lodgetree

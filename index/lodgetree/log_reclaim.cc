@@ -1,0 +1,123 @@
+// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed once the live logs
+// pass their limit, and all buffers when the pool is full and deletes wait in them.
+#include <string>
+
+#include "index/lodgetree/lodgetree.h"
+#include "index/node/epoch.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+constexpr unsigned kLogsAtOnce = 16;
+constexpr uint64_t kWritesBetweenReclaims = 256;
+}  // namespace
+
+// One thread at a time; the others go on, the limit is a soft one.
+template <class C>
+void LodgeTree<C>::FlushOldestLogs() {
+  const std::unique_lock lock(reclaim_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  for (const uint32_t log : log_.OldestLogs(kLogsAtOnce)) {
+    ReleaseAppliedIndex(log);
+    for (const ReadEntry& entry : log_.Entries(log)) FlushLogEntry(entry, log);
+  }
+  CurrentWorker().counters.Add(WorkerCounters::kLogReclaims);
+}
+
+// The applied index moves to the pool's header, so that its log can go.
+template <class C>
+void LodgeTree<C>::ReleaseAppliedIndex(uint32_t log) {
+  uint32_t expected = log;
+  if (applied_log_.load(std::memory_order_acquire) != log) return;
+  pool_.PersistAppliedIndex(applied_index_.load(std::memory_order_acquire));
+  if (applied_log_.compare_exchange_strong(expected, PartitionedVersionLog::kNoLog)) {
+    log_.Release(log);
+  }
+}
+
+template <class C>
+void LodgeTree<C>::FlushLogEntry(const ReadEntry& entry, uint32_t log) {
+  if (entry.op == media::LogOp::kAppliedIndex) return;
+  if constexpr (C::kRecords) {
+    // The entry may be dead and its record another's by now: the checksum tells.
+    std::string text;
+    {
+      const EpochGuard guard;
+      char scratch[8];
+      if (C::IsRecord(entry.pair.value)) {
+        RecordView view;
+        if (!VerifyRecord(pool_, slab_, C::RecordOf(entry.pair.value), &view)) return;
+        if (view.crc != entry.record_crc) return;
+      }
+      text.assign(codec_.KeyText(entry.pair, scratch));
+    }
+    FlushLeafOf(C::MakeKey(text), log);
+  } else {
+    FlushLeafOf(C::KeyOfWord(entry.pair.key), log);
+  }
+}
+
+// Drains the leaf of `key` if the pair buffered for it is the one in `log`.
+template <class C>
+void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
+  WriteContext context(CurrentWorker());
+  LockOne(context, key);
+  context.plan_ready = false;
+  context.fenced = true;
+  Node* node = context.locked.front();
+  const auto position = node->Search(key);
+  const int at = BufferedIndex(node, key, position.hits);
+  if (at >= 0 && node->buf_ver[at] == log) {
+    context.plan.Clear();
+    (void)AddTarget(node, position.leaf, &context.plan);
+    (void)FlushOrSplit(context, node, key, pool_.PeekSequence() - 1);
+  }
+  UnlockAll(context);
+}
+
+// Drains every buffer. Deletes that wait in them give their space back.
+template <class C>
+void LodgeTree<C>::FlushAllBuffers() {
+  Worker& worker = CurrentWorker();
+  for (Node* node = first_node_; node != nullptr;) {
+    WriteContext context(worker);
+    context.fenced = true;
+    const Separator low = node->low();
+    LockOne(context, C::KeyOf(low));
+    context.plan_ready = false;
+    Node* locked = context.locked.front();
+    // Without a spare leaf some pairs have to stay.
+    for (unsigned before = kNodeSlots + 1; locked->buf_count > 0 && locked->buf_count < before;) {
+      before = locked->buf_count;
+      ChooseTargets(locked, 0, &context.plan);
+      locked = FlushOrSplit(context, locked, C::KeyOf(low), pool_.PeekSequence() - 1);
+    }
+    const bool more = locked->bounded;
+    const Separator high = locked->high;
+    UnlockAll(context);
+    uint64_t snapshot;
+    node = more ? tree_.Descend(C::KeyOf(high), &snapshot) : nullptr;
+  }
+}
+
+// When an allocation has failed. True: it is worth another try.
+template <class C>
+bool LodgeTree<C>::ReclaimSpace() {
+  const uint64_t now = pool_.PeekSequence();
+  const bool wrote = now - reclaimed_at_.load(std::memory_order_relaxed) >= kWritesBetweenReclaims;
+  if (!wrote && buffered_deletes_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(reclaim_mutex_);
+  FlushAllBuffers();
+  reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
+  if constexpr (C::kRecords) {
+    Worker& worker = CurrentWorker();
+    if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
+    reclaimer_.Drain();
+  }
+  return true;
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

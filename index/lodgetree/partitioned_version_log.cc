@@ -1,0 +1,395 @@
+#include "index/lodgetree/partitioned_version_log.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "index/pmem/crash_point.h"
+#include "index/pmem/crc32c.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+
+using pmem::ChunkUse;
+using pmem::Crc32c;
+using pmem::Offset;
+using pmem::Reserve;
+
+constexpr size_t kFreeLogsOfPartition = 64;
+
+// An entry before it is written.
+struct EntryWords {
+  uint64_t key;
+  uint64_t value;
+  uint64_t meta;
+  uint64_t checksums;
+};
+static_assert(sizeof(EntryWords) == sizeof(media::LogEntry));
+
+uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
+                  uint32_t record_crc) {
+  const uint64_t covered[4] = {entry.key, entry.value, entry.meta,
+                               uint64_t{record_crc} << 32 | position};
+  return Crc32c(crc_base, covered, sizeof(covered));
+}
+
+// The longest fence group whose log fits comfortably into a chunk.
+unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
+  const uint64_t fit = (chunk_bytes / 2 - sizeof(media::LogHeader)) / sizeof(media::LogEntry);
+  return std::max<unsigned>(entries, static_cast<unsigned>(
+                                         std::min<uint64_t>(fit, media::kLargestGroup)));
+}
+
+}  // namespace
+
+struct PartitionedVersionLog::Partition {
+  uint32_t open = kNoLog;
+  uint32_t next = kNoLog;  // prepared: its header becomes durable with the open log's last entry
+  uint32_t position = 0;   // of the next entry in `open`
+  uint32_t entries = 0;    // of `open`
+  uint32_t crc_base = 0;
+  Offset offset = 0;
+  alignas(pmem::kLineBytes) EntryWords line[2] = {};
+  std::vector<uint32_t> free_logs;
+  std::atomic<uint64_t> opened{0};
+  std::atomic<uint64_t> reused{0};
+};
+
+PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
+                                             uint64_t limit_bytes)
+    : pool_(pool), medium_(pool.medium()), entries_(entries),
+      largest_group_(LargestGroup(pool.chunk_bytes(), entries)), limit_bytes_(limit_bytes),
+      logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
+      blocks_(std::make_unique<std::atomic<Log*>[]>(kBlocks)) {
+  if (largest_group_ > entries_) {
+    long_logs_ =
+        std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(largest_group_));
+  }
+}
+
+PartitionedVersionLog::~PartitionedVersionLog() {
+  for (auto& partition : partitions_) delete partition.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kBlocks; ++i) delete[] blocks_[i].load(std::memory_order_relaxed);
+}
+
+uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
+  const size_t bytes = sizeof(media::LogHeader) + entries * sizeof(media::LogEntry);
+  return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
+}
+
+PartitionedVersionLog::Partition& PartitionedVersionLog::Current() const {
+  auto& slot = partitions_[pmem::CurrentWorkerSlot()];
+  Partition* partition = slot.load(std::memory_order_acquire);
+  if (partition == nullptr) [[unlikely]] {
+    partition = new Partition;
+    partition->free_logs.reserve(kFreeLogsOfPartition);
+    slot.store(partition, std::memory_order_release);
+  }
+  return *partition;
+}
+
+unsigned PartitionedVersionLog::OpenRoom() const {
+  const Partition& partition = Current();
+  return partition.open == kNoLog ? 0 : partition.entries - partition.position;
+}
+
+// --- append ---
+
+bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
+  Partition& partition = Current();
+  if (partition.open != kNoLog && partition.entries - partition.position >= count) return true;
+  if (partition.next != kNoLog && count <= entries_) {
+    SwitchTo(partition, partition.next);
+    partition.next = kNoLog;
+    return true;
+  }
+  const uint32_t id = OpenLog(partition, count <= entries_ ? entries_ : largest_group_, reserve);
+  if (id == kNoLog) return false;
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_header.1");
+  medium_.Fence();
+  SwitchTo(partition, id);
+  return true;
+}
+
+// The open log gives way to `id`, whose header is durable.
+void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
+  if (partition.open != kNoLog) {
+    LogAt(partition.open).open.store(false, std::memory_order_relaxed);
+    Release(partition.open);
+  }
+  const Log& log = LogAt(id);
+  partition.open = id;
+  partition.position = 0;
+  partition.entries = log.entries.load(std::memory_order_relaxed);
+  partition.offset = log.offset.load(std::memory_order_relaxed);
+  partition.crc_base =
+      CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
+}
+
+// A log with a new version, pinned; its header is written but not fenced.
+uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
+                                        pmem::Reserve reserve) {
+  const uint32_t id = TakeFree(partition, entries, reserve);
+  if (id == kNoLog) return kNoLog;
+  Log& log = LogAt(id);
+  const FoundLog found{log.offset.load(std::memory_order_relaxed), pool_.TakeSequence(1), entries};
+  log.version.store(found.version, std::memory_order_relaxed);
+  log.entries.store(entries, std::memory_order_relaxed);
+  log.valid.store(1, std::memory_order_relaxed);
+  log.open.store(true, std::memory_order_relaxed);
+  live_bytes_.fetch_add(UnitBytes(entries), std::memory_order_relaxed);
+  partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_relaxed);
+  alignas(pmem::kLineBytes) const uint64_t header[8] = {found.version, entries, HeaderCrc(found)};
+  medium_.StreamLine(pool_.At<media::LogHeader>(found.offset), header);
+  return id;
+}
+
+uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
+                                         pmem::Reserve reserve) {
+  if (entries == entries_ && !partition.free_logs.empty()) {
+    const uint32_t id = partition.free_logs.back();
+    partition.free_logs.pop_back();
+    partition.reused.store(partition.reused.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+    return id;
+  }
+  const Offset offset = ArenaFor(entries).Allocate(reserve);
+  if (offset == 0) return kNoLog;
+  const uint32_t id = NewLogId();
+  LogAt(id).offset.store(offset, std::memory_order_relaxed);
+  return id;
+}
+
+uint32_t PartitionedVersionLog::NewLogId() {
+  const std::lock_guard lock(mutex_);
+  if (!free_ids_.empty()) {
+    const uint32_t id = free_ids_.back();
+    free_ids_.pop_back();
+    return id;
+  }
+  const uint32_t id = ids_.load(std::memory_order_relaxed);
+  if (id % kBlock == 0) {
+    blocks_[id / kBlock].store(new Log[kBlock], std::memory_order_release);
+  }
+  ids_.store(id + 1, std::memory_order_release);
+  return id;
+}
+
+uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op,
+                                       unsigned left, uint32_t record_crc) {
+  Partition& partition = Current();
+  const unsigned position = partition.position++;
+  EntryWords& entry = partition.line[position % 2];
+  if (position % 2 == 0) partition.line[1] = {};
+  entry = {pair.key, pair.value, media::PackMeta(sequence, op, left), 0};
+  entry.checksums =
+      uint64_t{record_crc} << 32 | EntryCrc(partition.crc_base, position, entry, record_crc);
+  LogAt(partition.open).valid.fetch_add(1, std::memory_order_relaxed);
+  // Two entries of a group that share a line are written once.
+  if (position % 2 == 1 || left == 0) {
+    const Offset line = partition.offset + sizeof(media::LogHeader) +
+                        (position / 2) * pmem::kLineBytes;
+    medium_.StreamLine(pool_.At<char>(line), partition.line);
+  }
+  if (partition.position == partition.entries && partition.next == kNoLog) {
+    partition.next = OpenLog(partition, entries_, pmem::Reserve::kUse);
+  }
+  return partition.open;
+}
+
+void PartitionedVersionLog::Release(uint32_t id) {
+  if (LogAt(id).valid.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeLog(id);
+}
+
+void PartitionedVersionLog::FreeLog(uint32_t id) {
+  Log& log = LogAt(id);
+  const uint32_t entries = log.entries.load(std::memory_order_relaxed);
+  live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
+  Partition& partition = Current();
+  if (entries == entries_ && partition.free_logs.size() < kFreeLogsOfPartition) {
+    partition.free_logs.push_back(id);
+    return;
+  }
+  ArenaFor(entries).Free(log.offset.load(std::memory_order_relaxed));
+  const std::lock_guard lock(mutex_);
+  free_ids_.push_back(id);
+}
+
+std::vector<uint32_t> PartitionedVersionLog::OldestLogs(unsigned most) const {
+  std::vector<std::pair<uint64_t, uint32_t>> live;
+  const uint32_t ids = ids_.load(std::memory_order_acquire);
+  for (uint32_t id = 0; id < ids; ++id) {
+    const Log& log = LogAt(id);
+    if (log.valid.load(std::memory_order_relaxed) == 0) continue;
+    if (log.open.load(std::memory_order_relaxed)) continue;
+    live.emplace_back(log.version.load(std::memory_order_relaxed), id);
+  }
+  const size_t wanted = std::min<size_t>(most, live.size());
+  std::partial_sort(live.begin(), live.begin() + static_cast<ptrdiff_t>(wanted), live.end());
+  std::vector<uint32_t> result;
+  for (size_t i = 0; i < wanted; ++i) result.push_back(live[i].second);
+  return result;
+}
+
+std::vector<ReadEntry> PartitionedVersionLog::Entries(uint32_t id) const {
+  const Log& log = LogAt(id);
+  const FoundLog found{log.offset.load(std::memory_order_relaxed),
+                       log.version.load(std::memory_order_relaxed),
+                       log.entries.load(std::memory_order_relaxed)};
+  std::vector<ReadEntry> entries;
+  ReadEntry entry;
+  unsigned left;
+  for (unsigned i = 0; i < found.entries; ++i) {
+    if (ReadEntryAt(found, i, &entry, &left)) entries.push_back(entry);
+  }
+  return entries;
+}
+
+// --- checksums ---
+
+uint32_t PartitionedVersionLog::HeaderCrc(const FoundLog& log) const {
+  const uint64_t covered[3] = {log.version, log.entries, log.offset};
+  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
+}
+
+uint32_t PartitionedVersionLog::CrcBase(Offset offset, uint64_t version) const {
+  const uint64_t covered[2] = {version, offset};
+  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
+}
+
+bool PartitionedVersionLog::ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry,
+                                        unsigned* left) const {
+  const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
+  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(),
+                            at->meta.LoadRelaxed(), at->checksums.LoadRelaxed()};
+  entry->record_crc = static_cast<uint32_t>(words.checksums >> 32);
+  const uint32_t crc =
+      EntryCrc(CrcBase(log.offset, log.version), position, words, entry->record_crc);
+  if (crc != static_cast<uint32_t>(words.checksums)) return false;
+  entry->pair = {words.key, words.value};
+  entry->sequence = media::SequenceOf(words.meta);
+  entry->op = media::OpOf(words.meta);
+  *left = media::LeftOf(words.meta);
+  return true;
+}
+
+// --- recovery ---
+
+void PartitionedVersionLog::Adopt(const std::vector<pmem::Chunk>& chunks) {
+  std::vector<pmem::Chunk> of_size;
+  for (pmem::UnitArena* arena : {logs_.get(), long_logs_.get()}) {
+    if (arena == nullptr) continue;
+    of_size.clear();
+    for (const pmem::Chunk& chunk : chunks) {
+      if (chunk.use == ChunkUse::kLogs && chunk.unit_bytes == arena->unit_bytes()) {
+        of_size.push_back(chunk);
+      }
+    }
+    arena->Adopt(of_size);
+  }
+}
+
+void PartitionedVersionLog::FindLogsIn(const pmem::UnitArena& arena,
+                                       std::vector<FoundLog>* found) const {
+  arena.VisitUnits([&](Offset offset) {
+    const auto* header = pool_.At<media::LogHeader>(offset);
+    const uint64_t entries = header->entries.LoadRelaxed();
+    const FoundLog log{offset, header->version.LoadRelaxed(), static_cast<unsigned>(entries)};
+    if (entries != log.entries || log.version == 0) return;
+    if (UnitBytes(log.entries) != arena.unit_bytes()) return;
+    if (header->checksum.LoadRelaxed() == HeaderCrc(log)) found->push_back(log);
+  });
+}
+
+std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs() const {
+  std::vector<FoundLog> found;
+  FindLogsIn(*logs_, &found);
+  if (long_logs_ != nullptr) FindLogsIn(*long_logs_, &found);
+  return found;
+}
+
+// Behind the tail only entries of the one group whose fence was not reached may be whole.
+bool PartitionedVersionLog::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
+  unsigned end = 0;
+  for (unsigned i = tail; i < log.entries; ++i) {
+    ReadEntry entry;
+    unsigned left;
+    if (!ReadEntryAt(log, i, &entry, &left)) continue;
+    if (end != 0 && end != i + left) return false;
+    end = i + left;
+  }
+  return true;
+}
+
+bool PartitionedVersionLog::ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries,
+                                    std::string* problem) const {
+  entries->clear();
+  size_t last_group = 0;
+  unsigned tail = 0;
+  while (tail < log.entries) {
+    ReadEntry entry;
+    unsigned left = 0;
+    const size_t group = entries->size();
+    unsigned expected = 0;
+    unsigned i = tail;
+    do {
+      if (i >= log.entries || !ReadEntryAt(log, i, &entry, &left)) break;
+      if (i != tail && left != expected) break;
+      entries->push_back(entry);
+      expected = left - 1;
+      ++i;
+    } while (left != 0);
+    const bool whole = entries->size() > group && left == 0;
+    if (!whole) {
+      entries->resize(group);
+      break;
+    }
+    last_group = group;
+    tail = i;
+  }
+  for (size_t i = last_group; i < entries->size(); ++i) (*entries)[i].in_last_group = true;
+  if (TailIsOneGroup(log, tail)) return true;
+  *problem = absl::StrCat("log at offset ", log.offset, " version ", log.version, ": entry ", tail,
+                          " is damaged, entries behind it are whole");
+  return false;
+}
+
+uint32_t PartitionedVersionLog::Keep(const FoundLog& found) {
+  ArenaFor(found.entries).Mark(found.offset);
+  const uint32_t id = NewLogId();
+  Log& log = LogAt(id);
+  log.offset.store(found.offset, std::memory_order_relaxed);
+  log.version.store(found.version, std::memory_order_relaxed);
+  log.entries.store(found.entries, std::memory_order_relaxed);
+  log.valid.store(0, std::memory_order_relaxed);
+  live_bytes_.fetch_add(UnitBytes(found.entries), std::memory_order_relaxed);
+  return id;
+}
+
+void PartitionedVersionLog::AddValid(uint32_t id) {
+  LogAt(id).valid.fetch_add(1, std::memory_order_relaxed);
+}
+
+void PartitionedVersionLog::FinishAdopt() {
+  logs_->FinishMark();
+  if (long_logs_ != nullptr) long_logs_->FinishMark();
+}
+
+PartitionedVersionLog::Counters PartitionedVersionLog::counters() const {
+  Counters sum;
+  for (const auto& slot : partitions_) {
+    const Partition* partition = slot.load(std::memory_order_acquire);
+    if (partition == nullptr) continue;
+    sum.logs_opened += partition->opened.load(std::memory_order_relaxed);
+    sum.logs_reused += partition->reused.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+uint64_t PartitionedVersionLog::dram_bytes() const {
+  const uint64_t blocks = (ids_.load(std::memory_order_relaxed) + kBlock - 1) / kBlock;
+  return blocks * kBlock * sizeof(Log);
+}
+
+}  // namespace lodgekv::lodgetree

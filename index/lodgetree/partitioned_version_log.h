@@ -1,0 +1,160 @@
+// The Partitioned Version Log (LodgeTree III-D, Fig. 10).
+//
+// Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its version.
+// A count of valid entries per log falls as buffered pairs are flushed or superseded; at zero the space
+// is used again, under a new version. Counts are volatile: recovery makes them anew.
+//
+// A fence group is what is appended between two fences. It lies in one log, and recovery takes it whole
+// or not at all: the group is the intent record of an atomic batch.
+//
+// Invariants
+//  1. A log's header is durable before its first entry is written.
+//  2. An open log, and the one prepared to follow it, are pinned: their count is one more than their
+//     valid entries.
+//  3. A log's space is used again only after the commits that drained its entries are durable.
+//
+// Thread safety: a Partition belongs to the calling thread. Release may be called by any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "index/lodgetree/layout.h"
+#include "index/node/codec.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/unit_arena.h"
+#include "index/pmem/worker_slot.h"
+
+namespace lodgekv::lodgetree {
+
+// A log entry as read back.
+struct ReadEntry {
+  Pair pair;
+  uint64_t sequence = 0;
+  media::LogOp op = media::LogOp::kPut;
+  uint32_t record_crc = 0;
+  bool in_last_group = false;  // nothing behind it proves that its fence was reached
+};
+
+class PartitionedVersionLog {
+ public:
+  static constexpr uint32_t kNoLog = UINT32_MAX;
+
+  // `entries` is L; `limit_bytes` the size of live logs above which OverLimit says so.
+  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, uint64_t limit_bytes);
+  ~PartitionedVersionLog();
+
+  // Makes sure that the next `count` entries of the calling thread fit into its open log. False: the
+  // medium is full. May fence.
+  bool Reserve(unsigned count, pmem::Reserve reserve);
+  // The largest count that Reserve can serve, and how many entries are left in the open log.
+  unsigned largest_group() const { return largest_group_; }
+  unsigned OpenRoom() const;
+
+  // Appends without a fence, after Reserve, and counts the entry as valid. `left` is the number of
+  // entries that follow in this fence group.
+  uint32_t Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
+                  uint32_t record_crc);
+
+  // One entry of `log` is no longer needed, and what made it so is durable.
+  void Release(uint32_t log);
+
+  bool OverLimit() const {
+    return live_bytes_.load(std::memory_order_relaxed) > limit_bytes_;
+  }
+  // Up to `most` live logs that are not open, the oldest versions first.
+  std::vector<uint32_t> OldestLogs(unsigned most) const;
+  // The entries of a live log. A log that is used again meanwhile yields what its checksums still allow.
+  std::vector<ReadEntry> Entries(uint32_t log) const;
+
+  // Calls visit(log, valid, open) for every live log.
+  template <class Visit>
+  void VisitLive(Visit visit) const {
+    const uint32_t ids = ids_.load(std::memory_order_acquire);
+    for (uint32_t id = 0; id < ids; ++id) {
+      const Log& log = LogAt(id);
+      const uint32_t valid = log.valid.load(std::memory_order_acquire);
+      if (valid > 0) visit(id, valid, log.open.load(std::memory_order_relaxed));
+    }
+  }
+
+  // --- recovery ---
+  // Takes over the pool's log chunks.
+  void Adopt(const std::vector<pmem::Chunk>& chunks);
+  struct FoundLog {
+    pmem::Offset offset;
+    uint64_t version;
+    unsigned entries;
+  };
+  // Every log with a right header.
+  std::vector<FoundLog> FindLogs() const;
+  // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
+  bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
+  // Keeps a log that holds `valid` entries still needed; returns its number.
+  uint32_t Keep(const FoundLog& log);
+  void AddValid(uint32_t log);
+  // Ends recovery: the space of logs that were not kept is free.
+  void FinishAdopt();
+
+  struct Counters {
+    uint64_t logs_opened = 0;
+    uint64_t logs_reused = 0;
+  };
+  Counters counters() const;
+  uint64_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
+  uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t dram_bytes() const;
+
+ private:
+  struct Log {
+    std::atomic<pmem::Offset> offset{0};
+    std::atomic<uint64_t> version{0};
+    std::atomic<uint32_t> entries{0};
+    std::atomic<uint32_t> valid{0};
+    std::atomic<bool> open{false};
+  };
+  struct Partition;
+
+  Log& LogAt(uint32_t id) const {
+    return blocks_[id / kBlock].load(std::memory_order_acquire)[id % kBlock];
+  }
+  Partition& Current() const;
+  uint32_t NewLogId();
+  uint32_t OpenLog(Partition& partition, unsigned entries, pmem::Reserve reserve);
+  uint32_t TakeFree(Partition& partition, unsigned entries, pmem::Reserve reserve);
+  void SwitchTo(Partition& partition, uint32_t id);
+  void FreeLog(uint32_t id);
+  uint32_t HeaderCrc(const FoundLog& log) const;
+  uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
+  bool ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
+  void FindLogsIn(const pmem::UnitArena& arena, std::vector<FoundLog>* found) const;
+  bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
+  static uint32_t UnitBytes(unsigned entries);
+  pmem::UnitArena& ArenaFor(unsigned entries) const {
+    return entries == entries_ ? *logs_ : *long_logs_;
+  }
+
+  static constexpr uint32_t kBlock = 1024;
+  static constexpr uint32_t kBlocks = 16384;
+
+  pmem::Pool& pool_;
+  pmem::Medium& medium_;
+  const unsigned entries_;
+  const unsigned largest_group_;
+  const uint64_t limit_bytes_;
+  std::unique_ptr<pmem::UnitArena> logs_;
+  std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
+  std::atomic<uint64_t> live_bytes_{0};
+  std::unique_ptr<std::atomic<Log*>[]> blocks_;
+  mutable std::mutex mutex_;  // ids and blocks
+  std::vector<uint32_t> free_ids_;
+  std::atomic<uint32_t> ids_{0};
+  std::array<std::atomic<Partition*>, pmem::kMaxWorkerSlots> mutable partitions_{};
+};
+
+}  // namespace lodgekv::lodgetree

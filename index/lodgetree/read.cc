@@ -1,0 +1,151 @@
+// Read: optimistic, without locks, fences or writes.
+//
+// Buffered pairs are found by the words of the node's first four lines, the others by the leaf's mirror in
+// DRAM, so an absent key is usually known without a look at the medium. What is found is trusted only
+// after the node's version has been validated; a record is read only then, inside an epoch.
+#include <bit>
+
+#include "index/lodgetree/lodgetree.h"
+#include "index/node/epoch.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+// Up to this size a record's checksum is verified at every read; above it, at one read in sixteen.
+constexpr size_t kAlwaysVerify = 4096;
+constexpr uint64_t kSampleMask = 15;
+}  // namespace
+
+template <class C>
+int LodgeTree<C>::FindInLeaf(const Node* node, unsigned leaf, const Key& key) const {
+  const media::Leaf* media = LeafAt(node, leaf);
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(key.hash));
+  for (; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    const Pair pair = SlotPair(media, static_cast<unsigned>(slot));
+    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) return slot;
+  }
+  return -1;
+}
+
+template <class C>
+int LodgeTree<C>::FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const {
+  const media::Leaf* media = LeafAt(node, leaf);
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(codec_.HashOf(pair)));
+  for (; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    if (codec_.SameKey(SlotPair(media, static_cast<unsigned>(slot)), pair)) return slot;
+  }
+  return -1;
+}
+
+// Looks into one node as of `snapshot`. False: the node has changed meanwhile.
+template <class C>
+bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
+                              uint64_t* value_word) const {
+  *found = false;
+  const auto position = node->Search(key);
+  // True and `*found`, or true and not: decided. A candidate's record may be read once validated.
+  const auto is_key = [&](Pair pair, bool* valid) {
+    if (!codec_.MayMatch(key, pair)) return false;
+    if constexpr (C::kRecords) {
+      *valid = node->lock.Validate(snapshot);
+      return *valid && codec_.Matches(key, pair);
+    }
+    return true;
+  };
+  bool valid = true;
+  for (uint32_t hits = position.hits; hits != 0 && valid; hits &= hits - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(hits));
+    const Pair pair = node->BufferedPair(i);
+    const bool tombstone = node->IsTombstone(i);
+    if (!is_key(pair, &valid)) continue;
+    *found = !tombstone;
+    *value_word = pair.value;
+    return node->lock.Validate(snapshot);
+  }
+  uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
+  const media::Leaf* leaf = LeafAt(node, position.leaf);
+  // What may be no leaf's address is not followed.
+  if (slots != 0) valid = node->lock.Validate(snapshot);
+  for (; slots != 0 && valid; slots &= slots - 1) {
+    const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+    if (!is_key(pair, &valid)) continue;
+    *found = true;
+    *value_word = pair.value;
+    break;
+  }
+  return valid && node->lock.Validate(snapshot);
+}
+
+template <class C>
+bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
+  for (;;) {
+    uint64_t snapshot;
+    const Node* node = tree_.Descend(key, &snapshot);
+    bool found;
+    if (FindInNode(node, snapshot, key, &found, value_word)) return found;
+  }
+}
+
+// Inside an epoch for records.
+template <class C>
+Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const {
+  if constexpr (C::kRecords) {
+    if (C::IsRecord(value_word)) {
+      const pmem::Offset offset = C::RecordOf(value_word);
+      const RecordView view = ViewRecord(pool_, offset);
+      const bool verify = view.value.size() <= kAlwaysVerify || (view.version & kSampleMask) == 0;
+      if (verify && !RecordIsSound(pool_, offset, view)) return Outcome::kDataLoss;
+      result->found = view.expiry_unix_ms == 0 || view.expiry_unix_ms > now;
+      if (!result->found) return Outcome::kOk;
+      result->version = codec_.inline_pairs() ? 0 : view.version;
+      result->expiry_unix_ms = view.expiry_unix_ms;
+      result->value.assign(view.value);
+      return Outcome::kOk;
+    }
+    char scratch[8];
+    result->value.assign(C::InlineValue(value_word, scratch));
+  } else {
+    char text[8];
+    StoreBigEndian(value_word, text);
+    result->value.assign(text, sizeof(text));
+  }
+  result->found = true;
+  return Outcome::kOk;
+}
+
+template <class C>
+Outcome LodgeTree<C>::ReadOne(std::string_view text, const ReadOptions& options,
+                              ReadResult* result) const {
+  result->outcome = Outcome::kOk;
+  result->found = false;
+  result->version = result->expiry_unix_ms = 0;
+  uint64_t value_word;
+  if constexpr (C::kRecords) {
+    if (text.empty() || text.size() > 0xffff) return result->outcome = Outcome::kInvalidArgument;
+    const EpochGuard guard;
+    if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
+    return result->outcome = CopyValue(value_word, options.now_unix_ms, result);
+  } else {
+    if (text.size() != 8) return result->outcome = Outcome::kInvalidArgument;
+    if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
+    return result->outcome = CopyValue(value_word, options.now_unix_ms, result);
+  }
+}
+
+template <class C>
+Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                           const ReadOptions& options) {
+  Outcome first = Outcome::kOk;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Outcome outcome = ReadOne(keys[i], options, &results[i]);
+    if (first == Outcome::kOk) first = outcome;
+  }
+  return first;
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,540 @@
+// Recovery (LodgeTree IV-E): the leaf chain is built into nodes, then all partitions are replayed, in
+// parallel. Nothing on the medium changes unless replay finds a buffer full and flushes by the ordinary
+// protocol; so recovery may be cut anywhere and begun again.
+//
+// An entry is replayed when its number is above the watermark of the leaf that its key belongs to, and no
+// newer entry has its key. Entries whose record is not whole are unacknowledged tails, or dead ones whose
+// record's space serves another; anything else is damage, and the pool is refused.
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "index/lodgetree/lodgetree.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+
+constexpr size_t kLeavesPerTask = 4096;
+constexpr size_t kProgressStep = 1 << 16;
+
+absl::Status Damaged(const char* what, pmem::Offset offset) {
+  return absl::DataLossError(absl::StrCat("lodgetree: ", what, " at offset ", offset,
+                                          " of the pool; restore from a backup"));
+}
+
+}  // namespace
+
+template <class C>
+class LodgeTree<C>::Recovery {
+ public:
+  Recovery(LodgeTree& tree, const EngineContext& context, RecoveryReport* report)
+      : tree_(tree), pool_(tree.pool_), context_(context), report_(*report) {}
+
+  absl::Status Run();
+
+ private:
+  struct LeafRef {
+    pmem::Offset offset;
+    Separator low;
+  };
+  // A log entry whose number is above its leaf's watermark.
+  struct Candidate {
+    ReadEntry entry;
+    Key key;
+    uint32_t log;  // index into logs_
+  };
+  struct Unreadable {
+    ReadEntry entry;
+    pmem::Offset log_offset;
+  };
+
+  absl::Status WalkChain();
+  absl::Status BuildNodes();
+  absl::Status FillNode(Node* node, size_t first, size_t last);
+  absl::Status FillMirror(const LeafRef& leaf, LeafMirror* mirror);
+  absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);
+  absl::Status ReadLogs();
+  absl::Status ReadOneLog(uint32_t log, std::vector<Candidate>* candidates,
+                          std::vector<Unreadable>* unreadable);
+  bool KeyOfEntry(const ReadEntry& entry, Key* key);
+  uint64_t WatermarkFor(const Key& key) const;
+  absl::Status ExplainUnreadable();
+  bool IsDead(const Unreadable& unreadable) const;
+  void ChooseWinners();
+  absl::Status KeepWinners();
+  absl::Status MarkWinner(const Candidate& winner);
+  void Replay();
+  size_t NodeBorder(size_t wanted) const;
+  void ReplayRange(size_t first, size_t last);
+
+  template <class Task>
+  absl::Status Parallel(size_t tasks, Task task);
+  void Progress(std::string_view phase, uint64_t done, uint64_t total) const {
+    if (context_.progress) context_.progress(phase, done, total);
+  }
+
+  LodgeTree& tree_;
+  pmem::Pool& pool_;
+  const EngineContext& context_;
+  RecoveryReport& report_;
+  std::vector<LeafRef> leaves_;
+  std::vector<Node*> nodes_;
+  std::vector<PartitionedVersionLog::FoundLog> logs_;
+  std::vector<Candidate> candidates_;
+  std::vector<Unreadable> unreadable_;
+  std::vector<uint32_t> log_ids_;
+  std::mutex mutex_;
+  struct InlineKey {
+    char bytes[8];
+  };
+  std::deque<InlineKey> inline_keys_;  // of candidates without a record
+  // The newest entry with an applied index.
+  ReadEntry applied_;
+  uint32_t applied_log_ = PartitionedVersionLog::kNoLog;
+};
+
+template <class C>
+template <class Task>
+absl::Status LodgeTree<C>::Recovery::Parallel(size_t tasks, Task task) {
+  const size_t threads = std::min<size_t>(tasks, std::max(1u, context_.recovery_threads));
+  std::atomic<size_t> next{0};
+  absl::Status status;
+  const auto work = [&] {
+    for (size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) {
+      const absl::Status result = task(i);
+      if (result.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      status.Update(result);
+      return;
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+  return status;
+}
+
+// --- leaves ---
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::WalkChain() {
+  pmem::Offset offset = pool_.engine_area()[media::kFirstLeaf].Load();
+  while (offset != 0) {
+    if (!tree_.leaves_.IsUnit(offset)) return Damaged("a leaf pointer that leads to no leaf", offset);
+    if (tree_.leaves_.Mark(offset) != pmem::UnitArena::MarkResult::kMarked) {
+      return Damaged("a leaf that is reached twice", offset);
+    }
+    const auto* leaf = pool_.At<media::Leaf>(offset);
+    const uint64_t commit = leaf->commit.Load();
+    const pmem::Offset next = leaf->next[(commit & media::kUseN) != 0 ? 1 : 0].Load();
+    __builtin_prefetch(pool_.At<char>(next));
+    __builtin_prefetch(pool_.At<char>(next) + pmem::kLineBytes);
+    LeafRef ref{offset, {}};
+    const FenceWords fence{leaf->low[0].Load(), leaf->low[1].Load()};
+    const bool first = leaves_.empty();
+    if (!tree_.codec_.DecodeFence(fence, tree_.dram_, &ref.low) ||
+        first != (fence.kind() == FenceWords::kMinusInfinity) ||
+        (!first && C::Compare(leaves_.back().low, ref.low) >= 0)) {
+      return Damaged("a low fence out of order", offset);
+    }
+    if constexpr (C::kRecords) {
+      if (fence.kind() == FenceWords::kRecord &&
+          tree_.slab_.Mark(fence.record()) != pmem::UnitArena::MarkResult::kMarked) {
+        return Damaged("a fence record with another owner", offset);
+      }
+    }
+    leaves_.push_back(ref);
+    if (leaves_.size() % kProgressStep == 0) Progress("leaves", leaves_.size(), 0);
+    offset = next;
+  }
+  if (leaves_.empty()) return Damaged("no first leaf", 0);
+  report_.leaves_scanned = leaves_.size();
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* mirror) {
+  const auto* leaf = pool_.At<media::Leaf>(ref.offset);
+  const uint64_t commit = leaf->commit.Load();
+  if ((commit & ~(media::kBitmapMask | media::kUseN)) != 0) {
+    return Damaged("a commit word with stray bits", ref.offset);
+  }
+  for (unsigned slot = 0; slot < kLeafSlots; ++slot) {
+    const uint64_t word = leaf->fingerprints[slot / 8].LoadRelaxed();
+    mirror->fingerprints[slot] = static_cast<uint8_t>(word >> (8 * (slot % 8)));
+  }
+  mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
+                 ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
+  return MarkSlots(leaf, mirror->slots());
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::MarkSlots(const media::Leaf* leaf, uint32_t slots) {
+  if constexpr (C::kRecords) {
+    for (; slots != 0; slots &= slots - 1) {
+      const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+      if (!C::IsRecord(pair.value)) continue;
+      const pmem::Offset record = C::RecordOf(pair.value);
+      if (tree_.slab_.Mark(record) != pmem::UnitArena::MarkResult::kMarked) {
+        return Damaged("a pair whose record is none or another's", pool_.OffsetOf(leaf));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, size_t first, size_t last) {
+  node->index_count = static_cast<uint8_t>(last - first);
+  node->bounded = last < leaves_.size();
+  if (node->bounded) node->high = leaves_[last].low;
+  for (size_t i = first; i < last; ++i) {
+    const auto at = static_cast<unsigned>(i - first);
+    node->values[at] = leaves_[i].offset;
+    if constexpr (C::kRecords) node->separators.low[at] = leaves_[i].low;
+    node->words[at] = C::WordOf(leaves_[i].low, 0);
+    const absl::Status status = FillMirror(leaves_[i], &node->mirrors[at]);
+    if (!status.ok()) return status;
+    node->leaf_count[at] = static_cast<uint8_t>(node->mirrors[at].count());
+  }
+  tree_.RebaseNode(node);
+  return absl::OkStatus();
+}
+
+// A little over half of a node's slots go to leaves, as in a tree that has grown.
+template <class C>
+absl::Status LodgeTree<C>::Recovery::BuildNodes() {
+  const size_t leaves_per_node = std::max(1u, tree_.parameters_.node_slots * 11 / 20);
+  const size_t count = (leaves_.size() + leaves_per_node - 1) / leaves_per_node;
+  nodes_.resize(count);
+  for (Node*& node : nodes_) node = tree_.NewNode();
+  const auto first_leaf = [&](size_t node) { return leaves_.size() * node / count; };
+  const size_t nodes_per_task = std::max<size_t>(1, kLeavesPerTask / leaves_per_node);
+  const absl::Status status =
+      Parallel((count + nodes_per_task - 1) / nodes_per_task, [&](size_t task) {
+        const size_t end = std::min(count, (task + 1) * nodes_per_task);
+        for (size_t n = task * nodes_per_task; n < end; ++n) {
+          const absl::Status filled = FillNode(nodes_[n], first_leaf(n), first_leaf(n + 1));
+          if (!filled.ok()) return filled;
+        }
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return status;
+  std::vector<typename Inner::Child> children(count);
+  for (size_t n = 0; n < count; ++n) {
+    children[n] = {leaves_[first_leaf(n)].low, nodes_[n]};
+    for (unsigned i = 0; i < nodes_[n]->index_count; ++i) report_.keys += nodes_[n]->leaf_count[i];
+  }
+  tree_.first_node_ = nodes_[0];
+  tree_.tree_.Build(children);
+  return absl::OkStatus();
+}
+
+// --- logs ---
+
+template <class C>
+bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, Key* key) {
+  if constexpr (C::kRecords) {
+    if (C::IsRecord(entry.pair.value)) {
+      RecordView view;
+      const pmem::Offset record = C::RecordOf(entry.pair.value);
+      if (!VerifyRecord(pool_, tree_.slab_, record, &view)) return false;
+      if (view.crc != entry.record_crc) return false;
+      *key = C::MakeKey(view.key);
+      return true;
+    }
+    const std::lock_guard lock(mutex_);
+    auto& text = inline_keys_.emplace_back();
+    *key = C::MakeKey(tree_.codec_.KeyText(entry.pair, text.bytes));
+    return true;
+  } else {
+    *key = C::KeyOfWord(entry.pair.key);
+    return true;
+  }
+}
+
+template <class C>
+uint64_t LodgeTree<C>::Recovery::WatermarkFor(const Key& key) const {
+  uint64_t snapshot;
+  const Node* node = tree_.tree_.Descend(key, &snapshot);
+  return tree_.LeafAt(node, node->Search(key).leaf)->watermark.Load();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, std::vector<Candidate>* candidates,
+                                                std::vector<Unreadable>* unreadable) {
+  std::vector<ReadEntry> entries;
+  std::string problem;
+  if (!tree_.log_.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
+  for (const ReadEntry& entry : entries) {
+    if (entry.op == media::LogOp::kAppliedIndex) {
+      const std::lock_guard lock(mutex_);
+      if (applied_log_ == PartitionedVersionLog::kNoLog || entry.sequence > applied_.sequence) {
+        applied_ = entry;
+        applied_log_ = log;
+      }
+      continue;
+    }
+    Key key;
+    if (!KeyOfEntry(entry, &key)) {
+      unreadable->push_back({entry, logs_[log].offset});
+    } else if (entry.sequence > WatermarkFor(key)) {
+      candidates->push_back({entry, key, log});
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::ReadLogs() {
+  logs_ = tree_.log_.FindLogs();
+  constexpr size_t kLogsPerTask = 256;
+  const size_t tasks = (logs_.size() + kLogsPerTask - 1) / kLogsPerTask;
+  return Parallel(tasks, [&](size_t task) {
+    std::vector<Candidate> candidates;
+    std::vector<Unreadable> unreadable;
+    const size_t end = std::min(logs_.size(), (task + 1) * kLogsPerTask);
+    for (size_t log = task * kLogsPerTask; log < end; ++log) {
+      const absl::Status status =
+          ReadOneLog(static_cast<uint32_t>(log), &candidates, &unreadable);
+      if (!status.ok()) return status;
+    }
+    const std::lock_guard lock(mutex_);
+    candidates_.insert(candidates_.end(), candidates.begin(), candidates.end());
+    unreadable_.insert(unreadable_.end(), unreadable.begin(), unreadable.end());
+    return absl::OkStatus();
+  });
+}
+
+// The newest entry of each key stays.
+template <class C>
+void LodgeTree<C>::Recovery::ChooseWinners() {
+  const auto by_key = [](const Candidate& a, const Candidate& b) {
+    if constexpr (C::kRecords) {
+      const int order = a.key.text.compare(b.key.text);
+      if (order != 0) return order < 0;
+    } else {
+      if (a.key.word != b.key.word) return a.key.word < b.key.word;
+    }
+    return a.entry.sequence > b.entry.sequence;
+  };
+  const auto same_key = [](const Candidate& a, const Candidate& b) {
+    if constexpr (C::kRecords) {
+      return a.key.text == b.key.text;
+    } else {
+      return a.key.word == b.key.word;
+    }
+  };
+  std::sort(candidates_.begin(), candidates_.end(), by_key);
+  candidates_.erase(std::unique(candidates_.begin(), candidates_.end(), same_key),
+                    candidates_.end());
+}
+
+// Dead: a leaf that may hold the key has a higher watermark. (Superseded ones are told by the caller.)
+template <class C>
+bool LodgeTree<C>::Recovery::IsDead(const Unreadable& unreadable) const {
+  char text[8];
+  StoreBigEndian(unreadable.entry.pair.key, text);
+  size_t length = 8;
+  while (length > 0 && text[length - 1] == 0) --length;
+  const auto begin = std::upper_bound(
+      leaves_.begin(), leaves_.end(), std::string_view(text, length),
+      [](std::string_view key, const LeafRef& leaf) {
+        if constexpr (C::kRecords) {
+          return key < leaf.low->view();
+        } else {
+          return KeyWord(key, 0) < leaf.low;
+        }
+      });
+  for (auto leaf = begin == leaves_.begin() ? begin : begin - 1; leaf != leaves_.end(); ++leaf) {
+    if (leaf > begin && C::WordOf(leaf->low, 0) > unreadable.entry.pair.key) return false;
+    const auto* media = pool_.At<media::Leaf>(leaf->offset);
+    if (media->watermark.Load() >= unreadable.entry.sequence) return true;
+  }
+  return false;
+}
+
+// Every entry without a whole record must be an unfenced tail or dead.
+template <class C>
+absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
+  if (unreadable_.empty()) return absl::OkStatus();
+  // The newest entry of each {key word, hash}: it supersedes the older ones.
+  std::unordered_map<uint64_t, uint64_t> newest;
+  const auto tag = [](const ReadEntry& entry) {
+    return entry.pair.key * 0x9E3779B97F4A7C15ull + static_cast<uint16_t>(entry.pair.value >> 1);
+  };
+  const auto note = [&](const ReadEntry& entry) {
+    uint64_t& sequence = newest[tag(entry)];
+    sequence = std::max(sequence, entry.sequence);
+  };
+  for (const Candidate& candidate : candidates_) note(candidate.entry);
+  for (const Unreadable& unreadable : unreadable_) note(unreadable.entry);
+  for (const Unreadable& unreadable : unreadable_) {
+    if (unreadable.entry.in_last_group) {
+      ++report_.log_entries_dropped;
+      continue;
+    }
+    if (newest[tag(unreadable.entry)] > unreadable.entry.sequence || IsDead(unreadable)) continue;
+    return Damaged("a log entry whose record is damaged, in the log", unreadable.log_offset);
+  }
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::MarkWinner(const Candidate& winner) {
+  if constexpr (C::kRecords) {
+    const Pair pair = winner.entry.pair;
+    if (!C::IsRecord(pair.value)) return absl::OkStatus();
+    const pmem::Offset record = C::RecordOf(pair.value);
+    const auto result = tree_.slab_.Mark(record);
+    if (result == pmem::UnitArena::MarkResult::kMarked) return absl::OkStatus();
+    // A leaf may have it already: drained, but the watermark was not durable.
+    uint64_t snapshot;
+    const Node* node = tree_.tree_.Descend(winner.key, &snapshot);
+    const unsigned leaf = node->Search(winner.key).leaf;
+    const int slot = tree_.FindPairInLeaf(node, leaf, pair);
+    if (result == pmem::UnitArena::MarkResult::kTwice && slot >= 0 &&
+        SlotPair(tree_.LeafAt(node, leaf), static_cast<unsigned>(slot)).value == pair.value) {
+      return absl::OkStatus();
+    }
+    return Damaged("a log entry whose record is another's", logs_[winner.log].offset);
+  }
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::KeepWinners() {
+  log_ids_.assign(logs_.size(), PartitionedVersionLog::kNoLog);
+  const auto keep = [&](uint32_t log) {
+    if (log_ids_[log] == PartitionedVersionLog::kNoLog) {
+      log_ids_[log] = tree_.log_.Keep(logs_[log]);
+    }
+    tree_.log_.AddValid(log_ids_[log]);
+    return log_ids_[log];
+  };
+  for (const Candidate& winner : candidates_) {
+    keep(winner.log);
+    const absl::Status status = MarkWinner(winner);
+    if (!status.ok()) return status;
+  }
+  tree_.applied_index_ = pool_.applied_index();
+  if (applied_log_ != PartitionedVersionLog::kNoLog &&
+      applied_.pair.key >= tree_.applied_index_.load()) {
+    tree_.applied_index_ = applied_.pair.key;
+    tree_.applied_log_ = keep(applied_log_);
+  }
+  tree_.leaves_.FinishMark();
+  tree_.slab_.FinishMark();
+  tree_.log_.FinishAdopt();
+  report_.log_entries_replayed = candidates_.size();
+  return absl::OkStatus();
+}
+
+// Each thread replays a range of keys, in order of numbers: so a flush in between finds every older pair
+// of its node applied, and its watermark is true.
+template <class C>
+void LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
+  const auto begin = candidates_.begin();
+  std::sort(begin + static_cast<ptrdiff_t>(first), begin + static_cast<ptrdiff_t>(last),
+            [](const Candidate& a, const Candidate& b) {
+              return a.entry.sequence < b.entry.sequence;
+            });
+  WriteResult result;
+  for (size_t i = first; i < last; ++i) {
+    const Candidate& winner = candidates_[i];
+    PendingOp pending;
+    pending.result = &result;
+    pending.key = winner.key;
+    pending.pair = winner.entry.pair;
+    pending.tombstone = winner.entry.op == media::LogOp::kDelete;
+    pending.sequence = winner.entry.sequence;
+    pending.log = log_ids_[winner.log];
+    WriteContext context(tree_.CurrentWorker());
+    context.fenced = true;
+    tree_.LockOne(context, pending.key);
+    tree_.Apply(context, pending);
+    tree_.UnlockAll(context);
+  }
+}
+
+// The first candidate at or behind `wanted` whose node holds none before it.
+template <class C>
+size_t LodgeTree<C>::Recovery::NodeBorder(size_t wanted) const {
+  if (wanted == 0 || wanted >= candidates_.size()) return std::min(wanted, candidates_.size());
+  uint64_t snapshot;
+  const Node* node = tree_.tree_.Descend(candidates_[wanted].key, &snapshot);
+  while (wanted < candidates_.size() &&
+         (!node->bounded || C::CompareToKey(node->high, candidates_[wanted].key) > 0)) {
+    ++wanted;
+  }
+  return wanted;
+}
+
+template <class C>
+void LodgeTree<C>::Recovery::Replay() {
+  constexpr size_t kEntriesPerTask = 16384;
+  const size_t tasks = (candidates_.size() + kEntriesPerTask - 1) / kEntriesPerTask;
+  std::vector<size_t> borders(tasks + 1);
+  for (size_t i = 1; i <= tasks; ++i) borders[i] = NodeBorder(candidates_.size() * i / tasks);
+  (void)Parallel(tasks, [&](size_t task) {
+    ReplayRange(borders[task], borders[task + 1]);
+    return absl::OkStatus();
+  });
+}
+
+template <class C>
+absl::Status LodgeTree<C>::Recovery::Run() {
+  const auto start = std::chrono::steady_clock::now();
+  report_.clean = pool_.was_clean();
+  report_.threads = std::max(1u, context_.recovery_threads);
+  const std::vector<pmem::Chunk> chunks = pool_.Chunks();
+  std::vector<pmem::Chunk> leaf_chunks;
+  for (const pmem::Chunk& chunk : chunks) {
+    if (chunk.use == pmem::ChunkUse::kNodes && chunk.unit_bytes == kLeafBytes) {
+      leaf_chunks.push_back(chunk);
+    }
+  }
+  tree_.leaves_.Adopt(leaf_chunks);
+  tree_.log_.Adopt(chunks);
+  tree_.slab_.Adopt();
+  tree_.longest_key_ = pool_.engine_area()[media::kLongestKey].Load();
+  absl::Status status = WalkChain();
+  if (status.ok()) status = BuildNodes();
+  Progress("leaves", leaves_.size(), leaves_.size());
+  if (status.ok()) status = ReadLogs();
+  if (!status.ok()) return status;
+  ChooseWinners();
+  status = ExplainUnreadable();
+  if (status.ok()) status = KeepWinners();
+  if (!status.ok()) return status;
+  Replay();
+  Progress("log", candidates_.size(), candidates_.size());
+  report_.keys = tree_.CountKeys();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  report_.milliseconds = took.count();
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Recover(const EngineContext& context,
+                                                              RecoveryReport* report) {
+  const uint64_t log_entries = context.pool->engine_area()[media::kLogEntries].Load();
+  if (log_entries < 2 || log_entries > 1000) {
+    return Damaged("a log size that no pool has", log_entries);
+  }
+  std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
+  const absl::Status status = Recovery(*tree, context, report).Run();
+  if (!status.ok()) return status;
+  return tree;
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

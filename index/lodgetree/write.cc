@@ -1,0 +1,521 @@
+// Write: groups, conditions, the log, and the buffer.
+//
+//  step                                            after a crash            recovery
+//  1  records and log entries written, unfenced    some, all or none        the group whole, or dropped
+//  2  fence                                        all of the group         replayed
+//  3  pairs published in the Buffer Part           (DRAM)                   replayed
+#include <algorithm>
+
+#include "index/lodgetree/lodgetree.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lodgetree {
+
+namespace {
+constexpr size_t kRetireBatch = 256;
+constexpr size_t kLargestChunk = 64;  // operations of a group that need not be atomic
+constexpr unsigned kSpareLeaves = 2;  // at hand before the first durable step
+}  // namespace
+
+template <class C>
+typename LodgeTree<C>::Worker& LodgeTree<C>::CurrentWorker() {
+  auto& slot = workers_[pmem::CurrentWorkerSlot()];
+  Worker* worker = slot.load(std::memory_order_acquire);
+  if (worker == nullptr) [[unlikely]] {
+    worker = new Worker;
+    slot.store(worker, std::memory_order_release);
+  }
+  return *worker;
+}
+
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::WriteContext::Covering(const Key& key) const {
+  size_t i = locked.size() - 1;
+  while (i > 0 && C::CompareToKey(locked[i]->low(), key) > 0) --i;
+  return locked[i];
+}
+
+// --- entry ---
+
+template <class C>
+Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                            const WriteOptions& options) {
+  if (options.atomic) return WriteAtomic(ops, results, options);
+  if (ops.size() != 1) return WriteChunks(ops, results, options);
+  PendingOp pending;
+  const Outcome outcome = Prepare(ops[0], &results[0], &pending);
+  return outcome == Outcome::kOk ? WriteGroup({&pending, 1}, options) : outcome;
+}
+
+// How many of `ops`, from the front, can share a fence: no key twice, and they fit into a log.
+template <class C>
+size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) const {
+  const size_t wanted = std::min(ops.size(), kLargestChunk);
+  const size_t room = log_.OpenRoom();
+  size_t chunk = std::min<size_t>(wanted, parameters_.log_entries);
+  if (room >= chunk / 2 && room > 0) chunk = std::min(chunk, room);
+  auto& order = worker.order;
+  order.resize(chunk);
+  for (uint32_t i = 0; i < chunk; ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const int by_key = ops[a].key.compare(ops[b].key);
+    return by_key != 0 ? by_key < 0 : a < b;
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (ops[order[i]].key == ops[order[i - 1]].key) chunk = std::min<size_t>(chunk, order[i]);
+  }
+  return chunk;
+}
+
+template <class C>
+Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                                  const WriteOptions& options) {
+  Outcome first = Outcome::kOk;
+  absl::InlinedVector<PendingOp, 32> group;
+  for (size_t begin = 0; begin < ops.size();) {
+    const size_t chunk = ChunkWithoutRepeats(ops.subspan(begin), CurrentWorker());
+    group.clear();
+    for (size_t i = begin; i < begin + chunk; ++i) {
+      PendingOp pending;
+      if (Prepare(ops[i], &results[i], &pending) == Outcome::kOk) group.push_back(pending);
+    }
+    if (!group.empty()) (void)WriteGroup({group.data(), group.size()}, options);
+    for (size_t i = begin; i < begin + chunk && first == Outcome::kOk; ++i) {
+      first = results[i].outcome;
+    }
+    begin += chunk;
+  }
+  return first;
+}
+
+// Nothing of the group is applied; operations without an outcome of their own get kAborted.
+template <class C>
+Outcome LodgeTree<C>::AbortAll(std::span<PendingOp> group, std::span<WriteResult> results) {
+  for (PendingOp& pending : group) Discard(pending);
+  Outcome first = Outcome::kOk;
+  for (WriteResult& result : results) {
+    if (result.outcome == Outcome::kOk) {
+      result = {Outcome::kAborted, false, 0};
+    } else if (first == Outcome::kOk) {
+      first = result.outcome;
+    }
+  }
+  return first;
+}
+
+template <class C>
+Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                                  const WriteOptions& options) {
+  for (WriteResult& result : results) result = {};
+  std::vector<PendingOp> group(ops.size());
+  std::vector<std::string_view> keys;
+  bool failed = false;
+  for (const WriteOp& op : ops) keys.push_back(op.key);
+  std::sort(keys.begin(), keys.end());
+  for (size_t i = 0; i < ops.size() && !failed; ++i) {
+    const auto [from, to] = std::equal_range(keys.begin(), keys.end(), ops[i].key);
+    if (to - from > 1) results[i].outcome = Outcome::kInvalidArgument;
+    failed = results[i].outcome != Outcome::kOk ||
+             Prepare(ops[i], &results[i], &group[i]) != Outcome::kOk;
+  }
+  const size_t entries = ops.size() + (options.applied_index.has_value() ? 1 : 0);
+  if (!failed && entries > log_.largest_group()) {
+    for (WriteResult& result : results) result.outcome = Outcome::kPoolFull;
+    failed = true;
+  }
+  if (failed) return AbortAll(group, results);
+  const Outcome outcome = WriteGroup(group, options);
+  return outcome == Outcome::kOk ? outcome : AbortAll({}, results);
+}
+
+// --- one fence group ---
+
+template <class C>
+Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions& options) {
+  Worker& worker = CurrentWorker();
+  const auto fail_all = [&](Outcome outcome) {
+    for (PendingOp& pending : group) {
+      Discard(pending);
+      *pending.result = {outcome, false, 0};
+    }
+    return outcome;
+  };
+  if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
+  if (log_.OverLimit()) FlushOldestLogs();
+  if (!MakeRoom(group, worker, options.applied_index.has_value() ? 1 : 0)) {
+    return fail_all(Outcome::kPoolFull);
+  }
+  WriteContext context(worker);
+  if (group.size() == 1) {
+    LockOne(context, group[0].key);
+  } else {
+    LockMany(context, group);
+  }
+  const bool all_hold = EvaluateAll(context, group, options);
+  if (all_hold || !options.atomic) {
+    const uint32_t applied_log = AppendToLog(group, options);
+    for (PendingOp& pending : group) {
+      if (pending.apply) Apply(context, pending);
+    }
+    if (options.applied_index.has_value()) {
+      EnsureFenced(context);
+      StoreAppliedIndex(*options.applied_index, applied_log);
+    }
+  }
+  UnlockAll(context);
+  FinishWrite(worker);
+  Outcome first = Outcome::kOk;
+  for (PendingOp& pending : group) {
+    if (!pending.apply || (options.atomic && !all_hold)) Discard(pending);
+    if (medium_.failed()) *pending.result = {Outcome::kMediumFailed, false, 0};
+    if (first == Outcome::kOk) first = pending.result->outcome;
+  }
+  return first;
+}
+
+template <class C>
+bool LodgeTree<C>::EvaluateAll(WriteContext& context, std::span<PendingOp> group,
+                               const WriteOptions& options) {
+  bool all_hold = true;
+  for (PendingOp& pending : group) {
+    const Node* node = context.Covering(pending.key);
+    pending.result->outcome = Evaluate(node, pending, options.now_unix_ms);
+    all_hold &= pending.result->outcome == Outcome::kOk;
+  }
+  return all_hold;
+}
+
+// --- before the locks ---
+
+template <class C>
+Outcome LodgeTree<C>::CheckFormat(const WriteOp& op) const {
+  if constexpr (C::kRecords) {
+    if (op.key.empty() || op.key.size() > 0xffff) return Outcome::kInvalidArgument;
+    if (op.value.size() > uint64_t{16} << 20) return Outcome::kInvalidArgument;
+    const bool versioned = op.condition == Condition::kIfVersion || op.expiry_unix_ms != 0;
+    if (codec_.inline_pairs() && versioned) return Outcome::kInvalidArgument;
+  } else {
+    if (op.key.size() != 8) return Outcome::kInvalidArgument;
+    if (op.kind == WriteKind::kPut && op.value.size() != 8) return Outcome::kInvalidArgument;
+    if (op.condition == Condition::kIfVersion || op.expiry_unix_ms != 0) {
+      return Outcome::kInvalidArgument;
+    }
+  }
+  return Outcome::kOk;
+}
+
+template <class C>
+Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
+  pending->pair.key = pending->key.word;
+  if constexpr (C::kRecords) {
+    if (codec_.InlineWord(op.key, op.value, &pending->pair.value)) return Outcome::kOk;
+    pending->record = StageRecord(pool_, slab_, op.key, op.value, op.expiry_unix_ms,
+                                  pmem::Reserve::kKeep);
+    if (pending->record.offset == 0) return Outcome::kPoolFull;
+    pending->pair.value = C::RecordWord(pending->record.offset, pending->key.hash);
+  } else {
+    pending->pair.value = KeyWord(op.value, 0);
+  }
+  return Outcome::kOk;
+}
+
+// Becomes durable with the operation's own fence.
+template <class C>
+void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
+  const std::lock_guard lock(reclaim_mutex_);
+  if (bytes <= longest_key_.load(std::memory_order_relaxed)) return;
+  pmem::Word& word = pool_.engine_area()[media::kLongestKey];
+  medium_.Store(word, bytes);
+  medium_.FlushLine(&word);
+  longest_key_.store(bytes, std::memory_order_release);
+}
+
+template <class C>
+Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending) {
+  *result = {};
+  pending->op = &op;
+  pending->result = result;
+  result->outcome = CheckFormat(op);
+  if (result->outcome != Outcome::kOk) return result->outcome;
+  pending->key = C::MakeKey(op.key);
+  if (C::kRecords && op.key.size() > longest_key_.load(std::memory_order_acquire)) {
+    NoteLongestKey(op.key.size());
+  }
+  if (op.kind == WriteKind::kPut) {
+    result->outcome = MakePair(op, pending);
+    if (result->outcome == Outcome::kPoolFull && ReclaimSpace()) {
+      result->outcome = MakePair(op, pending);
+    }
+  }
+  return result->outcome;
+}
+
+// All that the group may need from the medium is at hand before its first durable step. Deletes may use
+// the reserve, so that a full pool can be emptied.
+template <class C>
+bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
+                            unsigned extra_entries) {
+  pmem::Reserve reserve = pmem::Reserve::kUse;
+  for (const PendingOp& pending : group) {
+    if (pending.op->kind == WriteKind::kPut) reserve = pmem::Reserve::kKeep;
+  }
+  const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
+  const auto enough = [&] {
+    return log_.Reserve(entries, reserve) && EnsureSpareLeaves(worker, kSpareLeaves, reserve);
+  };
+  return enough() || (ReclaimSpace() && enough());
+}
+
+// --- locks ---
+
+// Searches and chooses what to flush before it takes the lock, so that the lines are on their way while
+// it waits; that the lock could be taken proves that nothing had changed.
+template <class C>
+void LodgeTree<C>::LockOne(WriteContext& context, const Key& key) {
+  for (Backoff backoff;; backoff.Pause()) {
+    uint64_t snapshot;
+    Node* node = tree_.Descend(key, &snapshot);
+    const auto position = node->Search(key);
+    context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
+    if (context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
+    if (node->lock.TryUpgrade(snapshot)) {
+      context.locked.push_back(node);
+      return;
+    }
+  }
+}
+
+template <class C>
+void LodgeTree<C>::LockMany(WriteContext& context, std::span<PendingOp> group) {
+  auto& order = context.worker.order;
+  order.resize(group.size());
+  for (uint32_t i = 0; i < group.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return group[a].op->key < group[b].op->key;
+  });
+  for (const uint32_t i : order) {
+    const Key& key = group[i].key;
+    if (!context.locked.empty()) {
+      const Node* last = context.locked.back();
+      if (!last->bounded || C::CompareToKey(last->high, key) > 0) continue;
+    }
+    LockOne(context, key);
+  }
+  context.plan_ready = false;
+}
+
+template <class C>
+void LodgeTree<C>::UnlockAll(WriteContext& context) {
+  for (Node* node : context.locked) node->lock.Unlock();
+  context.locked.clear();
+}
+
+// --- conditions ---
+
+template <class C>
+int LodgeTree<C>::BufferedIndex(const Node* node, const Key& key, uint32_t hits) const {
+  for (; hits != 0; hits &= hits - 1) {
+    const int i = std::countr_zero(hits);
+    const Pair pair = node->BufferedPair(static_cast<unsigned>(i));
+    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) return i;
+  }
+  return -1;
+}
+
+template <class C>
+typename LodgeTree<C>::Current LodgeTree<C>::FindCurrent(const Node* node, const Key& key,
+                                                         uint64_t now) const {
+  Current current;
+  const auto position = node->Search(key);
+  const int at = BufferedIndex(node, key, position.hits);
+  if (at >= 0) {
+    current.found = !node->IsTombstone(static_cast<unsigned>(at));
+    current.value_word = node->values[at];
+  } else {
+    const int slot = FindInLeaf(node, position.leaf, key);
+    if (slot >= 0) {
+      current.found = true;
+      const media::Leaf* leaf = LeafAt(node, position.leaf);
+      current.value_word = SlotPair(leaf, static_cast<unsigned>(slot)).value;
+    }
+  }
+  if constexpr (C::kRecords) {
+    if (current.found && C::IsRecord(current.value_word)) {
+      const RecordView view = ViewRecord(pool_, C::RecordOf(current.value_word));
+      if (!codec_.inline_pairs()) current.version = view.version;
+      if (view.expiry_unix_ms != 0 && view.expiry_unix_ms <= now) current = {};
+    }
+  }
+  return current;
+}
+
+// Decides whether the operation applies; for a delete, what its tombstone says.
+template <class C>
+Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t now) const {
+  const WriteOp& op = *pending.op;
+  pending.tombstone = op.kind == WriteKind::kDelete;
+  pending.apply = true;
+  if (!pending.tombstone && op.condition == Condition::kNone) return Outcome::kOk;
+
+  const Current current = FindCurrent(node, pending.key, now);
+  pending.result->found = current.found;
+  const bool holds = op.condition == Condition::kNone ||
+                     (op.condition == Condition::kIfAbsent && !current.found) ||
+                     (op.condition == Condition::kIfPresent && current.found) ||
+                     (op.condition == Condition::kIfVersion && current.found &&
+                      current.version == op.if_version);
+  if (!holds) {
+    pending.apply = false;
+    pending.result->version = current.version;
+    return Outcome::kConditionFailed;
+  }
+  if (pending.tombstone) {
+    // Nothing to delete needs no tombstone. With records it names the victim, which has the key.
+    pending.apply = current.found;
+    pending.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
+  }
+  return Outcome::kOk;
+}
+
+// --- log and buffer ---
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOptions& options) {
+  unsigned left = options.applied_index.has_value() ? 1 : 0;
+  for (const PendingOp& pending : group) left += pending.apply ? 1 : 0;
+  uint32_t applied_log = PartitionedVersionLog::kNoLog;
+  if (left == 0) return applied_log;
+  uint64_t sequence = pool_.TakeSequence(left);
+  for (PendingOp& pending : group) {
+    if (!pending.apply) continue;
+    pending.sequence = sequence++;
+    if (pending.record.offset != 0) FinishRecord(pool_, pending.record, pending.sequence);
+    if constexpr (C::kRecords) {
+      if (!pending.tombstone && !codec_.inline_pairs()) pending.result->version = pending.sequence;
+    }
+    uint32_t record_crc = pending.record.crc;
+    if constexpr (C::kRecords) {
+      if (pending.tombstone && C::IsRecord(pending.pair.value)) {
+        record_crc = ViewRecord(pool_, C::RecordOf(pending.pair.value)).crc;
+      }
+    }
+    const auto op = pending.tombstone ? media::LogOp::kDelete : media::LogOp::kPut;
+    pending.log = log_.Append(pending.pair, pending.sequence, op, --left, record_crc);
+  }
+  if (options.applied_index.has_value()) {
+    const Pair pair{*options.applied_index, 0};
+    applied_log = log_.Append(pair, sequence, media::LogOp::kAppliedIndex, 0, 0);
+  }
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.1");
+  return applied_log;
+}
+
+// After the fence of the entry that `log` holds: the older entry is no longer needed.
+template <class C>
+void LodgeTree<C>::StoreAppliedIndex(uint64_t index, uint32_t log) {
+  applied_index_.store(index, std::memory_order_release);
+  const uint32_t old = applied_log_.exchange(log, std::memory_order_acq_rel);
+  if (old != PartitionedVersionLog::kNoLog) log_.Release(old);
+}
+
+template <class C>
+void LodgeTree<C>::EnsureFenced(WriteContext& context) {
+  if (context.fenced) return;
+  medium_.Fence();
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
+  context.fenced = true;
+}
+
+template <class C>
+void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
+  Node* node = context.Covering(pending.key);
+  auto position = node->Search(pending.key);
+  const int at = BufferedIndex(node, pending.key, position.hits);
+  if (at >= 0) {
+    EnsureFenced(context);
+    Supersede(context, node, static_cast<unsigned>(at), pending);
+    return;
+  }
+  if (NeedsFlush(node, position.leaf)) {
+    node = MakeBufferRoom(context, node, pending);
+    position = node->Search(pending.key);
+  }
+  EnsureFenced(context);
+  InsertBuffered(node, position.leaf, pending);
+  if (!parameters_.surrogate_buffer) {
+    context.plan.Clear();
+    (void)AddTarget(node, position.leaf, &context.plan);
+    (void)FlushOrSplit(context, node, pending.key, pending.sequence);
+  }
+}
+
+template <class C>
+void LodgeTree<C>::InsertBuffered(Node* node, unsigned leaf, const PendingOp& pending) {
+  const unsigned i = node->buf_start() - 1;
+  node->lock.BeginPublish();
+  node->words[i] = C::WordOf(pending.key, node->prefix);
+  if constexpr (C::kRecords) node->separators.key_words[i] = pending.pair.key;
+  node->values[i] = pending.pair.value;
+  node->leaf_count[i] = static_cast<uint8_t>(leaf);
+  node->buf_ver[i] = pending.log;
+  const uint32_t bit = uint32_t{1} << i;
+  node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
+  ++node->buf_count;
+  node->lock.EndPublish();
+  if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// The buffered pair `at` gives way to a newer one of its key.
+template <class C>
+void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending) {
+  const uint32_t bit = uint32_t{1} << at;
+  const uint32_t old_log = node->buf_ver[at];
+  const uint64_t old_value = node->values[at];
+  const bool old_tombstone = node->IsTombstone(at);
+  node->lock.BeginPublish();
+  node->values[at] = pending.pair.value;
+  node->buf_ver[at] = pending.log;
+  node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
+  node->lock.EndPublish();
+  log_.Release(old_log);
+  context.worker.counters.Add(WorkerCounters::kSuperseded);
+  if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
+  if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
+  if constexpr (C::kRecords) {
+    if (old_value == pending.pair.value) return;  // the tombstone names it
+    if (old_tombstone) {
+      // Its victim may still be the leaf's pair, which then owns the record.
+      const int slot = FindInLeaf(node, node->leaf_count[at], pending.key);
+      const media::Leaf* leaf = LeafAt(node, node->leaf_count[at]);
+      if (slot >= 0 && SlotPair(leaf, static_cast<unsigned>(slot)).value == old_value) return;
+    }
+    RetireRecord(context.worker, old_value);
+  }
+}
+
+// --- after ---
+
+template <class C>
+void LodgeTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
+  if constexpr (C::kRecords) {
+    if (C::IsRecord(value_word)) worker.retired.push_back(C::RecordOf(value_word));
+  }
+}
+
+template <class C>
+void LodgeTree<C>::FinishWrite(Worker& worker) {
+  if (worker.retired.size() >= kRetireBatch) reclaimer_.Retire(worker.retired);
+}
+
+// A record that was staged but never linked.
+template <class C>
+void LodgeTree<C>::Discard(PendingOp& pending) {
+  if (pending.record.offset != 0) slab_.Free(pending.record.offset);
+  pending.record.offset = 0;
+}
+
+template class LodgeTree<Fixed64Codec>;
+template class LodgeTree<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

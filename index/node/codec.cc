@@ -1,0 +1,102 @@
+#include "index/node/codec.h"
+
+namespace lodgekv {
+
+namespace {
+
+constexpr uint64_t kSmallTag = uint64_t{0b111} << 61;
+constexpr uint64_t kSmallValueBits = 48;
+constexpr uint64_t kSmallValueMask = (uint64_t{1} << kSmallValueBits) - 1;
+constexpr size_t kSmallKeyLimit = 8;
+constexpr size_t kSmallValueLimit = 6;
+
+uint64_t CheckBits(uint64_t value) { return (value * 0x9E3779B97F4A7C15ull) >> 58; }
+
+}  // namespace
+
+bool BytesCodec::InlineWord(std::string_view key, std::string_view value, uint64_t* word) const {
+  if (!inline_pairs_) return false;
+  if (key.size() == 8 && value.size() == 8 && static_cast<uint8_t>(value[0]) < 0xC0) {
+    *word = KeyWord(value, 0);
+    return true;
+  }
+  if (key.size() > kSmallKeyLimit || value.size() > kSmallValueLimit) return false;
+  const uint64_t bits = KeyWord(value, 0) >> (64 - kSmallValueBits);
+  *word = kSmallTag | uint64_t{key.size()} << 57 | uint64_t{value.size()} << 54 |
+          CheckBits(bits) << kSmallValueBits | bits;
+  return true;
+}
+
+std::string_view BytesCodec::InlineValue(uint64_t value_word, char (&scratch)[8]) {
+  if (!IsSmall(value_word)) {
+    StoreBigEndian(value_word, scratch);
+    return {scratch, 8};
+  }
+  StoreBigEndian((value_word & kSmallValueMask) << (64 - kSmallValueBits), scratch);
+  return {scratch, value_word >> 54 & 0x7};
+}
+
+uint16_t BytesCodec::HashOf(Pair pair) const {
+  if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1);
+  char scratch[8];
+  return SlotHash(KeyText(pair, scratch));
+}
+
+bool BytesCodec::SameKey(Pair a, Pair b) const {
+  if (a.key != b.key) return false;
+  if (a.value == b.value) return true;
+  if (IsRecord(a.value) && IsRecord(b.value) && HashOf(a) != HashOf(b)) return false;
+  char scratch_a[8];
+  char scratch_b[8];
+  return KeyText(a, scratch_a) == KeyText(b, scratch_b);
+}
+
+bool BytesCodec::Less(Pair a, Pair b) const {
+  if (a.key != b.key) return a.key < b.key;
+  char scratch_a[8];
+  char scratch_b[8];
+  return KeyText(a, scratch_a) < KeyText(b, scratch_b);
+}
+
+BytesCodec::Separator BytesCodec::MinusInfinity() {
+  static constexpr SeparatorText kEmpty{0};
+  return &kEmpty;
+}
+
+BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, DramArena& arena) const {
+  char scratch_left[8];
+  char scratch_right[8];
+  return SeparatorText::New(
+      arena, ShortestSeparator(KeyText(left, scratch_left), KeyText(right, scratch_right)));
+}
+
+FenceWords BytesCodec::EncodeFence(Separator separator, pmem::Offset record) {
+  const std::string_view text = separator->view();
+  if (text.empty()) return {};
+  if (text.size() <= 8) return FenceWords::Inline(KeyWord(text, 0), text.size());
+  return FenceWords::Record(KeyWord(text, 0), record);
+}
+
+bool BytesCodec::DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const {
+  switch (fence.kind()) {
+    case FenceWords::kMinusInfinity:
+      *out = MinusInfinity();
+      return fence.word == 0 && fence.meta == 0;
+    case FenceWords::kInline: {
+      if (fence.inline_length() == 0 || fence.inline_length() > 8) return false;
+      char text[8];
+      StoreBigEndian(fence.word, text);
+      *out = SeparatorText::New(arena, {text, fence.inline_length()});
+      return true;
+    }
+    case FenceWords::kRecord: {
+      RecordView record;
+      if (!VerifyRecord(pool_, *slab_, fence.record(), &record)) return false;
+      *out = SeparatorText::New(arena, record.key);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace lodgekv

@@ -1,0 +1,182 @@
+// The two key formats, one tree code: everything in a tree that depends on how a pair lies in its 16-byte
+// slot {key word, value word} is a function of a codec.
+//
+// Fixed64Codec: key and value of 8 bytes, as in the papers. The words are their big-endian values.
+// BytesCodec:   the key word is the key's first 8 bytes, zero padded; the value word says what it is:
+//   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value with a first byte < 0xC0
+//   110 | offset/16:44 | slot hash:16 | 0      a record (node/record.h)
+//   111 | key length:4 | value length:3 | check:6 | value:48     small: key 0..8, value 0..6 bytes
+// The raw and small forms are written only in pools created with `inline_pairs`.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "index/engine.h"
+#include "index/node/key_word.h"
+#include "index/node/record.h"
+#include "index/node/separator.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+
+namespace lodgekv {
+
+// A pair as it lies in a slot, a buffer or a log.
+struct Pair {
+  uint64_t key;    // key word
+  uint64_t value;  // value word
+};
+
+class Fixed64Codec {
+ public:
+  static constexpr KeyFormat kFormat = KeyFormat::kFixed64;
+  static constexpr bool kRecords = false;  // pairs may refer to records; words may tie
+  using Separator = uint64_t;
+
+  struct Key {
+    uint64_t word;
+    uint16_t hash;
+  };
+
+  Fixed64Codec(pmem::Pool&, pmem::RecordSlab*, bool) {}
+
+  static Key MakeKey(std::string_view text) { return KeyOfWord(KeyWord(text, 0)); }
+  static Key KeyOfWord(uint64_t word) { return {word, HashOf({word, 0})}; }
+  static Key KeyOf(Separator separator) { return KeyOfWord(separator); }
+
+  static uint16_t HashOf(Pair pair) {
+    char text[8];
+    StoreBigEndian(pair.key, text);
+    return SlotHash({text, 8});
+  }
+
+  // Could `pair` have this key? Without reading a record.
+  static bool MayMatch(const Key& key, Pair pair) { return pair.key == key.word; }
+  // Has it? `pair` may match.
+  static bool Matches(const Key&, Pair) { return true; }
+  static bool SameKey(Pair a, Pair b) { return a.key == b.key; }
+  static bool Less(Pair a, Pair b) { return a.key < b.key; }
+
+  static Separator MinusInfinity() { return 0; }
+  static Separator Between(Pair, Pair right, DramArena&) { return right.key; }
+  static int Compare(Separator a, Separator b) { return a < b ? -1 : a > b ? 1 : 0; }
+  static int CompareToKey(Separator separator, const Key& key) {
+    return Compare(separator, key.word);
+  }
+  static bool KeyInRange(Pair pair, Separator low, bool bounded, Separator high) {
+    return pair.key >= low && (!bounded || pair.key < high);
+  }
+  static uint64_t WordOf(Separator separator, uint32_t) { return separator; }
+  static uint64_t WordOf(const Key& key, uint32_t) { return key.word; }
+  static uint64_t WordOf(Pair pair, uint32_t) { return pair.key; }
+
+  static FenceWords EncodeFence(Separator separator, pmem::Offset) {
+    return FenceWords::Inline(separator, 8);
+  }
+  // No separator needs a record.
+  static std::string_view FenceText(Separator) { return {}; }
+  // False: not an encoding of this codec.
+  bool DecodeFence(const FenceWords& fence, DramArena&, Separator* out) const {
+    *out = fence.word;
+    return fence.kind() == FenceWords::kMinusInfinity
+               ? fence.word == 0 && fence.meta == 0
+               : fence.kind() == FenceWords::kInline && fence.inline_length() == 8;
+  }
+};
+
+class BytesCodec {
+ public:
+  static constexpr KeyFormat kFormat = KeyFormat::kBytes;
+  static constexpr bool kRecords = true;
+  using Separator = const SeparatorText*;
+
+  struct Key {
+    std::string_view text;
+    uint64_t word;
+    uint16_t hash;
+  };
+
+  BytesCodec(pmem::Pool& pool, pmem::RecordSlab* slab, bool inline_pairs)
+      : pool_(pool), slab_(slab), inline_pairs_(inline_pairs) {}
+
+  static Key MakeKey(std::string_view text) { return {text, KeyWord(text, 0), SlotHash(text)}; }
+  static Key KeyOf(Separator separator) { return MakeKey(separator->view()); }
+
+  static bool IsRecord(uint64_t value_word) { return value_word >> 61 == 0b110; }
+  static bool IsSmall(uint64_t value_word) { return value_word >> 61 == 0b111; }
+  static pmem::Offset RecordOf(uint64_t value_word) {
+    return (value_word >> 17 & ((uint64_t{1} << 44) - 1)) * 16;
+  }
+  static uint64_t RecordWord(pmem::Offset offset, uint16_t hash) {
+    return uint64_t{0b110} << 61 | (offset / 16) << 17 | uint64_t{hash} << 1;
+  }
+  // The inline form of a pair, if it has one and the pool takes it.
+  bool InlineWord(std::string_view key, std::string_view value, uint64_t* word) const;
+  bool inline_pairs() const { return inline_pairs_; }
+
+  uint16_t HashOf(Pair pair) const;
+
+  bool MayMatch(const Key& key, Pair pair) const {
+    if (pair.key != key.word) return false;
+    if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1) == key.hash;
+    return InlineKeyLength(pair.value) == key.text.size();
+  }
+  bool Matches(const Key& key, Pair pair) const {
+    return !IsRecord(pair.value) || ViewRecord(pool_, RecordOf(pair.value)).key == key.text;
+  }
+  bool SameKey(Pair a, Pair b) const;
+  bool Less(Pair a, Pair b) const;
+
+  // The key of a pair; an inline key is written to `scratch`.
+  std::string_view KeyText(Pair pair, char (&scratch)[8]) const {
+    if (IsRecord(pair.value)) return ViewRecord(pool_, RecordOf(pair.value)).key;
+    StoreBigEndian(pair.key, scratch);
+    return {scratch, InlineKeyLength(pair.value)};
+  }
+  // The value of an inline pair, written to `scratch`.
+  static std::string_view InlineValue(uint64_t value_word, char (&scratch)[8]);
+
+  static Separator MinusInfinity();
+  Separator Between(Pair left, Pair right, DramArena& arena) const;
+  static int Compare(Separator a, Separator b) { return a->view().compare(b->view()); }
+  static int CompareToKey(Separator separator, const Key& key) {
+    return separator->view().compare(key.text);
+  }
+  bool KeyInRange(Pair pair, Separator low, bool bounded, Separator high) const {
+    char scratch[8];
+    const std::string_view text = KeyText(pair, scratch);
+    return text >= low->view() && (!bounded || text < high->view());
+  }
+  static uint64_t WordOf(Separator separator, uint32_t prefix) {
+    return KeyWord(separator->view(), prefix);
+  }
+  static uint64_t WordOf(const Key& key, uint32_t prefix) {
+    return prefix == 0 ? key.word : KeyWord(key.text, prefix);
+  }
+  uint64_t WordOf(Pair pair, uint32_t prefix) const {
+    if (prefix == 0) return pair.key;
+    char scratch[8];
+    return KeyWord(KeyText(pair, scratch), prefix);
+  }
+
+  // `record` holds FenceText(separator) as its key when that is not empty.
+  static FenceWords EncodeFence(Separator separator, pmem::Offset record);
+  // What does not fit into a fence's word.
+  static std::string_view FenceText(Separator separator) {
+    return separator->length > 8 ? separator->view() : std::string_view();
+  }
+  bool DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const;
+
+ private:
+  static uint64_t InlineKeyLength(uint64_t value_word) {
+    return IsSmall(value_word) ? value_word >> 57 & 0xf : 8;
+  }
+
+  pmem::Pool& pool_;
+  pmem::RecordSlab* slab_;
+  const bool inline_pairs_;
+};
+
+}  // namespace lodgekv

@@ -1,0 +1,40 @@
+// Space for volatile nodes and separators: handed out in 64-byte units, given back all at once when the
+// arena ends. Memory stays mapped until then, so a reader with a stale pointer reads a node, if an old
+// one. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace lodgekv {
+
+class DramArena {
+ public:
+  DramArena() = default;
+  ~DramArena();
+  DramArena(const DramArena&) = delete;
+  DramArena& operator=(const DramArena&) = delete;
+
+  // Zeroed, 64-byte aligned.
+  void* Allocate(size_t bytes);
+
+  // Bytes handed out.
+  uint64_t used_bytes() const;
+
+ private:
+  struct Block {
+    char* begin;
+    size_t bytes;
+  };
+  void AddBlock(size_t at_least);
+
+  mutable std::mutex mutex_;
+  std::vector<Block> blocks_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+  uint64_t used_ = 0;
+};
+
+}  // namespace lodgekv

@@ -1,0 +1,391 @@
+// The volatile upper levels of a tree: from a key to the node below that covers it.
+//
+// Invariants
+//  1. children[i] covers keys k with separators[i-1] <= k < separators[i]; separators ascend strictly.
+//  2. words[i] holds the 8 bytes of separators[i] that follow the node's prefix, big-endian, so most
+//     comparisons stay inside the node's first four lines; equal words are decided by the separators.
+//  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both sides
+//     cuts off what its bounds share, so every key that comes to it has that prefix too; a node on the
+//     right edge compares the prefix first (check_prefix).
+//  4. Locks are taken upwards only (a node below, then its parent), so they cannot form a circle.
+//  5. Nodes are never given back while the tree lives: a stale pointer leads to an old node, and the
+//     version tells.
+//
+// Thread safety: descents take no lock and may run with everything else.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "index/node/dram_arena.h"
+#include "index/node/version_lock.h"
+#include "index/node/word_search.h"
+
+namespace lodgekv {
+
+inline constexpr unsigned kInnerCapacity = 30;  // separators of a node
+
+// What a codec with ties (kRecords) keeps beside the words.
+template <class Separator, bool kTies>
+struct InnerSeparators {
+  Separator low;   // the node's bounds
+  Separator high;  // only when bounded
+  Separator at[kInnerCapacity];
+};
+template <class Separator>
+struct InnerSeparators<Separator, false> {};
+
+template <class C>
+struct alignas(64) InnerNode {
+  using Separator = typename C::Separator;
+
+  VersionLock lock;
+  uint16_t count;       // separators; one child more
+  uint8_t level;        // 1: children are the nodes below
+  bool bounded;         // `high` is set
+  bool check_prefix;
+  uint8_t reserved[3];
+  uint64_t words[kInnerCapacity];
+  void* children[kInnerCapacity + 1];
+  uint32_t prefix;
+  [[no_unique_address]] InnerSeparators<Separator, C::kRecords> separators;
+
+  Separator SeparatorAt(unsigned i) const {
+    if constexpr (C::kRecords) {
+      return separators.at[i];
+    } else {
+      return words[i];
+    }
+  }
+  void SetSeparator(unsigned i, Separator separator) {
+    if constexpr (C::kRecords) separators.at[i] = separator;
+    words[i] = C::WordOf(separator, prefix);
+  }
+};
+
+template <class C, class Below>
+class InnerTree {
+ public:
+  using Key = typename C::Key;
+  using Separator = typename C::Separator;
+  using Node = InnerNode<C>;
+  struct Child {
+    Separator low;
+    Below* node;
+  };
+  enum class Seek : uint8_t {
+    kCovering,  // the node that covers the key
+    kBefore,    // the node that covers the largest key below it
+  };
+
+  explicit InnerTree(DramArena& arena) : arena_(arena) {}
+
+  // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity. Not
+  // thread-safe.
+  void Build(std::span<const Child> children);
+
+  // The node below for `key`, with the version of its lock at which it covered the key.
+  Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
+  // The last node of all.
+  Below* DescendLast(uint64_t* snapshot) const;
+
+  // Locks the parent of the node that covers `key` and makes sure that it has room for one separator at
+  // least. The caller holds the lock of the node below.
+  Node* LockParent(const Key& key) { return LockWithRoom(key, 1); }
+  static unsigned FreeSlots(const Node* parent) { return kInnerCapacity - parent->count; }
+  // Puts `children` (at most FreeSlots) to the right of the child that covers `key`, and unlocks.
+  void InsertAndUnlock(Node* parent, const Key& key, std::span<const Child> children);
+
+  uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
+
+ private:
+  static unsigned Rank(const Node* node, const Key& key, Seek seek);
+  static int ComparePrefix(const Node* node, const Key& key);
+  template <class Choose>
+  Below* DescendBy(Choose choose, uint64_t* snapshot) const;
+  Node* DescendToLevel(const Key& key, unsigned level, uint64_t* snapshot) const;
+  Node* LockWithRoom(const Key& key, unsigned level);
+  void SplitLocked(Node* node, const Key& key);
+  Node* GrowRoot(Node* old_root);
+  Node* NewNode(unsigned level);
+  void MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up);
+  static void InsertChild(Node* node, unsigned position, Separator separator, void* child);
+  static void Rebase(Node* node);
+
+  DramArena& arena_;
+  std::atomic<Node*> root_{nullptr};
+  std::atomic<uint64_t> node_count_{0};
+};
+
+// --- search ---
+
+// -1, 0, 1: the key's first bytes against the node's prefix.
+template <class C, class Below>
+int InnerTree<C, Below>::ComparePrefix(const Node* node, const Key& key) {
+  if constexpr (C::kRecords) {
+    const Separator first = node->separators.at[0];
+    if (first == nullptr) return 0;
+    const std::string_view prefix = first->view().substr(0, node->prefix);
+    return key.text.substr(0, prefix.size()).compare(prefix);
+  } else {
+    return 0;
+  }
+}
+
+// The index of the child to follow. May read a node that is changing: the caller validates.
+template <class C, class Below>
+unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) {
+  const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
+  if (node->check_prefix) {
+    const int order = ComparePrefix(node, key);
+    if (order != 0) return order < 0 ? 0 : count;
+  }
+  // The header's two words come first: the search runs over the node's first four lines.
+  const WordMasks masks =
+      CompareWords(reinterpret_cast<const uint64_t*>(node), C::WordOf(key, node->prefix));
+  const uint32_t valid = ((uint32_t{1} << count) - 1) << 2;
+  unsigned rank = static_cast<unsigned>(std::popcount(masks.less & valid));
+  if constexpr (C::kRecords) {
+    for (uint32_t equal = masks.equal & valid; equal != 0; equal &= equal - 1) {
+      const Separator separator = node->separators.at[std::countr_zero(equal) - 2];
+      if (separator == nullptr) break;
+      const int order = C::CompareToKey(separator, key);
+      if (order > 0 || (order == 0 && seek == Seek::kBefore)) break;
+      ++rank;
+    }
+  } else if (seek == Seek::kCovering) {
+    rank += static_cast<unsigned>(std::popcount(masks.equal & valid));
+  }
+  return rank;
+}
+
+template <class C, class Below>
+template <class Choose>
+Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
+  for (;;) {
+    const Node* node = root_.load(std::memory_order_acquire);
+    uint64_t version = node->lock.ReadBegin();
+    if (root_.load(std::memory_order_acquire) != node) continue;
+    for (;;) {
+      void* child = node->children[choose(node)];
+      const bool last_level = node->level == 1;
+      if (child == nullptr) break;  // read while it changed
+      if (last_level) static_cast<Below*>(child)->Prefetch();
+      if (!node->lock.Validate(version)) break;
+      const uint64_t child_version = last_level ? static_cast<Below*>(child)->lock.ReadBegin()
+                                                : static_cast<Node*>(child)->lock.ReadBegin();
+      if (!node->lock.Validate(version)) break;
+      if (last_level) {
+        *snapshot = child_version;
+        return static_cast<Below*>(child);
+      }
+      node = static_cast<const Node*>(child);
+      version = child_version;
+    }
+  }
+}
+
+template <class C, class Below>
+Below* InnerTree<C, Below>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
+  return DescendBy([&](const Node* node) { return Rank(node, key, seek); }, snapshot);
+}
+
+template <class C, class Below>
+Below* InnerTree<C, Below>::DescendLast(uint64_t* snapshot) const {
+  return DescendBy(
+      [](const Node* node) { return std::min<unsigned>(node->count, kInnerCapacity); }, snapshot);
+}
+
+template <class C, class Below>
+typename InnerTree<C, Below>::Node* InnerTree<C, Below>::DescendToLevel(const Key& key,
+                                                                        unsigned level,
+                                                                        uint64_t* snapshot) const {
+  for (;;) {
+    Node* node = root_.load(std::memory_order_acquire);
+    uint64_t version = node->lock.ReadBegin();
+    if (root_.load(std::memory_order_acquire) != node) continue;
+    for (;;) {
+      if (node->level == level) {
+        *snapshot = version;
+        return node;
+      }
+      auto* child = static_cast<Node*>(node->children[Rank(node, key, Seek::kCovering)]);
+      if (child == nullptr || !node->lock.Validate(version)) break;
+      const uint64_t child_version = child->lock.ReadBegin();
+      if (!node->lock.Validate(version)) break;
+      node = child;
+      version = child_version;
+    }
+  }
+}
+
+// --- change ---
+
+template <class C, class Below>
+typename InnerTree<C, Below>::Node* InnerTree<C, Below>::NewNode(unsigned level) {
+  auto* node = new (arena_.Allocate(sizeof(Node))) Node{};
+  node->level = static_cast<uint8_t>(level);
+  node_count_.fetch_add(1, std::memory_order_relaxed);
+  return node;
+}
+
+// Chooses the prefix anew and computes the words from it.
+template <class C, class Below>
+void InnerTree<C, Below>::Rebase(Node* node) {
+  if constexpr (C::kRecords) {
+    auto& s = node->separators;
+    node->check_prefix = !node->bounded;
+    node->prefix = 0;
+    if (node->bounded) {
+      node->prefix = static_cast<uint32_t>(CommonPrefix(s.low->view(), s.high->view()));
+    } else if (node->count > 0) {
+      node->prefix = static_cast<uint32_t>(
+          CommonPrefix(s.at[0]->view(), s.at[node->count - 1]->view()));
+    }
+    for (unsigned i = 0; i < node->count; ++i) node->words[i] = C::WordOf(s.at[i], node->prefix);
+  }
+}
+
+template <class C, class Below>
+void InnerTree<C, Below>::InsertChild(Node* node, unsigned position, Separator separator,
+                                      void* child) {
+  const unsigned behind = node->count - position;
+  std::memmove(node->words + position + 1, node->words + position, behind * sizeof(uint64_t));
+  std::memmove(node->children + position + 2, node->children + position + 1,
+               behind * sizeof(void*));
+  if constexpr (C::kRecords) {
+    auto* at = node->separators.at;
+    std::memmove(at + position + 1, at + position, behind * sizeof(Separator));
+  }
+  node->children[position + 1] = child;
+  ++node->count;
+  node->SetSeparator(position, separator);
+  if (!node->bounded) Rebase(node);
+}
+
+template <class C, class Below>
+void InnerTree<C, Below>::InsertAndUnlock(Node* parent, const Key& key,
+                                          std::span<const Child> children) {
+  parent->lock.BeginPublish();
+  unsigned position = Rank(parent, key, Seek::kCovering);
+  for (const Child& child : children) InsertChild(parent, position++, child.low, child.node);
+  parent->lock.EndPublish();
+  parent->lock.Unlock();
+}
+
+template <class C, class Below>
+typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockWithRoom(const Key& key,
+                                                                      unsigned level) {
+  for (Backoff backoff;; backoff.Pause()) {
+    uint64_t snapshot;
+    Node* node = DescendToLevel(key, level, &snapshot);
+    if (!node->lock.TryUpgrade(snapshot)) continue;
+    if (node->count < kInnerCapacity) return node;
+    SplitLocked(node, key);
+    node->lock.Unlock();
+  }
+}
+
+// A new root above the old one, locked; readers see it when it is published.
+template <class C, class Below>
+typename InnerTree<C, Below>::Node* InnerTree<C, Below>::GrowRoot(Node* old_root) {
+  Node* root = NewNode(old_root->level + 1u);
+  root->lock.InitLocked();
+  root->children[0] = old_root;
+  if constexpr (C::kRecords) root->separators.low = C::MinusInfinity();
+  Rebase(root);
+  return root;
+}
+
+template <class C, class Below>
+void InnerTree<C, Below>::MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up) {
+  const unsigned moved = node->count - middle - 1;
+  right->count = static_cast<uint16_t>(moved);
+  std::memcpy(right->words, node->words + middle + 1, moved * sizeof(uint64_t));
+  std::memcpy(right->children, node->children + middle + 1, (moved + 1) * sizeof(void*));
+  right->bounded = node->bounded;
+  if constexpr (C::kRecords) {
+    std::memcpy(right->separators.at, node->separators.at + middle + 1, moved * sizeof(Separator));
+    right->separators.low = up;
+    right->separators.high = node->separators.high;
+    Rebase(right);
+  }
+}
+
+// Splits a full node that the caller has locked. The parent is published first, then the node, while
+// readers of the node wait.
+template <class C, class Below>
+void InnerTree<C, Below>::SplitLocked(Node* node, const Key& key) {
+  const bool is_root = node == root_.load(std::memory_order_acquire);
+  Node* parent = is_root ? GrowRoot(node) : LockWithRoom(key, node->level + 1u);
+  const unsigned middle = kInnerCapacity / 2;
+  const Separator up = node->SeparatorAt(middle);
+  Node* right = NewNode(node->level);
+  MoveUpperHalf(node, right, middle, up);
+
+  node->lock.BeginPublish();
+  parent->lock.BeginPublish();
+  const unsigned position = is_root ? 0 : Rank(parent, key, Seek::kCovering);
+  InsertChild(parent, position, up, right);
+  parent->lock.EndPublish();
+  if (is_root) root_.store(parent, std::memory_order_release);
+  node->count = static_cast<uint16_t>(middle);
+  node->bounded = true;
+  if constexpr (C::kRecords) {
+    node->separators.high = up;
+    Rebase(node);
+  }
+  node->lock.EndPublish();
+  parent->lock.Unlock();
+}
+
+// --- build ---
+
+template <class C, class Below>
+void InnerTree<C, Below>::Build(std::span<const Child> children) {
+  struct Entry {
+    Separator low;
+    void* node;
+  };
+  constexpr size_t kFill = 24;  // children of a node: room for splits that follow
+  std::vector<Entry> level_entries;
+  level_entries.reserve(children.size());
+  for (const Child& child : children) level_entries.push_back({child.low, child.node});
+  for (unsigned level = 1;; ++level) {
+    const size_t nodes = std::max<size_t>(1, (level_entries.size() + kFill - 1) / kFill);
+    std::vector<Entry> above;
+    above.reserve(nodes);
+    for (size_t n = 0; n < nodes; ++n) {
+      const size_t first = level_entries.size() * n / nodes;
+      const size_t last = level_entries.size() * (n + 1) / nodes;
+      Node* node = NewNode(level);
+      node->children[0] = level_entries[first].node;
+      node->count = static_cast<uint16_t>(last - first - 1);
+      node->bounded = n + 1 < nodes;
+      for (size_t i = first + 1; i < last; ++i) {
+        node->SetSeparator(static_cast<unsigned>(i - first - 1), level_entries[i].low);
+        node->children[i - first] = level_entries[i].node;
+      }
+      if constexpr (C::kRecords) {
+        node->separators.low = n == 0 ? C::MinusInfinity() : level_entries[first].low;
+        if (node->bounded) node->separators.high = level_entries[last].low;
+        Rebase(node);
+      }
+      above.push_back({level_entries[first].low, node});
+    }
+    if (nodes == 1) {
+      root_.store(static_cast<Node*>(above[0].node), std::memory_order_release);
+      return;
+    }
+    level_entries.swap(above);
+  }
+}
+
+}  // namespace lodgekv

@@ -1,0 +1,44 @@
+// The first bytes of a key as one integer whose order is the byte order, and the key's hash.
+#pragma once
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace lodgekv {
+
+// Bytes [skip, skip + 8) of `key`, big-endian, padded with zeros: integer order is byte order. Keys with
+// equal words may differ behind them, or in length.
+inline uint64_t KeyWord(std::string_view key, size_t skip) {
+  if (key.size() >= skip + 8) {
+    uint64_t raw;
+    std::memcpy(&raw, key.data() + skip, 8);
+    return __builtin_bswap64(raw);
+  }
+  unsigned char raw[8] = {};
+  if (key.size() > skip) std::memcpy(raw, key.data() + skip, key.size() - skip);
+  uint64_t word;
+  std::memcpy(&word, raw, 8);
+  return __builtin_bswap64(word);
+}
+
+// The 8 bytes of a fixed64 key or value from its word.
+inline void StoreBigEndian(uint64_t word, char* out) {
+  const uint64_t raw = __builtin_bswap64(word);
+  std::memcpy(out, &raw, 8);
+}
+
+// The 16 bits of a key's hash that a slot carries: bits 48..63 of XXH3 with seed 0.
+inline uint16_t SlotHash(std::string_view key) {
+  return static_cast<uint16_t>(XXH3_64bits(key.data(), key.size()) >> 48);
+}
+
+// A leaf's one-byte fingerprint of a key is the low byte of its slot hash, so that moving a pair never
+// needs the whole key again.
+inline uint8_t FingerprintOf(uint16_t slot_hash) { return static_cast<uint8_t>(slot_hash); }
+
+}  // namespace lodgekv

@@ -1,0 +1,62 @@
+#include "index/node/reclaimer.h"
+
+#include <utility>
+
+#include "index/node/epoch.h"
+
+namespace lodgekv {
+
+Reclaimer::~Reclaimer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Reclaimer::FreeAll(const std::vector<pmem::Offset>& records) {
+  for (const pmem::Offset record : records) slab_.Free(record);
+}
+
+void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
+  if (in_place_) {
+    WaitForEpochs();
+    FreeAll(batch);
+    batch.clear();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.end(), batch.begin(), batch.end());
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  }
+  batch.clear();
+  wake_.notify_one();
+}
+
+void Reclaimer::Drain() {
+  std::vector<pmem::Offset> records;
+  {
+    const std::lock_guard lock(mutex_);
+    records.swap(waiting_);
+  }
+  WaitForEpochs();
+  FreeAll(records);
+}
+
+void Reclaimer::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+    if (stop_) return;
+    std::vector<pmem::Offset> records;
+    records.swap(waiting_);
+    lock.unlock();
+    WaitForEpochs();
+    FreeAll(records);
+    lock.lock();
+  }
+}
+
+}  // namespace lodgekv

@@ -1,0 +1,43 @@
+// Gives retired records back to their slab once no reader can still look at them.
+//
+// Writers retire records in batches after the store that unlinked them is durable; a thread of the
+// reclaimer waits for the epochs and frees. Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "index/pmem/record_slab.h"
+
+namespace lodgekv {
+
+class Reclaimer {
+ public:
+  // `in_place`: frees on the retiring thread, for tests whose every step must repeat.
+  Reclaimer(pmem::RecordSlab& slab, bool in_place) : slab_(slab), in_place_(in_place) {}
+  ~Reclaimer();
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+
+  // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
+  void Retire(std::vector<pmem::Offset>& batch);
+  // Frees all that was retired before. Not inside an EpochGuard.
+  void Drain();
+
+ private:
+  void Run();
+  void FreeAll(const std::vector<pmem::Offset>& records);
+
+  pmem::RecordSlab& slab_;
+  const bool in_place_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<pmem::Offset> waiting_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lodgekv

@@ -1,0 +1,58 @@
+// Separators: the keys that divide children and leaves, held in DRAM, and the low fence of a leaf on the
+// medium (docs/media_format.md). A separator s sends keys >= s to its right. The lowest of all, minus
+// infinity, is the empty string (bytes) or 0 (fixed64).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "index/node/dram_arena.h"
+
+namespace lodgekv {
+
+// A separator of `bytes` keys; lives as long as the tree, so readers may follow stale pointers to it.
+struct SeparatorText {
+  uint32_t length;
+  std::string_view view() const {
+    return {reinterpret_cast<const char*>(this) + sizeof(*this), length};
+  }
+  static const SeparatorText* New(DramArena& arena, std::string_view text) {
+    auto* result = static_cast<SeparatorText*>(arena.Allocate(sizeof(SeparatorText) + text.size()));
+    result->length = static_cast<uint32_t>(text.size());
+    std::memcpy(reinterpret_cast<char*>(result) + sizeof(SeparatorText), text.data(), text.size());
+    return result;
+  }
+};
+
+inline size_t CommonPrefix(std::string_view a, std::string_view b) {
+  const size_t n = a.size() < b.size() ? a.size() : b.size();
+  size_t i = 0;
+  while (i < n && a[i] == b[i]) ++i;
+  return i;
+}
+
+// The shortest s with left < s <= right.
+inline std::string_view ShortestSeparator(std::string_view left, std::string_view right) {
+  return right.substr(0, CommonPrefix(left, right) + 1);
+}
+
+// The two words of a low fence. kind:8 | inline length:8 | reserved:4 | record offset/16:44 in `meta`.
+struct FenceWords {
+  enum Kind : uint8_t { kMinusInfinity = 0, kInline = 1, kRecord = 2 };
+  uint64_t word = 0;  // the first 8 bytes, big-endian, zero padded
+  uint64_t meta = 0;
+
+  Kind kind() const { return static_cast<Kind>(meta & 0xff); }
+  uint64_t inline_length() const { return meta >> 8 & 0xff; }
+  uint64_t record() const { return (meta >> 20) * 16; }
+
+  static FenceWords Inline(uint64_t word, uint64_t length) {
+    return {word, kInline | length << 8};
+  }
+  static FenceWords Record(uint64_t word, uint64_t offset) {
+    return {word, kRecord | (offset / 16) << 20};
+  }
+};
+
+}  // namespace lodgekv

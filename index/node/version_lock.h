@@ -1,0 +1,85 @@
+// A writers' lock and the readers' version in one word, in DRAM.
+//
+// A writer locks the node for the whole of its work, fences included; the version moves only while it
+// publishes, that is while it changes what readers look at. So a reader never waits for a fence, and
+// what it sees is always durable.
+//
+// Reader:  s = ReadBegin(); ... read ...; if (!Validate(s)) start again.
+// Writer:  TryUpgrade(s) or Lock(); ... stage, persist ...; BeginPublish(); ... change ...; EndPublish();
+//          Unlock(). Locks are released by a plain store.
+#pragma once
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace lodgekv {
+
+// Waits politely: spins, then yields the processor (the holder may wait for a disk).
+class Backoff {
+ public:
+  void Pause() {
+    if (++rounds_ < kSpins) {
+      _mm_pause();
+    } else {
+      sched_yield();
+    }
+  }
+
+ private:
+  static constexpr int kSpins = 64;
+  int rounds_ = 0;
+};
+
+class VersionLock {
+ public:
+  // The version that a reader's view belongs to.
+  uint64_t ReadBegin() const {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    for (Backoff backoff; (word & kPublishing) != 0;) {
+      backoff.Pause();
+      word = word_.load(std::memory_order_acquire);
+    }
+    return word & ~kLocked;
+  }
+
+  // True: nothing was published since ReadBegin returned `snapshot`.
+  bool Validate(uint64_t snapshot) const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return (word_.load(std::memory_order_relaxed) & ~kLocked) == snapshot;
+  }
+
+  // Takes the lock if it is free and nothing was published since `snapshot`.
+  bool TryUpgrade(uint64_t snapshot) {
+    return word_.compare_exchange_strong(snapshot, snapshot | kLocked, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+
+  // For a node that nobody else can reach yet.
+  void InitLocked() { word_.store(kLocked, std::memory_order_relaxed); }
+
+  // The rest is for the holder of the lock.
+  void BeginPublish() {
+    word_.store(word_.load(std::memory_order_relaxed) | kPublishing, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+  }
+  void EndPublish() {
+    const uint64_t word = word_.load(std::memory_order_relaxed);
+    word_.store((word & ~kPublishing) + kVersionStep, std::memory_order_release);
+  }
+  void Unlock() {
+    word_.store(word_.load(std::memory_order_relaxed) & ~kLocked, std::memory_order_release);
+  }
+  bool IsLocked() const { return (word_.load(std::memory_order_relaxed) & kLocked) != 0; }
+
+ private:
+  static constexpr uint64_t kLocked = 1;
+  static constexpr uint64_t kPublishing = 2;
+  static constexpr uint64_t kVersionStep = 4;
+  std::atomic<uint64_t> word_{0};
+};
+static_assert(sizeof(VersionLock) == 8);
+
+}  // namespace lodgekv

@@ -1,0 +1,34 @@
+// Wide search over the words of a node: AVX-512 where the machine has it, AVX2 elsewhere, and a scalar
+// twin that tests compare them with.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace lodgekv {
+
+// Bit i of `less`: words[i] < word. Bit i of `equal`: words[i] == word.
+struct WordMasks {
+  uint32_t less;
+  uint32_t equal;
+};
+
+// `words` is 64-byte aligned and has 32 elements.
+using CompareWordsFunction = WordMasks (*)(const uint64_t* words, uint64_t word);
+
+WordMasks CompareWordsScalar(const uint64_t* words, uint64_t word);
+WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word);
+WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word);
+
+// The widest of them that this processor runs; chosen once, before main.
+extern const CompareWordsFunction CompareWords;
+
+// Bit i: bytes[i] == byte. `bytes` has 32 elements, any alignment.
+inline uint32_t MatchBytes(const uint8_t* bytes, uint8_t byte) {
+  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
+  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(byte));
+  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(all, wanted)));
+}
+
+}  // namespace lodgekv
