@@ -1,7 +1,5 @@
 #include "index/pmem/arena_source.h"
 
-#include <bit>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "index/pmem/chunk_table.h"
@@ -17,13 +15,13 @@ uint64_t DataBegin(uint64_t rows) {
 }
 
 uint64_t ChunkBegin(const PoolGeometry& geometry, uint32_t row) {
-  return DataBegin(geometry.chunk_rows) + row * geometry.chunk_stride;
+  return DataBegin(geometry.chunk_rows) + row * geometry.chunk_bytes;
 }
 
 }  // namespace
 
 absl::StatusOr<PoolGeometry> ArenaSource::Cut(uint64_t bytes, uint64_t chunk_bytes) {
-  if (!std::has_single_bit(chunk_bytes) || chunk_bytes < kBlockBytes) {
+  if (chunk_bytes == 0 || chunk_bytes % kBlockBytes != 0) {
     return absl::InvalidArgumentError(absl::StrCat("chunk size of an arena is ", chunk_bytes,
                                                    ", it must be a power of two and at least ",
                                                    kBlockBytes));
@@ -35,7 +33,7 @@ absl::StatusOr<PoolGeometry> ArenaSource::Cut(uint64_t bytes, uint64_t chunk_byt
                                                    " chunks of ", chunk_bytes,
                                                    " bytes, it must hold at least ", kMinRows));
   }
-  return PoolGeometry{bytes, chunk_bytes, chunk_bytes, rows};
+  return PoolGeometry{bytes, chunk_bytes, chunk_bytes, rows, 1};
 }
 
 void ArenaSource::Format(Medium& medium, const PoolHeader& header) {

@@ -21,13 +21,13 @@ class ArenaSource : public ChunkSource {
 
   absl::Status Load(ChunkTable& table) override;
   bool AddMemory(ChunkTable&, uint32_t) override { return false; }
-  bool RemoveMemory(ChunkTable&, uint32_t) override { return false; }
+  void RemoveMemory(ChunkTable&, uint32_t, uint64_t) override {}
   Large ReserveLarge(ChunkTable& table, uint64_t bytes, uint64_t rows_to_keep) override;
   void PublishLarge(ChunkTable& table, Offset offset) override;
   void FreeLarge(ChunkTable& table, Offset offset) override;
   std::vector<Large> LargeObjects() const override;
-  uint64_t large_bytes_taken() const override { return large_rows_ * geometry_.chunk_stride; }
-  uint64_t capacity_bytes() const override { return geometry_.chunk_rows * geometry_.chunk_stride; }
+  uint64_t large_bytes_taken() const override { return large_rows_ * geometry_.chunk_bytes; }
+  uint64_t capacity_bytes() const override { return geometry_.chunk_rows * geometry_.chunk_bytes; }
 
  private:
   struct Run {

@@ -10,8 +10,9 @@ ChunkTable::ChunkTable(Medium& medium, const PoolHeader& header, uint64_t reserv
     : medium_(medium),
       rows_(header.rows()),
       chunk_bytes_(header.geometry().chunk_bytes),
+      chunk_cost_(header.geometry().chunk_cost()),
       pool_bytes_(header.geometry().pool_bytes),
-      shift_(static_cast<unsigned>(std::countr_zero(header.geometry().chunk_stride))),
+      shift_(static_cast<unsigned>(std::bit_width(chunk_bytes_)) - 1),
       crc_seed_(header.crc_seed()),
       reserve_rows_(reserve_rows),
       state_(std::make_unique<RowState[]>(rows_.size())),
@@ -118,7 +119,10 @@ void ChunkTable::ClearMemory(uint32_t row) {
 
 void ChunkTable::Trim(ChunkSource& source, uint64_t keep) {
   // From the end, so that chunks in use gather at the front of the table.
-  while (free_.size() > keep && source.RemoveMemory(*this, *free_.rbegin())) {
+  const std::vector<uint32_t> rows(free_.rbegin(), free_.rend());
+  for (const uint32_t row : rows) {
+    // The row may have gone with its neighbour.
+    if (free_.contains(row)) source.RemoveMemory(*this, row, keep);
   }
 }
 

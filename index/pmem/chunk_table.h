@@ -36,7 +36,7 @@ class ChunkTable {
 
   // --- for sources ---
   std::span<media::ChunkRow> rows() const { return rows_; }
-  uint64_t stride() const { return uint64_t{1} << shift_; }
+  uint64_t chunk_cost() const { return chunk_cost_; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   Medium& medium() const { return medium_; }
   ChunkClass ClassOf(uint32_t row) const;
@@ -52,7 +52,7 @@ class ChunkTable {
   void TakeFree(uint32_t row) { free_.erase(row); }
   void AddFree(uint32_t row) { free_.insert(row); }
 
-  // Gives the memory of free rows back to the source, but for `keep` of them.
+  // Gives the memory of free rows back to the source, as far as `keep` of them stay.
   void Trim(ChunkSource& source, uint64_t keep);
   // Makes sure that `count` free rows have memory; false when the source has no more.
   bool Stock(ChunkSource& source, uint64_t count);
@@ -71,13 +71,14 @@ class ChunkTable {
   Medium& medium_;
   const std::span<media::ChunkRow> rows_;
   const uint64_t chunk_bytes_;
+  const uint64_t chunk_cost_;
   const uint64_t pool_bytes_;
   const unsigned shift_;
   const uint32_t crc_seed_;
   const uint64_t reserve_rows_;
   std::unique_ptr<RowState[]> state_;
-  // Per stretch of `stride` bytes the at most two chunks that touch it: row + 1, or 0, in each
-  // half.
+  // Per stretch of 2^shift_ bytes, at most a chunk's, the one or two chunks that touch it: row + 1, or 0,
+  // in each half.
   std::vector<std::atomic<uint64_t>> index_;
   std::set<uint32_t> free_;
   std::set<uint32_t> bare_;  // rows without memory

@@ -19,7 +19,7 @@ constexpr uint64_t kMaxReserveBytes = uint64_t{64} << 20;
 
 uint64_t ReserveRows(const PoolGeometry& geometry) {
   const uint64_t bytes = std::min(geometry.pool_bytes / 100, kMaxReserveBytes);
-  return std::max<uint64_t>(1, (bytes + geometry.chunk_stride - 1) / geometry.chunk_stride);
+  return std::max<uint64_t>(1, (bytes + geometry.chunk_cost() - 1) / geometry.chunk_cost());
 }
 
 [[noreturn]] void Die(const std::string& what) {
@@ -53,9 +53,7 @@ absl::Status CompleteIdentity(PoolIdentity& identity) {
   return absl::InternalError("getrandom gave no random pool id");
 }
 
-Pool::~Pool() {
-  if (state_ != nullptr) Unmap(false).IgnoreError();
-}
+Pool::~Pool() = default;
 
 bool Pool::engine_created() const {
   std::lock_guard lock(state_->header_mu);
@@ -146,6 +144,7 @@ Offset Pool::TryReserveLarge(uint64_t bytes, Reserve reserve) {
   std::lock_guard lock(state_->chunk_mu);
   const uint64_t keep = reserve == Reserve::kKeep ? state_->table->reserve_rows() : 0;
   ChunkSource& source = *state_->source;
+  if (!state_->table->Stock(source, keep)) return 0;
   ChunkSource::Large large = source.ReserveLarge(*state_->table, bytes, keep);
   if (large.offset == 0) {
     // Chunks that nobody uses may hold the room.
@@ -195,12 +194,12 @@ uint64_t Pool::capacity_bytes() const {
 
 uint64_t Pool::allocated_bytes() const {
   std::lock_guard lock(state_->chunk_mu);
-  return state_->table->rows_in_use() * state_->table->stride() +
+  return state_->table->rows_in_use() * state_->table->chunk_cost() +
          state_->source->large_bytes_taken();
 }
 
 uint64_t Pool::reserve_bytes() const {
-  return state_->table->reserve_rows() * state_->table->stride();
+  return state_->table->reserve_rows() * state_->table->chunk_cost();
 }
 
 absl::Status Pool::Adopt() {
@@ -236,19 +235,19 @@ absl::Status Pool::Close(bool clean) {
     state_->header.Seal(next);
   }
   const bool failed = medium_->failed();
-  absl::Status status = Unmap(false);
+  const absl::Status status = Detach(false);
   if (!failed) return status;
   return absl::DataLossError("a sync of the pool failed; it is not marked clean");
 }
 
-absl::Status Pool::CloseAndRemove() { return Unmap(true); }
+absl::Status Pool::CloseAndRemove() { return Detach(true); }
 
-absl::Status Pool::Unmap(bool remove) {
-  const auto unmap = std::move(state_->unmap);
+absl::Status Pool::Detach(bool remove) {
+  const std::unique_ptr<PoolMapping> mapping = std::move(state_->mapping);
   state_.reset();
   base_ = nullptr;
   engine_area_ = {};
-  return unmap ? unmap(remove) : absl::OkStatus();
+  return remove && mapping != nullptr ? mapping->CloseAndRemove() : absl::OkStatus();
 }
 
 }  // namespace lodgekv::pmem

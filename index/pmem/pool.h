@@ -62,6 +62,9 @@ enum class Reserve : uint8_t { kKeep, kUse };
 // Where chunks and large objects come from: libpmemobj, or a test's arena.
 class ChunkSource;
 
+class PoolMapping;
+struct PoolGeometry;
+
 // Holds chunks that it may be able to do without: an arena. Asked when the pool is full.
 class ChunkHolder {
  public:
@@ -188,7 +191,10 @@ class Pool {
   absl::Status Adopt();
   // The pool is in use from here on: not clean, and its first sequence numbers are reserved.
   void BeginUse();
-  absl::Status Unmap(bool remove);
+  absl::Status Detach(bool remove);
+  // pool_file.cc
+  absl::Status Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping);
+  absl::Status Format(const PoolIdentity& identity, const PoolGeometry& geometry);
 
   char* base_ = nullptr;
   std::unique_ptr<Medium> medium_;

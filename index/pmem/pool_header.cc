@@ -1,7 +1,6 @@
 #include "index/pmem/pool_header.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -27,10 +26,10 @@ bool AllZero(std::span<const Word> words) {
 }
 
 absl::Status CheckGeometry(const PoolGeometry& geometry, size_t available) {
-  const bool sound = std::has_single_bit(geometry.chunk_stride) &&
-                     geometry.chunk_bytes <= geometry.chunk_stride && geometry.chunk_bytes > 0 &&
-                     geometry.chunk_rows < UINT32_MAX &&
-                     PoolHeader::BytesFor(geometry.chunk_rows) <= available;
+  const bool sound =
+      geometry.chunk_bytes > 0 && geometry.chunk_bytes % kBlockBytes == 0 &&
+      geometry.chunks_per_object > 0 && geometry.chunk_bytes <= geometry.chunk_cost() &&
+      geometry.chunk_rows < UINT32_MAX && PoolHeader::BytesFor(geometry.chunk_rows) <= available;
   if (sound) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
       "its header is damaged or the pool is truncated: it tells of %u chunks of %u bytes, and %u "
@@ -96,7 +95,8 @@ void PoolHeader::Finish() {
   on_media.inline_pairs = identity_.inline_pairs ? 1 : 0;
   on_media.pool_bytes = geometry_.pool_bytes;
   on_media.chunk_bytes = geometry_.chunk_bytes;
-  on_media.chunk_stride = geometry_.chunk_stride;
+  on_media.object_bytes = geometry_.object_bytes;
+  on_media.chunks_per_object = geometry_.chunks_per_object;
   on_media.chunk_rows = geometry_.chunk_rows;
   on_media.crc = IdentityCrc(on_media);
   medium_.StoreBulk(&header_->identity, &on_media, sizeof on_media);
@@ -142,8 +142,8 @@ absl::Status PoolHeader::LoadIdentity(size_t available) {
   identity_.media_version = on_media.media_version;
   identity_.key_format = static_cast<KeyFormat>(on_media.key_format);
   identity_.inline_pairs = on_media.inline_pairs != 0;
-  geometry_ = {on_media.pool_bytes, on_media.chunk_bytes, on_media.chunk_stride,
-               on_media.chunk_rows};
+  geometry_ = {on_media.pool_bytes, on_media.chunk_bytes, on_media.object_bytes,
+               on_media.chunk_rows, on_media.chunks_per_object};
   crc_seed_ = SeedOf(identity_.pool_id);
   return CheckGeometry(geometry_, available);
 }

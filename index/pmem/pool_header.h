@@ -43,11 +43,13 @@ struct Identity {
   uint8_t inline_pairs;  // 0 or 1
   uint16_t zero;
   uint64_t pool_bytes;    // size of the pool when it was created
-  uint64_t chunk_bytes;   // usable bytes of a chunk
-  uint64_t chunk_stride;  // bytes of the pool that a chunk takes: a power of two, >= chunk_bytes
+  uint64_t chunk_bytes;   // of a chunk: a multiple of 256
+  uint64_t object_bytes;  // of the heap that an object takes, which holds chunks_per_object chunks
   uint64_t chunk_rows;    // rows of the table behind the header
-  uint64_t reserved[18];
+  uint32_t chunks_per_object;
   uint32_t zero2;
+  uint64_t reserved[17];
+  uint32_t zero3;
   uint32_t crc;  // CRC32C of the bytes before it
 };
 static_assert(std::is_trivially_copyable_v<Identity> &&
@@ -56,8 +58,9 @@ static_assert(sizeof(Identity) == 256);
 static_assert(offsetof(Identity, pool_id) == 16 && offsetof(Identity, engine) == 32 &&
               offsetof(Identity, media_version) == 64 && offsetof(Identity, key_format) == 68 &&
               offsetof(Identity, inline_pairs) == 69 && offsetof(Identity, pool_bytes) == 72 &&
-              offsetof(Identity, chunk_bytes) == 80 && offsetof(Identity, chunk_stride) == 88 &&
-              offsetof(Identity, chunk_rows) == 96 && offsetof(Identity, reserved) == 104 &&
+              offsetof(Identity, chunk_bytes) == 80 && offsetof(Identity, object_bytes) == 88 &&
+              offsetof(Identity, chunk_rows) == 96 && offsetof(Identity, chunks_per_object) == 104 &&
+              offsetof(Identity, reserved) == 112 &&
               offsetof(Identity, crc) == 252);
 
 struct StateSlot {
@@ -86,8 +89,9 @@ static_assert(offsetof(StateSlot, sequence) == 8 && offsetof(StateSlot, applied_
 // The engine's create function has succeeded.
 inline constexpr uint64_t kFlagEngineCreated = 1;
 
-// A row of the chunk table. The first 16 bytes are the PMEMoid of the chunk, so that libpmemobj's
-// atomic allocation stores it; in an arena the first word is 0 and the second the chunk's offset.
+// A row of the chunk table. The first 16 bytes are the PMEMoid of the object that begins with this chunk
+// (zero in the rows of the object's further chunks), so that libpmemobj's atomic allocation stores it; in
+// an arena the first word is 0 and the second the chunk's offset.
 struct ChunkRow {
   Word pool_uuid;
   Word object;
@@ -133,12 +137,17 @@ struct ChunkClass {
   static bool Decode(uint64_t word, uint32_t crc_seed, uint32_t row, ChunkClass* out);
 };
 
-// How a pool is cut into chunks; part of the identity on the medium.
+// How a pool is cut into chunks; part of the identity on the medium. Chunk rows i * chunks_per_object and
+// the ones behind it, up to the next such row, are neighbours in one object.
 struct PoolGeometry {
   uint64_t pool_bytes = 0;
   uint64_t chunk_bytes = 0;
-  uint64_t chunk_stride = 0;
+  uint64_t object_bytes = 0;
   uint64_t chunk_rows = 0;
+  uint32_t chunks_per_object = 1;
+
+  // What a chunk takes of the pool.
+  uint64_t chunk_cost() const { return object_bytes / chunks_per_object; }
 };
 
 // Reads and writes a header. Not thread-safe.

@@ -1,7 +1,6 @@
 // What a Pool is made of; for the files that implement it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -13,6 +12,7 @@
 #include "index/pmem/file_sync.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_header.h"
+#include "index/pmem/pool_mapping.h"
 
 namespace lodgekv::pmem {
 
@@ -35,9 +35,8 @@ struct Pool::State {
   // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
 
-  // The mapping; `unmap` closes it, and with `remove` undoes the creation of the pool.
-  std::function<absl::Status(bool remove)> unmap;
-  std::unique_ptr<FileSync> file_sync;
+  std::unique_ptr<FileSync> file_sync;   // of an ordinary file
+  std::unique_ptr<PoolMapping> mapping;  // none in an arena
 };
 
 }  // namespace lodgekv::pmem

@@ -24,9 +24,9 @@ std::vector<uint32_t> ClassSizes(uint64_t largest) {
   return sizes;
 }
 
-// A chunk holds at least four units of each class.
+// A chunk holds at least two units of each class.
 uint64_t LargestClass(uint64_t chunk_bytes) {
-  return ClassSizes(std::clamp(chunk_bytes / 4, kSmallest, kLargest)).back();
+  return ClassSizes(std::clamp(chunk_bytes / 2, kSmallest, kLargest)).back();
 }
 
 }  // namespace

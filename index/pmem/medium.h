@@ -1,0 +1,43 @@
+// Finds out what a pool lies on, and how stores become durable there.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "index/pmem/file_sync.h"
+#include "index/pmem/persist.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/pool_path.h"
+
+namespace lodgekv::pmem {
+
+// What can be seen of the medium; apart from MediumClassOf so that tests can ask for any combination.
+struct MediumFacts {
+  bool device = false;         // every part is a devdax device
+  bool cxl = false;            // some part is behind a CXL driver
+  bool is_pmem = false;        // libpmem: flushing cache lines suffices (or it was told so)
+  bool synchronous = false;    // MAP_SYNC is in force for the whole mapping
+  bool forced = false;         // PMEM_IS_PMEM_FORCE=1
+  bool memory_file = false;    // some part is on tmpfs, ramfs or hugetlbfs
+  bool auto_flush = false;     // eADR: caches are within the power-fail domain
+};
+
+MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes);
+MediumClass MediumClassOf(const MediumFacts& facts);
+
+// FailedPrecondition when the medium forgets and that was not allowed.
+absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_class);
+
+// The line write-back of this processor: clwb, else clflushopt, else clflush.
+FlushMode ProcessorFlushMode();
+
+// How to make stores durable on a medium; for an ordinary file `file_sync` receives its syncer.
+absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, const PoolPath& pool,
+                                                   MediumClass medium_class,
+                                                   std::unique_ptr<FileSync>& file_sync);
+
+// One sentence: what a durable store survives.
+std::string DurabilityDetail(MediumClass medium_class, bool process_durability);
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,147 @@
+// Pools over libpmemobj: create, open, exists.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "index/pmem/medium.h"
+#include "index/pmem/pmemobj_source.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/pool_mapping.h"
+#include "index/pmem/pool_path.h"
+#include "index/pmem/pool_state.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+absl::Status Named(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("pool ", path, ": ", status.message()));
+}
+
+absl::Status CheckFileToOpen(const PoolPath& pool) {
+  if (pool.kind == PoolPath::Kind::kMissing) {
+    return absl::NotFoundError(absl::StrCat("there is no pool at ", pool.path));
+  }
+  if (pool.kind != PoolPath::Kind::kFile) return absl::OkStatus();
+  const uint64_t bytes = pool.parts[0].bytes;
+  if (bytes >= PmemobjSource::MinPoolBytes()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("pool ", pool.path, " is truncated or not a LodgeKV pool: it has ", bytes,
+                   " bytes, a pool has at least ", PmemobjSource::MinPoolBytes()));
+}
+
+absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
+  absl::StatusOr<bool> occupied = pool.Occupied();
+  if (!occupied.ok()) return occupied.status();
+  if (*occupied) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("pool ", pool.path,
+                     " cannot be created: there is something already; open it, or remove it"));
+  }
+  const bool file = pool.kind == PoolPath::Kind::kMissing || pool.kind == PoolPath::Kind::kFile;
+  if (!file && options.size_bytes != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pool ", pool.path,
+                     " is a device or poolset, whose size is its own; the size "
+                     "given is ",
+                     options.size_bytes, ", it must be 0"));
+  }
+  absl::StatusOr<PoolGeometry> geometry =
+      PmemobjSource::Cut(file ? options.size_bytes : pool.bytes());
+  return geometry.ok() ? absl::OkStatus() : Named(pool.path, geometry.status());
+}
+
+// The pool must be as long as it was: shorter is truncated, longer is not known to libpmemobj's
+// heap.
+absl::Status CheckSize(const PoolGeometry& recorded, uint64_t bytes) {
+  if (bytes == recorded.pool_bytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("it has ", bytes, " bytes, it was created with ",
+                                          recorded.pool_bytes, ": it was ",
+                                          bytes < recorded.pool_bytes ? "truncated" : "extended"));
+}
+
+}  // namespace
+
+absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping) {
+  const PoolPath& path = mapping->path();
+  base_ = mapping->base();
+  medium_class_ = MediumClassOf(SeeMedium(path, base_, path.bytes()));
+  if (absl::Status s = CheckMediumAllowed(options, medium_class_); !s.ok()) return s;
+  durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
+  std::unique_ptr<FileSync> file_sync;
+  absl::StatusOr<std::unique_ptr<Medium>> medium =
+      MakeMedium(options, path, medium_class_, file_sync);
+  if (!medium.ok()) return medium.status();
+  medium_ = *std::move(medium);
+  state_ = std::make_unique<State>(*medium_, reinterpret_cast<media::Header*>(mapping->header()));
+  state_->file_sync = std::move(file_sync);
+  state_->mapping = std::move(mapping);
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Format(const PoolIdentity& identity, const PoolGeometry& geometry) {
+  state_->source = std::make_unique<PmemobjSource>(state_->mapping->pop(), geometry);
+  state_->header.Prepare(identity, geometry);
+  state_->header.Finish();
+  if (absl::Status status = Adopt(); !status.ok()) return status;
+  BeginUse();
+  if (!state_->table->Stock(*state_->source, state_->table->reserve_rows() + 1)) {
+    return absl::InvalidArgumentError("it is too small for a single chunk");
+  }
+  if (medium_->failed()) return absl::DataLossError("a sync of it failed");
+  return state_->mapping->Publish();
+}
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
+                                                   const PoolIdentity& identity) {
+  absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
+  if (!path.ok()) return path.status();
+  if (absl::Status status = CheckToCreate(*path, options); !status.ok()) return status;
+  PoolIdentity complete = identity;
+  if (absl::Status status = CompleteIdentity(complete); !status.ok()) return status;
+
+  absl::StatusOr<std::unique_ptr<PoolMapping>> mapping =
+      PoolMapping::Create(*path, options.size_bytes);
+  if (!mapping.ok()) return mapping.status();
+  absl::StatusOr<PoolGeometry> geometry = PmemobjSource::Cut((*mapping)->path().bytes());
+  if (!geometry.ok()) return Named(options.path, geometry.status());
+  absl::Status status = (*mapping)->TakeRoot(PmemobjSource::RootBytes(*geometry));
+  if (!status.ok()) return Named(options.path, status);
+  auto pool = std::unique_ptr<Pool>(new Pool);
+  status = pool->Attach(options, *std::move(mapping));
+  if (!status.ok()) return status;
+  status = pool->Format(complete, *geometry);
+  if (!status.ok()) return Named(options.path, status);
+  return pool;
+}
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options) {
+  absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
+  if (!path.ok()) return path.status();
+  if (absl::Status status = CheckFileToOpen(*path); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<PoolMapping>> mapping = PoolMapping::Open(*path);
+  if (!mapping.ok()) return mapping.status();
+  absl::Status status = (*mapping)->TakeRoot(0);
+  if (!status.ok()) return Named(options.path, status);
+  const uint64_t header_bytes = (*mapping)->header_bytes();
+
+  auto pool = std::unique_ptr<Pool>(new Pool);
+  status = pool->Attach(options, *std::move(mapping));
+  if (!status.ok()) return status;
+  PoolHeader& header = pool->state_->header;
+  status = header.Load(header_bytes);
+  if (status.ok()) status = CheckSize(header.geometry(), path->bytes());
+  if (!status.ok()) return Named(options.path, status);
+  pool->state_->source =
+      std::make_unique<PmemobjSource>(pool->state_->mapping->pop(), header.geometry());
+  status = pool->Adopt();
+  if (!status.ok()) return Named(options.path, status);
+  pool->BeginUse();
+  return pool;
+}
+
+absl::StatusOr<bool> Pool::Exists(const std::string& path) {
+  absl::StatusOr<PoolPath> inspected = PoolPath::Inspect(path);
+  if (!inspected.ok()) return inspected.status();
+  return inspected->Occupied();
+}
+
+}  // namespace lodgekv::pmem

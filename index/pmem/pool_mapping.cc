@@ -1,0 +1,174 @@
+#include "index/pmem/pool_mapping.h"
+
+#include <fcntl.h>
+#include <libpmem.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "index/pmem/persist.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr char kLayout[] = "lodgekv";
+constexpr mode_t kFileMode = 0600;
+constexpr size_t kHeaderPage = 4096;
+
+// Removes what a process that died while creating left. FailedPrecondition when it lives.
+absl::Status RemoveLeftover(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) {
+    return errno == ENOENT ? absl::OkStatus()
+                           : ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  const absl::Cleanup closer = [fd] { close(fd); };
+  struct stat opened;
+  struct stat named;
+  // libpmemobj holds this lock while it has the file open.
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &opened) != 0 ||
+      stat(path.c_str(), &named) != 0 || opened.st_ino != named.st_ino) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("another process is creating the pool right now (", path, " is locked)"));
+  }
+  if (unlink(path.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
+}
+
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string directory = std::filesystem::absolute(path).parent_path().string();
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open directory ", directory));
+  const absl::Cleanup closer = [fd] { close(fd); };
+  if (fsync(fd) == 0 || errno == EINVAL) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("cannot sync directory ", directory));
+}
+
+// Never over anything but the empty file that was there before.
+absl::Status Rename(const std::string& from, const std::string& to, bool replace) {
+  int result =
+      renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), replace ? 0 : RENAME_NOREPLACE);
+  if (result != 0 && errno == EINVAL && !replace) {
+    // A file system without RENAME_NOREPLACE.
+    result = link(from.c_str(), to.c_str());
+    if (result == 0) unlink(from.c_str());
+  }
+  if (result != 0) return ErrnoStatus(errno, absl::StrCat("cannot rename ", from, " to ", to));
+  return SyncDirectoryOf(to);
+}
+
+absl::Status ClearDevice(const std::string& path) {
+  size_t mapped = 0;
+  void* base = pmem_map_file(path.c_str(), 0, 0, 0, &mapped, nullptr);
+  if (base == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot map device ", path));
+  pmem_memset_persist(base, 0, kHeaderPage);
+  pmem_unmap(base, mapped);
+  return absl::OkStatus();
+}
+
+absl::Status OpenError(const std::string& path, int error) {
+  const std::string detail = pmemobj_errormsg();
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pool ", path, " is open in another process; a pool belongs to one at a time"));
+  }
+  if (error == EACCES || error == EPERM || error == EROFS || error == ENOENT) {
+    return ErrnoStatus(error, absl::StrCat("cannot open pool ", path));
+  }
+  return absl::DataLossError(absl::StrCat("pool ", path,
+                                          " is damaged, truncated or not a LodgeKV pool "
+                                          "(a libpmemobj pool with layout \"",
+                                          kLayout, "\"): ", detail));
+}
+
+absl::Status CreateError(const std::string& path, int error, uint64_t bytes) {
+  const std::string what = absl::StrCat("cannot create pool ", path,
+                                        bytes == 0 ? "" : absl::StrCat(" of ", bytes, " bytes"));
+  const std::string detail = pmemobj_errormsg();
+  absl::Status status = ErrnoStatus(error, what);
+  return absl::Status(status.code(), absl::StrCat(status.message(), " (", detail, ")"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath& path,
+                                                                 uint64_t bytes) {
+  auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
+  const bool file = bytes != 0;
+  const std::string target = file ? absl::StrCat(path.path, ".creating") : path.path;
+  if (file) {
+    if (absl::Status status = RemoveLeftover(target); !status.ok()) return status;
+  }
+  mapping->pop_ = pmemobj_create(target.c_str(), kLayout, bytes, kFileMode);
+  if (mapping->pop_ == nullptr) return CreateError(path.path, errno, bytes);
+  // From here on the destructor undoes what was made.
+  mapping->published_ = false;
+  mapping->replaces_empty_file_ = path.kind == PoolPath::Kind::kFile;
+  absl::StatusOr<PoolPath> made = PoolPath::Inspect(target);
+  if (!made.ok()) return made.status();
+  mapping->path_ = *std::move(made);
+  mapping->path_.path = path.path;
+  return mapping;
+}
+
+absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& path) {
+  auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
+  mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
+  if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
+  return mapping;
+}
+
+PoolMapping::~PoolMapping() {
+  if (pop_ == nullptr) return;
+  if (published_) {
+    pmemobj_close(pop_);
+  } else {
+    CloseAndRemove().IgnoreError();
+  }
+}
+
+absl::Status PoolMapping::TakeRoot(uint64_t bytes_when_new) {
+  const uint64_t bytes = bytes_when_new != 0 ? bytes_when_new : pmemobj_root_size(pop_);
+  if (bytes <= kBlockBytes) {
+    return absl::DataLossError(
+        "it has no header: its creation was interrupted; remove it and create it again");
+  }
+  const PMEMoid root = pmemobj_root(pop_, bytes);
+  if (OID_IS_NULL(root)) return ErrnoStatus(errno, "cannot allocate the root object");
+  auto* begin = static_cast<char*>(pmemobj_direct(root));
+  const uint64_t skipped =
+      (kBlockBytes - reinterpret_cast<uintptr_t>(begin) % kBlockBytes) % kBlockBytes;
+  header_ = begin + skipped;
+  header_bytes_ = bytes - skipped;
+  return absl::OkStatus();
+}
+
+absl::Status PoolMapping::Publish() {
+  if (path_.kind == PoolPath::Kind::kFile) {
+    const absl::Status status = Rename(file(), path_.path, replaces_empty_file_);
+    if (!status.ok()) return status;
+    path_.parts[0].path = path_.path;
+  }
+  published_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status PoolMapping::CloseAndRemove() {
+  pmemobj_close(std::exchange(pop_, nullptr));
+  for (const PoolPath::Part& part : path_.parts) {
+    if (part.kind == PoolPath::Kind::kDevdax) {
+      if (absl::Status status = ClearDevice(part.path); !status.ok()) return status;
+    } else if (unlink(part.path.c_str()) != 0 && errno != ENOENT) {
+      return ErrnoStatus(errno, absl::StrCat("cannot remove ", part.path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lodgekv::pmem
