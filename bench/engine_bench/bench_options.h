@@ -1,0 +1,48 @@
+// The command line of engine_bench: parsed, completed and checked before anything is opened.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/engine_bench/engine_target.h"
+#include "bench/engine_bench/workload.h"
+
+namespace lodgekv::bench {
+
+struct BenchOptions {
+  // Every engine with every key format and, for `bytes`, every key shape.
+  std::vector<Subject> subjects;
+  std::vector<Phase> phases;  // `recover` among them
+  Distribution load_distribution = Distribution::kUniform;
+  uint64_t keys = 0;
+  uint64_t ops = 0;          // of each phase and thread count, but for load
+  uint64_t latency_ops = 0;  // likewise, in the pass that times each operation
+  unsigned chunks = 0;
+  std::vector<unsigned> threads;
+  std::vector<unsigned> recovery_threads;
+  unsigned repeat = 1;
+  uint64_t seed = 0;
+  std::string pool_path;
+  StoreSettings store;
+  std::string json_path;
+  bool yardsticks = true;
+  bool pin = true;
+  bool keep_pool = false;
+  bool kill_after_load = false;
+  // What was given, as typed; and every option with its value, for the print-out.
+  std::vector<std::pair<std::string, std::string>> shown;
+
+  bool Measures(Workload workload) const;
+  // Whether anything but recovery is asked for.
+  bool MeasuresOperations() const;
+};
+
+// Nothing when all was said already (--help). Errors name the option, its value and what would do.
+absl::StatusOr<std::optional<BenchOptions>> ParseBenchOptions(int argc, const char* const* argv);
+
+}  // namespace lodgekv::bench

@@ -1,0 +1,237 @@
+#include "bench/engine_bench/bench_run.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/engine_bench/btree_target.h"
+#include "bench/engine_bench/environment.h"
+#include "bench/engine_bench/persist_target.h"
+#include "bench/engine_bench/phase_runner.h"
+#include "bench/engine_bench/plan.h"
+#include "bench/engine_bench/recovery_run.h"
+#include "bench/engine_bench/report.h"
+
+namespace lodgekv::bench {
+namespace {
+
+constexpr uint64_t kPersistOps = 200'000;
+constexpr char kMemoryFolder[] = "/dev/shm";
+
+bool IsDevice(const std::string& path) { return path.starts_with("/dev/dax"); }
+
+// The files of this run's pools: the first persistent engine's is the path itself.
+std::vector<std::string> PoolPaths(const BenchOptions& options) {
+  std::vector<std::string> paths;
+  unsigned persistent = 0;
+  for (const Subject& subject : options.subjects) {
+    std::string path;
+    if (subject.persistent) {
+      path = persistent == 0 ? options.pool_path : absl::StrCat(options.pool_path, ".", persistent);
+      ++persistent;
+    }
+    paths.push_back(path);
+  }
+  return paths;
+}
+
+absl::Status CheckIsFree(const std::string& path) {
+  struct stat info {};
+  if (path.empty() || IsDevice(path) || stat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (S_ISREG(info.st_mode) && info.st_size == 0) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("--pool: ", path,
+                   " exists already; engine_bench makes its own pool and removes "
+                   "it: name another file, or remove this one"));
+}
+
+std::string FolderOf(const std::string& pool_path) {
+  if (pool_path.empty() || IsDevice(pool_path)) return kMemoryFolder;
+  const size_t slash = pool_path.rfind('/');
+  return slash == std::string::npos ? "." : pool_path.substr(0, std::max<size_t>(slash, 1));
+}
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, Plan plan, std::FILE* json, BenchResults* results)
+      : options_(options),
+        plan_(std::move(plan)),
+        pool_paths_(PoolPaths(options)),
+        workers_(*std::max_element(options.threads.begin(), options.threads.end()), options.pin),
+        json_(json),
+        results_(*results) {}
+
+  absl::Status Run() {
+    Describe();
+    for (const std::string& path : pool_paths_) {
+      if (auto status = CheckIsFree(path); !status.ok()) return status;
+    }
+    if (options_.yardsticks) {
+      if (auto status = MeasurePersist(); !status.ok()) return status;
+    }
+    if (options_.MeasuresOperations()) {
+      for (unsigned i = 0; i < options_.repeat; ++i) {
+        auto status = MeasureOperations(i);
+        RemovePools();
+        if (!status.ok()) return status;
+      }
+    }
+    return MeasureRecoveries();
+  }
+
+ private:
+  void Describe() const {
+    Rows environment = DescribeEnvironment();
+    environment.emplace_back("threads pinned", workers_.pinned() ? "yes" : "no");
+    std::printf("%s%s", FormatRows("environment", environment).c_str(),
+                FormatRows("options", options_.shown).c_str());
+    for (const std::string& warning : EnvironmentWarnings()) {
+      std::printf("WARNING: %s\n", warning.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+  static void DescribeStore(const StoreInfo& info) {
+    std::string pool;
+    if (!info.pool_path.empty()) pool = absl::StrCat(" in ", info.pool_path);
+    std::printf("medium of %s, %s%s: %s; durability: %s, %s\n", info.engine.c_str(),
+                info.key_format.c_str(), pool.c_str(), info.medium_class.c_str(),
+                info.durability.c_str(), info.durability_detail.c_str());
+    std::fflush(stdout);
+  }
+
+  StoreSettings SettingsFor(const Subject& subject) const {
+    StoreSettings settings = options_.store;
+    if (settings.pool_size_bytes == 0 && subject.persistent && !IsDevice(options_.pool_path)) {
+      settings.pool_size_bytes = PoolBytesFor(subject, plan_.capacity);
+    }
+    return settings;
+  }
+
+  void RemovePools() const {
+    if (options_.keep_pool) return;
+    std::error_code ignored;
+    for (const std::string& path : pool_paths_) {
+      if (std::filesystem::is_regular_file(path, ignored)) std::filesystem::remove(path, ignored);
+    }
+  }
+
+  void Emit(const std::string& line) const {
+    if (json_ == nullptr) return;
+    std::fprintf(json_, "%s\n", line.c_str());
+    std::fflush(json_);
+  }
+
+  void Keep(std::vector<PhaseResult> phase) {
+    for (PhaseResult& result : phase) {
+      Emit(ToJson(result));
+      results_.phases.push_back(std::move(result));
+    }
+  }
+
+  absl::Status MeasurePersist();
+  absl::Status MeasureOperations(unsigned turn);
+  absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> OpenTargets(bool describe) const;
+  absl::Status MeasureRecoveries();
+
+  const BenchOptions& options_;
+  const Plan plan_;
+  const std::vector<std::string> pool_paths_;
+  WorkerPool workers_;
+  std::FILE* const json_;
+  BenchResults& results_;
+  std::vector<std::vector<PhaseResult>> by_phase_;  // of all repeats so far
+};
+
+absl::Status Bench::MeasurePersist() {
+  auto persist = PersistTarget::Create(FolderOf(options_.pool_path));
+  if (!persist.ok()) return persist.status();
+  PhasePlan plan;
+  plan.phase = {Workload::kInsert, Distribution::kSequential};
+  plan.ops = kPersistOps;
+  plan.latency_ops = kPersistOps;
+  plan.threads = {1};
+  plan.chunks = options_.chunks;
+  PhaseRunner runner(workers_, {persist->get()}, nullptr, options_.seed);
+  std::vector<PhaseResult> result;
+  if (auto status = runner.Run(plan, 1, &result); !status.ok()) return status;
+  result[0].workload = "persist";
+  Keep(std::move(result));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> Bench::OpenTargets(bool describe) const {
+  std::vector<std::unique_ptr<EngineTarget>> targets;
+  for (size_t i = 0; i < options_.subjects.size(); ++i) {
+    const Subject& subject = options_.subjects[i];
+    auto target = EngineTarget::Create(subject, SettingsFor(subject), pool_paths_[i], options_.seed,
+                                       plan_.capacity);
+    if (!target.ok()) return target.status();
+    if (describe) DescribeStore((*target)->store().info());
+    targets.push_back(*std::move(target));
+  }
+  return targets;
+}
+
+absl::Status Bench::MeasureOperations(unsigned turn) {
+  auto targets = OpenTargets(/*describe=*/turn == 0);
+  if (!targets.ok()) return targets.status();
+  std::unique_ptr<BtreeTarget> btree;
+  if (options_.yardsticks) btree = std::make_unique<BtreeTarget>(options_.seed);
+  std::vector<Target*> subjects;
+  for (const auto& target : *targets) subjects.push_back(target.get());
+  PhaseRunner runner(workers_, std::move(subjects), btree.get(), options_.seed);
+
+  by_phase_.resize(plan_.phases.size());
+  for (size_t i = 0; i < plan_.phases.size(); ++i) {
+    const PhasePlan& phase = plan_.phases[i];
+    const std::string name(WorkloadName(phase.phase.workload));
+    std::fprintf(stderr, "run %u of %u, phase %zu of %zu: %s\n", turn + 1, options_.repeat, i + 1,
+                 plan_.phases.size(), name.c_str());
+    if (auto status = runner.Run(phase, options_.keys, &by_phase_[i]); !status.ok()) return status;
+    if (options_.kill_after_load) kill(getpid(), SIGKILL);
+    if (turn + 1 == options_.repeat && phase.reported) Keep(std::move(by_phase_[i]));
+  }
+  for (const auto& target : *targets) {
+    if (auto status = target->store().Close(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench::MeasureRecoveries() {
+  if (!options_.Measures(Workload::kRecover)) return absl::OkStatus();
+  for (size_t i = 0; i < options_.subjects.size(); ++i) {
+    BenchOptions options = options_;
+    options.store = SettingsFor(options.subjects[i]);
+    for (const unsigned threads : options.recovery_threads) {
+      for (unsigned turn = 0; turn < options.repeat; ++turn) {
+        std::fprintf(stderr, "recover: %s, %u threads, run %u of %u\n",
+                     options.subjects[i].engine.c_str(), threads, turn + 1, options.repeat);
+        auto result = MeasureRecovery(options, options.subjects[i], pool_paths_[i], threads);
+        if (!result.ok()) return result.status();
+        Emit(ToJson(*result));
+        results_.recoveries.push_back(*std::move(result));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunBench(const BenchOptions& options, std::FILE* json, BenchResults* results) {
+  auto plan = MakePlan(options);
+  if (!plan.ok()) return plan.status();
+  return Bench(options, *std::move(plan), json, results).Run();
+}
+
+}  // namespace lodgekv::bench

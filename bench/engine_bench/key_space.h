@@ -1,0 +1,65 @@
+// Which keys are in the stores under test, and which one an operation takes next.
+//
+// Keys have running indices in the order of their insertion; a segment is a run of indices inserted
+// by one distribution. Deleted indices are marked. Invariant: PickLive returns only keys that were
+// inserted before the last Commit, so that an operation never asks for a key whose insert is
+// still to come in another thread. Not thread-safe: operations are drawn before they are timed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/engine_bench/key_numbers.h"
+#include "bench/engine_bench/random.h"
+
+namespace lodgekv::bench {
+
+class KeySpace {
+ public:
+  explicit KeySpace(uint64_t seed) : numbers_(KeyNumbers::Full(seed)), random_(seed) {}
+
+  // A key that was never inserted, to be inserted now.
+  KeyRef NewKey(Distribution distribution);
+  // A key that is there. kSequential goes through the keys that were inserted in sequence, round
+  // and round, as long as there are any. Needs live() > 0.
+  KeyRef PickLive(Distribution distribution);
+  // A key that is not there and never will be.
+  KeyRef PickAbsent(Distribution distribution);
+  // A key that is there and is deleted now; each index is taken once. Needs live() > 0.
+  KeyRef TakeLive(Distribution distribution);
+  // All operations drawn so far have been carried out.
+  void Commit() { committed_ = size_; }
+
+  uint64_t live() const { return live_; }
+
+ private:
+  struct Segment {
+    uint64_t first = 0;
+    uint64_t count = 0;
+    Distribution distribution = Distribution::kUniform;
+  };
+  enum class Heat : uint8_t { kAny, kHot, kCold };
+
+  const Segment& SegmentOf(uint64_t index) const;
+  KeyRef Ref(uint64_t index) const { return {index, SegmentOf(index).distribution, false}; }
+  bool IsLive(uint64_t index) const { return !dead_[index]; }
+  bool HasHeat(uint64_t index, Heat heat) const;
+  Heat DrawHeat(Distribution distribution);
+  KeyRef NextSequential();
+  // The first live index at or after `from`, going round.
+  uint64_t NextLive(uint64_t from) const;
+
+  KeyNumbers numbers_;
+  Random random_;
+  std::vector<Segment> segments_;  // contiguous, ascending
+  std::vector<bool> dead_;
+  uint64_t size_ = 0;
+  uint64_t committed_ = 0;
+  uint64_t live_ = 0;
+  uint64_t sequential_live_ = 0;
+  uint64_t walk_ = 0;  // over sequential keys
+  uint64_t absent_walk_ = 0;
+  uint64_t take_from_[3] = {0, 0, 0};  // TakeLive, by Heat
+};
+
+}  // namespace lodgekv::bench

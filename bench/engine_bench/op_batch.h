@@ -1,0 +1,92 @@
+// Operations drawn ahead of the clock: one thread's share of a chunk, with its keys as the target
+// under test wants them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/engine_bench/key_numbers.h"
+#include "bench/engine_bench/workload.h"
+#include "index/engine.h"
+
+namespace lodgekv::bench {
+
+struct OpBatch {
+  Workload workload = Workload::kRead;
+  uint8_t generation = 0;  // of the values written: updates differ from what they replace
+  uint32_t value_bytes = 8;
+  std::vector<uint64_t> numbers;
+  // `bytes` only: the keys one after the other, and where each ends.
+  std::string key_bytes;
+  std::vector<uint32_t> key_ends;
+
+  size_t size() const { return numbers.size(); }
+};
+
+// Writes keys of one format and shape.
+class KeyWriter {
+ public:
+  // `capacity`: no KeyRef has an index as large.
+  KeyWriter(KeyFormat format, KeyShape shape, uint64_t seed, uint64_t capacity)
+      : format_(format),
+        shape_(shape),
+        full_(KeyNumbers::Full(seed)),
+        dense_(KeyNumbers::Dense(seed, capacity)) {}
+
+  // Fills numbers and, for `bytes`, the keys.
+  void Fill(std::span<const KeyRef> keys, OpBatch* batch) const;
+  // Appends one key as bytes.
+  void Append(const KeyRef& key, std::string* out) const;
+
+  static size_t TypicalBytes(KeyFormat format, KeyShape shape);
+
+ private:
+  const KeyFormat format_;
+  const KeyShape shape_;
+  const KeyNumbers full_;
+  const KeyNumbers dense_;
+};
+
+// The keys of a batch as string views, each valid until the next call.
+class Fixed64Keys {
+ public:
+  explicit Fixed64Keys(const OpBatch& batch) : numbers_(batch.numbers.data()) {}
+  std::string_view Key(size_t i) {
+    const uint64_t big_endian = __builtin_bswap64(numbers_[i]);
+    std::memcpy(bytes_, &big_endian, sizeof(bytes_));
+    return {bytes_, sizeof(bytes_)};
+  }
+
+ private:
+  const uint64_t* numbers_;
+  char bytes_[8];
+};
+
+class BytesKeys {
+ public:
+  explicit BytesKeys(const OpBatch& batch)
+      : data_(batch.key_bytes.data()), ends_(batch.key_ends.data()) {}
+  std::string_view Key(size_t i) const {
+    const uint32_t begin = i == 0 ? 0 : ends_[i - 1];
+    return {data_ + begin, ends_[i] - begin};
+  }
+
+ private:
+  const char* data_;
+  const uint32_t* ends_;
+};
+
+// Values tell their key: the first word is the key's number with the generation in its low bits.
+inline constexpr uint64_t kGenerationMask = 7;
+constexpr uint64_t ValueWord(uint64_t number, uint8_t generation) {
+  return (number & ~kGenerationMask) | (generation & kGenerationMask);
+}
+constexpr bool IsValueOf(uint64_t number, uint64_t value_word) {
+  return ((number ^ value_word) & ~kGenerationMask) == 0;
+}
+
+}  // namespace lodgekv::bench

@@ -1,0 +1,159 @@
+#include "bench/engine_bench/phase_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "bench/engine_bench/btree_target.h"
+
+namespace lodgekv::bench {
+namespace {
+
+using testing::HasSubstr;
+
+// Holds keys in a map, and can lose one.
+class FakeTarget final : public Target {
+ public:
+  const TargetId& id() const override { return id_; }
+  const KeyWriter& key_writer() const override { return key_writer_; }
+  uint32_t value_bytes() const override { return 8; }
+  bool discards() const override { return false; }
+  MemoryUse GetMemoryUse() const override { return {.medium_bytes = 7, .dram_bytes = 5}; }
+
+  Tally Run(const OpBatch& batch, LatencyProbe* probe) override {
+    const std::lock_guard lock(mu_);
+    batches_with_probe += probe == nullptr ? 0 : 1;
+    Tally tally;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (probe != nullptr) probe->Before();
+      Apply(batch, i, &tally);
+      if (probe != nullptr) probe->After();
+    }
+    return tally;
+  }
+
+  std::map<uint64_t, uint8_t> keys;
+  int batches_with_probe = 0;
+
+ private:
+  void Apply(const OpBatch& batch, size_t i, Tally* tally) {
+    if (AddsKey(batch.workload, i) || batch.workload == Workload::kUpdate) {
+      keys[batch.numbers[i]] = batch.generation;
+    } else if (batch.workload == Workload::kDelete) {
+      tally->found += keys.erase(batch.numbers[i]);
+    } else {
+      tally->found += keys.contains(batch.numbers[i]) ? 1 : 0;
+    }
+  }
+
+  std::mutex mu_;
+  TargetId id_{"fake", "", "fixed64", "integer"};
+  KeyWriter key_writer_{KeyFormat::kFixed64, KeyShape::kRandom16, 1, 1};
+};
+
+PhasePlan PlanOf(Workload workload, std::vector<unsigned> threads) {
+  PhasePlan plan;
+  plan.phase = {workload, Distribution::kUniform};
+  plan.ops = 1000;
+  plan.latency_ops = 300;
+  plan.threads = std::move(threads);
+  plan.chunks = 10;
+  return plan;
+}
+
+class PhaseRunnerTest : public testing::Test {
+ protected:
+  std::vector<PhaseResult> MustRun(Workload workload, std::vector<unsigned> threads) {
+    std::vector<PhaseResult> results;
+    const absl::Status status = runner_.Run(PlanOf(workload, std::move(threads)), 1300, &results);
+    EXPECT_TRUE(status.ok()) << status;
+    return results;
+  }
+  uint64_t BtreeKeys() {
+    OpBatch all;
+    all.workload = Workload::kRead;
+    for (const auto& [number, generation] : fake_.keys) all.numbers.push_back(number);
+    return btree_.Run(all, nullptr).found;
+  }
+
+  WorkerPool workers_{3, /*pin=*/false};
+  FakeTarget fake_;
+  BtreeTarget btree_{1};
+  PhaseRunner runner_{workers_, {&fake_}, &btree_, 1};
+};
+
+TEST_F(PhaseRunnerTest, GivesEveryTargetTheSameKeys) {
+  const auto load = MustRun(Workload::kLoad, {1});
+  EXPECT_EQ(fake_.keys.size(), 1300);
+  EXPECT_EQ(BtreeKeys(), 1300);
+  const auto insert = MustRun(Workload::kInsert, {1, 3});
+  EXPECT_EQ(fake_.keys.size(), 3 * 1300);
+  EXPECT_EQ(BtreeKeys(), 3 * 1300);
+  MustRun(Workload::kMixed, {2});
+  MustRun(Workload::kDelete, {1, 2});
+  EXPECT_EQ(BtreeKeys(), fake_.keys.size());
+}
+
+TEST_F(PhaseRunnerTest, CountsBothPasses) {
+  MustRun(Workload::kLoad, {1});
+  const auto results = MustRun(Workload::kRead, {1, 2});
+  ASSERT_EQ(results.size(), 3);
+  for (const PhaseResult& result : results) {
+    EXPECT_EQ(result.ops, 1000);
+    EXPECT_EQ(result.latency.ticks().total(), 300);
+    EXPECT_GT(result.seconds, 0);
+    EXPECT_EQ(result.live_keys, 1300);
+    EXPECT_EQ(result.keys, 1300);
+  }
+  EXPECT_EQ(results[0].threads, 1);
+  EXPECT_EQ(results[1].threads, 2);
+  EXPECT_EQ(results[2].id.engine, "btree_map");
+  EXPECT_EQ(results[1].memory.medium_bytes, 7);
+  // One batch for each thread and chunk, in the latency pass alone.
+  EXPECT_EQ(fake_.batches_with_probe, 10 + 3 * 10);
+}
+
+TEST_F(PhaseRunnerTest, HasARatioForEachChunk) {
+  MustRun(Workload::kLoad, {1});
+  const auto results = MustRun(Workload::kRead, {1, 2});
+  EXPECT_EQ(results[0].ratios_to_btree.size(), 10);
+  EXPECT_TRUE(results[0].speedups.empty());
+  EXPECT_TRUE(results[1].ratios_to_btree.empty());
+  EXPECT_EQ(results[1].speedups.size(), 10);
+  EXPECT_TRUE(results[2].ratios_to_btree.empty());
+}
+
+TEST_F(PhaseRunnerTest, AddsRepeatsUp) {
+  MustRun(Workload::kLoad, {1});
+  std::vector<PhaseResult> results;
+  const PhasePlan plan = PlanOf(Workload::kUpdate, {1});
+  ASSERT_TRUE(runner_.Run(plan, 1300, &results).ok());
+  ASSERT_TRUE(runner_.Run(plan, 1300, &results).ok());
+  ASSERT_EQ(results.size(), 2);
+  EXPECT_EQ(results[0].ops, 2000);
+  EXPECT_EQ(results[0].ratios_to_btree.size(), 20);
+}
+
+TEST_F(PhaseRunnerTest, FailsWhenATargetLosesAKey) {
+  MustRun(Workload::kLoad, {1});
+  for (auto it = fake_.keys.begin(); it != fake_.keys.end();) {
+    it = it->first % 3 == 0 ? fake_.keys.erase(it) : std::next(it);
+  }
+  std::vector<PhaseResult> results;
+  const absl::Status status = runner_.Run(PlanOf(Workload::kRead, {1}), 1300, &results);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fake (fixed64), read"));
+}
+
+TEST_F(PhaseRunnerTest, FailsWhenNothingIsLeftToDelete) {
+  MustRun(Workload::kLoad, {1});
+  MustRun(Workload::kDelete, {1});
+  std::vector<PhaseResult> results;
+  const absl::Status status = runner_.Run(PlanOf(Workload::kDelete, {1}), 1300, &results);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("keys are left to delete"));
+}
+
+}  // namespace
+}  // namespace lodgekv::bench

@@ -1,0 +1,101 @@
+#include "bench/engine_bench/plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace lodgekv::bench {
+namespace {
+
+// Operations drawn ahead at a time: bounds the benchmark's own memory.
+constexpr uint64_t kMaxChunkOps = 1'000'000;
+// Of the load, one in so many keys is inserted in the latency pass.
+constexpr uint64_t kLoadLatencyShare = 10;
+
+PhasePlan PlanPhase(const Phase& phase, const BenchOptions& options) {
+  PhasePlan plan;
+  plan.phase = phase;
+  plan.threads = options.threads;
+  plan.ops = options.ops;
+  plan.latency_ops = options.latency_ops;
+  if (phase.workload == Workload::kLoad) {
+    plan.threads.resize(1);
+    plan.latency_ops = std::min(options.latency_ops, options.keys / kLoadLatencyShare);
+    plan.ops = options.keys - plan.latency_ops;
+  }
+  const uint64_t full_chunks = (plan.ops + kMaxChunkOps - 1) / kMaxChunkOps;
+  plan.chunks = std::max(options.chunks, static_cast<unsigned>(full_chunks));
+  return plan;
+}
+
+// At most: shares of a mix are rounded up for each chunk and thread.
+uint64_t KeysAdded(const PhasePlan& plan) {
+  const uint64_t ops = plan.ops + plan.latency_ops;
+  const size_t period = MixPeriod(plan.phase.workload);
+  uint64_t added = 0;
+  for (const unsigned threads : plan.threads) {
+    if (period != 0) {
+      added += ops / period + uint64_t{2} * plan.chunks * threads;
+    } else if (AddsKey(plan.phase.workload, 0)) {
+      added += ops;
+    }
+  }
+  return added;
+}
+
+absl::Status CheckSequential(const PhasePlan& plan, bool has_sequential) {
+  if (plan.phase.distribution != Distribution::kSequential || has_sequential ||
+      !(PicksKeys(plan.phase.workload) || plan.phase.workload == Workload::kReadAbsent)) {
+    return absl::OkStatus();
+  }
+  const std::string name(WorkloadName(plan.phase.workload));
+  return absl::FailedPreconditionError(
+      absl::StrCat("--workload: ", name,
+                   ":sequential needs keys that were inserted in sequence; "
+                   "load them so with load:sequential"));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
+  Plan plan;
+  if (!options.Measures(Workload::kLoad)) {
+    plan.phases.push_back(PlanPhase({Workload::kLoad, options.load_distribution}, options));
+    plan.phases.back().reported = false;
+  }
+  for (const Phase& phase : options.phases) {
+    if (phase.workload != Workload::kRecover) plan.phases.push_back(PlanPhase(phase, options));
+  }
+  uint64_t deleted = 0;
+  bool has_sequential = false;
+  for (const PhasePlan& phase : plan.phases) {
+    if (auto status = CheckSequential(phase, has_sequential); !status.ok()) return status;
+    const uint64_t added = KeysAdded(phase);
+    plan.capacity += added;
+    if (added > 0) has_sequential |= phase.phase.distribution == Distribution::kSequential;
+    if (phase.phase.workload != Workload::kDelete) continue;
+    const uint64_t wanted = (phase.ops + phase.latency_ops) * phase.threads.size();
+    deleted += wanted;
+    if (deleted < plan.capacity) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("--workload: delete takes ", wanted,
+                     " keys (--ops and --latency-ops for each thread "
+                     "count), which leaves none of ",
+                     plan.capacity, ": give fewer --ops or more --keys"));
+  }
+  return plan;
+}
+
+uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity) {
+  constexpr uint64_t kBase = uint64_t{512} << 20;
+  constexpr uint64_t kSlot = 64;
+  constexpr uint64_t kRecordHeader = 64;
+  if (subject.key_format == KeyFormat::kFixed64) return kBase + capacity * kSlot;
+  const uint64_t record = kRecordHeader + subject.value_bytes +
+                          KeyWriter::TypicalBytes(subject.key_format, subject.key_shape);
+  return kBase + capacity * (kSlot + record + record / 2);
+}
+
+}  // namespace lodgekv::bench

@@ -1,0 +1,90 @@
+#include "bench/engine_bench/result.h"
+
+#include <nlohmann/json.hpp>
+
+#include "bench/engine_bench/statistics.h"
+#include "bench/engine_bench/tsc_clock.h"
+
+namespace lodgekv::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void AddSpread(const char* name, const std::vector<double>& values, Json* row) {
+  if (values.empty()) return;
+  const Spread spread = SpreadOf(values);
+  (*row)[name] = spread.median;
+  (*row)[std::string(name) + "_quartiles"] = {spread.low, spread.high};
+}
+
+void AddTarget(const TargetId& id, Json* row) {
+  (*row)["key_shape"] = id.key_shape;
+  if (!id.engine_options.empty()) (*row)["engine_options"] = id.engine_options;
+}
+
+}  // namespace
+
+double PhaseResult::LatencyNs(double fraction) const {
+  return latency.ticks().Percentile(fraction) * TscClock::Get().nanoseconds_per_tick();
+}
+
+std::string ToJson(const PhaseResult& r) {
+  Json row = {
+      {"engine", r.id.engine},
+      {"key_format", r.id.key_format},
+      {"workload", r.workload},
+      {"threads", r.threads},
+      {"keys", r.keys},
+      {"ops", r.ops},
+      {"ops_per_second", r.OpsPerSecond()},
+      {"lines_flushed_per_op", r.PerOp(r.cost.lines_flushed)},
+      {"fences_per_op", r.PerOp(r.cost.fences)},
+      {"media_writes_256b_per_op", r.PerOp(r.cost.media_writes_256b)},
+      {"max_lines_per_op", r.latency.max_lines()},
+      {"medium_bytes_per_key", r.PerKey(r.memory.medium_bytes)},
+      {"dram_bytes_per_key", r.PerKey(r.memory.dram_bytes)},
+      {"p50_ns", r.LatencyNs(0.5)},
+      {"p99_ns", r.LatencyNs(0.99)},
+      {"p9999_ns", r.LatencyNs(0.9999)},
+      {"distribution", r.distribution},
+  };
+  AddTarget(r.id, &row);
+  AddSpread("ratio_to_btree_map", r.ratios_to_btree, &row);
+  AddSpread("ratio_to_first_engine", r.ratios_to_first, &row);
+  AddSpread("speedup_over_one_thread", r.speedups, &row);
+  return row.dump();
+}
+
+std::string ToJson(const RecoveryResult& r) {
+  Json row = {
+      {"engine", r.id.engine},
+      {"key_format", r.id.key_format},
+      {"workload", WorkloadName(Workload::kRecover)},
+      {"threads", r.report.threads},
+      {"keys", r.keys},
+      {"ops", r.keys},
+      {"ops_per_second", r.KeysPerSecond()},
+      {"lines_flushed_per_op", 0},
+      {"fences_per_op", 0},
+      {"media_writes_256b_per_op", 0},
+      {"max_lines_per_op", 0},
+      {"medium_bytes_per_key", r.memory.medium_bytes / static_cast<double>(r.keys)},
+      {"dram_bytes_per_key", r.memory.dram_bytes / static_cast<double>(r.keys)},
+      {"p50_ns", 0},
+      {"p99_ns", 0},
+      {"p9999_ns", 0},
+      {"recovery_milliseconds", r.report.milliseconds},
+      {"open_milliseconds", r.open_milliseconds},
+      {"keys_per_second_per_thread", r.KeysPerSecond() / r.report.threads},
+      {"clean", r.report.clean},
+      {"leaves_scanned", r.report.leaves_scanned},
+      {"log_entries_replayed", r.report.log_entries_replayed},
+      {"log_entries_dropped", r.report.log_entries_dropped},
+      {"repairs", r.report.repairs},
+      {"bytes_reclaimed", r.report.bytes_reclaimed},
+  };
+  AddTarget(r.id, &row);
+  return row.dump();
+}
+
+}  // namespace lodgekv::bench

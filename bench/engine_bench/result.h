@@ -1,0 +1,64 @@
+// What was measured in one phase, of one target, with one thread count; and its form in JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/engine_bench/run_batch.h"
+#include "bench/engine_bench/target.h"
+#include "bench/engine_bench/workload.h"
+#include "index/cost.h"
+#include "index/engine_info.h"
+
+namespace lodgekv::bench {
+
+struct PhaseResult {
+  TargetId id;
+  std::string workload;
+  std::string distribution;
+  unsigned threads = 1;
+  uint64_t keys = 0;  // loaded before the phases
+
+  // Throughput pass. Ratios are of times, of the same operations in the same chunk.
+  uint64_t ops = 0;
+  double seconds = 0;
+  Cost cost;
+  std::vector<double> ratios_to_btree;  // one thread only
+  std::vector<double> ratios_to_first;  // the same phase of the run's first engine
+  std::vector<double> speedups;         // operations per second over those of one thread
+
+  LatencyProbe latency;
+
+  // At the end of the phase.
+  uint64_t live_keys = 0;
+  MemoryUse memory;
+
+  double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
+  double PerOp(uint64_t count) const {
+    return ops == 0 ? 0 : static_cast<double>(count) / static_cast<double>(ops);
+  }
+  double PerKey(uint64_t bytes) const {
+    return live_keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(live_keys);
+  }
+  // 0 when nothing was timed one by one.
+  double LatencyNs(double fraction) const;
+};
+
+struct RecoveryResult {
+  TargetId id;
+  uint64_t keys = 0;
+  RecoveryReport report;
+  double open_milliseconds = 0;  // of the whole open, mapping the pool included
+  MemoryUse memory;
+
+  double KeysPerSecond() const {
+    return report.milliseconds > 0 ? static_cast<double>(keys) * 1e3 / report.milliseconds : 0;
+  }
+};
+
+// One line, without the newline. A figure that a row does not have is 0.
+std::string ToJson(const PhaseResult& result);
+std::string ToJson(const RecoveryResult& result);
+
+}  // namespace lodgekv::bench

@@ -1,0 +1,104 @@
+// The loop that is measured. Ops is one thread's view of a target, with Put, Read, Delete and Scan
+// of the i-th operation of a batch; Probe is told before and after each. A template, so that
+// neither the engine nor the yardstick pays for the other's convenience.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/engine_bench/histogram.h"
+#include "bench/engine_bench/op_batch.h"
+#include "bench/engine_bench/tsc_clock.h"
+#include "bench/engine_bench/workload.h"
+#include "index/cost.h"
+#include "index/engine.h"
+
+namespace lodgekv::bench {
+
+// What came of a batch, to be checked against what was to come.
+struct Tally {
+  uint64_t failed = 0;  // operations with another outcome than kOk
+  Outcome first_failure = Outcome::kOk;
+  uint64_t found = 0;         // reads and deletes that found their key, scans that began at it
+  uint64_t wrong_values = 0;  // values read that are not their key's
+  uint64_t items = 0;         // scanned
+
+  void Count(Outcome outcome) {
+    if (outcome == Outcome::kOk) [[likely]]
+      return;
+    if (failed++ == 0) first_failure = outcome;
+  }
+  void Merge(const Tally& other);
+};
+
+// Of a throughput pass.
+struct NoProbe {
+  void Before() {}
+  void After() {}
+};
+
+// Of a latency pass: ticks of each operation, and the most lines that one of them flushed.
+class LatencyProbe {
+ public:
+  LatencyProbe() : overhead_(TscClock::Get().overhead_ticks()) {}
+
+  void Before() {
+    lines_before_ = ThreadCost().lines_flushed;
+    begin_ = TscClock::Now();
+  }
+  void After() {
+    const uint64_t ticks = TscClock::Now() - begin_;
+    histogram_.Add(ticks > overhead_ ? ticks - overhead_ : 0);
+    max_lines_ = std::max(max_lines_, ThreadCost().lines_flushed - lines_before_);
+  }
+  void Merge(const LatencyProbe& other) {
+    histogram_.Merge(other.histogram_);
+    max_lines_ = std::max(max_lines_, other.max_lines_);
+  }
+
+  const Histogram& ticks() const { return histogram_; }
+  uint64_t max_lines() const { return max_lines_; }
+
+ private:
+  const uint64_t overhead_;
+  uint64_t begin_ = 0;
+  uint64_t lines_before_ = 0;
+  uint64_t max_lines_ = 0;
+  Histogram histogram_;
+};
+
+template <class Probe, class Operation>
+void ForEach(size_t count, Probe& probe, Operation operation) {
+  for (size_t i = 0; i < count; ++i) {
+    probe.Before();
+    operation(i);
+    probe.After();
+  }
+}
+
+template <class Ops, class Probe>
+void RunBatch(Ops& ops, const OpBatch& batch, Probe& probe) {
+  const size_t count = batch.size();
+  switch (batch.workload) {
+    case Workload::kLoad:
+    case Workload::kInsert:
+    case Workload::kUpdate: return ForEach(count, probe, [&](size_t i) { ops.Put(i); });
+    case Workload::kRead:
+    case Workload::kReadAbsent: return ForEach(count, probe, [&](size_t i) { ops.Read(i); });
+    case Workload::kDelete: return ForEach(count, probe, [&](size_t i) { ops.Delete(i); });
+    case Workload::kScan: return ForEach(count, probe, [&](size_t i) { ops.Scan(i); });
+    case Workload::kMixed:
+    case Workload::kMixed12:
+      return ForEach(count, probe, [&](size_t i) {
+        if (AddsKey(batch.workload, i)) {
+          ops.Put(i);
+        } else {
+          ops.Read(i);
+        }
+      });
+    case Workload::kRecover: return;
+  }
+}
+
+}  // namespace lodgekv::bench

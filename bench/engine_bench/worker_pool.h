@@ -1,0 +1,57 @@
+// The threads that run operations. They live as long as the pool, as a server's do, so that what an
+// engine keeps per thread stays; each is pinned to a processor where the system allows it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+namespace lodgekv::bench {
+
+class WorkerPool {
+ public:
+  WorkerPool(unsigned threads, bool pin);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Runs body(0) .. body(threads - 1), each on its own worker, begun together. Returns the seconds
+  // from the first begin to the last end.
+  double Run(unsigned threads, absl::FunctionRef<void(unsigned)> body);
+
+  // Whether every worker is pinned.
+  bool pinned() const { return pinned_; }
+
+ private:
+  struct Times {
+    double begin = 0;
+    double end = 0;
+  };
+  struct Job {
+    uint64_t number = 0;  // 0: none yet
+    unsigned threads = 0;
+    absl::FunctionRef<void(unsigned)>* body = nullptr;
+  };
+
+  void Work(unsigned worker);
+  void RunShare(unsigned worker, const Job& job);
+  // Nothing while there is no further job for this worker; a job of number 0 ends it.
+  Job NextJob(unsigned worker, uint64_t last);
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  Job job_;
+  unsigned running_ = 0;
+  bool stopping_ = false;
+  std::atomic<unsigned> at_start_{0};
+  std::vector<Times> times_;
+  bool pinned_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace lodgekv::bench
