@@ -1,0 +1,108 @@
+#include "server/command_line.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "index/registry.h"
+#include "server/version.h"
+
+namespace lodgekv::server {
+namespace {
+
+std::string Footer() {
+  std::string text = "Engines of this build:\n";
+  for (const EngineInfo* engine : AllEngines()) {
+    text += fmt::format("  {:<12} {}\n", engine->name, engine->summary);
+  }
+  return text +
+         "\nEach field can also stand in the YAML file, or in an environment variable "
+         "LODGEKV_<FIELD>;\n"
+         "flags come before variables, variables before the file. --print-config shows all "
+         "fields.\n";
+}
+
+struct Parsed {
+  std::string config_path;
+  std::map<const ConfigField*, std::string> texts;
+  std::vector<std::string> engine_options;
+  bool print_config = false;
+  bool check_config = false;
+};
+
+void AddField(CLI::App& app, const ConfigField& field, Parsed& parsed) {
+  if (field.kind == FieldKind::kOptions) {
+    app.add_option("--engine-option", parsed.engine_options,
+                   "NAME=VALUE, an option of the engine; may be repeated")
+        ->allow_extra_args(false);
+    return;
+  }
+  const auto keep = [&parsed, &field](const std::string& text) { parsed.texts[&field] = text; };
+  std::string doc(field.doc);
+  for (char& c : doc) {
+    if (c == '\n') c = ' ';
+  }
+  if (field.kind == FieldKind::kSwitch) {
+    app.add_flag_function(
+        FlagName(field) + "{true}",
+        [&app, keep, name = FlagName(field)](int64_t) {
+          keep(app.get_option(name)->as<std::string>());
+        },
+        doc);
+  } else {
+    app.add_option_function<std::string>(FlagName(field), keep, doc);
+  }
+}
+
+ConfigSources Sources(const Parsed& parsed, const char* const* environment) {
+  ConfigSources sources;
+  sources.yaml_path = parsed.config_path;
+  sources.engine_options = parsed.engine_options;
+  for (const auto& [field, text] : parsed.texts) sources.flags.emplace_back(field, text);
+  for (const char* const* line = environment; *line != nullptr; ++line) {
+    sources.environment.emplace_back(*line);
+  }
+  return sources;
+}
+
+ExitNow Wrong(std::string_view message) {
+  return {kExitConfig, fmt::format("lodgekvd: {}\n", message)};
+}
+
+}  // namespace
+
+std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const* argv,
+                                                    const char* const* environment) {
+  CLI::App app("lodgekvd: a key-value server on persistent memory", "lodgekvd");
+  Parsed parsed;
+  app.footer(Footer());
+  app.set_version_flag("--version", fmt::format("lodgekvd {}", kVersion));
+  app.add_option("--config", parsed.config_path, "The YAML file of the configuration");
+  app.add_flag("--print-config", parsed.print_config,
+               "Print the configuration in effect, with comments, and exit");
+  app.add_flag("--check-config", parsed.check_config,
+               "Check the configuration, touching no pool, and exit");
+  for (const ConfigSection& section : ConfigSections()) {
+    for (const ConfigField& field : section.fields) AddField(app, field, parsed);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return ExitNow{0, app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return ExitNow{0, fmt::format("lodgekvd {}\n", kVersion)};
+  } catch (const CLI::ParseError& error) {
+    return Wrong(fmt::format("{} (lodgekvd --help lists the flags)", error.what()));
+  }
+  const ConfigSources sources = Sources(parsed, environment);
+  absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources);
+  if (!loaded.ok()) return Wrong(std::string(loaded.status().message()));
+  if (parsed.print_config) return ExitNow{0, RenderConfig(loaded->config)};
+  if (parsed.check_config) return ExitNow{0, "the configuration is valid\n"};
+  return *std::move(loaded);
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,24 @@
+// The command line of lodgekvd.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "server/config.h"
+
+namespace lodgekv::server {
+
+// Nothing to run: print this and exit with that.
+struct ExitNow {
+  int code = 0;
+  std::string text;  // to stdout when code is 0, else to stderr
+};
+
+inline constexpr int kExitConfig = 2;  // the command line or the configuration is wrong
+inline constexpr int kExitFailure = 1;
+
+// Reads flags, the file that --config names, and `environment` (as main's environ).
+std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const* argv,
+                                                    const char* const* environment);
+
+}  // namespace lodgekv::server

@@ -1,0 +1,145 @@
+// Every field of the configuration, in the order of config/lodgekv.yaml.
+#include <array>
+
+#include "server/config.h"
+
+namespace lodgekv::server {
+namespace {
+
+constexpr uint64_t kSecond = 1'000;
+constexpr uint64_t kMinute = 60 * kSecond;
+
+constexpr ConfigField Text(std::string_view name, std::string_view default_text,
+                           std::string Config::*member, std::string_view doc) {
+  return {name, FieldKind::kText, default_text, {}, "", doc, member};
+}
+
+constexpr ConfigField Choice(std::string_view name, std::string_view choices,
+                             std::string_view default_text, std::string Config::*member,
+                             std::string_view doc) {
+  return {name, FieldKind::kChoice, default_text, {}, choices, doc, member};
+}
+
+constexpr ConfigField Switch(std::string_view name, bool Config::*member, std::string_view doc) {
+  return {name, FieldKind::kSwitch, "false", {}, "", doc, member};
+}
+
+constexpr ConfigField Number(FieldKind kind, std::string_view name, LimitRange range,
+                             uint64_t Config::*member, std::string_view doc) {
+  return {name, kind, "", range, "", doc, member};
+}
+
+constexpr std::array kStorage{
+    Text(
+        "pool", "", &Config::pool,
+        "The pool: a file, a poolset file or a device (/dev/dax0.0). It is created where there is\n"
+        "none. Required, but for the volatile engines (dram, null), which take none."),
+    Number(FieldKind::kSize, "pool_size", {kGiB, 0, 16 * kTiB}, &Config::pool_size,
+           "Size of a pool that is created; 0 on a device or poolset, whose whole size is taken."),
+    Text("engine", "lodgetree", &Config::engine,
+         "The index that keeps the data; lodgekvd --help lists those of this build. A pool is "
+         "opened\n"
+         "by the engine that created it."),
+    ConfigField{
+        "engine_options",
+        FieldKind::kOptions,
+        "",
+        {},
+        "",
+        "Options of the engine by name (lodgectl engines lists them), as a map. In the\n"
+        "environment: name=value,name=value. As a flag: --engine-option name=value, repeated.",
+        &Config::engine_options},
+    Choice("key_format", "bytes|fixed64", "bytes", &Config::key_format,
+           "How keys and values lie in a pool that is created. bytes: byte strings, with versions "
+           "and\n"
+           "TTL. fixed64: both of exactly 8 bytes, without versions and TTL."),
+    Switch("inline_pairs", &Config::inline_pairs,
+           "A new pool of format bytes holds short pairs inside its nodes: faster, but the whole "
+           "pool\n"
+           "then has no versions (no if-version) and no TTL."),
+    Choice("durability", "medium|process", "medium", &Config::durability,
+           "What an acknowledged write survives. medium: a power cut, as far as the medium does.\n"
+           "process: a killed process, not a power cut; no sync is made."),
+    Switch("allow_volatile_medium", &Config::allow_volatile_medium,
+           "Accept a pool on a memory file system, which forgets everything at a restart of the\n"
+           "machine."),
+    Number(FieldKind::kCount, "recovery_threads", {0, 0, 1'024}, &Config::recovery_threads,
+           "Threads that recover the pool at start. 0: one per core."),
+};
+
+constexpr std::array kNetwork{
+    Text(
+        "listen", "127.0.0.1:7411", &Config::listen,
+        "Address of the data service (KvService): host:port, [IPv6]:port or unix:/path. Port 0: a\n"
+        "free one, named in the log."),
+    Text("admin_listen", "127.0.0.1:7412", &Config::admin_listen,
+         "Address of the operator's service (AdminService). Health and reflection are on both."),
+    Text("metrics_listen", "127.0.0.1:7413", &Config::metrics_listen,
+         "Address of the Prometheus endpoint, http://HOST:PORT/metrics; off: none."),
+    Switch(
+        "allow_plaintext", &Config::allow_plaintext,
+        "Accept listen and admin_listen addresses that other machines can reach, though keys and\n"
+        "values cross the network unencrypted and unauthenticated."),
+};
+
+constexpr std::array kWork{
+    Number(FieldKind::kCount, "threads", {0, 0, 256}, &Config::threads,
+           "Threads that serve requests. 0: one per core."),
+    Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
+           "Threads that read the pages of scans, apart so that no other request waits for them."),
+    Number(FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
+           "Most single writes that go to the engine as one group and share its fences or sync."),
+    Number(FieldKind::kCount, "max_streams_per_connection", kMaxStreamsPerConnection,
+           &Config::max_streams_per_connection,
+           "Most calls open on one connection; further ones wait in the client."),
+};
+
+constexpr std::array kRequestLimits{
+    Number(FieldKind::kSize, "max_key_size", kMaxKeySize, &Config::max_key_size, "Longest key."),
+    Number(FieldKind::kSize, "max_value_size", kMaxValueSize, &Config::max_value_size,
+           "Largest value."),
+    Number(FieldKind::kSize, "max_batch_size", kMaxBatchSize, &Config::max_batch_size,
+           "Most bytes of keys and values in a batch, and of the answer to a BatchGet."),
+    Number(FieldKind::kCount, "max_batch_operations", kMaxBatchOperations,
+           &Config::max_batch_operations, "Most operations in a batch."),
+    Number(FieldKind::kCount, "max_inflight_operations", kMaxInflightOperations,
+           &Config::max_inflight_operations,
+           "Operations accepted and not yet answered; beyond, RESOURCE_EXHAUSTED and RetryInfo."),
+    Number(
+        FieldKind::kSize, "max_inflight_size", kMaxInflightSize, &Config::max_inflight_size,
+        "Bytes of requests and answers held for them; beyond, RESOURCE_EXHAUSTED and RetryInfo."),
+    Number(FieldKind::kCount, "scan_page_items", kScanPageItems, &Config::scan_page_items,
+           "Most items in a page of a scan."),
+    Number(FieldKind::kSize, "scan_page_size", kScanPageSize, &Config::scan_page_size,
+           "Most bytes of keys and values in a page of a scan; one item is always sent."),
+};
+
+constexpr std::array kOperation{
+    Choice("log_format", "text|json", "text", &Config::log_format,
+           "text: for people. json: one object a line."),
+    Choice("log_level", "debug|info|warning|error", "info", &Config::log_level,
+           "The least serious messages that are logged."),
+    Number(FieldKind::kDuration, "slow_request", {100, 0, 10 * kMinute}, &Config::slow_request_ms,
+           "A request that takes longer is logged, with its cost. 0: none is."),
+    Number(
+        FieldKind::kDuration, "drain_delay", {0, 0, 10 * kMinute}, &Config::drain_delay_ms,
+        "After SIGTERM, how long health answers NOT_SERVING while requests are still served, so\n"
+        "that load balancers look elsewhere first."),
+    Number(FieldKind::kDuration, "drain_grace", {10 * kSecond, 0, 10 * kMinute},
+           &Config::drain_grace_ms,
+           "After that, how long requests in flight may take to finish before they are cancelled."),
+};
+
+constexpr std::array<ConfigSection, 5> kSections{{
+    {"Storage", kStorage},
+    {"Network", kNetwork},
+    {"Work", kWork},
+    {"Limits of requests: each refusal says which one and its value", kRequestLimits},
+    {"Operation", kOperation},
+}};
+
+}  // namespace
+
+std::span<const ConfigSection> ConfigSections() { return kSections; }
+
+}  // namespace lodgekv::server

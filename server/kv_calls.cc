@@ -1,0 +1,217 @@
+#include "server/kv_calls.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "server/expiry.h"
+#include "server/request_check.h"
+#include "server/scan_call.h"
+#include "server/status_map.h"
+
+namespace lodgekv::server {
+namespace {
+
+// Keys of a BatchGet that are looked up at a time: enough to interleave their misses, few enough to
+// stop soon when the answer grows too large.
+constexpr int kLookKeys = 64;
+// What an answer holds for a result beside its value.
+constexpr uint64_t kLookupOverheadBytes = 32;
+
+uint64_t BytesOf(const v1::BatchWriteRequest& request) {
+  uint64_t bytes = 0;
+  for (const v1::Operation& operation : request.operations()) {
+    bytes += operation.key().size() + operation.value().size();
+  }
+  return bytes;
+}
+
+uint64_t BytesOf(const v1::BatchGetRequest& request) {
+  uint64_t bytes = 0;
+  for (const std::string& key : request.keys()) bytes += key.size();
+  return bytes;
+}
+
+uint64_t Operations(int count) { return std::max<uint64_t>(1, static_cast<uint64_t>(count)); }
+
+template <class Message>
+void FillLookup(ReadResult& result, Message& message) {
+  message.set_found(result.found);
+  if (!result.found) return;
+  message.mutable_value()->swap(result.value);
+  message.set_version(result.version);
+  if (result.expiry_unix_ms != 0) {
+    SetTimestamp(result.expiry_unix_ms, message.mutable_expire_time());
+  }
+}
+
+grpc::Status AnswerTooLarge(uint64_t limit) {
+  const std::string message = fmt::format(
+      "the values of this batch are more than max_batch_size, {} bytes: ask for fewer keys at once",
+      limit);
+  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, "ANSWER_TOO_LARGE", message)
+      .Quota("max_batch_size", message)
+      .Build();
+}
+
+}  // namespace
+
+// Get.
+
+void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
+  service.RequestGet(&*context_, &request_, &*responder_, queue, queue, Tag());
+}
+
+void GetCall::Accept() {
+  if (!Admit(1, request_.key().size())) return;
+  if (const auto error = CheckKey(request_.key(), {}, poller_.check_context())) {
+    return Answer(*error);
+  }
+  poller_.Enqueue(this);
+}
+
+void GetCall::AnswerRead(ReadResult& result) {
+  if (result.outcome != Outcome::kOk) return Answer(FromReadOutcome(result.outcome, -1));
+  response_.Clear();
+  FillLookup(result, response_);
+  Hold(response_.value().size());
+  Answer(grpc::Status::OK);
+}
+
+// Put.
+
+void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
+  service.RequestPut(&*context_, &request_, &*responder_, queue, queue, Tag());
+}
+
+void PutCall::Accept() {
+  if (!Admit(1, request_.key().size() + request_.value().size())) return;
+  if (const auto error = ToWriteOp(request_, poller_.check_context(), op_)) return Answer(*error);
+  poller_.Enqueue(this);
+}
+
+void PutCall::AnswerApplied(const WriteResult& result) {
+  response_.set_version(result.version);
+  Answer(FromWriteResult(result, {.condition = op_.condition}));
+}
+
+// Delete.
+
+void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
+  service.RequestDelete(&*context_, &request_, &*responder_, queue, queue, Tag());
+}
+
+void DeleteCall::Accept() {
+  if (!Admit(1, request_.key().size())) return;
+  if (const auto error = ToWriteOp(request_, poller_.check_context(), op_)) return Answer(*error);
+  poller_.Enqueue(this);
+}
+
+void DeleteCall::AnswerApplied(const WriteResult& result) {
+  response_.set_found(result.found);
+  Answer(FromWriteResult(result, {.condition = op_.condition}));
+}
+
+// BatchGet.
+
+void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
+  service.RequestBatchGet(&*context_, &request_, &*responder_, queue, queue, Tag());
+}
+
+void BatchGetCall::Accept() {
+  if (!Admit(Operations(request_.keys_size()), BytesOf(request_))) return;
+  if (const auto error = CheckBatchGet(request_, poller_.check_context())) return Answer(*error);
+  poller_.Enqueue(this);
+}
+
+void BatchGetCall::Serve(Engine& engine) {
+  response_.Clear();
+  const uint64_t limit = poller_.state().limits().max_batch_size;
+  uint64_t bytes = 0;
+  for (int begin = 0; begin < request_.keys_size(); begin += kLookKeys) {
+    const int end = std::min(begin + kLookKeys, request_.keys_size());
+    if (const auto error = Look(engine, begin, end)) return Answer(*error);
+    uint64_t added = 0;
+    for (int i = begin; i < end; ++i) {
+      added += response_.results(i).value().size() + kLookupOverheadBytes;
+    }
+    Hold(added);
+    bytes += added;
+    if (bytes > limit) return Answer(AnswerTooLarge(limit));
+  }
+  Answer(grpc::Status::OK);
+}
+
+std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int end) {
+  std::array<std::string_view, kLookKeys> keys;
+  std::array<ReadResult, kLookKeys> results;
+  const auto count = static_cast<size_t>(end - begin);
+  for (size_t i = 0; i < count; ++i) keys[i] = request_.keys(begin + static_cast<int>(i));
+  const Outcome outcome = engine.Read(std::span(keys).first(count), std::span(results).first(count),
+                                      {.now_unix_ms = poller_.now_unix_ms()});
+  for (size_t i = 0; i < count; ++i) {
+    if (outcome != Outcome::kOk && results[i].outcome != Outcome::kOk) {
+      return FromReadOutcome(results[i].outcome, begin + static_cast<int>(i));
+    }
+    FillLookup(results[i], *response_.add_results());
+  }
+  return std::nullopt;
+}
+
+// BatchWrite.
+
+void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
+  service.RequestBatchWrite(&*context_, &request_, &*responder_, queue, queue, Tag());
+}
+
+void BatchWriteCall::Accept() {
+  if (!Admit(Operations(request_.operations_size()), BytesOf(request_))) return;
+  if (const auto error = ToWriteOps(request_, poller_.check_context(), ops_)) {
+    return Answer(*error);
+  }
+  poller_.Enqueue(this);
+}
+
+void BatchWriteCall::Serve(Engine& engine) {
+  response_.Clear();
+  if (ops_.empty()) return Answer(grpc::Status::OK);
+  results_.assign(ops_.size(), {});
+  const Cost before = ThreadCost();
+  const Outcome outcome = engine.Write(
+      ops_, results_,
+      {.atomic = true, .now_unix_ms = poller_.now_unix_ms(), .applied_index = std::nullopt});
+  AddCost(ThreadCost() - before, ops_.size());
+  poller_.NoteOutcome(outcome);
+  if (outcome == Outcome::kOk) {
+    for (const WriteResult& result : results_) {
+      v1::WriteResult* answer = response_.add_results();
+      answer->set_found(result.found);
+      answer->set_version(result.version);
+    }
+    return Answer(grpc::Status::OK);
+  }
+  // The operation that failed, not one that fell with it.
+  const auto failed = std::find_if(results_.begin(), results_.end(), [](const WriteResult& result) {
+    return result.outcome != Outcome::kOk && result.outcome != Outcome::kAborted;
+  });
+  if (failed == results_.end()) return Answer(FromWriteResult({.outcome = outcome}, {}));
+  const auto index = static_cast<size_t>(failed - results_.begin());
+  Answer(FromWriteResult(*failed,
+                         {.condition = ops_[index].condition, .index = static_cast<int>(index)}));
+}
+
+std::unique_ptr<Call> MakeCall(Method method, Poller& poller) {
+  switch (method) {
+    case Method::kGet: return std::make_unique<GetCall>(poller);
+    case Method::kPut: return std::make_unique<PutCall>(poller);
+    case Method::kDelete: return std::make_unique<DeleteCall>(poller);
+    case Method::kScan: return std::make_unique<ScanCall>(poller);
+    case Method::kBatchGet: return std::make_unique<BatchGetCall>(poller);
+    case Method::kBatchWrite: return std::make_unique<BatchWriteCall>(poller);
+  }
+  return nullptr;
+}
+
+}  // namespace lodgekv::server

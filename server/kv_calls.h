@@ -1,0 +1,144 @@
+// The calls of KvService that answer once: how each checks its request, what it asks of the engine,
+// and what it answers. The poller brings them together in groups.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "index/engine.h"
+#include "lodgekv/v1/kv.pb.h"
+#include "server/call.h"
+#include "server/poller.h"
+
+namespace lodgekv::server {
+
+// A single Put or Delete, which shares the engine's group with others.
+class WriteCall : public Call {
+ public:
+  using Call::Call;
+  const WriteOp& op() const { return op_; }
+  virtual void AnswerApplied(const WriteResult& result) = 0;
+
+ protected:
+  WriteOp op_;
+};
+
+// A batch, which goes to the engine by itself.
+class BatchCall : public Call {
+ public:
+  using Call::Call;
+  virtual void Serve(Engine& engine) = 0;
+};
+
+// The states that all calls with one answer share. Base is Call or one of the kinds above.
+template <class Base, class Request, class Response>
+class UnaryCall : public Base {
+ public:
+  using Base::Base;
+
+  void Listen() final {
+    answering_ = false;
+    this->context_.emplace();
+    responder_.emplace(&*this->context_);
+    ListenOn(this->poller_.service(), this->poller_.queue());
+  }
+
+  void OnEvent(bool ok) final {
+    if (answering_ || !ok || this->poller_.closed()) return this->Release();
+    this->poller_.ListenFor(this->method());
+    Accept();
+  }
+
+  void Answer(const grpc::Status& status) final {
+    answering_ = true;
+    this->Finished(status.error_code(), request_.want_cost());
+    if (status.ok()) {
+      responder_->Finish(response_, status, this->Tag());
+    } else {
+      responder_->FinishWithError(status, this->Tag());
+    }
+  }
+
+ protected:
+  virtual void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
+  // A request has come: check it, then answer with the error or enqueue the call.
+  virtual void Accept() = 0;
+
+  Request request_;
+  Response response_;
+  std::optional<grpc::ServerAsyncResponseWriter<Response>> responder_;
+
+ private:
+  bool answering_ = false;
+};
+
+class GetCall final : public UnaryCall<Call, v1::GetRequest, v1::GetResponse> {
+ public:
+  explicit GetCall(Poller& poller) : UnaryCall(poller, Method::kGet) {}
+  std::string_view key() const { return request_.key(); }
+  // Takes the value out of the result.
+  void AnswerRead(ReadResult& result);
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+class PutCall final : public UnaryCall<WriteCall, v1::PutRequest, v1::PutResponse> {
+ public:
+  explicit PutCall(Poller& poller) : UnaryCall(poller, Method::kPut) {}
+  void AnswerApplied(const WriteResult& result) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+class DeleteCall final : public UnaryCall<WriteCall, v1::DeleteRequest, v1::DeleteResponse> {
+ public:
+  explicit DeleteCall(Poller& poller) : UnaryCall(poller, Method::kDelete) {}
+  void AnswerApplied(const WriteResult& result) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+class BatchGetCall final : public UnaryCall<BatchCall, v1::BatchGetRequest, v1::BatchGetResponse> {
+ public:
+  explicit BatchGetCall(Poller& poller) : UnaryCall(poller, Method::kBatchGet) {}
+  void Serve(Engine& engine) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+
+ private:
+  // Looks up keys [begin, end). Nothing, or the error of one of them.
+  std::optional<grpc::Status> Look(Engine& engine, int begin, int end);
+};
+
+class BatchWriteCall final
+    : public UnaryCall<BatchCall, v1::BatchWriteRequest, v1::BatchWriteResponse> {
+ public:
+  explicit BatchWriteCall(Poller& poller) : UnaryCall(poller, Method::kBatchWrite) {}
+  void Serve(Engine& engine) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+
+ private:
+  std::vector<WriteOp> ops_;
+  std::vector<WriteResult> results_;
+};
+
+std::unique_ptr<Call> MakeCall(Method method, Poller& poller);
+
+}  // namespace lodgekv::server

@@ -1,0 +1,284 @@
+#include "server/lifecycle.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "index/registry.h"
+#include "server/config_values.h"
+#include "server/log.h"
+#include "server/version.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kInFlightPoll{2};
+constexpr milliseconds kProgressInterval{1'000};
+// When nothing is in flight, what still hangs on the server are watchers of its health.
+constexpr milliseconds kWatcherGrace{100};
+
+[[noreturn]] void DieOfMedium(const std::string& what) {
+  Log(LogLevel::kCritical, "the medium failed: nothing more is acknowledged, the daemon ends",
+      {{"what", what}});
+  FlushLog();
+  // No destructor may touch the pool any more, above all not mark it clean.
+  std::_Exit(EXIT_FAILURE);
+}
+
+std::string WithPort(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  if (address.rfind("unix:", 0) == 0 || colon == std::string::npos) return address;
+  return fmt::format("{}:{}", address.substr(0, colon), port);
+}
+
+absl::Status CannotListen(std::string_view field, const std::string& address) {
+  return absl::UnavailableError(fmt::format(
+      "cannot listen on {} ({}): the address is in use by another process, or is none of "
+      "this machine's",
+      address, field));
+}
+
+void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config) {
+  // Without this a second daemon on the same port would share it silently.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(config.max_streams_per_connection));
+  builder.SetMaxReceiveMessageSize(
+      static_cast<int>(std::min<uint64_t>(config.RequestLimits().MaxMessageSize(), INT32_MAX)));
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+}
+
+std::unique_ptr<grpc::Server> StartServer(grpc::ServerBuilder& builder, const std::string& address,
+                                          std::string* bound) {
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) return nullptr;
+  *bound = WithPort(address, port);
+  // A server is born SERVING; ours has yet to recover.
+  server->GetHealthCheckService()->SetServingStatus(false);
+  return server;
+}
+
+size_t PollerCount(const Config& config) {
+  if (config.threads != 0) return config.threads;
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+// Logs now and then how far recovery is, and keeps it for Status.
+class ProgressReporter {
+ public:
+  explicit ProgressReporter(ServerState& state) : state_(state) {}
+
+  void operator()(std::string_view phase, uint64_t done, uint64_t total) {
+    state_.SetProgress({std::string(phase), done, total});
+    const auto now = std::chrono::steady_clock::now();
+    if (phase == phase_ && now - logged_ < kProgressInterval) return;
+    phase_ = phase;
+    logged_ = now;
+    Log(LogLevel::kInfo, "recovering", {{"phase", phase}, {"done", done}, {"total", total}});
+  }
+
+ private:
+  ServerState& state_;
+  std::string phase_;
+  std::chrono::steady_clock::time_point logged_;
+};
+
+void LogStore(const StoreInfo& info) {
+  const LogLevel level = info.medium_class == "volatile" || info.durability == "process"
+                             ? LogLevel::kWarning
+                             : LogLevel::kInfo;
+  Log(level, info.created ? "created" : "recovered",
+      {{"engine", info.engine},
+       {"key_format", info.key_format},
+       {"pool", info.pool_path},
+       {"pool_id", info.pool_id},
+       {"medium_class", info.medium_class},
+       {"durability", info.durability},
+       {"survives", info.durability_detail}});
+  if (info.created) return;
+  const RecoveryReport& report = info.recovery;
+  Log(LogLevel::kInfo, "recovery report",
+      {{"clean", report.clean ? "yes" : "no"},
+       {"keys", report.keys},
+       {"leaves_scanned", report.leaves_scanned},
+       {"log_entries_replayed", report.log_entries_replayed},
+       {"log_entries_dropped", report.log_entries_dropped},
+       {"repairs", report.repairs},
+       {"bytes_reclaimed", report.bytes_reclaimed},
+       {"threads", report.threads},
+       {"milliseconds", fmt::format("{:.1f}", report.milliseconds)}});
+}
+
+}  // namespace
+
+Daemon::Daemon(const Config& config, DaemonHooks hooks)
+    : hooks_(std::move(hooks)),
+      state_(config, hooks_.clock != nullptr ? *hooks_.clock : system_clock_),
+      admin_service_(state_) {}
+
+Daemon::~Daemon() {
+  const absl::Status status = Stop();
+  if (!status.ok()) Log(LogLevel::kError, "close failed", {{"what", status.ToString()}});
+}
+
+absl::Status Daemon::Listen() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  absl::Status status = ListenData();
+  if (status.ok()) status = ListenAdmin();
+  if (status.ok()) status = ListenMetrics();
+  if (!status.ok()) return status;
+  Log(LogLevel::kInfo, "listening",
+      {{"data", data_address_},
+       {"admin", admin_address_},
+       {"metrics", metrics_address_.empty() ? "off" : metrics_address_},
+       {"version", kVersion}});
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::ListenData() {
+  const Config& config = state_.config();
+  grpc::ServerBuilder builder;
+  SetCommonOptions(builder, config);
+  builder.RegisterService(&kv_service_);
+  const auto add_poller = [&](std::vector<Method> methods) {
+    pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
+                                                std::move(methods)));
+  };
+  for (size_t i = 0; i < PollerCount(config); ++i) {
+    add_poller(
+        {Method::kGet, Method::kPut, Method::kDelete, Method::kBatchGet, Method::kBatchWrite});
+  }
+  for (size_t i = 0; i < config.scan_threads; ++i) add_poller({Method::kScan});
+  data_server_ = StartServer(builder, config.listen, &data_address_);
+  if (data_server_ == nullptr) return CannotListen("listen", config.listen);
+  for (const auto& poller : pollers_) poller->Start();
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::ListenAdmin() {
+  const Config& config = state_.config();
+  grpc::ServerBuilder builder;
+  SetCommonOptions(builder, config);
+  builder.RegisterService(&admin_service_);
+  admin_server_ = StartServer(builder, config.admin_listen, &admin_address_);
+  if (admin_server_ == nullptr) return CannotListen("admin_listen", config.admin_listen);
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::ListenMetrics() {
+  const std::string& address = state_.config().metrics_listen;
+  if (address == "off") return absl::OkStatus();
+  std::vector<const RpcRecorder*> recorders;
+  for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
+  metrics_ = std::make_shared<Metrics>(state_, std::move(recorders));
+  try {
+    exposer_ = std::make_unique<prometheus::Exposer>(address, 1);
+  } catch (const std::exception&) {
+    return CannotListen("metrics_listen", address);
+  }
+  exposer_->RegisterCollectable(metrics_);
+  const std::vector<int> ports = exposer_->GetListeningPorts();
+  metrics_address_ = ports.empty() ? address : WithPort(address, ports.front());
+  return absl::OkStatus();
+}
+
+StoreOptions Daemon::MakeStoreOptions() {
+  const Config& config = state_.config();
+  StoreOptions options;
+  options.engine = config.engine;
+  options.pool_path = config.pool;
+  options.pool_size_bytes = config.pool_size;
+  options.key_format = config.key_format == "fixed64" ? KeyFormat::kFixed64 : KeyFormat::kBytes;
+  options.inline_pairs = config.inline_pairs;
+  options.process_durability = config.durability == "process";
+  options.allow_volatile_medium = config.allow_volatile_medium;
+  options.engine_options = config.engine_options;
+  options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
+  options.progress = ProgressReporter(state_);
+  options.on_medium_failure = hooks_.on_medium_failure ? hooks_.on_medium_failure : &DieOfMedium;
+  const auto engine = FindEngine(config.engine);
+  if (engine.ok() && !(*engine)->persistent && !config.pool.empty()) {
+    Log(LogLevel::kWarning, "the engine is volatile and takes no pool; the one given is left alone",
+        {{"engine", config.engine}, {"pool", config.pool}});
+    options.pool_path.clear();
+  }
+  return options;
+}
+
+absl::Status Daemon::OpenStore() {
+  absl::StatusOr<std::unique_ptr<Store>> opened = hooks_.open_store(MakeStoreOptions());
+  if (!opened.ok()) return opened.status();
+  store_ = *std::move(opened);
+  LogStore(store_->info());
+  state_.Serve(*store_);
+  SetHealth(true);
+  Log(LogLevel::kInfo, "serving", {{"data", data_address_}});
+  return absl::OkStatus();
+}
+
+void Daemon::SetHealth(bool serving) {
+  for (const auto* server : {&data_server_, &admin_server_}) {
+    if (*server == nullptr) continue;
+    auto* health = (*server)->GetHealthCheckService();
+    health->SetServingStatus("", serving);
+    health->SetServingStatus(v1::KvService::service_full_name(), serving);
+  }
+}
+
+// Until all that was accepted is answered, or the grace period is over.
+void Daemon::AwaitInFlight() {
+  const auto end = std::chrono::steady_clock::now() + milliseconds(state_.config().drain_grace_ms);
+  while (state_.admission().operations() != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kInFlightPoll);
+  }
+  const uint64_t left = state_.admission().operations();
+  if (left == 0) return;
+  Log(LogLevel::kWarning, "the grace period is over: what is in flight is cancelled",
+      {{"operations", left}, {"drain_grace", FormatDuration(state_.config().drain_grace_ms)}});
+}
+
+void Daemon::StopServers() {
+  const auto soon = std::chrono::system_clock::now() + kWatcherGrace;
+  if (data_server_ != nullptr) data_server_->Shutdown(soon);
+  for (const auto& poller : pollers_) poller->RequestStop();
+  for (const auto& poller : pollers_) poller->Join();
+  if (admin_server_ != nullptr) admin_server_->Shutdown(soon);
+  exposer_.reset();
+  data_server_.reset();
+  admin_server_.reset();
+}
+
+absl::Status Daemon::Stop() {
+  if (data_server_ != nullptr && state_.phase() == Phase::kServing) {
+    SetHealth(false);
+    Log(LogLevel::kInfo, "draining",
+        {{"in_flight_operations", state_.admission().operations()},
+         {"drain_delay", FormatDuration(state_.config().drain_delay_ms)},
+         {"drain_grace", FormatDuration(state_.config().drain_grace_ms)}});
+    std::this_thread::sleep_for(milliseconds(state_.config().drain_delay_ms));
+  }
+  state_.Drain();
+  AwaitInFlight();
+  StopServers();
+  if (store_ == nullptr) return absl::OkStatus();
+  const std::unique_ptr<Store> store = std::move(store_);
+  absl::Status status = store->Close();
+  if (status.ok()) Log(LogLevel::kInfo, "closed clean");
+  return status;
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,84 @@
+// The life of the daemon: listen, create or recover, serve, drain, close clean.
+//
+// INVARIANT  Nothing of the pool is touched before every port is bound. The store is closed when no
+//            service, poller or metrics endpoint runs any more, and is closed exactly once.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <prometheus/exposer.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/store.h"
+#include "server/admin_service.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/kv_service.h"
+#include "server/metrics.h"
+#include "server/poller.h"
+#include "server/server_state.h"
+
+namespace lodgekv::server {
+
+// What a test replaces.
+struct DaemonHooks {
+  const Clock* clock = nullptr;  // null: the system's
+  std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreOptions&)> open_store =
+      &Store::Open;
+  // Called when a sync has failed. Must end the process.
+  std::function<void(const std::string& what)> on_medium_failure;
+};
+
+class Daemon {
+ public:
+  explicit Daemon(const Config& config, DaemonHooks hooks = {});
+  ~Daemon();
+
+  // Binds all ports. Clients are answered from here on: UNAVAILABLE, until OpenStore is done.
+  absl::Status Listen();
+
+  // Creates or recovers the pool and begins to serve.
+  absl::Status OpenStore();
+
+  // Health says NOT_SERVING for drain_delay, then no new call is taken and those in flight may
+  // finish within drain_grace, then the pool is closed. Without effect the second time.
+  absl::Status Stop();
+
+  // The addresses bound, with the port that was chosen where 0 was asked for.
+  const std::string& data_address() const { return data_address_; }
+  const std::string& admin_address() const { return admin_address_; }
+  const std::string& metrics_address() const { return metrics_address_; }
+
+  const ServerState& state() const { return state_; }
+
+ private:
+  absl::Status ListenData();
+  absl::Status ListenAdmin();
+  absl::Status ListenMetrics();
+  void SetHealth(bool serving);
+  void AwaitInFlight();
+  void StopServers();
+  StoreOptions MakeStoreOptions();
+
+  const SystemClock system_clock_;
+  const DaemonHooks hooks_;
+  ServerState state_;
+  KvService kv_service_;
+  AdminService admin_service_;
+  std::vector<std::unique_ptr<Poller>> pollers_;
+  std::unique_ptr<grpc::Server> data_server_;
+  std::unique_ptr<grpc::Server> admin_server_;
+  std::shared_ptr<Metrics> metrics_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<Store> store_;
+  std::string data_address_;
+  std::string admin_address_;
+  std::string metrics_address_;
+};
+
+}  // namespace lodgekv::server

@@ -1,0 +1,77 @@
+// The limits of the server, each with its default, its bounds and the reason for them. The table of
+// configuration fields (config_table.cc) refers to these names, so a number stands here only.
+#pragma once
+
+#include <cstdint>
+
+namespace lodgekv::server {
+
+inline constexpr uint64_t kKiB = uint64_t{1} << 10;
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+inline constexpr uint64_t kGiB = uint64_t{1} << 30;
+inline constexpr uint64_t kTiB = uint64_t{1} << 40;
+
+struct LimitRange {
+  uint64_t default_value;
+  uint64_t min_value;
+  uint64_t max_value;
+};
+
+// Longer keys are rarely meant: they cost DRAM in every separator. The engines' own bound is
+// 65,535.
+inline constexpr LimitRange kMaxKeySize{4 * kKiB, 8, 65'535};
+
+// A larger value holds up the values behind it on its connection. The engines' own bound is 16 MiB.
+inline constexpr LimitRange kMaxValueSize{kMiB, 8, 16 * kMiB};
+
+// Fits a gRPC client's default message limit; bounded, since a batch is held whole, twice.
+inline constexpr LimitRange kMaxBatchSize{4 * kMiB, 4 * kKiB, 64 * kMiB};
+
+// A batch holds locks while it is applied: a thousand operations stay below a millisecond in
+// memory.
+inline constexpr LimitRange kMaxBatchOperations{1'024, 1, 65'536};
+
+// Work accepted and not yet answered. Beyond it waiting is worse than a refusal: at 100,000
+// operations a second, 8,192 wait 80 ms.
+inline constexpr LimitRange kMaxInflightOperations{8'192, 1, 1'048'576};
+
+// Memory for keys and values of that work, and for answers that clients have not yet taken.
+inline constexpr LimitRange kMaxInflightSize{256 * kMiB, kMiB, 64 * kGiB};
+
+// What a scan holds in memory at a time; above a thousand items the cost of a page is all items.
+inline constexpr LimitRange kScanPageItems{1'000, 1, 100'000};
+inline constexpr LimitRange kScanPageSize{kMiB, 4 * kKiB, 16 * kMiB};
+
+// Calls that a client may have open on one connection; more wait in the client (HTTP/2's own rule).
+inline constexpr LimitRange kMaxStreamsPerConnection{1'024, 1, 1'048'576};
+
+// Unary operations that share one call of the engine, and on an ordinary file one sync.
+inline constexpr LimitRange kGroupOperations{64, 1, 1'024};
+
+// What protobuf adds to an operation of a batch: tags, lengths, condition, version and ttl; rounded
+// up.
+inline constexpr uint64_t kOperationOverheadBytes = 64;
+
+// The last moment that a protobuf Timestamp can name: 9999-12-31T23:59:59.999Z.
+inline constexpr uint64_t kLastUnixMs = 253'402'300'799'999;
+
+// The limits that hold for requests, as configured.
+struct Limits {
+  uint64_t max_key_size = kMaxKeySize.default_value;
+  uint64_t max_value_size = kMaxValueSize.default_value;
+  uint64_t max_batch_size = kMaxBatchSize.default_value;
+  uint64_t max_batch_operations = kMaxBatchOperations.default_value;
+  uint64_t max_inflight_operations = kMaxInflightOperations.default_value;
+  uint64_t max_inflight_size = kMaxInflightSize.default_value;
+  uint64_t scan_page_items = kScanPageItems.default_value;
+  uint64_t scan_page_size = kScanPageSize.default_value;
+
+  // gRPC's own bound on a message. It lies above every limit here, so that a request that is too
+  // large is refused by us, by name; what is larger still is refused before it is held in memory.
+  uint64_t MaxMessageSize() const {
+    return max_batch_size + max_key_size + max_value_size +
+           max_batch_operations * kOperationOverheadBytes + 64 * kKiB;
+  }
+};
+
+}  // namespace lodgekv::server

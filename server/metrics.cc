@@ -1,0 +1,221 @@
+#include "server/metrics.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "index/cost.h"
+#include "server/version.h"
+
+namespace lodgekv::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
+
+class Families {
+ public:
+  // Later values belong to this family.
+  void Begin(std::string name, std::string_view help, MetricType type) {
+    families_.push_back({std::move(name), std::string(help), type, {}});
+  }
+
+  void Value(double value, const Labels& labels) {
+    ClientMetric metric = Labelled(labels);
+    if (families_.back().type == MetricType::Counter) {
+      metric.counter.value = value;
+    } else {
+      metric.gauge.value = value;
+    }
+    families_.back().metric.push_back(std::move(metric));
+  }
+
+  void Histogram(ClientMetric::Histogram histogram, const Labels& labels) {
+    ClientMetric metric = Labelled(labels);
+    metric.histogram = std::move(histogram);
+    families_.back().metric.push_back(std::move(metric));
+  }
+
+  void Gauge(std::string_view name, std::string_view help, double value,
+             const Labels& labels = {}) {
+    Begin(fmt::format("lodgekv_{}", name), help, MetricType::Gauge);
+    Value(value, labels);
+  }
+
+  void Counter(std::string_view name, std::string_view help, double value,
+               const Labels& labels = {}) {
+    Begin(fmt::format("lodgekv_{}", name), help, MetricType::Counter);
+    Value(value, labels);
+  }
+
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  static ClientMetric Labelled(const Labels& labels) {
+    ClientMetric metric;
+    for (const auto& [name, value] : labels) {
+      metric.label.push_back({std::string(name), std::string(value)});
+    }
+    return metric;
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+double AsDouble(uint64_t value) { return static_cast<double>(value); }
+
+ClientMetric::Histogram SumCells(const std::vector<const RpcRecorder*>& recorders, size_t method,
+                                 size_t code) {
+  constexpr size_t kBuckets = kLatencyBoundsNs.size() + 1;
+  std::array<uint64_t, kBuckets> counts{};
+  uint64_t sum_ns = 0;
+  for (const RpcRecorder* recorder : recorders) {
+    const LatencyCell& cell = recorder->cell(method, code);
+    for (size_t i = 0; i < kBuckets; ++i) counts[i] += cell.buckets[i].Get();
+    sum_ns += cell.sum_ns.Get();
+  }
+  ClientMetric::Histogram histogram;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    histogram.sample_count += counts[i];
+    const double bound = i + 1 < kBuckets ? AsDouble(kLatencyBoundsNs[i]) / 1e9
+                                          : std::numeric_limits<double>::infinity();
+    histogram.bucket.push_back({histogram.sample_count, bound});
+  }
+  histogram.sample_sum = AsDouble(sum_ns) / 1e9;
+  return histogram;
+}
+
+void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>& recorders,
+                 Families& out) {
+  out.Begin("lodgekv_rpc_latency_seconds",
+            "From the request in the server's hand to its answer on the way, by call and code",
+            MetricType::Histogram);
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    for (size_t code = 0; code < kCodeCount; ++code) {
+      ClientMetric::Histogram histogram = SumCells(recorders, method, code);
+      // A call's OK is always there, so that a rate over it never lacks its series.
+      if (histogram.sample_count == 0 && code != 0) continue;
+      out.Histogram(
+          std::move(histogram),
+          {{"rpc", kMethodNames[method]}, {"code", CodeName(static_cast<grpc::StatusCode>(code))}});
+    }
+  }
+  uint64_t groups = 0;
+  uint64_t operations = 0;
+  for (const RpcRecorder* recorder : recorders) {
+    groups += recorder->write_groups();
+    operations += recorder->write_group_operations();
+  }
+  out.Counter("write_groups_total", "Groups of single writes that went to the engine",
+              AsDouble(groups));
+  out.Counter("write_group_operations_total", "Single writes that went to the engine in groups",
+              AsDouble(operations));
+  const Admission& admission = state.admission();
+  out.Gauge("rpc_in_flight_operations", "Operations accepted and not yet answered",
+            AsDouble(admission.operations()));
+  out.Gauge("rpc_in_flight_bytes", "Bytes of requests and answers held for them",
+            AsDouble(admission.bytes()));
+  out.Gauge("rpc_in_flight_operations_limit", "The limit max_inflight_operations",
+            AsDouble(admission.max_operations()));
+  out.Gauge("rpc_in_flight_bytes_limit", "The limit max_inflight_size",
+            AsDouble(admission.max_bytes()));
+}
+
+void CollectCost(std::string_view engine, Families& out) {
+  const Cost cost = TotalCost();
+  const Labels labels{{"engine", engine}};
+  out.Counter("lines_flushed_total", "64-byte lines written back to the medium",
+              AsDouble(cost.lines_flushed), labels);
+  out.Counter("fences_total", "Fences waited for; on an ordinary file, syncs",
+              AsDouble(cost.fences), labels);
+  out.Counter("media_writes_256b_total", "Distinct blocks of 256 bytes written between two fences",
+              AsDouble(cost.media_writes_256b), labels);
+  out.Counter("stored_bytes_total", "Bytes stored to the medium", AsDouble(cost.bytes_stored),
+              labels);
+}
+
+void CollectSpace(const SpaceUse& space, Families& out) {
+  out.Gauge("pool_total_bytes", "Size of the pool: used, free and reserved",
+            AsDouble(space.total_bytes));
+  out.Gauge("pool_used_bytes", "Space of the pool in use", AsDouble(space.used_bytes));
+  out.Gauge("pool_free_bytes", "Space of the pool free for any write", AsDouble(space.free_bytes));
+  out.Gauge("pool_reserved_bytes", "Space kept so that deletes work in a full pool",
+            AsDouble(space.reserved_bytes));
+}
+
+void CollectRecovery(const StoreInfo& info, Families& out) {
+  const RecoveryReport& report = info.recovery;
+  out.Gauge("recovery_seconds",
+            "Time that the recovery at this start took; 0: the pool was created",
+            report.milliseconds / 1e3);
+  out.Gauge("recovery_keys", "Keys found by the recovery at this start", AsDouble(report.keys));
+  out.Gauge("recovery_log_entries_replayed", "Log entries replayed by the recovery at this start",
+            AsDouble(report.log_entries_replayed));
+  out.Gauge("recovery_repairs", "Repairs made by the recovery at this start",
+            AsDouble(report.repairs));
+  out.Gauge("recovery_clean", "1: the pool had been closed cleanly, or this start created it",
+            info.created || report.clean ? 1 : 0);
+}
+
+void CollectEngine(Store& store, Families& out) {
+  const StoreInfo& info = store.info();
+  const Labels labels{{"engine", info.engine}};
+  const MemoryUse memory = store.engine().GetMemoryUse();
+  out.Gauge("engine_medium_bytes", "Nodes, records and logs in use on the medium",
+            AsDouble(memory.medium_bytes), labels);
+  out.Gauge("engine_dram_bytes", "Memory of the engine beside the medium",
+            AsDouble(memory.dram_bytes), labels);
+  store.engine().VisitCounters([&](const CounterSample& sample) {
+    out.Begin(fmt::format("lodgekv_engine_{}", sample.name), sample.help,
+              sample.kind == CounterKind::kCounter ? MetricType::Counter : MetricType::Gauge);
+    out.Value(sample.value, labels);
+  });
+}
+
+void CollectMedium(const StoreInfo& info, Families& out) {
+  out.Gauge("medium_info", "The medium and what an acknowledged write survives on it", 1,
+            {{"engine", info.engine},
+             {"medium_class", info.medium_class},
+             {"durability", info.durability},
+             {"key_format", info.key_format}});
+}
+
+void CollectPhase(const ServerState& state, Families& out) {
+  constexpr std::array<std::pair<Phase, std::string_view>, 3> kPhases{
+      {{Phase::kRecovering, "recovering"},
+       {Phase::kServing, "serving"},
+       {Phase::kDraining, "draining"}}};
+  out.Begin("lodgekv_state", "1 for the state that the server is in", MetricType::Gauge);
+  for (const auto& [phase, name] : kPhases) {
+    out.Value(state.phase() == phase ? 1 : 0, {{"state", name}});
+  }
+  out.Gauge("pool_full", "1: the last put was refused for want of room", state.pool_full() ? 1 : 0);
+  out.Gauge("start_time_seconds", "When the server started, seconds since the epoch",
+            AsDouble(state.started_unix_ms()) / 1e3);
+  out.Gauge("build_info", "Version of the server and its engine", 1,
+            {{"version", kVersion}, {"engine", state.config().engine}});
+}
+
+}  // namespace
+
+std::vector<MetricFamily> Metrics::Collect() const {
+  Families out;
+  CollectPhase(state_, out);
+  CollectRpcs(state_, recorders_, out);
+  if (Store* store = state_.store()) {
+    CollectMedium(store->info(), out);
+    CollectCost(store->info().engine, out);
+    CollectSpace(store->GetSpaceUse(), out);
+    CollectRecovery(store->info(), out);
+    CollectEngine(*store, out);
+  }
+  return out.Take();
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,64 @@
+// What one polling thread has served: latencies by call and code, and the groups it wrote. Written
+// by that thread alone, with plain stores, so that counting takes no lock and no shared line; read
+// by the metrics at any time.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lodgekv::server {
+
+enum class Method : uint8_t { kGet, kPut, kDelete, kScan, kBatchGet, kBatchWrite };
+inline constexpr size_t kMethodCount = 6;
+inline constexpr std::array<std::string_view, kMethodCount> kMethodNames{
+    "Get", "Put", "Delete", "Scan", "BatchGet", "BatchWrite"};
+
+// Upper bounds of the latency buckets in nanoseconds: 1 us to 1 s.
+inline constexpr std::array<uint64_t, 19> kLatencyBoundsNs{
+    1'000,      2'000,       5'000,       10'000,      20'000,       50'000,     100'000,
+    200'000,    500'000,     1'000'000,   2'000'000,   5'000'000,    10'000'000, 20'000'000,
+    50'000'000, 100'000'000, 200'000'000, 500'000'000, 1'000'000'000};
+inline constexpr size_t kCodeCount = 17;  // gRPC's codes, 0 to 16
+
+// The name of a code as in the label `code`, such as OK or INVALID_ARGUMENT.
+std::string_view CodeName(grpc::StatusCode code);
+
+// Adds by load and store: exact, since one thread writes.
+class OwnedCounter {
+ public:
+  void Add(uint64_t n) { value_.store(Get() + n, std::memory_order_relaxed); }
+  uint64_t Get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+struct LatencyCell {
+  std::array<OwnedCounter, kLatencyBoundsNs.size() + 1> buckets;  // the last: beyond all bounds
+  OwnedCounter sum_ns;
+};
+
+class RpcRecorder {
+ public:
+  void Record(Method method, grpc::StatusCode code, uint64_t latency_ns);
+  void RecordGroup(uint64_t operations) {
+    write_groups_.Add(1);
+    write_group_operations_.Add(operations);
+  }
+
+  const LatencyCell& cell(size_t method, size_t code) const { return cells_[method][code]; }
+  uint64_t write_groups() const { return write_groups_.Get(); }
+  uint64_t write_group_operations() const { return write_group_operations_.Get(); }
+
+ private:
+  std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
+  OwnedCounter write_groups_;
+  OwnedCounter write_group_operations_;
+};
+
+}  // namespace lodgekv::server

@@ -1,0 +1,26 @@
+#include "server/server_state.h"
+
+#include <utility>
+
+namespace lodgekv::server {
+
+void ServerState::Serve(Store& store) {
+  const StoreInfo& info = store.info();
+  pool_ = {.key_format = info.key_format == "fixed64" ? KeyFormat::kFixed64 : KeyFormat::kBytes,
+           .inline_pairs = info.inline_pairs};
+  store_.store(&store, std::memory_order_release);
+  Phase expected = Phase::kRecovering;
+  phase_.compare_exchange_strong(expected, Phase::kServing, std::memory_order_acq_rel);
+}
+
+void ServerState::SetProgress(Progress progress) {
+  const std::lock_guard lock(mutex_);
+  progress_ = std::move(progress);
+}
+
+Progress ServerState::progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+}  // namespace lodgekv::server

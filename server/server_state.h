@@ -1,0 +1,88 @@
+// What the services, the metrics and the lifecycle share: the phase of the server, its store, and
+// the work in hand.
+//
+// INVARIANT  The phase goes recovering -> serving -> draining, or recovering -> draining, never
+// back.
+//            store() is set before the phase leaves recovering for serving, and stays until no
+//            service runs any more.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "index/store.h"
+#include "server/admission.h"
+#include "server/clock.h"
+#include "server/config.h"
+#include "server/request_check.h"
+
+namespace lodgekv::server {
+
+enum class Phase { kRecovering, kServing, kDraining };
+
+struct Progress {
+  std::string phase;
+  uint64_t done = 0;
+  uint64_t total = 0;
+};
+
+class ServerState {
+ public:
+  ServerState(const Config& config, const Clock& clock)
+      : config_(config),
+        limits_(config.RequestLimits()),
+        clock_(clock),
+        admission_(config.max_inflight_operations, config.max_inflight_size) {}
+
+  // From recovering to serving. Without effect on the phase when draining has begun.
+  void Serve(Store& store);
+  void Drain() { phase_.store(Phase::kDraining, std::memory_order_release); }
+
+  Phase phase() const { return phase_.load(std::memory_order_acquire); }
+  Store* store() const { return store_.load(std::memory_order_acquire); }
+  // Of the store in service.
+  const PoolFeatures& pool() const { return pool_; }
+
+  const Config& config() const { return config_; }
+  const Limits& limits() const { return limits_; }
+  const Clock& clock() const { return clock_; }
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+
+  // A write was refused for want of room; one was applied. Between them Status says that the pool
+  // takes no more puts.
+  void NotePoolFull() { pool_full_.store(true, std::memory_order_relaxed); }
+  void NoteWriteApplied() {
+    if (pool_full_.load(std::memory_order_relaxed)) {
+      pool_full_.store(false, std::memory_order_relaxed);
+    }
+  }
+  bool pool_full() const { return pool_full_.load(std::memory_order_relaxed); }
+
+  void SetProgress(Progress progress);
+  Progress progress() const;
+
+  std::chrono::steady_clock::duration Uptime() const {
+    return std::chrono::steady_clock::now() - started_;
+  }
+  uint64_t started_unix_ms() const { return started_unix_ms_; }
+
+ private:
+  const Config config_;
+  const Limits limits_;
+  const Clock& clock_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const uint64_t started_unix_ms_ = clock_.NowUnixMs();
+  std::atomic<Phase> phase_{Phase::kRecovering};
+  std::atomic<Store*> store_{nullptr};
+  PoolFeatures pool_;
+  Admission admission_;
+  std::atomic<bool> pool_full_{false};
+  mutable std::mutex mutex_;
+  Progress progress_;  // guarded by mutex_
+};
+
+}  // namespace lodgekv::server
