@@ -68,6 +68,9 @@ class Store {
   // medium without leave), DataLoss (damaged header or structure), PermissionDenied, NotFound,
   // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
+  // The same with an engine that need not be in the registry; `options.engine` is not looked at.
+  static absl::StatusOr<std::unique_ptr<Store>> OpenWith(const EngineInfo& engine,
+                                                         const StoreOptions& options);
 
   // Closes as Close() does; errors are lost.
   virtual ~Store() = default;

@@ -1,0 +1,269 @@
+#include "index/store.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "index/pmem/pool.h"
+#include "index/registry.h"
+
+namespace lodgekv {
+namespace {
+
+std::string Text(std::string_view text) { return std::string(text); }
+
+std::string KeyFormatText(KeyFormat format) {
+  switch (format) {
+    case KeyFormat::kBytes: return "bytes";
+    case KeyFormat::kFixed64: return "fixed64";
+  }
+  return absl::StrCat("unknown (", static_cast<int>(format), ")");
+}
+
+class StoreImpl : public Store {
+ public:
+  ~StoreImpl() override { Close().IgnoreError(); }
+
+  Engine& engine() override { return *engine_; }
+  const StoreInfo& info() const override { return info_; }
+  SpaceUse GetSpaceUse() const override;
+  absl::Status Close() override;
+
+  absl::Status Open(const EngineInfo& engine, const StoreOptions& options);
+
+ private:
+  absl::Status OpenVolatile(const StoreOptions& options);
+  absl::Status CreatePool(const StoreOptions& options);
+  absl::Status OpenPool(const StoreOptions& options);
+  absl::Status CheckIdentity(const StoreOptions& options) const;
+  absl::Status CreateEngine();
+  absl::Status RecoverEngine();
+  // The pool is not used after all: as clean as it was found.
+  absl::Status GiveUpPool(const absl::Status& why);
+  void Describe(const StoreOptions& options);
+
+  const EngineInfo* engine_info_ = nullptr;
+  EngineContext context_;
+  StoreInfo info_;
+  std::unique_ptr<pmem::Pool> pool_;  // none under a volatile engine; outlives the engine
+  std::unique_ptr<Engine> engine_;
+};
+
+absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options) {
+  const std::string name = Text(engine.name);
+  if (engine.persistent && options.pool_path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engine ", name, " needs a pool: give the path of a file, a poolset file or /dev/daxX.Y"));
+  }
+  if (!engine.persistent && !options.pool_path.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine ", name, " keeps nothing on a medium, so it cannot use the pool ",
+                     options.pool_path, "; leave the pool out, or choose a persistent engine"));
+  }
+  if (options.inline_pairs && options.key_format != KeyFormat::kBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inline_pairs belongs to key format bytes; key format ",
+                     KeyFormatText(options.key_format), " holds every pair in its slot anyway"));
+  }
+  return absl::OkStatus();
+}
+
+pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
+  pmem::PoolOptions pool;
+  pool.path = options.pool_path;
+  pool.size_bytes = options.pool_size_bytes;
+  pool.process_durability = options.process_durability;
+  pool.allow_volatile_medium = options.allow_volatile_medium;
+  pool.on_medium_failure = options.on_medium_failure;
+  return pool;
+}
+
+absl::Status StoreImpl::Open(const EngineInfo& engine, const StoreOptions& options) {
+  engine_info_ = &engine;
+  if (absl::Status status = CheckOptions(engine, options); !status.ok()) return status;
+  absl::StatusOr<OptionValues> values = OptionValues::Parse(engine.options, options.engine_options);
+  if (!values.ok()) return values.status();
+  context_.options = *std::move(values);
+  context_.key_format = options.key_format;
+  context_.inline_pairs = options.inline_pairs;
+  context_.recovery_threads = options.recovery_threads != 0
+                                  ? options.recovery_threads
+                                  : std::max(1u, std::thread::hardware_concurrency());
+  context_.progress = options.progress;
+  if (!engine.persistent) return OpenVolatile(options);
+
+  absl::StatusOr<bool> exists = pmem::Pool::Exists(options.pool_path);
+  if (!exists.ok()) return exists.status();
+  absl::Status status = *exists ? OpenPool(options) : CreatePool(options);
+  if (status.ok()) Describe(options);
+  return status;
+}
+
+absl::Status StoreImpl::OpenVolatile(const StoreOptions& options) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->create(context_);
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  info_.created = true;
+  Describe(options);
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
+  pmem::PoolIdentity identity;
+  identity.engine = Text(engine_info_->name);
+  identity.media_version = engine_info_->media_version;
+  identity.key_format = options.key_format;
+  identity.inline_pairs = options.inline_pairs;
+  absl::StatusOr<std::unique_ptr<pmem::Pool>> pool =
+      pmem::Pool::Create(PoolOptionsOf(options), identity);
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  absl::Status status = CreateEngine();
+  if (status.ok()) return status;
+  if (absl::Status removed = pool_->CloseAndRemove(); !removed.ok()) {
+    status = absl::Status(status.code(),
+                          absl::StrCat(status.message(), "; and the new pool ", options.pool_path,
+                                       " could not be removed: ", removed.message()));
+  }
+  pool_.reset();
+  return status;
+}
+
+absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
+  absl::StatusOr<std::unique_ptr<pmem::Pool>> pool = pmem::Pool::Open(PoolOptionsOf(options));
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  if (absl::Status status = CheckIdentity(options); !status.ok()) return GiveUpPool(status);
+  if (!pool_->engine_created()) {
+    // A crash came between the pool's creation and its engine's: nobody has used it yet.
+    pool_->ResetForEngine();
+    absl::Status status = CreateEngine();
+    return status.ok() ? status : GiveUpPool(status);
+  }
+  if (absl::Status status = RecoverEngine(); !status.ok()) {
+    pool_->Close(false).IgnoreError();
+    pool_.reset();
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::GiveUpPool(const absl::Status& why) {
+  pool_->Close(pool_->was_clean()).IgnoreError();
+  pool_.reset();
+  return why;
+}
+
+absl::Status StoreImpl::CheckIdentity(const StoreOptions& options) const {
+  const pmem::PoolIdentity& there = pool_->identity();
+  const std::string pool = absl::StrCat("pool ", options.pool_path);
+  const std::string wanted = Text(engine_info_->name);
+  if (there.engine != wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(pool, " was made by engine ", there.engine, ", engine ", wanted,
+                     " was asked for; open it with ", "engine ", there.engine,
+                     ", or move the data into a pool of engine ", wanted));
+  }
+  if (there.media_version != engine_info_->media_version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(pool, " has media version ", there.media_version, " of engine ", wanted,
+                     ", this program writes version ", engine_info_->media_version,
+                     "; use the program that made the pool to move its data"));
+  }
+  if (there.key_format != options.key_format) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pool, " has key format ", KeyFormatText(there.key_format), ", key format ",
+                     KeyFormatText(options.key_format),
+                     " was asked for; the key format of a pool is chosen when it is created"));
+  }
+  if (there.inline_pairs != options.inline_pairs) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        pool, " was created ", there.inline_pairs ? "with" : "without",
+        " inline_pairs, it was to be opened ", options.inline_pairs ? "with" : "without",
+        "; that is chosen when a pool is created"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CreateEngine() {
+  context_.pool = pool_.get();
+  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->create(context_);
+  if (!engine.ok()) return engine.status();
+  pool_->MarkEngineCreated();
+  if (pool_->medium().failed()) return absl::DataLossError("a sync of the new pool failed");
+  engine_ = *std::move(engine);
+  info_.created = true;
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::RecoverEngine() {
+  context_.pool = pool_.get();
+  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->recover(context_, &info_.recovery);
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  info_.recovery.clean = pool_->was_clean();
+  return absl::OkStatus();
+}
+
+void StoreImpl::Describe(const StoreOptions& options) {
+  info_.engine = Text(engine_info_->name);
+  info_.media_version = engine_info_->media_version;
+  info_.key_format = KeyFormatText(options.key_format);
+  info_.inline_pairs = options.inline_pairs;
+  info_.pool_path = options.pool_path;
+  if (pool_ == nullptr) {
+    info_.medium_class = "none";
+    info_.durability = "none";
+    info_.durability_detail = absl::StrCat("Nothing survives the end of the process: engine ",
+                                           info_.engine, " keeps nothing on a medium.");
+    return;
+  }
+  const auto& id = pool_->identity().pool_id;
+  info_.pool_id =
+      absl::BytesToHexString(std::string(reinterpret_cast<const char*>(id.data()), id.size()));
+  info_.medium_class = Text(pmem::MediumClassName(pool_->medium_class()));
+  const bool forgets = pool_->medium_class() == pmem::MediumClass::kVolatile;
+  info_.durability = options.process_durability || forgets ? "process" : "medium";
+  info_.durability_detail = pool_->durability_detail();
+}
+
+SpaceUse StoreImpl::GetSpaceUse() const {
+  SpaceUse space;
+  if (pool_ == nullptr) return space;
+  space.total_bytes = pool_->capacity_bytes();
+  space.used_bytes = std::min(pool_->allocated_bytes(), space.total_bytes);
+  space.reserved_bytes = std::min(pool_->reserve_bytes(), space.total_bytes - space.used_bytes);
+  space.free_bytes = space.total_bytes - space.used_bytes - space.reserved_bytes;
+  return space;
+}
+
+absl::Status StoreImpl::Close() {
+  if (engine_ == nullptr) return absl::OkStatus();
+  absl::Status status = engine_->Close();
+  engine_.reset();
+  if (pool_ == nullptr) return status;
+  absl::Status pool_status = pool_->Close(status.ok());
+  pool_.reset();
+  return status.ok() ? pool_status : status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
+  absl::StatusOr<const EngineInfo*> engine = FindEngine(options.engine);
+  if (!engine.ok()) return absl::InvalidArgumentError(engine.status().message());
+  return OpenWith(**engine, options);
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::OpenWith(const EngineInfo& engine,
+                                                       const StoreOptions& options) {
+  auto store = std::make_unique<StoreImpl>();
+  if (absl::Status status = store->Open(engine, options); !status.ok()) return status;
+  return store;
+}
+
+}  // namespace lodgekv
