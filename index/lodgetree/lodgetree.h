@@ -173,9 +173,10 @@ class LodgeTree final : public Engine {
     bool fenced = false;
     Node* Covering(const Key& key) const;
   };
-  // The live pair of a key, as Evaluate finds it.
+  // The pair of a key, as Evaluate finds it.
   struct Current {
-    bool found = false;
+    bool exists = false;
+    bool expired = false;
     uint64_t value_word = 0;
     uint64_t version = 0;
   };

@@ -33,9 +33,10 @@ uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
   return Crc32c(crc_base, covered, sizeof(covered));
 }
 
-// The longest fence group whose log fits comfortably into a chunk.
+// The longest fence group whose log fits into a chunk, of which alignment may take a block.
 unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
-  const uint64_t fit = (chunk_bytes / 2 - sizeof(media::LogHeader)) / sizeof(media::LogEntry);
+  const uint64_t usable = chunk_bytes - pmem::kBlockBytes - sizeof(media::LogHeader);
+  const uint64_t fit = usable / sizeof(media::LogEntry);
   return std::max<unsigned>(entries, static_cast<unsigned>(
                                          std::min<uint64_t>(fit, media::kLargestGroup)));
 }

@@ -366,8 +366,8 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   if (unreadable_.empty()) return absl::OkStatus();
   // The newest entry of each {key word, hash}: it supersedes the older ones.
   std::unordered_map<uint64_t, uint64_t> newest;
-  const auto tag = [](const ReadEntry& entry) {
-    return entry.pair.key * 0x9E3779B97F4A7C15ull + static_cast<uint16_t>(entry.pair.value >> 1);
+  const auto tag = [this](const ReadEntry& entry) {
+    return entry.pair.key * 0x9E3779B97F4A7C15ull + tree_.codec_.HashOf(entry.pair);
   };
   const auto note = [&](const ReadEntry& entry) {
     uint64_t& sequence = newest[tag(entry)];

@@ -94,11 +94,8 @@ Outcome LodgeTree<C>::AbortAll(std::span<PendingOp> group, std::span<WriteResult
   for (PendingOp& pending : group) Discard(pending);
   Outcome first = Outcome::kOk;
   for (WriteResult& result : results) {
-    if (result.outcome == Outcome::kOk) {
-      result = {Outcome::kAborted, false, 0};
-    } else if (first == Outcome::kOk) {
-      first = result.outcome;
-    }
+    if (result.outcome == Outcome::kOk) result = {Outcome::kAborted, false, 0};
+    if (first == Outcome::kOk) first = result.outcome;
   }
   return first;
 }
@@ -189,6 +186,7 @@ bool LodgeTree<C>::EvaluateAll(WriteContext& context, std::span<PendingOp> group
 
 template <class C>
 Outcome LodgeTree<C>::CheckFormat(const WriteOp& op) const {
+  if (op.condition == Condition::kIfVersion && op.if_version == 0) return Outcome::kInvalidArgument;
   if constexpr (C::kRecords) {
     if (op.key.empty() || op.key.size() > 0xffff) return Outcome::kInvalidArgument;
     if (op.value.size() > uint64_t{16} << 20) return Outcome::kInvalidArgument;
@@ -329,21 +327,21 @@ typename LodgeTree<C>::Current LodgeTree<C>::FindCurrent(const Node* node, const
   const auto position = node->Search(key);
   const int at = BufferedIndex(node, key, position.hits);
   if (at >= 0) {
-    current.found = !node->IsTombstone(static_cast<unsigned>(at));
+    current.exists = !node->IsTombstone(static_cast<unsigned>(at));
     current.value_word = node->values[at];
   } else {
     const int slot = FindInLeaf(node, position.leaf, key);
     if (slot >= 0) {
-      current.found = true;
+      current.exists = true;
       const media::Leaf* leaf = LeafAt(node, position.leaf);
       current.value_word = SlotPair(leaf, static_cast<unsigned>(slot)).value;
     }
   }
   if constexpr (C::kRecords) {
-    if (current.found && C::IsRecord(current.value_word)) {
+    if (current.exists && C::IsRecord(current.value_word)) {
       const RecordView view = ViewRecord(pool_, C::RecordOf(current.value_word));
       if (!codec_.inline_pairs()) current.version = view.version;
-      if (view.expiry_unix_ms != 0 && view.expiry_unix_ms <= now) current = {};
+      current.expired = view.expiry_unix_ms != 0 && view.expiry_unix_ms <= now;
     }
   }
   return current;
@@ -358,20 +356,21 @@ Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t no
   if (!pending.tombstone && op.condition == Condition::kNone) return Outcome::kOk;
 
   const Current current = FindCurrent(node, pending.key, now);
-  pending.result->found = current.found;
-  const bool holds = op.condition == Condition::kNone ||
-                     (op.condition == Condition::kIfAbsent && !current.found) ||
-                     (op.condition == Condition::kIfPresent && current.found) ||
-                     (op.condition == Condition::kIfVersion && current.found &&
-                      current.version == op.if_version);
+  const bool found = current.exists && !current.expired;
+  pending.result->found = found;
+  const bool holds =
+      op.condition == Condition::kNone || (op.condition == Condition::kIfAbsent && !found) ||
+      (op.condition == Condition::kIfPresent && found) ||
+      (op.condition == Condition::kIfVersion && found && current.version == op.if_version);
   if (!holds) {
     pending.apply = false;
-    pending.result->version = current.version;
+    pending.result->version = found ? current.version : 0;
     return Outcome::kConditionFailed;
   }
   if (pending.tombstone) {
-    // Nothing to delete needs no tombstone. With records it names the victim, which has the key.
-    pending.apply = current.found;
+    // Nothing to delete needs no tombstone; what has expired is removed all the same. With records
+    // the tombstone names its victim, which has the key.
+    pending.apply = current.exists;
     pending.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
   }
   return Outcome::kOk;
@@ -414,6 +413,8 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
 // After the fence of the entry that `log` holds: the older entry is no longer needed.
 template <class C>
 void LodgeTree<C>::StoreAppliedIndex(uint64_t index, uint32_t log) {
+  const std::lock_guard lock(reclaim_mutex_);
+  if (index < applied_index_.load(std::memory_order_relaxed)) return log_.Release(log);
   applied_index_.store(index, std::memory_order_release);
   const uint32_t old = applied_log_.exchange(log, std::memory_order_acq_rel);
   if (old != PartitionedVersionLog::kNoLog) log_.Release(old);
