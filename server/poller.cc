@@ -21,10 +21,6 @@ constexpr uint64_t kReusableBytes = 64 * kKiB;
 constexpr size_t kMaxSpareCalls = 256;
 constexpr uint64_t kSlowLinesPerSecond = 10;
 
-std::chrono::system_clock::time_point InThePast() {
-  return std::chrono::system_clock::time_point::min();
-}
-
 // Moves up to `most` calls whose deadline has not passed from `queue` to `group`; the others are
 // answered.
 template <class AnyCall>
@@ -100,7 +96,7 @@ bool Poller::TakeEvents() {
   now_unix_ms_ = state_.clock().NowUnixMs();
   if (waited) Dispatch(tag, ok);
   for (int i = 0; i < kEventsPerTurn; ++i) {
-    switch (queue_->AsyncNext(&tag, &ok, InThePast())) {
+    switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME))) {
       case grpc::CompletionQueue::GOT_EVENT: Dispatch(tag, ok); break;
       case grpc::CompletionQueue::TIMEOUT: return true;
       case grpc::CompletionQueue::SHUTDOWN: return false;
