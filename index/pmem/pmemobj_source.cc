@@ -155,9 +155,11 @@ ChunkSource::Large PmemobjSource::ReserveLarge(ChunkTable&, uint64_t bytes, uint
   // The rows to keep have memory of their own: what the heap still has is free to take.
   Object object;
   object.oid = pmemobj_reserve(pool_, &object.action, bytes + kBlockBytes, kTypeLarge);
-  if (OID_IS_NULL(object.oid) && bytes + kBlockBytes < kHeapPiece - kObjectHeader) {
-    // Small objects come from runs of several pieces; a whole piece may be left where no run fits.
-    object.oid = pmemobj_reserve(pool_, &object.action, kHeapPiece - kObjectHeader, kTypeLarge);
+  if (OID_IS_NULL(object.oid)) {
+    // libpmemobj takes many sizes from runs of several objects; single pieces may be left where no
+    // run fits.
+    const uint64_t pieces = AlignUp(bytes + kBlockBytes + kObjectHeader, kHeapPiece);
+    object.oid = pmemobj_reserve(pool_, &object.action, pieces - kObjectHeader, kTypeLarge);
   }
   if (OID_IS_NULL(object.oid)) return {};
   object.bytes = UsableBytes(object.oid);

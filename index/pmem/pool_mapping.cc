@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
@@ -20,6 +21,9 @@ namespace {
 constexpr char kLayout[] = "lodgekv";
 constexpr mode_t kFileMode = 0600;
 constexpr size_t kHeaderPage = 4096;
+// libpmemobj leaves these bytes of its header page zero, and its checksum does not cover them.
+constexpr size_t kUnusedBegin = 2048;
+constexpr size_t kUnusedEnd = 4024;
 
 // Removes what a process that died while creating left. FailedPrecondition when it lives.
 absl::Status RemoveLeftover(const std::string& path) {
@@ -121,6 +125,12 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
   auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
   mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
+  const char* page = mapping->base();
+  if (std::any_of(page + kUnusedBegin, page + kUnusedEnd, [](char c) { return c != 0; })) {
+    return absl::DataLossError(absl::StrCat("pool ", path.path, " is damaged: bytes ", kUnusedBegin,
+                                            " to ", kUnusedEnd - 1,
+                                            " of its first page are not all zero"));
+  }
   return mapping;
 }
 

@@ -1,0 +1,95 @@
+#include "index/pmem/medium.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "index/pmem/temp_dir.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MediumClass, IsWhatTheFactsShow) {
+  const MediumFacts device{.device = true, .is_pmem = true};
+  EXPECT_EQ(MediumClassOf(device), MediumClass::kPmemAdr);
+  const MediumFacts fsdax{.is_pmem = true, .synchronous = true};
+  EXPECT_EQ(MediumClassOf(fsdax), MediumClass::kPmemAdr);
+  // Real persistent memory stays that when it is also forced.
+  EXPECT_EQ(MediumClassOf({.is_pmem = true, .synchronous = true, .forced = true}),
+            MediumClass::kPmemAdr);
+  EXPECT_EQ(MediumClassOf({.device = true, .is_pmem = true, .auto_flush = true}),
+            MediumClass::kPmemEadr);
+  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true, .is_pmem = true}), MediumClass::kCxl);
+  EXPECT_EQ(MediumClassOf({.is_pmem = true, .forced = true, .memory_file = true}),
+            MediumClass::kPmemForced);
+  EXPECT_EQ(MediumClassOf({.is_pmem = true, .forced = true}), MediumClass::kPmemForced);
+  EXPECT_EQ(MediumClassOf({.memory_file = true}), MediumClass::kVolatile);
+  EXPECT_EQ(MediumClassOf({}), MediumClass::kFile);
+  // eADR of the machine says nothing about a disk.
+  EXPECT_EQ(MediumClassOf({.auto_flush = true}), MediumClass::kFile);
+  // Without MAP_SYNC a mapped file is a file.
+  EXPECT_EQ(MediumClassOf({.is_pmem = true}), MediumClass::kFile);
+}
+
+TEST(MediumClass, HasItsNameEverywhere) {
+  EXPECT_EQ(MediumClassName(MediumClass::kPmemAdr), "pmem-adr");
+  EXPECT_EQ(MediumClassName(MediumClass::kPmemEadr), "pmem-eadr");
+  EXPECT_EQ(MediumClassName(MediumClass::kPmemForced), "pmem-forced");
+  EXPECT_EQ(MediumClassName(MediumClass::kCxl), "cxl");
+  EXPECT_EQ(MediumClassName(MediumClass::kFile), "file");
+  EXPECT_EQ(MediumClassName(MediumClass::kVolatile), "volatile");
+}
+
+std::unique_ptr<Medium> Make(MediumClass medium_class, bool process = false) {
+  PoolOptions options;
+  options.process_durability = process;
+  std::unique_ptr<FileSync> sync;
+  auto medium = MakeMedium(options, PoolPath{}, medium_class, sync);
+  EXPECT_TRUE(medium.ok());
+  return *std::move(medium);
+}
+
+TEST(Medium, FlushesAndOrdersAsItsClassNeeds) {
+  EXPECT_EQ(Make(MediumClass::kPmemAdr)->mode(), ProcessorFlushMode());
+  EXPECT_FALSE(Make(MediumClass::kPmemAdr)->strict_order());
+  EXPECT_EQ(Make(MediumClass::kPmemEadr)->mode(), FlushMode::kNone);
+  EXPECT_FALSE(Make(MediumClass::kPmemEadr)->strict_order());
+  for (const MediumClass unknown : {MediumClass::kPmemForced, MediumClass::kCxl}) {
+    EXPECT_EQ(Make(unknown)->mode(), ProcessorFlushMode());
+    EXPECT_TRUE(Make(unknown)->strict_order());
+  }
+  EXPECT_EQ(Make(MediumClass::kFile)->mode(), FlushMode::kFile);
+  EXPECT_TRUE(Make(MediumClass::kFile)->strict_order());
+  EXPECT_EQ(Make(MediumClass::kVolatile)->mode(), FlushMode::kNone);
+  EXPECT_EQ(Make(MediumClass::kFile, true)->mode(), FlushMode::kNone);
+  EXPECT_EQ(Make(MediumClass::kPmemAdr, true)->mode(), FlushMode::kNone);
+}
+
+TEST(Medium, TellsWhatAWriteSurvives) {
+  EXPECT_THAT(DurabilityDetail(MediumClass::kPmemAdr, false), HasSubstr("and a power cut"));
+  EXPECT_THAT(DurabilityDetail(MediumClass::kFile, false), HasSubstr("and a power cut"));
+  EXPECT_THAT(DurabilityDetail(MediumClass::kFile, true), HasSubstr("not a power cut"));
+  EXPECT_THAT(DurabilityDetail(MediumClass::kPmemForced, false), HasSubstr("nothing confirms"));
+  EXPECT_THAT(DurabilityDetail(MediumClass::kVolatile, false), Not(HasSubstr("power cut:")));
+}
+
+TEST(PoolPath, SumsTheSizesOfAPoolset) {
+  TempDir dir;
+  FILE* set = fopen((dir / "set").c_str(), "w");
+  fprintf(set,
+          "PMEMPOOLSET\nOPTION SINGLEHDR\n1G /nowhere/a\n  512KiB\t/nowhere/b\n# note\n"
+          "1000 /nowhere/c\n2KB /nowhere/d\n");
+  fclose(set);
+  auto path = PoolPath::Inspect(dir / "set");
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(path->kind, PoolPath::Kind::kPoolset);
+  ASSERT_EQ(path->parts.size(), 4u);
+  EXPECT_EQ(path->parts[1].path, "/nowhere/b");
+  EXPECT_EQ(path->bytes(), (uint64_t{1} << 30) + (512 << 10) + 1000 + 2000);
+  EXPECT_FALSE(*path->Occupied());
+}
+
+}  // namespace
+}  // namespace lodgekv::pmem
