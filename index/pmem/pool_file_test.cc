@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -311,6 +312,42 @@ TEST(PoolFile, AnOrdinaryFileIsSyncedAndStrict) {
   EXPECT_THAT(pool->durability_detail(), HasSubstr("fdatasync"));
   EXPECT_TRUE(pool->Close(true).ok());
   EXPECT_TRUE(Open(OptionsFor(dir / "pool"))->was_clean());
+}
+
+// Puts something that cannot be synced in the place of every descriptor of the file.
+void BreakSyncOf(const std::string& path) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  std::vector<int> fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry.path(), error) == path) {
+      fds.push_back(std::stoi(entry.path().filename()));
+    }
+  }
+  for (const int fd : fds) dup2(pipe_fds[0], fd);
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
+}
+
+TEST(PoolFile, AFailedSyncIsFinalAndThePoolIsNotMarkedClean) {
+  TempDir dir(TempDir::Disk());
+  PoolOptions options = OptionsFor(dir / "pool");
+  std::vector<std::string> told;
+  options.on_medium_failure = [&](const std::string& what) { told.push_back(what); };
+  auto pool = Create(options);
+  if (pool->medium_class() != MediumClass::kFile) GTEST_SKIP() << "no disk at " << dir.path();
+  EXPECT_TRUE(pool->Close(true).ok());
+  pool = Open(options);
+  EXPECT_FALSE(pool->medium().failed());
+  BreakSyncOf(options.path);
+  pool->PersistAppliedIndex(1);
+  EXPECT_TRUE(pool->medium().failed());
+  pool->PersistAppliedIndex(2);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0], HasSubstr(options.path));
+  EXPECT_EQ(pool->Close(true).code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(Open(options)->was_clean());
 }
 
 TEST(PoolFile, ProcessDurabilitySyncsNothing) {
