@@ -1,0 +1,280 @@
+// A full pool: puts are refused and leave nothing behind, the rest goes on, and space that is given
+// back serves again, as often as one likes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/conformance_fixture.h"
+
+namespace lodgekv::test {
+namespace {
+
+class FullPoolTest : public ConformanceTest {
+ protected:
+  FullPoolTest() : random_("full-pool") {}
+
+  HarnessOptions Options() const override {
+    return {.memory_bytes = uint64_t{4} << 20, .chunk_bytes = uint64_t{16} << 10};
+  }
+
+  std::string NextValue(size_t largest = 200) {
+    return Value(++last_id_, 8 + random_.Below(largest));
+  }
+
+  // Puts and mirrors it in the model when it was applied.
+  Outcome PutMirrored(const std::string& key, const std::string& value) {
+    const Outcome outcome = Put(engine(), key, value).outcome;
+    if (outcome == Outcome::kOk) model_[key] = value;
+    return outcome;
+  }
+
+  // Space may come free a moment after it was given back, so that a refusal counts when it is
+  // repeated.
+  Outcome PutPatiently(const std::string& key, const std::string& value) {
+    Outcome outcome = PutMirrored(key, value);
+    for (int retry = 0; retry < 3 && outcome == Outcome::kPoolFull; ++retry) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      outcome = PutMirrored(key, value);
+    }
+    return outcome;
+  }
+
+  // Puts new keys, each after all before, until the pool is full; the number of keys that went in.
+  uint64_t Fill(size_t largest_value = 200) {
+    for (uint64_t keys = 0;; ++keys) {
+      const Outcome outcome = PutPatiently(Key(next_key_++), NextValue(largest_value));
+      if (outcome == Outcome::kOk) continue;
+      EXPECT_EQ(outcome, Outcome::kPoolFull);
+      return keys;
+    }
+  }
+
+  void DeleteAll() {
+    for (const auto& [key, value] : std::exchange(model_, {})) {
+      const WriteResult deleted = Delete(engine(), key);
+      ASSERT_EQ(deleted.outcome, Outcome::kOk) << Show(key);
+      ASSERT_TRUE(deleted.found) << Show(key);
+    }
+  }
+
+  void ExpectModel() {
+    for (const bool reverse : {false, true}) {
+      std::vector<Pair> pairs = ScanAll(engine(), {.reverse = reverse});
+      if (reverse) std::reverse(pairs.begin(), pairs.end());
+      ASSERT_EQ(pairs.size(), model_.size());
+      auto expected = model_.begin();
+      for (const Pair& pair : pairs) {
+        ASSERT_EQ(pair.key, expected->first);
+        ASSERT_TRUE(pair.value == expected->second) << Show(pair.key);
+        ++expected;
+      }
+    }
+    for (const auto& [key, value] : model_) {
+      const ReadResult read = Get(engine(), key);
+      ASSERT_EQ(read.outcome, Outcome::kOk);
+      ASSERT_TRUE(read.found && read.value == value) << Show(key);
+    }
+    ExpectSound();
+  }
+
+  std::map<std::string, std::string> model_;
+  Random random_;
+  uint64_t last_id_ = 0;
+  uint64_t next_key_ = 0;
+};
+
+TEST_P(FullPoolTest, RefusedPutsLeaveNothingBehind) {
+  ASSERT_GT(Fill(), 1'000u);
+  ExpectModel();
+  for (uint64_t number = 0; number < 500; ++number) {
+    const Outcome outcome = PutMirrored(Key(random_.Below(next_key_ * 2)), NextValue(2'000));
+    ASSERT_TRUE(outcome == Outcome::kOk || outcome == Outcome::kPoolFull) << outcome;
+  }
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, DeletedRangeMakesRoomForOtherKeys) {
+  const uint64_t keys = Fill();
+  const auto middle = std::next(model_.begin(), static_cast<ptrdiff_t>(model_.size() / 2));
+  for (auto it = model_.begin(); it != middle; it = model_.erase(it)) {
+    const WriteResult deleted = Delete(engine(), it->first);
+    ASSERT_EQ(deleted.outcome, Outcome::kOk) << Show(it->first);
+    ASSERT_TRUE(deleted.found) << Show(it->first);
+  }
+  ExpectModel();
+  EXPECT_GT(Fill(), keys * 2 / 5) << "half of " << keys << " keys had been deleted";
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, EverySecondKeyIsDeletedAndPutAgain) {
+  Fill();
+  std::map<std::string, std::string> deleted;
+  for (auto it = model_.begin(); it != model_.end() && std::next(it) != model_.end();) {
+    ASSERT_EQ(Delete(engine(), it->first).outcome, Outcome::kOk) << Show(it->first);
+    deleted.insert(*it);
+    it = std::next(model_.erase(it));
+  }
+  ExpectModel();
+  uint64_t refused = 0;
+  for (const auto& [key, value] : deleted) {
+    if (PutPatiently(key, Value(++last_id_, value.size())) != Outcome::kOk) ++refused;
+    if (refused > deleted.size() / 20) break;
+  }
+  EXPECT_LE(refused, deleted.size() / 20)
+      << "keys of " << deleted.size() << " do not fit where they were before";
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, FillingAndEmptyingLeaksNothing) {
+  uint64_t first = 0;
+  const int rounds = kSanitizerSlowdown > 1 ? 4 : 10;
+  for (int round = 0; round < rounds; ++round) {
+    const uint64_t keys = Fill();
+    if (round == 0) first = keys;
+    EXPECT_GT(keys, first * 9 / 10) << "round " << round;
+    ExpectModel();
+    if (round % 3 == 1) {
+      ASSERT_TRUE(harness().KillAndReopen().ok());
+      ExpectModel();
+    }
+    DeleteAll();
+    EXPECT_EQ(engine().CountKeys(), 0u);
+  }
+}
+
+TEST_P(FullPoolTest, RestartsWhenFull) {
+  Fill();
+  for (const bool clean : {false, true, false}) {
+    const absl::Status status = clean ? harness().CloseAndReopen() : harness().KillAndReopen();
+    ASSERT_TRUE(status.ok()) << status;
+    ExpectModel();
+    const Outcome outcome = PutMirrored(Key(next_key_++), NextValue(2'000));
+    ASSERT_TRUE(outcome == Outcome::kOk || outcome == Outcome::kPoolFull) << outcome;
+  }
+  DeleteAll();
+  EXPECT_GT(Fill(), 1'000u);
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, GroupsAreAppliedAsTheirResultsSay) {
+  Fill();
+  for (int round = 0; round < 60; ++round) {
+    const size_t size = random_.Between(2, 200);
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    for (size_t i = 0; i < size; ++i) {
+      keys.push_back(Key(next_key_++));
+      values.push_back(NextValue(500));
+    }
+    std::vector<WriteOp> ops;
+    for (size_t i = 0; i < size; ++i) ops.push_back(PutOp(keys[i], values[i]));
+    const bool atomic = round % 2 == 0;
+    const auto results = Group(engine(), ops, {.atomic = atomic});
+    size_t applied = 0;
+    for (size_t i = 0; i < size; ++i) {
+      if (results[i].outcome != Outcome::kOk) continue;
+      model_[keys[i]] = values[i];
+      ++applied;
+    }
+    EXPECT_TRUE(!atomic || applied == 0 || applied == size);
+    if (round % 10 == 9) {
+      for (int victim = 0; victim < 300; ++victim) {
+        ASSERT_EQ(Delete(engine(), model_.begin()->first).outcome, Outcome::kOk);
+        model_.erase(model_.begin());
+      }
+      ExpectModel();
+    }
+  }
+  ASSERT_TRUE(harness().KillAndReopen().ok());
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, OverwritesOfAHalfFullPoolNeverFillIt) {
+  const uint64_t keys = Fill();
+  DeleteAll();
+  const uint64_t live = keys / 2;
+  for (uint64_t i = 0; i < Scaled(100'000); ++i) {
+    const std::string key = Key(random_.Below(live));
+    ASSERT_EQ(PutPatiently(key, NextValue()), Outcome::kOk) << "after " << i << " overwrites";
+  }
+  ExpectModel();
+}
+
+TEST_P(FullPoolTest, ChurnOfAHalfFullPoolNeverFillsIt) {
+  const uint64_t keys = Fill();
+  DeleteAll();
+  const uint64_t live = keys / 2;
+  for (uint64_t i = 0; i < Scaled(100'000); ++i) {
+    ASSERT_EQ(PutPatiently(Key(next_key_++), NextValue()), Outcome::kOk) << "after " << i;
+    if (model_.size() <= live) continue;
+    auto victim = model_.lower_bound(Key(random_.Below(next_key_)));
+    if (victim == model_.end()) victim = model_.begin();
+    ASSERT_TRUE(Delete(engine(), victim->first).found);
+    model_.erase(victim);
+  }
+  ExpectModel();
+}
+
+class FullPoolBytesTest : public FullPoolTest {
+ protected:
+  HarnessOptions Options() const override {
+    return {.memory_bytes = uint64_t{24} << 20, .chunk_bytes = uint64_t{64} << 10};
+  }
+};
+
+TEST_P(FullPoolBytesTest, LargeValuesComeAndGo) {
+  uint64_t first = 0;
+  for (int round = 0; round < 8; ++round) {
+    uint64_t values = 0;
+    while (PutPatiently(Key(values), Value(++last_id_, size_t{1} << 20)) == Outcome::kOk) ++values;
+    if (round == 0) first = values;
+    EXPECT_GT(values, 10u);
+    EXPECT_EQ(values, first) << "round " << round;
+    ExpectModel();
+    if (round % 2 == 1) {
+      ASSERT_TRUE(harness().KillAndReopen().ok());
+      ExpectModel();
+    }
+    DeleteAll();
+  }
+}
+
+TEST_P(FullPoolBytesTest, ValueLargerThanThePoolIsRefused) {
+  ASSERT_EQ(PutMirrored(Key(1), NextValue()), Outcome::kOk);
+  for (int i = 0; i < 20; ++i) {
+    const std::string first = Value(++last_id_, size_t{15} << 20);
+    const std::string second = Value(++last_id_, size_t{15} << 20);
+    const std::string keys[] = {Key(2), Key(3)};
+    for (const WriteResult& result :
+         Atomic(engine(), {PutOp(keys[0], first), PutOp(keys[1], second)})) {
+      EXPECT_TRUE(result.outcome == Outcome::kPoolFull || result.outcome == Outcome::kAborted);
+    }
+  }
+  ExpectModel();
+  EXPECT_EQ(PutPatiently(Key(4), Value(++last_id_, size_t{10} << 20)), Outcome::kOk);
+  ExpectModel();
+}
+
+std::vector<EngineCase> PersistentBytesCases() {
+  std::vector<EngineCase> cases = PersistentCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return engine_case.fixed64(); });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, FullPoolTest, ::testing::ValuesIn(PersistentCases()),
+                         EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FullPoolBytesTest, ::testing::ValuesIn(PersistentBytesCases()),
+                         EngineCaseName());
+// A build may have volatile engines only.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullPoolTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullPoolBytesTest);
+
+}  // namespace
+}  // namespace lodgekv::test
