@@ -206,7 +206,7 @@ void LodgeTree<C>::Checker::CheckCounts() {
   uint64_t spare = 0;
   for (const auto& slot : tree_.workers_) {
     const Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker != nullptr) spare += worker->spare_count;
+    if (worker != nullptr) spare += worker->spare_leaves.size();
   }
   if (tree_.leaves_.used_units() != report_.leaves + spare) {
     Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,

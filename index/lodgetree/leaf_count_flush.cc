@@ -107,9 +107,11 @@ template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, Node* node,
                                                         const Key& key, uint64_t watermark) {
   FlushPlan& plan = context.plan;
-  if (plan.splits > 0 && !EnsureSpareLeaves(context.worker, 1, pmem::Reserve::kUse)) {
+  const bool single = node->index_count == 1;
+  const size_t needed = single ? 1 : context.kept_leaves + 1;
+  if (plan.splits > 0 && !EnsureSpares(context.worker, needed, pmem::Reserve::kUse)) {
     DropSplits(node, &plan);
-    if (plan.count == 0) return node->index_count > 1 ? SplitNode(context, node, key) : node;
+    if (plan.count == 0) return single ? node : SplitNode(context, node, key);
   }
   Flush(context, node, watermark);
   return node->index_count >= MaxIndex() ? SplitNode(context, node, key) : node;

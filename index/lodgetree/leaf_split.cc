@@ -36,30 +36,44 @@ static_assert(sizeof(LeafImage) == sizeof(media::Leaf));
 
 }  // namespace
 
-// A leaf split takes a leaf and, for a long separator, a record.
+// A leaf split takes a leaf and, for a long separator, a record. They are at hand before the first durable
+// step of an operation, so that what is in the log can always be applied.
 template <class C>
-bool LodgeTree<C>::EnsureSpareLeaves(Worker& worker, unsigned count, pmem::Reserve reserve) {
-  if (!EnsureSpareFence(worker, reserve)) return false;
-  while (worker.spare_count < count) {
+bool LodgeTree<C>::EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve) {
+  while (worker.spare_leaves.size() < count) {
     const pmem::Offset leaf = leaves_.Allocate(reserve);
     if (leaf == 0) return false;
-    worker.spare_leaves[worker.spare_count++] = leaf;
+    worker.spare_leaves.push_back(leaf);
+  }
+  return !C::kRecords || EnsureSpareFences(worker, count, reserve);
+}
+
+// Each of them has room for the longest separator that a split may have to write.
+template <class C>
+bool LodgeTree<C>::EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve) {
+  const uint64_t bytes = RecordBytes(longest_key_.load(std::memory_order_relaxed), 0, false);
+  auto& fences = worker.spare_fences;
+  if (!fences.empty() && fences.back().second < bytes) {
+    for (const auto& [space, size] : fences) slab_.Free(space);
+    fences.clear();
+  }
+  while (fences.size() < count) {
+    const pmem::Offset space = slab_.Allocate(bytes, reserve);
+    if (space == 0) return false;
+    fences.insert(fences.begin(), {space, bytes});
   }
   return true;
 }
 
-// Space for the longest separator that a split may have to write.
 template <class C>
-bool LodgeTree<C>::EnsureSpareFence(Worker& worker, pmem::Reserve reserve) {
-  if constexpr (!C::kRecords) return true;
-  const uint64_t bytes = RecordBytes(longest_key_.load(std::memory_order_relaxed), 0, false);
-  if (worker.spare_fence_bytes >= bytes) return true;
-  const pmem::Offset space = slab_.Allocate(bytes, reserve);
-  if (space == 0) return false;
-  if (worker.spare_fence != 0) slab_.Free(worker.spare_fence);
-  worker.spare_fence = space;
-  worker.spare_fence_bytes = bytes;
-  return true;
+void LodgeTree<C>::TrimSpares(Worker& worker) {
+  constexpr size_t kKept = 8;
+  for (; worker.spare_leaves.size() > kKept; worker.spare_leaves.pop_back()) {
+    leaves_.Free(worker.spare_leaves.back());
+  }
+  for (; worker.spare_fences.size() > kKept; worker.spare_fences.pop_back()) {
+    slab_.Free(worker.spare_fences.back().first);
+  }
 }
 
 // Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what stays.
@@ -95,7 +109,8 @@ void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
     if (origin->slot < 0) work.fresh[work.fresh_count++] = origin->pair;
   }
   work.flip = true;
-  work.right = worker.spare_leaves[--worker.spare_count];
+  work.right = worker.spare_leaves.back();
+  worker.spare_leaves.pop_back();
   WriteRightLeaf(worker, work, {right, right_count});
   worker.counters.Add(WorkerCounters::kLeafSplits);
 }
@@ -107,8 +122,8 @@ FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
   if (text.empty()) return C::EncodeFence(separator, 0);
   StagedRecord record = StageRecord(pool_, slab_, text, {}, 0, pmem::Reserve::kUse);
   if (record.offset == 0) {
-    record = StageRecordAt(pool_, slab_, worker.spare_fence, text, {}, 0);
-    worker.spare_fence = worker.spare_fence_bytes = 0;
+    record = StageRecordAt(pool_, slab_, worker.spare_fences.back().first, text, {}, 0);
+    worker.spare_fences.pop_back();
   }
   FinishRecord(pool_, record, 0);
   return C::EncodeFence(separator, record.offset);

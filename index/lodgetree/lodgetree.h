@@ -139,10 +139,8 @@ class LodgeTree final : public Engine {
 
   // Per worker slot: what keeps the hot path free of shared state and of allocation.
   struct alignas(64) Worker {
-    std::array<pmem::Offset, 4> spare_leaves{};
-    unsigned spare_count = 0;
-    pmem::Offset spare_fence = 0;          // space for a fence record, for a full pool
-    uint64_t spare_fence_bytes = 0;
+    std::vector<pmem::Offset> spare_leaves;
+    std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
     std::vector<uint64_t> unlinked;        // value words of pairs that the flush in hand removes
     std::vector<uint32_t> drained_logs;    // logs of the pairs that it drains
@@ -171,6 +169,7 @@ class LodgeTree final : public Engine {
     FlushPlan plan;         // chosen before the lock was taken; for the first flush only
     bool plan_ready = false;
     bool fenced = false;
+    size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
     Node* Covering(const Key& key) const;
   };
   // The pair of a key, as Evaluate finds it.
@@ -187,7 +186,7 @@ class LodgeTree final : public Engine {
   Worker& CurrentWorker();
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options);
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
-  size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) const;
+  size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
@@ -249,8 +248,9 @@ class LodgeTree final : public Engine {
   void StageLeafSplit(Worker& worker, LeafWork& work);
   void WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs);
   void InsertLeaf(Node* node, const LeafWork& work) const;
-  bool EnsureSpareLeaves(Worker& worker, unsigned count, pmem::Reserve reserve);
-  bool EnsureSpareFence(Worker& worker, pmem::Reserve reserve);
+  bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);
+  bool EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve);
+  void TrimSpares(Worker& worker);
   FenceWords StageFence(Worker& worker, Separator separator);
 
   // hotness_aware_split.cc

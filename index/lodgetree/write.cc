@@ -14,7 +14,6 @@ namespace lodgekv::lodgetree {
 namespace {
 constexpr size_t kRetireBatch = 256;
 constexpr size_t kLargestChunk = 64;  // operations of a group that need not be atomic
-constexpr unsigned kSpareLeaves = 2;  // at hand before the first durable step
 }  // namespace
 
 template <class C>
@@ -49,7 +48,7 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
 
 // How many of `ops`, from the front, can share a fence: no key twice, and they fit into a log.
 template <class C>
-size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) const {
+size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) {
   const size_t wanted = std::min(ops.size(), kLargestChunk);
   const size_t room = log_.OpenRoom();
   size_t chunk = std::min<size_t>(wanted, parameters_.log_entries);
@@ -64,7 +63,8 @@ size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& w
   for (size_t i = 1; i < order.size(); ++i) {
     if (ops[order[i]].key == ops[order[i - 1]].key) chunk = std::min<size_t>(chunk, order[i]);
   }
-  return chunk;
+  // In a pool that is nearly full each operation is tried by itself.
+  return EnsureSpares(worker, chunk + 1, pmem::Reserve::kKeep) ? chunk : 1;
 }
 
 template <class C>
@@ -143,6 +143,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     return fail_all(Outcome::kPoolFull);
   }
   WriteContext context(worker);
+  context.kept_leaves = group.size();
   if (group.size() == 1) {
     LockOne(context, group[0].key);
   } else {
@@ -248,8 +249,9 @@ Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp*
   return result->outcome;
 }
 
-// All that the group may need from the medium is at hand before its first durable step. Deletes may use
-// the reserve, so that a full pool can be emptied.
+// All that the group may need from the medium is at hand before its first durable step: each operation
+// may meet a node of a single leaf that must split. Deletes may use the reserve, so that a full pool can
+// be emptied.
 template <class C>
 bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
                             unsigned extra_entries) {
@@ -259,7 +261,7 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
   }
   const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
   const auto enough = [&] {
-    return log_.Reserve(entries, reserve) && EnsureSpareLeaves(worker, kSpareLeaves, reserve);
+    return log_.Reserve(entries, reserve) && EnsureSpares(worker, group.size() + 1, reserve);
   };
   return enough() || (ReclaimSpace() && enough());
 }
@@ -507,6 +509,7 @@ void LodgeTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
 template <class C>
 void LodgeTree<C>::FinishWrite(Worker& worker) {
   if (worker.retired.size() >= kRetireBatch) reclaimer_.Retire(worker.retired);
+  TrimSpares(worker);
 }
 
 // A record that was staged but never linked.
