@@ -53,7 +53,8 @@ void AddField(CLI::App& app, const ConfigField& field, Parsed& parsed) {
         },
         doc);
   } else {
-    app.add_option_function<std::string>(FlagName(field), keep, doc);
+    app.add_option_function<std::string>(FlagName(field), keep, doc)
+        ->default_str(FormatConfigField(DefaultConfig(), field));
   }
 }
 
@@ -101,6 +102,8 @@ std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const*
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources);
   if (!loaded.ok()) return Wrong(std::string(loaded.status().message()));
   if (parsed.print_config) return ExitNow{0, RenderConfig(loaded->config)};
+  const absl::Status status = ValidateConfig(loaded->config);
+  if (!status.ok()) return Wrong(std::string(status.message()));
   if (parsed.check_config) return ExitNow{0, "the configuration is valid\n"};
   return *std::move(loaded);
 }

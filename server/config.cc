@@ -46,8 +46,8 @@ std::string FormatNumber(FieldKind kind, uint64_t value) {
 std::string DescribeExpected(const ConfigField& field) {
   switch (field.kind) {
     case FieldKind::kChoice: {
-      std::string choices(field.choices);
-      std::replace(choices.begin(), choices.end(), '|', ',');
+      std::string choices;
+      for (const char c : field.choices) choices += c == '|' ? std::string(", ") : std::string(1, c);
       return "one of " + choices;
     }
     case FieldKind::kSwitch: return "true or false";
@@ -206,25 +206,6 @@ std::string Quoted(const std::string& text) {
   return emitter.c_str();
 }
 
-std::string RenderValue(const Config& config, const ConfigField& field) {
-  return std::visit(
-      Overloaded{
-          [&](std::string Config::*member) {
-            return field.kind == FieldKind::kText ? Quoted(config.*member) : config.*member;
-          },
-          [&](uint64_t Config::*member) { return FormatNumber(field.kind, config.*member); },
-          [&](bool Config::*member) { return std::string(config.*member ? "true" : "false"); },
-          [&](OptionMap Config::*member) {
-            std::string text;
-            for (const auto& [name, value] : config.*member) {
-              text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, Quoted(value));
-            }
-            return "{" + text + "}";
-          },
-      },
-      field.member);
-}
-
 std::string RenderComment(const ConfigField& field) {
   std::string text = "# ";
   for (const char c : field.doc) {
@@ -240,7 +221,7 @@ std::string RenderComment(const ConfigField& field) {
     default: break;
   }
   const Config defaults = DefaultConfig();
-  return fmt::format("{}\n# {}Default: {}\n", text, facts, RenderValue(defaults, field));
+  return fmt::format("{}\n# {}Default: {}\n", text, facts, FormatConfigField(defaults, field));
 }
 
 }  // namespace
@@ -326,9 +307,27 @@ absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
   if (!sources.yaml_path.empty()) status = LoadYaml(sources.yaml_path, loaded.config);
   if (status.ok()) status = LoadEnvironment(sources.environment, loaded);
   if (status.ok()) status = LoadFlags(sources, loaded.config);
-  if (status.ok()) status = ValidateConfig(loaded.config);
   if (!status.ok()) return status;
   return loaded;
+}
+
+std::string FormatConfigField(const Config& config, const ConfigField& field) {
+  return std::visit(
+      Overloaded{
+          [&](std::string Config::*member) {
+            return field.kind == FieldKind::kText ? Quoted(config.*member) : config.*member;
+          },
+          [&](uint64_t Config::*member) { return FormatNumber(field.kind, config.*member); },
+          [&](bool Config::*member) { return std::string(config.*member ? "true" : "false"); },
+          [&](OptionMap Config::*member) {
+            std::string text;
+            for (const auto& [name, value] : config.*member) {
+              text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, Quoted(value));
+            }
+            return "{" + text + "}";
+          },
+      },
+      field.member);
 }
 
 std::string RenderConfig(const Config& config) {
@@ -338,8 +337,8 @@ std::string RenderConfig(const Config& config) {
   for (const ConfigSection& section : ConfigSections()) {
     text += fmt::format("\n# == {} ==\n", section.title);
     for (const ConfigField& field : section.fields) {
-      text +=
-          fmt::format("\n{}{}: {}\n", RenderComment(field), field.name, RenderValue(config, field));
+      text += fmt::format("\n{}{}: {}\n", RenderComment(field), field.name,
+                          FormatConfigField(config, field));
     }
   }
   return text;

@@ -111,11 +111,14 @@ struct LoadedConfig {
   std::vector<std::string> warnings;  // a LODGEKV_ variable that looks like a misspelt field
 };
 
-// Reads all sources and validates the whole, the engine and its options included.
+// Reads all sources, field by field.
 absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources);
 
-// Bounds across fields, engine, engine options, addresses. LoadConfig has called it.
+// The whole: bounds across fields, addresses, the engine and its options.
 absl::Status ValidateConfig(const Config& config);
+
+// A field's value as YAML.
+std::string FormatConfigField(const Config& config, const ConfigField& field);
 
 // The configuration as a YAML file with a comment on each field. Of DefaultConfig() it is
 // config/lodgekv.yaml.

@@ -13,6 +13,7 @@
 
 #include "index/registry.h"
 #include "server/config_values.h"
+#include "server/listen_error.h"
 #include "server/log.h"
 #include "server/version.h"
 
@@ -38,13 +39,6 @@ std::string WithPort(const std::string& address, int port) {
   const size_t colon = address.rfind(':');
   if (address.rfind("unix:", 0) == 0 || colon == std::string::npos) return address;
   return fmt::format("{}:{}", address.substr(0, colon), port);
-}
-
-absl::Status CannotListen(std::string_view field, const std::string& address) {
-  return absl::UnavailableError(fmt::format(
-      "cannot listen on {} ({}): the address is in use by another process, or is none of "
-      "this machine's",
-      address, field));
 }
 
 void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config) {

@@ -1,0 +1,109 @@
+#include "server/testing/fake_store.h"
+
+#include <utility>
+
+#include "index/registry.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+class FaultyEngine final : public Engine {
+ public:
+  FaultyEngine(std::unique_ptr<Engine> engine, std::shared_ptr<Faults> faults)
+      : engine_(std::move(engine)), faults_(std::move(faults)) {}
+
+  Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                const WriteOptions& options) override {
+    if (faults_->on_write && !options.atomic) faults_->on_write(ops.size());
+    const Outcome fault = faults_->puts;
+    if (fault == Outcome::kOk) return engine_->Write(ops, results, options);
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind == WriteKind::kPut) {
+        results[i] = {.outcome = fault};
+      } else {
+        (void)engine_->Write(ops.subspan(i, 1), results.subspan(i, 1), options);
+      }
+    }
+    return fault;
+  }
+
+  Outcome Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
+               const ReadOptions& options) override {
+    const Outcome fault = faults_->reads;
+    if (fault == Outcome::kOk) return engine_->Read(keys, results, options);
+    for (ReadResult& result : results) result.outcome = fault;
+    return fault;
+  }
+
+  Outcome Scan(const ScanOptions& options, ScanVisitor visitor) override {
+    const Outcome fault = faults_->reads;
+    return fault == Outcome::kOk ? engine_->Scan(options, visitor) : fault;
+  }
+
+  uint64_t CountKeys() override { return engine_->CountKeys(); }
+  CheckReport Check() override {
+    CheckReport report = engine_->Check();
+    if (faults_->reads == Outcome::kDataLoss) {
+      report.problems = {"leaf 7: checksum"};
+      report.problem_count = 1;
+    }
+    return report;
+  }
+  uint64_t AppliedIndex() const override { return engine_->AppliedIndex(); }
+  void VisitCounters(CounterVisitor visitor) const override { engine_->VisitCounters(visitor); }
+  MemoryUse GetMemoryUse() const override { return engine_->GetMemoryUse(); }
+  absl::Status Close() override { return engine_->Close(); }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Faults> faults_;
+};
+
+class FakeStore final : public Store {
+ public:
+  FakeStore(std::unique_ptr<Engine> engine, const StoreOptions& options,
+            std::shared_ptr<Faults> faults)
+      : engine_(std::move(engine), faults), faults_(std::move(faults)) {
+    info_.engine = options.engine;
+    info_.key_format = options.key_format == KeyFormat::kFixed64 ? "fixed64" : "bytes";
+    info_.inline_pairs = options.inline_pairs;
+    info_.pool_path = "/fake/pool";
+    info_.pool_id = "00112233445566778899aabbccddeeff";
+    info_.medium_class = "pmem-adr";
+    info_.durability = "medium";
+    info_.durability_detail = "A test's word.";
+    info_.media_version = 3;
+    info_.recovery = {.clean = false, .leaves_scanned = 5, .keys = 7, .milliseconds = 1'250};
+  }
+
+  Engine& engine() override { return engine_; }
+  const StoreInfo& info() const override { return info_; }
+  SpaceUse GetSpaceUse() const override {
+    return {.total_bytes = 100, .used_bytes = 60, .free_bytes = 30, .reserved_bytes = 10};
+  }
+  absl::Status Close() override {
+    faults_->closed = true;
+    return faults_->close_status;
+  }
+
+ private:
+  FaultyEngine engine_;
+  std::shared_ptr<Faults> faults_;
+  StoreInfo info_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> OpenFakeStore(const StoreOptions& options,
+                                                     std::shared_ptr<Faults> faults) {
+  const auto info = FindEngine(options.engine);
+  if (!info.ok()) return info.status();
+  EngineContext context;
+  context.key_format = options.key_format;
+  context.inline_pairs = options.inline_pairs;
+  auto engine = (*info)->create(context);
+  if (!engine.ok()) return engine.status();
+  return std::make_unique<FakeStore>(*std::move(engine), options, std::move(faults));
+}
+
+}  // namespace lodgekv::server::testing
