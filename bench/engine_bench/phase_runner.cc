@@ -137,7 +137,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
   std::vector<LatencyProbe> probes(timed_each ? threads : 0);
   std::vector<Tally> tallies(batches.size());
   const Cost before = TotalCost();
-  const double seconds = workers_.Run(threads, [&](unsigned worker) {
+  const RunTime time = workers_.Run(threads, [&](unsigned worker) {
     for (size_t i = worker; i < batches.size(); i += threads) {
       tallies[i] = target.Run(batches[i], timed_each ? &probes[worker] : nullptr);
     }
@@ -146,10 +146,12 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
     for (const LatencyProbe& probe : probes) result->latency.Merge(probe);
   } else {
     result->cost = result->cost + (TotalCost() - before);
-    result->seconds += seconds;
+    result->seconds += time.seconds;
+    result->thread_seconds += time.thread_seconds;
+    result->cpu_seconds += time.cpu_seconds;
     for (const OpBatch& batch : batches) result->ops += batch.size();
   }
-  Taken taken{.seconds = seconds};
+  Taken taken{.seconds = time.seconds};
   for (size_t i = 0; i < batches.size(); ++i) {
     if (auto status = CheckTally(target, batches[i], tallies[i]); !status.ok()) return status;
     taken.items += tallies[i].items;

@@ -49,6 +49,7 @@ const Column kColumns[] = {
     {"of btree_map", [](const PhaseResult& r) { return Ratio(r.ratios_to_btree); }},
     {"of first engine", [](const PhaseResult& r) { return Ratio(r.ratios_to_first); }},
     {"speedup", [](const PhaseResult& r) { return Ratio(r.speedups); }},
+    {"cpu %", [](const PhaseResult& r) { return Number(r.CpuShare() * 100, 0); }},
     {"lines", [](const PhaseResult& r) { return Number(r.PerOp(r.cost.lines_flushed), 3); }},
     {"fences", [](const PhaseResult& r) { return Number(r.PerOp(r.cost.fences), 3); }},
     {"256B", [](const PhaseResult& r) { return Number(r.PerOp(r.cost.media_writes_256b), 3); }},
@@ -65,8 +66,12 @@ constexpr char kLegend[] =
     "of btree_map, of first engine: time as a share of the other's in the same chunks, the same\n"
     "operations; speedup: operations per second over those of one thread. Each is the median of "
     "the\n"
-    "chunks, with quartiles. ns/op is of one thread. lines, fences, 256B: flushed 64-byte lines,\n"
-    "fences and distinct 256-byte blocks per operation; max lines: of any single operation.\n";
+    "chunks, with quartiles. ns/op is of one thread. cpu %: of its time that a thread ran; well\n"
+    "below 100 other processes or the medium were in the way, and times say little. lines, "
+    "fences,\n"
+    "256B: flushed 64-byte lines, fences and distinct 256-byte blocks per operation; max lines: "
+    "of\n"
+    "any single operation.\n";
 
 }  // namespace
 

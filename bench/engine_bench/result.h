@@ -1,6 +1,7 @@
 // What was measured in one phase, of one target, with one thread count; and its form in JSON.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct PhaseResult {
   // Throughput pass. Ratios are of times, of the same operations in the same chunk.
   uint64_t ops = 0;
   double seconds = 0;
+  double thread_seconds = 0;
+  double cpu_seconds = 0;
   Cost cost;
   std::vector<double> ratios_to_btree;  // one thread only
   std::vector<double> ratios_to_first;  // the same phase of the run's first engine
@@ -35,6 +38,12 @@ struct PhaseResult {
   MemoryUse memory;
 
   double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
+  // The share of its time that a thread was on a processor: well below 1 when other processes were
+  // in the way, or the medium was waited for.
+  // Reading the two clocks costs more than a very short phase: hence the bound.
+  double CpuShare() const {
+    return thread_seconds > 0 ? std::min(1.0, cpu_seconds / thread_seconds) : 0;
+  }
   double PerOp(uint64_t count) const {
     return ops == 0 ? 0 : static_cast<double>(count) / static_cast<double>(ops);
   }

@@ -115,6 +115,8 @@ class EngineBench(unittest.TestCase):
         for row in mine:
             load = row["workload"] == "load"
             self.assertEqual(row["keys"], KEYS)
+            self.assertGreater(row["cpu_share"], 0, row)
+            self.assertLessEqual(row["cpu_share"], 1, row)
             self.assertEqual(row["ops"], KEYS - 2_000 if load else OPS)
             if row["threads"] == 1:
                 self.assertGreater(row["ratio_to_btree_map"], 0, row)

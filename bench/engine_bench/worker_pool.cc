@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,13 @@ namespace {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the calling thread.
+double CpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 // The processors that this process may use.
@@ -52,20 +60,24 @@ WorkerPool::~WorkerPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-double WorkerPool::Run(unsigned threads, absl::FunctionRef<void(unsigned)> body) {
+RunTime WorkerPool::Run(unsigned threads, absl::FunctionRef<void(unsigned)> body) {
   std::unique_lock lock(mu_);
   at_start_.store(0, std::memory_order_relaxed);
   running_ = threads;
   job_ = {job_.number + 1, threads, &body};
   changed_.notify_all();
   changed_.wait(lock, [this] { return running_ == 0; });
+  RunTime time;
   double begin = times_[0].begin;
   double end = times_[0].end;
-  for (unsigned i = 1; i < threads; ++i) {
+  for (unsigned i = 0; i < threads; ++i) {
     begin = std::min(begin, times_[i].begin);
     end = std::max(end, times_[i].end);
+    time.thread_seconds += times_[i].end - times_[i].begin;
+    time.cpu_seconds += times_[i].cpu;
   }
-  return end - begin;
+  time.seconds = end - begin;
+  return time;
 }
 
 WorkerPool::Job WorkerPool::NextJob(unsigned worker, uint64_t last) {
@@ -89,9 +101,11 @@ void WorkerPool::Work(unsigned worker) {
 void WorkerPool::RunShare(unsigned worker, const Job& job) {
   at_start_.fetch_add(1, std::memory_order_acq_rel);
   while (at_start_.load(std::memory_order_acquire) < job.threads) sched_yield();
+  const double cpu_before = CpuSeconds();
   times_[worker].begin = Now();
   (*job.body)(worker);
   times_[worker].end = Now();
+  times_[worker].cpu = CpuSeconds() - cpu_before;
 }
 
 }  // namespace lodgekv::bench

@@ -13,6 +13,12 @@
 
 namespace lodgekv::bench {
 
+struct RunTime {
+  double seconds = 0;         // from the first begin to the last end
+  double thread_seconds = 0;  // summed over the threads, begin to end
+  double cpu_seconds = 0;     // of it, on a processor: the rest was waiting, or other processes
+};
+
 class WorkerPool {
  public:
   WorkerPool(unsigned threads, bool pin);
@@ -20,9 +26,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs body(0) .. body(threads - 1), each on its own worker, begun together. Returns the seconds
-  // from the first begin to the last end.
-  double Run(unsigned threads, absl::FunctionRef<void(unsigned)> body);
+  // Runs body(0) .. body(threads - 1), each on its own worker, begun together.
+  RunTime Run(unsigned threads, absl::FunctionRef<void(unsigned)> body);
 
   // Whether every worker is pinned.
   bool pinned() const { return pinned_; }
@@ -31,6 +36,7 @@ class WorkerPool {
   struct Times {
     double begin = 0;
     double end = 0;
+    double cpu = 0;
   };
   struct Job {
     uint64_t number = 0;  // 0: none yet

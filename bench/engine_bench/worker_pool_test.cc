@@ -45,13 +45,27 @@ TEST(WorkerPool, BeginsTogetherAndTimesTheLongest) {
   WorkerPool pool(2, /*pin=*/false);
   std::atomic<unsigned> inside{0};
   // Each waits for the other inside: ends only when both run at once.
-  const double seconds = pool.Run(2, [&](unsigned worker) {
+  const RunTime time = pool.Run(2, [&](unsigned worker) {
     inside.fetch_add(1);
     while (inside.load() < 2) std::this_thread::yield();
     if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
-  EXPECT_GE(seconds, 0.02);
-  EXPECT_LT(seconds, 5);
+  EXPECT_GE(time.seconds, 0.02);
+  EXPECT_LT(time.seconds, 5);
+}
+
+TEST(WorkerPool, TellsSleepFromWork) {
+  WorkerPool pool(2, /*pin=*/false);
+  const RunTime time =
+      pool.Run(2, [](unsigned) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  EXPECT_GE(time.thread_seconds, 0.1);
+  EXPECT_LT(time.cpu_seconds, 0.05);
+  std::atomic<uint64_t> sum{0};
+  const RunTime busy = pool.Run(1, [&](unsigned) {
+    for (int i = 0; i < 20'000'000; ++i) sum.fetch_add(1, std::memory_order_relaxed);
+  });
+  EXPECT_GT(busy.cpu_seconds, 0.01);
+  EXPECT_LE(busy.cpu_seconds, busy.thread_seconds * 1.01 + 0.001);
 }
 
 }  // namespace
