@@ -140,7 +140,9 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
   for (LeafWork& work : works) {
-    if (work.second_commit) CommitSecond(work);
+    if (!work.second_commit) continue;
+    CommitSecond(work);
+    worker.counters.Add(WorkerCounters::kSecondCommits);
   }
   worker.drained_logs.clear();
   for (uint32_t left = drained; left != 0; left &= left - 1) {

@@ -60,7 +60,7 @@ bool LodgeTree<C>::EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve
   while (fences.size() < count) {
     const pmem::Offset space = slab_.Allocate(bytes, reserve);
     if (space == 0) return false;
-    fences.insert(fences.begin(), {space, bytes});
+    fences.emplace_back(space, bytes);
   }
   return true;
 }

@@ -310,6 +310,9 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
+  // applied_index_ and applied_log_ change together. Taken while node locks are held, so its holder
+  // waits for no node; the holder of reclaim_mutex_ does.
+  std::mutex applied_mutex_;
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };
 

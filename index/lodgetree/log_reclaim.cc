@@ -27,12 +27,11 @@ void LodgeTree<C>::FlushOldestLogs() {
 // The applied index moves to the pool's header, so that its log can go.
 template <class C>
 void LodgeTree<C>::ReleaseAppliedIndex(uint32_t log) {
-  uint32_t expected = log;
-  if (applied_log_.load(std::memory_order_acquire) != log) return;
-  pool_.PersistAppliedIndex(applied_index_.load(std::memory_order_acquire));
-  if (applied_log_.compare_exchange_strong(expected, PartitionedVersionLog::kNoLog)) {
-    log_.Release(log);
-  }
+  const std::lock_guard lock(applied_mutex_);
+  if (applied_log_.load(std::memory_order_relaxed) != log) return;
+  pool_.PersistAppliedIndex(applied_index_.load(std::memory_order_relaxed));
+  applied_log_.store(PartitionedVersionLog::kNoLog, std::memory_order_release);
+  log_.Release(log);
 }
 
 template <class C>

@@ -415,7 +415,7 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
 // After the fence of the entry that `log` holds: the older entry is no longer needed.
 template <class C>
 void LodgeTree<C>::StoreAppliedIndex(uint64_t index, uint32_t log) {
-  const std::lock_guard lock(reclaim_mutex_);
+  const std::lock_guard lock(applied_mutex_);
   if (index < applied_index_.load(std::memory_order_relaxed)) return log_.Release(log);
   applied_index_.store(index, std::memory_order_release);
   const uint32_t old = applied_log_.exchange(log, std::memory_order_acq_rel);

@@ -396,7 +396,7 @@ TEST(PoolFileChild, Forced) {
   ASSERT_NE(pool, nullptr);
   EXPECT_EQ(pool->medium_class(), MediumClass::kPmemForced);
   EXPECT_EQ(pool->medium().mode(), ProcessorFlushMode());
-  EXPECT_TRUE(pool->medium().strict_order());
+  EXPECT_FALSE(pool->medium().strict_order());
 }
 
 TEST(Poolset, PartsMakeOnePool) {
