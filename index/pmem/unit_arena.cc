@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -70,11 +69,11 @@ struct UnitArena::State {
   std::array<std::atomic<UnitCache*>, kMaxWorkerSlots> caches{};
 
   mutable std::mutex mu;
-  std::map<uint32_t, ChunkUnits> chunks;  // by row
-  std::vector<ChunkUnits*> marking;       // by row, from Adopt to FinishMark
-  std::set<uint32_t> with_free;           // rows
+  std::vector<std::unique_ptr<ChunkUnits>> chunks;  // by row; null where the row is not the arena's
+  std::set<uint32_t> with_free;                     // rows
   uint64_t total = 0;
   uint64_t free_in_chunks = 0;
+  uint64_t chunk_count = 0;
   uint64_t empty_chunks = 0;
   uint64_t ensured = 0;  // the largest number asked of EnsureFree: kept when chunks are given back
 
@@ -105,23 +104,27 @@ struct UnitArena::State {
     return n;
   }
 
+  ChunkUnits* Own(uint32_t row) const { return row < chunks.size() ? chunks[row].get() : nullptr; }
+
   // The rest under `mu`.
-  ChunkUnits& Add(const Chunk& chunk, uint32_t unit_bytes) {
-    ChunkUnits& added = chunks.try_emplace(chunk.index, chunk, unit_bytes).first->second;
-    total += added.units;
-    free_in_chunks += added.units;
+  void Add(const Chunk& chunk, uint32_t unit_bytes) {
+    if (chunks.size() <= chunk.index) chunks.resize(chunk.index + 1);
+    chunks[chunk.index] = std::make_unique<ChunkUnits>(chunk, unit_bytes);
+    const uint32_t units = chunks[chunk.index]->units;
+    total += units;
+    free_in_chunks += units;
     ++empty_chunks;
+    ++chunk_count;
     with_free.insert(chunk.index);
-    return added;
   }
 
   void Remove(uint32_t row) {
-    const ChunkUnits& gone = chunks.at(row);
-    total -= gone.units;
-    free_in_chunks -= gone.free;
+    total -= chunks[row]->units;
+    free_in_chunks -= chunks[row]->free;
     --empty_chunks;
+    --chunk_count;
     with_free.erase(row);
-    chunks.erase(row);
+    chunks[row].reset();
   }
 
   // Moves up to `refill` free units into `cache`, so that they are popped in order of offset.
@@ -129,7 +132,7 @@ struct UnitArena::State {
     std::array<Offset, kMaxRefill> units;
     uint32_t n = 0;
     while (n < refill && !with_free.empty()) {
-      ChunkUnits& from = chunks.at(*with_free.begin());
+      ChunkUnits& from = *chunks[*with_free.begin()];
       if (from.free == from.units) --empty_chunks;
       while (n < refill && from.free > 0) {
         units[n++] = from.chunk.begin + uint64_t{from.Take()} * unit_bytes;
@@ -142,9 +145,9 @@ struct UnitArena::State {
 
   // Gives a unit back to its chunk; with true the chunk has become empty and is not needed.
   bool GiveBack(uint32_t row, Offset unit, uint32_t unit_bytes) {
-    const auto it = chunks.find(row);
-    if (it == chunks.end()) Die("free of a unit of another arena", unit, unit_bytes);
-    ChunkUnits& chunk = it->second;
+    ChunkUnits* own = Own(row);
+    if (own == nullptr) Die("free of a unit of another arena", unit, unit_bytes);
+    ChunkUnits& chunk = *own;
     const uint64_t distance = unit - chunk.chunk.begin;
     if (distance % unit_bytes != 0 || distance / unit_bytes >= chunk.units) {
       Die("free where no unit begins", unit, unit_bytes);
@@ -153,7 +156,7 @@ struct UnitArena::State {
       Die("free of a unit that is free", unit, unit_bytes);
     }
     ++free_in_chunks;
-    with_free.insert(row);
+    if (chunk.free == 1) with_free.insert(row);
     if (chunk.free < chunk.units) return false;
     ++empty_chunks;
     // One empty chunk stays, lest a unit that comes and goes move a chunk each time.
@@ -249,17 +252,16 @@ void UnitArena::Steal() {
 bool UnitArena::GiveBackEmptyChunks() {
   State& s = *state_;
   std::lock_guard lock(s.mu);
-  if (s.chunks.empty()) return false;
-  const uint64_t units = s.chunks.begin()->second.units;
+  const uint64_t units = pool_.chunk_bytes() / unit_bytes_;
   if (s.free_in_chunks + s.CachedUnits() < s.ensured + units) return false;
-  const size_t before = s.chunks.size();
+  const uint64_t before = s.chunk_count;
   Steal();
-  for (auto it = s.chunks.begin(); it != s.chunks.end();) {
-    const ChunkUnits& chunk = it++->second;
-    if (chunk.free < chunk.units || s.free_in_chunks < s.ensured + chunk.units) continue;
-    Release(chunk.chunk.index);
+  for (uint32_t row = 0; row < s.chunks.size(); ++row) {
+    const ChunkUnits* chunk = s.Own(row);
+    if (chunk == nullptr || chunk->free < chunk->units) continue;
+    if (s.free_in_chunks >= s.ensured + chunk->units) Release(row);
   }
-  return s.chunks.size() < before;
+  return s.chunk_count < before;
 }
 
 void UnitArena::Release(uint32_t row) {
@@ -286,9 +288,7 @@ uint64_t UnitArena::total_units() const {
 void UnitArena::Adopt(std::span<const Chunk> chunks) {
   std::lock_guard lock(state_->mu);
   for (const Chunk& chunk : chunks) {
-    if (chunk.use != use_ || chunk.unit_bytes != unit_bytes_) continue;
-    if (state_->marking.size() <= chunk.index) state_->marking.resize(chunk.index + 1);
-    state_->marking[chunk.index] = &state_->Add(chunk, unit_bytes_);
+    if (chunk.use == use_ && chunk.unit_bytes == unit_bytes_) state_->Add(chunk, unit_bytes_);
   }
 }
 
@@ -305,10 +305,7 @@ bool UnitArena::IsUnitOf(const Chunk& chunk, Offset unit) const {
 UnitArena::MarkResult UnitArena::Mark(Offset unit) {
   const Chunk chunk = pool_.FindChunk(unit);
   // No lock: chunks come and go only before and after marking.
-  if (!IsUnitOf(chunk, unit) || chunk.index >= state_->marking.size()) {
-    return MarkResult::kNotAUnit;
-  }
-  ChunkUnits* units = state_->marking[chunk.index];
+  ChunkUnits* units = IsUnitOf(chunk, unit) ? state_->Own(chunk.index) : nullptr;
   if (units == nullptr) return MarkResult::kNotAUnit;
   const uint64_t i = (unit - chunk.begin) / unit_bytes_;
   const uint64_t mask = uint64_t{1} << i % kWordBits;
@@ -320,30 +317,31 @@ UnitArena::MarkResult UnitArena::Mark(Offset unit) {
 void UnitArena::FinishMark() {
   State& s = *state_;
   std::lock_guard lock(s.mu);
-  s.marking.clear();
-  std::vector<uint32_t> unused;
-  for (auto& [row, chunk] : s.chunks) {
+  for (uint32_t row = 0; row < s.chunks.size(); ++row) {
+    ChunkUnits* chunk = s.Own(row);
+    if (chunk == nullptr) continue;
     uint32_t used = 0;
-    for (const uint64_t word : chunk.bits) used += static_cast<uint32_t>(std::popcount(word));
+    for (const uint64_t word : chunk->bits) used += static_cast<uint32_t>(std::popcount(word));
     // Units past the end look used.
-    used -= static_cast<uint32_t>(chunk.bits.size()) * kWordBits - chunk.units;
+    used -= static_cast<uint32_t>(chunk->bits.size()) * kWordBits - chunk->units;
     if (used == 0) {
-      unused.push_back(row);
+      Release(row);
       continue;
     }
-    chunk.free = chunk.units - used;
+    chunk->free = chunk->units - used;
     s.free_in_chunks -= used;
     --s.empty_chunks;
-    if (chunk.free == 0) s.with_free.erase(row);
+    if (chunk->free == 0) s.with_free.erase(row);
   }
-  for (const uint32_t row : unused) Release(row);
 }
 
 std::vector<Chunk> UnitArena::OwnChunks() const {
   std::vector<Chunk> chunks;
   {
     std::lock_guard lock(state_->mu);
-    for (const auto& [row, units] : state_->chunks) chunks.push_back(units.chunk);
+    for (const auto& units : state_->chunks) {
+      if (units != nullptr) chunks.push_back(units->chunk);
+    }
   }
   std::sort(chunks.begin(), chunks.end(),
             [](const Chunk& a, const Chunk& b) { return a.begin < b.begin; });
