@@ -27,10 +27,11 @@ class ChunkSource {
   // objects.
   virtual absl::Status Load(ChunkTable& table) = 0;
 
-  // Gives `row`, which has none, memory, and the rows of the same object too, in one step that a crash
-  // does not divide. False: none is left.
+  // Gives `row`, which has none, memory, and the rows of the same object too, in one step that a
+  // crash does not divide. False: none is left.
   virtual bool AddMemory(ChunkTable& table, uint32_t row) = 0;
-  // Takes back the memory of the object of `row` if all its rows are free and `keep` free rows stay.
+  // Takes back the memory of the object of `row` if all its rows are free and `keep` free rows
+  // stay.
   virtual void RemoveMemory(ChunkTable& table, uint32_t row, uint64_t keep) = 0;
 
   // See Pool. ReserveLarge answers offset 0 when there is no room beside `rows_to_keep` free

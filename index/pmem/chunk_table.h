@@ -77,8 +77,8 @@ class ChunkTable {
   const uint32_t crc_seed_;
   const uint64_t reserve_rows_;
   std::unique_ptr<RowState[]> state_;
-  // Per stretch of 2^shift_ bytes, at most a chunk's, the one or two chunks that touch it: row + 1, or 0,
-  // in each half.
+  // Per stretch of 2^shift_ bytes, at most a chunk's, the one or two chunks that touch it: row + 1,
+  // or 0, in each half.
   std::vector<std::atomic<uint64_t>> index_;
   std::set<uint32_t> free_;
   std::set<uint32_t> bare_;  // rows without memory

@@ -156,8 +156,7 @@ absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, c
     return std::make_unique<Medium>(medium);
   }
   // Forced: the operator says that this is persistent memory behind an x86 cache, and is believed.
-  medium.strict_order =
-      medium_class == MediumClass::kFile || medium_class == MediumClass::kCxl;
+  medium.strict_order = medium_class == MediumClass::kFile || medium_class == MediumClass::kCxl;
   if (medium_class == MediumClass::kFile) {
     absl::StatusOr<std::unique_ptr<FileSync>> sync = MakeFileSync(options, pool);
     if (!sync.ok()) return sync.status();

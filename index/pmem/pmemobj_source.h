@@ -1,5 +1,5 @@
-// Chunks and large objects from the heap of a libpmemobj pool. An object's PMEMoid lies in its row of the
-// chunk table and is stored by libpmemobj's atomic allocation, so a crash leaks nothing.
+// Chunks and large objects from the heap of a libpmemobj pool. An object's PMEMoid lies in its row
+// of the chunk table and is stored by libpmemobj's atomic allocation, so a crash leaks nothing.
 #pragma once
 
 #include <libpmemobj.h>

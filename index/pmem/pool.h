@@ -120,8 +120,8 @@ class Pool {
   // False from Create until MarkEngineCreated: a crash in between leaves a pool without an engine.
   bool engine_created() const;
   void MarkEngineCreated();  // durable on return
-  // Takes back whatever an unfinished creation of the engine left: chunks, large objects and the engine
-  // area. Only while !engine_created().
+  // Takes back whatever an unfinished creation of the engine left: chunks, large objects and the
+  // engine area. Only while !engine_created().
   void ResetForEngine();
 
   // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the

@@ -59,8 +59,8 @@ static_assert(offsetof(Identity, pool_id) == 16 && offsetof(Identity, engine) ==
               offsetof(Identity, media_version) == 64 && offsetof(Identity, key_format) == 68 &&
               offsetof(Identity, inline_pairs) == 69 && offsetof(Identity, pool_bytes) == 72 &&
               offsetof(Identity, chunk_bytes) == 80 && offsetof(Identity, object_bytes) == 88 &&
-              offsetof(Identity, chunk_rows) == 96 && offsetof(Identity, chunks_per_object) == 104 &&
-              offsetof(Identity, reserved) == 112 &&
+              offsetof(Identity, chunk_rows) == 96 &&
+              offsetof(Identity, chunks_per_object) == 104 && offsetof(Identity, reserved) == 112 &&
               offsetof(Identity, crc) == 252);
 
 struct StateSlot {
@@ -89,9 +89,9 @@ static_assert(offsetof(StateSlot, sequence) == 8 && offsetof(StateSlot, applied_
 // The engine's create function has succeeded.
 inline constexpr uint64_t kFlagEngineCreated = 1;
 
-// A row of the chunk table. The first 16 bytes are the PMEMoid of the object that begins with this chunk
-// (zero in the rows of the object's further chunks), so that libpmemobj's atomic allocation stores it; in
-// an arena the first word is 0 and the second the chunk's offset.
+// A row of the chunk table. The first 16 bytes are the PMEMoid of the object that begins with this
+// chunk (zero in the rows of the object's further chunks), so that libpmemobj's atomic allocation
+// stores it; in an arena the first word is 0 and the second the chunk's offset.
 struct ChunkRow {
   Word pool_uuid;
   Word object;
@@ -137,8 +137,8 @@ struct ChunkClass {
   static bool Decode(uint64_t word, uint32_t crc_seed, uint32_t row, ChunkClass* out);
 };
 
-// How a pool is cut into chunks; part of the identity on the medium. Chunk rows i * chunks_per_object and
-// the ones behind it, up to the next such row, are neighbours in one object.
+// How a pool is cut into chunks; part of the identity on the medium. Chunk rows i *
+// chunks_per_object and the ones behind it, up to the next such row, are neighbours in one object.
 struct PoolGeometry {
   uint64_t pool_bytes = 0;
   uint64_t chunk_bytes = 0;

@@ -1,8 +1,8 @@
 // The libpmemobj pool under a Pool: made, opened, closed and undone.
 //
-// A pool file is made under the name NAME.creating and gets its own name from Publish, when it is whole: a
-// crash at any instant leaves no half of a pool at NAME. What it leaves at NAME.creating is removed by the
-// next Create. Devices and poolsets are made in place.
+// A pool file is made under the name NAME.creating and gets its own name from Publish, when it is
+// whole: a crash at any instant leaves no half of a pool at NAME. What it leaves at NAME.creating
+// is removed by the next Create. Devices and poolsets are made in place.
 #pragma once
 
 #include <libpmemobj.h>
