@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "index/node/dram_arena.h"
+#include "index/node/separator.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
 
@@ -143,14 +144,19 @@ int InnerTree<C, Below>::ComparePrefix(const Node* node, const Key& key) {
 template <class C, class Below>
 unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) {
   const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
-  if (node->check_prefix) {
+  if (C::kRecords && node->check_prefix) {
     const int order = ComparePrefix(node, key);
     if (order != 0) return order < 0 ? 0 : count;
   }
   // The header's two words come first: the search runs over the node's first four lines.
-  const WordMasks masks =
-      CompareWords(reinterpret_cast<const uint64_t*>(node), C::WordOf(key, node->prefix));
+  const auto* words = reinterpret_cast<const uint64_t*>(node);
   const uint32_t valid = ((uint32_t{1} << count) - 1) << 2;
+  if constexpr (!C::kRecords) {
+    if (seek == Seek::kCovering) {
+      return static_cast<unsigned>(std::popcount(NotAbove(words, C::WordOf(key, 0)) & valid));
+    }
+  }
+  const WordMasks masks = CompareWords(words, C::WordOf(key, node->prefix));
   unsigned rank = static_cast<unsigned>(std::popcount(masks.less & valid));
   if constexpr (C::kRecords) {
     for (uint32_t equal = masks.equal & valid; equal != 0; equal &= equal - 1) {
@@ -160,8 +166,6 @@ unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) 
       if (order > 0 || (order == 0 && seek == Seek::kBefore)) break;
       ++rank;
     }
-  } else if (seek == Seek::kCovering) {
-    rank += static_cast<unsigned>(std::popcount(masks.equal & valid));
   }
   return rank;
 }
@@ -176,9 +180,9 @@ Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
     for (;;) {
       void* child = node->children[choose(node)];
       const bool last_level = node->level == 1;
-      if (child == nullptr) break;  // read while it changed
+      // Read while the node changed it may be none, or another node: both are found out.
+      if (child == nullptr) break;
       if (last_level) static_cast<Below*>(child)->Prefetch();
-      if (!node->lock.Validate(version)) break;
       const uint64_t child_version = last_level ? static_cast<Below*>(child)->lock.ReadBegin()
                                                 : static_cast<Node*>(child)->lock.ReadBegin();
       if (!node->lock.Validate(version)) break;
@@ -217,7 +221,7 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::DescendToLevel(const Ke
         return node;
       }
       auto* child = static_cast<Node*>(node->children[Rank(node, key, Seek::kCovering)]);
-      if (child == nullptr || !node->lock.Validate(version)) break;
+      if (child == nullptr) break;
       const uint64_t child_version = child->lock.ReadBegin();
       if (!node->lock.Validate(version)) break;
       node = child;

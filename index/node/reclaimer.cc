@@ -43,6 +43,8 @@ void Reclaimer::Drain() {
   }
   WaitForEpochs();
   FreeAll(records);
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return !freeing_; });
 }
 
 void Reclaimer::Run() {
@@ -52,10 +54,13 @@ void Reclaimer::Run() {
     if (stop_) return;
     std::vector<pmem::Offset> records;
     records.swap(waiting_);
+    freeing_ = true;
     lock.unlock();
     WaitForEpochs();
     FreeAll(records);
     lock.lock();
+    freeing_ = false;
+    idle_.notify_all();
   }
 }
 

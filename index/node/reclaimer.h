@@ -24,7 +24,7 @@ class Reclaimer {
 
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
-  // Frees all that was retired before. Not inside an EpochGuard.
+  // Frees all that was retired before, what the thread has in hand included. Not inside an EpochGuard.
   void Drain();
 
  private:
@@ -35,7 +35,9 @@ class Reclaimer {
   const bool in_place_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;
   std::vector<pmem::Offset> waiting_;
+  bool freeing_ = false;  // the thread has records in hand
   bool stop_ = false;
   std::thread thread_;
 };

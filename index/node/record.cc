@@ -16,9 +16,9 @@ uint64_t PackLengths(uint64_t key_bytes, bool has_expiry) {
 }
 
 // The part of the checksum that does not depend on version and expiry.
-uint32_t BodyCrc(uint32_t seed, Offset offset, uint64_t lengths, std::string_view key,
-                 std::string_view value) {
-  const uint64_t head[3] = {offset, lengths, value.size()};
+uint32_t BodyCrc(uint32_t seed, Offset offset, uint64_t lengths, uint64_t value_bytes,
+                 std::string_view key, std::string_view value) {
+  const uint64_t head[3] = {offset, lengths, value_bytes};
   uint32_t crc = Crc32c(seed, head, sizeof(head));
   crc = Crc32c(crc, key.data(), key.size());
   return Crc32c(crc, value.data(), value.size());
@@ -53,7 +53,7 @@ StagedRecord StageRecordAt(Pool& pool, pmem::RecordSlab& slab, Offset space, std
   record.offset = space;
   record.expiry_unix_ms = expiry_unix_ms;
   record.lengths = PackLengths(key.size(), has_expiry);
-  record.body_crc = BodyCrc(pool.crc_seed(), record.offset, record.lengths, key, value);
+  record.body_crc = BodyCrc(pool.crc_seed(), record.offset, record.lengths, value.size(), key, value);
 
   pmem::Medium& medium = pool.medium();
   char* at = pool.At<char>(record.offset);
@@ -99,7 +99,10 @@ RecordView ViewRecord(const Pool& pool, Offset offset) {
 bool RecordIsSound(const Pool& pool, Offset offset, const RecordView& view) {
   const auto* header = pool.At<RecordHeader>(offset);
   const uint64_t lengths = header->crc_and_lengths.LoadRelaxed() & ~kCrcMask;
-  const uint32_t body = BodyCrc(pool.crc_seed(), offset, lengths, view.key, view.value);
+  // The whole word: its reserved half is covered too.
+  const uint64_t value_bytes = header->value_bytes.LoadRelaxed();
+  const uint32_t body =
+      BodyCrc(pool.crc_seed(), offset, lengths, value_bytes, view.key, view.value);
   return FullCrc(body, view.version, view.expiry_unix_ms) == view.crc;
 }
 

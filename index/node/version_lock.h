@@ -5,7 +5,7 @@
 // what it sees is always durable.
 //
 // Reader:  s = ReadBegin(); ... read ...; if (!Validate(s)) start again.
-// Writer:  TryUpgrade(s) or Lock(); ... stage, persist ...; BeginPublish(); ... change ...; EndPublish();
+// Writer:  TryUpgrade(s); ... stage, persist ...; BeginPublish(); ... change ...; EndPublish();
 //          Unlock(). Locks are released by a plain store.
 #pragma once
 
