@@ -259,9 +259,22 @@ TEST(PoolFile, LeavesNothingBehindWhenUndone) {
 
 TEST(PoolFile, TakesOverAfterADeadCreator) {
   TempDir dir;
-  WriteFile(dir / "pool.creating", std::string(100'000, 'x'));
-  Create(OptionsFor(dir / "pool"));
-  EXPECT_EQ(dir.Names(), "pool");
+  for (const std::string& left : {std::string(), std::string(100'000, '\0'),
+                                  std::string("PMEMOBJ") + std::string(100'000, '\0')}) {
+    WriteFile(dir / "pool.creating", left);
+    EXPECT_TRUE(Create(OptionsFor(dir / "pool"))->Close(true).ok());
+    EXPECT_EQ(dir.Names(), "pool");
+    std::filesystem::remove(dir / "pool");
+  }
+}
+
+TEST(PoolFile, LeavesAStrangersFileAlone) {
+  TempDir dir;
+  WriteFile(dir / "pool.creating", "my diary");
+  const absl::Status status = Pool::Create(OptionsFor(dir / "pool"), TestIdentity()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr(dir / "pool.creating"));
+  EXPECT_EQ(dir.Names(), "pool.creating");
 }
 
 TEST(PoolFile, RespectsALivingCreator) {

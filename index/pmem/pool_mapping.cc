@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -25,7 +27,17 @@ constexpr size_t kHeaderPage = 4096;
 constexpr size_t kUnusedBegin = 2048;
 constexpr size_t kUnusedEnd = 4024;
 
-// Removes what a process that died while creating left. FailedPrecondition when it lives.
+// Whether a file can be what pmemobj_create left: its header page is the last that it writes.
+bool LooksUnfinished(int fd) {
+  constexpr std::string_view kSignature("PMEMOBJ\0", 8);
+  char begin[kSignature.size()] = {};
+  if (pread(fd, begin, sizeof begin, 0) < 0) return false;
+  const bool zero = std::all_of(std::begin(begin), std::end(begin), [](char c) { return c == 0; });
+  return zero || std::string_view(begin, sizeof begin) == kSignature;
+}
+
+// Removes what a process that died while creating left. FailedPrecondition when it lives, or when
+// it is somebody else's file.
 absl::Status RemoveLeftover(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) {
@@ -40,6 +52,12 @@ absl::Status RemoveLeftover(const std::string& path) {
       stat(path.c_str(), &named) != 0 || opened.st_ino != named.st_ino) {
     return absl::FailedPreconditionError(
         absl::StrCat("another process is creating the pool right now (", path, " is locked)"));
+  }
+  if (!LooksUnfinished(fd)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " is in the way: a new pool gets this name until it is whole, and the "
+                     "file there is not the rest of one; move it"));
   }
   if (unlink(path.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
