@@ -16,13 +16,19 @@ struct WordMasks {
 
 // `words` is 64-byte aligned and has 32 elements.
 using CompareWordsFunction = WordMasks (*)(const uint64_t* words, uint64_t word);
+// Bit i: words[i] <= word. Half the work, for nodes whose words never tie.
+using NotAboveFunction = uint32_t (*)(const uint64_t* words, uint64_t word);
 
 WordMasks CompareWordsScalar(const uint64_t* words, uint64_t word);
 WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word);
 WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word);
+uint32_t NotAboveScalar(const uint64_t* words, uint64_t word);
+uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word);
+uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word);
 
 // The widest of them that this processor runs; chosen once, before main.
 extern const CompareWordsFunction CompareWords;
+extern const NotAboveFunction NotAbove;
 
 // Bit i: bytes[i] == byte. `bytes` has 32 elements, any alignment.
 inline uint32_t MatchBytes(const uint8_t* bytes, uint8_t byte) {
