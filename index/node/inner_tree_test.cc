@@ -1,0 +1,286 @@
+#include "index/node/inner_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "index/node/codec.h"
+
+namespace lodgekv {
+namespace {
+
+// What lies below: all that the tree asks of it, and its low bound.
+struct Below {
+  VersionLock lock;
+  std::string low;
+  void Prefetch() const {}
+};
+
+template <class C>
+struct Format;
+
+template <>
+struct Format<Fixed64Codec> {
+  static uint64_t Separator(DramArena&, const std::string& text) { return KeyWord(text, 0); }
+};
+template <>
+struct Format<BytesCodec> {
+  static const SeparatorText* Separator(DramArena& arena, const std::string& text) {
+    return SeparatorText::New(arena, text);
+  }
+};
+
+std::string BigEndian(uint64_t word) {
+  std::string text(8, '\0');
+  StoreBigEndian(word, text.data());
+  return text;
+}
+
+using MakeText = std::string (*)(uint64_t);
+
+// A tree beside a map that says the same.
+template <class C>
+class Model {
+ public:
+  using Tree = InnerTree<C, Below>;
+
+  explicit Model(const std::vector<std::string>& lows = {}) {
+    std::vector<typename Tree::Child> children;
+    children.push_back({C::MinusInfinity(), New(first_)});
+    for (const std::string& low : lows) {
+      if (low == first_) continue;
+      children.push_back({Format<C>::Separator(dram_, low), New(low)});
+    }
+    tree_.Build(children);
+  }
+
+  // Splits the node that covers lows[0] so that nodes begin at `lows`, which ascend up to its end.
+  void Split(std::vector<std::string> lows) {
+    const auto key = C::MakeKey(lows[0]);
+    typename Tree::Node* parent = tree_.LockParent(key);
+    const size_t room = Tree::FreeSlots(parent);
+    ASSERT_GE(room, 1u);
+    lows.resize(std::min(lows.size(), room));
+    const auto end = map_.upper_bound(lows[0]);
+    std::vector<typename Tree::Child> children;
+    for (const std::string& low : lows) {
+      if (map_.contains(low) || (end != map_.end() && low >= end->first)) break;
+      children.push_back({Format<C>::Separator(dram_, low), New(low)});
+    }
+    tree_.InsertAndUnlock(parent, key, children);
+  }
+
+  void Insert(const std::string& low) {
+    if (!map_.contains(low)) Split({low});
+  }
+
+  void ExpectFinds(const std::string& text) const {
+    const auto key = C::MakeKey(text);
+    uint64_t snapshot;
+    const auto at = std::prev(map_.upper_bound(text));
+    const Below* found = tree_.Descend(key, &snapshot);
+    ASSERT_EQ(found->low, at->first) << "of " << ::testing::PrintToString(text);
+    ASSERT_TRUE(found->lock.Validate(snapshot));
+    if (text == first_) return;
+    const auto before = std::prev(map_.lower_bound(text));
+    ASSERT_EQ(tree_.Descend(key, &snapshot, Tree::Seek::kBefore)->low, before->first)
+        << "before " << ::testing::PrintToString(text);
+  }
+
+  void ExpectAll() const {
+    for (const auto& [low, below] : map_) ASSERT_NO_FATAL_FAILURE(ExpectFinds(low));
+    uint64_t snapshot;
+    EXPECT_EQ(tree_.DescendLast(&snapshot)->low, map_.rbegin()->first);
+  }
+
+  const Tree& tree() const { return tree_; }
+  size_t size() const { return map_.size(); }
+
+ private:
+  Below* New(const std::string& low) {
+    nodes_.emplace_back().low = low;
+    return map_[low] = &nodes_.back();
+  }
+
+  const std::string first_ = C::kRecords ? std::string() : std::string(8, '\0');
+  DramArena dram_;
+  Tree tree_{dram_};
+  std::deque<Below> nodes_;
+  std::map<std::string, Below*> map_;
+};
+
+uint64_t Mix(uint64_t x) {
+  x = (x ^ x >> 31) * 0x9E3779B97F4A7C15ull;
+  return x ^ x >> 29;
+}
+
+// Shapes of separators that `bytes` trees get wrong.
+std::string Plain(uint64_t n) { return BigEndian(Mix(n)); }
+std::string Dense(uint64_t n) { return BigEndian(Mix(n) % 2000 + 1); }
+std::string LongPrefix(uint64_t n) { return "tenant:0007/user:" + std::to_string(Mix(n) % 100000); }
+std::string OneOfThreePrefixes(uint64_t n) {
+  return std::string(20, static_cast<char>('a' + Mix(n) % 3)) + std::to_string(Mix(n) % 3001);
+}
+// Words tie: the keys differ only in the number of zeros, or behind them.
+std::string Zeros(uint64_t n) {
+  return "x" + std::string(Mix(n) % 60, '\0') + (n % 2 == 0 ? "" : "y");
+}
+std::string Short(uint64_t n) {
+  return std::string(1 + Mix(n) % 2, static_cast<char>(Mix(n) >> 8)) +
+         std::string(Mix(n) % 3, static_cast<char>(Mix(n) >> 16));
+}
+std::string Ascending(uint64_t n) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "row%012llu", static_cast<unsigned long long>(n));
+  return text;
+}
+std::string AscendingWord(uint64_t n) { return BigEndian(n + 1); }
+std::string DescendingWord(uint64_t n) { return BigEndian(1'000'000 - n); }
+
+template <class C>
+void GrowsOneByOne(MakeText make) {
+  Model<C> model;
+  std::mt19937_64 random(4);
+  for (uint64_t n = 0; n < 3000; ++n) {
+    ASSERT_NO_FATAL_FAILURE(model.Insert(make(n)));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(n)));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(random() % 6000)));
+  }
+  model.ExpectAll();
+}
+
+TEST(InnerTreeTest, Fixed64Grows) {
+  for (const MakeText make : {Plain, Dense, AscendingWord, DescendingWord}) {
+    GrowsOneByOne<Fixed64Codec>(make);
+  }
+}
+
+TEST(InnerTreeTest, BytesGrow) {
+  for (const MakeText make :
+       {Plain, Dense, LongPrefix, OneOfThreePrefixes, Zeros, Short, Ascending, DescendingWord}) {
+    GrowsOneByOne<BytesCodec>(make);
+  }
+}
+
+TEST(InnerTreeTest, BytesFindKeysOutsideThePrefix) {
+  Model<BytesCodec> model;
+  for (uint64_t n = 0; n < 2000; ++n) model.Insert(LongPrefix(n));
+  for (const char* text :
+       {"a", "tenant:0007/user", "tenant:0007/user:", "tenant:0007/user;", "u",
+        "tenant:0006/user:5", "tenant:0008", "tenant:0007/user:99999999", "\xff"}) {
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(text));
+  }
+}
+
+// The right edge has no bound that its keys share: its prefix must be compared, and shrink.
+TEST(InnerTreeTest, BytesRightEdgeMeetsAKeyWithoutItsPrefix) {
+  Model<BytesCodec> model;
+  for (uint64_t n = 0; n < 20; ++n) model.Insert("prefix/" + Ascending(n));
+  ASSERT_NO_FATAL_FAILURE(model.ExpectFinds("zzz"));
+  ASSERT_NO_FATAL_FAILURE(model.ExpectFinds("prefix/a"));
+  model.Insert("q");
+  model.Insert("a");
+  model.ExpectAll();
+  ASSERT_NO_FATAL_FAILURE(model.ExpectFinds("prefix/row000000000007x"));
+  for (uint64_t n = 20; n < 200; ++n) model.Insert("r/" + Ascending(n));
+  model.ExpectAll();
+}
+
+template <class C>
+void TakesSeveralAtOnce(MakeText make) {
+  std::mt19937_64 random(5);
+  Model<C> model;
+  for (uint64_t n = 0; n < 800; ++n) {
+    std::vector<std::string> lows;
+    for (uint64_t i = 0; i < 1 + random() % 7; ++i) lows.push_back(make(random() % 100000));
+    std::sort(lows.begin(), lows.end());
+    lows.erase(std::unique(lows.begin(), lows.end()), lows.end());
+    ASSERT_NO_FATAL_FAILURE(model.Split(lows));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(lows[0]));
+  }
+  EXPECT_GT(model.size(), 800u);
+  model.ExpectAll();
+}
+
+TEST(InnerTreeTest, SeveralChildrenAtOnce) {
+  TakesSeveralAtOnce<Fixed64Codec>(AscendingWord);
+  TakesSeveralAtOnce<BytesCodec>(Ascending);
+  TakesSeveralAtOnce<BytesCodec>(LongPrefix);
+}
+
+template <class C>
+void Builds(MakeText make, size_t count) {
+  std::vector<std::string> lows;
+  for (uint64_t n = 0; n < count; ++n) lows.push_back(make(n));
+  std::sort(lows.begin(), lows.end());
+  lows.erase(std::unique(lows.begin(), lows.end()), lows.end());
+  Model<C> model(lows);
+  ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+  for (uint64_t n = count; n < count + 200; ++n) ASSERT_NO_FATAL_FAILURE(model.Insert(make(n)));
+  model.ExpectAll();
+}
+
+TEST(InnerTreeTest, BuiltFromAnyNumberOfChildren) {
+  for (const size_t count : {0, 1, 2, 23, 24, 25, 47, 48, 49, 575, 576, 577, 20000}) {
+    SCOPED_TRACE(count);
+    Builds<Fixed64Codec>(Plain, count);
+    Builds<BytesCodec>(LongPrefix, count);
+    Builds<BytesCodec>(Ascending, count);
+  }
+}
+
+TEST(InnerTreeTest, CountsItsNodes) {
+  Model<Fixed64Codec> model;
+  EXPECT_EQ(model.tree().node_count(), 1u);
+  for (uint64_t n = 0; n < kInnerCapacity; ++n) model.Insert(AscendingWord(n));
+  EXPECT_EQ(model.tree().node_count(), 1u);
+  model.Insert(AscendingWord(kInnerCapacity));
+  EXPECT_EQ(model.tree().node_count(), 3u);
+}
+
+// A reader whose view is valid has a node whose low is not above the key, and never an older one
+// than it had before: nodes only split.
+template <class C>
+void ReadsBesideAWriter(MakeText make) {
+  constexpr uint64_t kKeys = 4000;
+  Model<C> model;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<uint64_t> reads{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&, r] {
+      std::map<std::string, std::string> seen;
+      for (uint64_t n = Mix(static_cast<uint64_t>(r)); !stop; ++n) {
+        const std::string text = make(Mix(n) % 500);
+        uint64_t snapshot;
+        const std::string& low = model.tree().Descend(C::MakeKey(text), &snapshot)->low;
+        std::string& last = seen[text];
+        if (low > text || low < last) wrong.fetch_add(1);
+        last = low;
+        reads.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  for (uint64_t n = 0; n < kKeys; ++n) model.Insert(make(n));
+  while (reads.load() < 1000) std::this_thread::yield();
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  model.ExpectAll();
+}
+
+TEST(InnerTreeTest, ReadersBesideAWriter) {
+  ReadsBesideAWriter<Fixed64Codec>(Plain);
+  ReadsBesideAWriter<BytesCodec>(LongPrefix);
+}
+
+}  // namespace
+}  // namespace lodgekv

@@ -1,0 +1,133 @@
+#include "index/node/reclaimer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "index/node/epoch.h"
+#include "index/pmem/arena_test_util.h"
+
+namespace lodgekv {
+namespace {
+
+using pmem::Offset;
+using std::chrono::milliseconds;
+
+class ReclaimerTest : public ::testing::Test {
+ protected:
+  std::vector<Offset> Take(unsigned records) {
+    std::vector<Offset> taken;
+    for (unsigned i = 0; i < records; ++i) {
+      taken.push_back(slab_.Allocate(100, pmem::Reserve::kKeep));
+      EXPECT_NE(taken.back(), 0u);
+    }
+    return taken;
+  }
+  bool BecomesEmpty() {
+    for (int i = 0; i < 5000 && slab_.used_bytes() != 0; ++i) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return slab_.used_bytes() == 0;
+  }
+
+  pmem::TestArena arena_{1 << 20};
+  std::unique_ptr<pmem::Pool> pool_ = arena_.Create();
+  pmem::RecordSlab slab_{*pool_};
+};
+
+// A thread that holds an epoch until it is told to end.
+class Reader {
+ public:
+  Reader()
+      : thread_([this] {
+          const EpochGuard guard;
+          inside_ = true;
+          while (!leave_) std::this_thread::sleep_for(milliseconds(1));
+        }) {
+    while (!inside_) std::this_thread::yield();
+  }
+  ~Reader() { Leave(); }
+  void Leave() {
+    leave_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> leave_{false};
+  std::thread thread_;
+};
+
+TEST(EpochTest, WaitsForGuardsThatWereHeld) {
+  Reader reader;
+  std::atomic<bool> passed{false};
+  std::thread waiter([&] {
+    WaitForEpochs();
+    passed = true;
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(passed.load());
+  reader.Leave();
+  waiter.join();
+  EXPECT_TRUE(passed.load());
+}
+
+TEST(EpochTest, GuardsNest) {
+  {
+    const EpochGuard outer;
+    const EpochGuard inner;
+  }
+  WaitForEpochs();
+}
+
+TEST_F(ReclaimerTest, InPlaceFreesAtOnce) {
+  Reclaimer reclaimer(slab_, true);
+  std::vector<Offset> batch = Take(10);
+  reclaimer.Retire(batch);
+  EXPECT_TRUE(batch.empty());
+  EXPECT_EQ(slab_.used_bytes(), 0u);
+}
+
+TEST_F(ReclaimerTest, FreesInTheBackground) {
+  Reclaimer reclaimer(slab_, false);
+  std::vector<Offset> batch = Take(10);
+  reclaimer.Retire(batch);
+  EXPECT_TRUE(batch.empty());
+  EXPECT_TRUE(BecomesEmpty());
+}
+
+TEST_F(ReclaimerTest, NotWhileAReaderMayLook) {
+  Reclaimer reclaimer(slab_, false);
+  std::vector<Offset> batch = Take(10);
+  const uint64_t used = slab_.used_bytes();
+  Reader reader;
+  reclaimer.Retire(batch);
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(slab_.used_bytes(), used);
+  reader.Leave();
+  EXPECT_TRUE(BecomesEmpty());
+}
+
+// Also what the background thread has in hand when Drain is called.
+TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
+  Reclaimer reclaimer(slab_, false);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Offset> batch = Take(20);
+    reclaimer.Retire(batch);
+    if (round % 2 == 0) std::this_thread::yield();
+    reclaimer.Drain();
+    ASSERT_EQ(slab_.used_bytes(), 0u) << "round " << round;
+  }
+}
+
+TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
+  std::vector<Offset> batch = Take(10);
+  Reclaimer reclaimer(slab_, false);
+  reclaimer.Retire(batch);
+}
+
+}  // namespace
+}  // namespace lodgekv

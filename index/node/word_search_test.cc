@@ -1,0 +1,108 @@
+#include "index/node/word_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+namespace lodgekv {
+namespace {
+
+constexpr uint64_t kTop = uint64_t{1} << 63;
+constexpr std::array<uint64_t, 10> kBorders = {
+    0, 1, kTop - 1, kTop, kTop + 1, UINT64_MAX, UINT64_MAX - 1, 0xffffffff, 0x100000000, 42};
+
+struct alignas(64) Words {
+  uint64_t at[32];
+};
+
+// Words with many ties and with the values around which signed and unsigned comparison differ.
+Words RandomWords(std::mt19937_64& random) {
+  Words words;
+  for (uint64_t& word : words.at) {
+    word = random() % 2 == 0 ? kBorders[random() % kBorders.size()] : random();
+  }
+  return words;
+}
+
+class WordSearchTest : public ::testing::TestWithParam<CompareWordsFunction> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == CompareWordsAvx512 && !__builtin_cpu_supports("avx512f")) {
+      GTEST_SKIP() << "this processor has no AVX-512";
+    }
+  }
+};
+
+TEST_P(WordSearchTest, AgreesWithTheScalarTwin) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const Words words = RandomWords(random);
+    for (const uint64_t word :
+         {words.at[random() % 32], kBorders[random() % kBorders.size()], uint64_t{random()}}) {
+      const WordMasks expected = CompareWordsScalar(words.at, word);
+      const WordMasks masks = GetParam()(words.at, word);
+      ASSERT_EQ(masks.less, expected.less) << word;
+      ASSERT_EQ(masks.equal, expected.equal) << word;
+    }
+  }
+}
+
+class NotAboveTest : public ::testing::TestWithParam<NotAboveFunction> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == NotAboveAvx512 && !__builtin_cpu_supports("avx512f")) {
+      GTEST_SKIP() << "this processor has no AVX-512";
+    }
+  }
+};
+
+TEST_P(NotAboveTest, IsLessOrEqual) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 2000; ++round) {
+    const Words words = RandomWords(random);
+    for (const uint64_t word :
+         {words.at[random() % 32], kBorders[random() % kBorders.size()], uint64_t{random()}}) {
+      const WordMasks expected = CompareWordsScalar(words.at, word);
+      ASSERT_EQ(GetParam()(words.at, word), expected.less | expected.equal) << word;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Twins, NotAboveTest,
+                         ::testing::Values(NotAboveScalar, NotAboveAvx2, NotAboveAvx512, NotAbove));
+
+INSTANTIATE_TEST_SUITE_P(Twins, WordSearchTest,
+                         ::testing::Values(CompareWordsAvx2, CompareWordsAvx512, CompareWords));
+
+TEST(CompareWordsScalarTest, EachPositionAndOrder) {
+  for (unsigned i = 0; i < 32; ++i) {
+    Words words;
+    std::fill(std::begin(words.at), std::end(words.at), kTop);
+    words.at[i] = kTop - 1;
+    const WordMasks masks = CompareWordsScalar(words.at, kTop);
+    EXPECT_EQ(masks.less, uint32_t{1} << i);
+    EXPECT_EQ(masks.equal, ~(uint32_t{1} << i));
+    EXPECT_EQ(CompareWordsScalar(words.at, kTop - 1).less, 0u);
+    EXPECT_EQ(CompareWordsScalar(words.at, kTop - 1).equal, uint32_t{1} << i);
+  }
+}
+
+TEST(MatchBytesTest, AnyAlignment) {
+  std::mt19937_64 random(2);
+  std::array<uint8_t, 64> bytes;
+  for (int round = 0; round < 1000; ++round) {
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() % 5 * 63);
+    const unsigned start = random() % 32;
+    const auto wanted = static_cast<uint8_t>(random() % 5 * 63);
+    uint32_t expected = 0;
+    for (unsigned i = 0; i < 32; ++i) {
+      expected |= static_cast<uint32_t>(bytes[start + i] == wanted) << i;
+    }
+    ASSERT_EQ(MatchBytes(bytes.data() + start, wanted), expected);
+  }
+}
+
+}  // namespace
+}  // namespace lodgekv
