@@ -114,9 +114,14 @@ struct alignas(64) LastLevelNode {
   // May read a node that is changing: the caller validates, or holds the lock.
   Position Search(const Key& key) const;
 
-  void Prefetch() const {
+  // What a reader looks at; a writer also at the counts and versions behind it, and changes them.
+  void PrefetchForRead() const {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 8; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
+  }
+  void PrefetchForWrite() const {
+    const char* line = reinterpret_cast<const char*>(this);
+    for (unsigned i = 0; i < 11; ++i) __builtin_prefetch(line + 64 * i, 1, 3);
   }
 
  private:

@@ -66,6 +66,13 @@ bool LodgeTree<C>::EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve
 }
 
 template <class C>
+void LodgeTree<C>::PrefetchSpareLeaf(const Worker& worker) const {
+  if (worker.spare_leaves.empty()) return;
+  const char* line = pool_.At<char>(worker.spare_leaves.back());
+  for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * 64, 1, 3);
+}
+
+template <class C>
 void LodgeTree<C>::TrimSpares(Worker& worker) {
   constexpr size_t kKept = 8;
   for (; worker.spare_leaves.size() > kKept; worker.spare_leaves.pop_back()) {

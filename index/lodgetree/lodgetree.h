@@ -251,6 +251,7 @@ class LodgeTree final : public Engine {
   bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);
   bool EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve);
   void TrimSpares(Worker& worker);
+  void PrefetchSpareLeaf(const Worker& worker) const;
   FenceWords StageFence(Worker& worker, Separator separator);
 
   // hotness_aware_split.cc

@@ -61,7 +61,7 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
     : pool_(pool), medium_(pool.medium()), entries_(entries),
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)), limit_bytes_(limit_bytes),
       logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
-      blocks_(std::make_unique<std::atomic<Log*>[]>(kBlocks)) {
+      blocks_(std::make_unique<std::atomic<Block*>[]>(kBlocks)) {
   if (largest_group_ > entries_) {
     long_logs_ =
         std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(largest_group_));
@@ -70,7 +70,7 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
 
 PartitionedVersionLog::~PartitionedVersionLog() {
   for (auto& partition : partitions_) delete partition.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kBlocks; ++i) delete[] blocks_[i].load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kBlocks; ++i) delete blocks_[i].load(std::memory_order_relaxed);
 }
 
 uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
@@ -136,7 +136,7 @@ uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
   const FoundLog found{log.offset.load(std::memory_order_relaxed), pool_.TakeSequence(1), entries};
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(entries, std::memory_order_relaxed);
-  log.valid.store(1, std::memory_order_relaxed);
+  ValidOf(id).store(1, std::memory_order_relaxed);
   log.open.store(true, std::memory_order_relaxed);
   live_bytes_.fetch_add(UnitBytes(entries), std::memory_order_relaxed);
   partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
@@ -171,7 +171,7 @@ uint32_t PartitionedVersionLog::NewLogId() {
   }
   const uint32_t id = ids_.load(std::memory_order_relaxed);
   if (id % kBlock == 0) {
-    blocks_[id / kBlock].store(new Log[kBlock], std::memory_order_release);
+    blocks_[id / kBlock].store(new Block, std::memory_order_release);
   }
   ids_.store(id + 1, std::memory_order_release);
   return id;
@@ -186,7 +186,7 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
   entry = {pair.key, pair.value, media::PackMeta(sequence, op, left), 0};
   entry.checksums =
       uint64_t{record_crc} << 32 | EntryCrc(partition.crc_base, position, entry, record_crc);
-  LogAt(partition.open).valid.fetch_add(1, std::memory_order_relaxed);
+  ValidOf(partition.open).fetch_add(1, std::memory_order_relaxed);
   // Two entries of a group that share a line are written once.
   if (position % 2 == 1 || left == 0) {
     const Offset line = partition.offset + sizeof(media::LogHeader) +
@@ -200,7 +200,7 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
 }
 
 void PartitionedVersionLog::Release(uint32_t id) {
-  if (LogAt(id).valid.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeLog(id);
+  if (ValidOf(id).fetch_sub(1, std::memory_order_acq_rel) == 1) FreeLog(id);
 }
 
 void PartitionedVersionLog::FreeLog(uint32_t id) {
@@ -221,8 +221,8 @@ std::vector<uint32_t> PartitionedVersionLog::OldestLogs(unsigned most) const {
   std::vector<std::pair<uint64_t, uint32_t>> live;
   const uint32_t ids = ids_.load(std::memory_order_acquire);
   for (uint32_t id = 0; id < ids; ++id) {
+    if (ValidOf(id).load(std::memory_order_relaxed) == 0) continue;
     const Log& log = LogAt(id);
-    if (log.valid.load(std::memory_order_relaxed) == 0) continue;
     if (log.open.load(std::memory_order_relaxed)) continue;
     live.emplace_back(log.version.load(std::memory_order_relaxed), id);
   }
@@ -363,13 +363,13 @@ uint32_t PartitionedVersionLog::Keep(const FoundLog& found) {
   log.offset.store(found.offset, std::memory_order_relaxed);
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(found.entries, std::memory_order_relaxed);
-  log.valid.store(0, std::memory_order_relaxed);
+  ValidOf(id).store(0, std::memory_order_relaxed);
   live_bytes_.fetch_add(UnitBytes(found.entries), std::memory_order_relaxed);
   return id;
 }
 
 void PartitionedVersionLog::AddValid(uint32_t id) {
-  LogAt(id).valid.fetch_add(1, std::memory_order_relaxed);
+  ValidOf(id).fetch_add(1, std::memory_order_relaxed);
 }
 
 void PartitionedVersionLog::FinishAdopt() {
@@ -390,7 +390,7 @@ PartitionedVersionLog::Counters PartitionedVersionLog::counters() const {
 
 uint64_t PartitionedVersionLog::dram_bytes() const {
   const uint64_t blocks = (ids_.load(std::memory_order_relaxed) + kBlock - 1) / kBlock;
-  return blocks * kBlock * sizeof(Log);
+  return blocks * sizeof(Block);
 }
 
 }  // namespace lodgekv::lodgetree

@@ -77,9 +77,8 @@ class PartitionedVersionLog {
   void VisitLive(Visit visit) const {
     const uint32_t ids = ids_.load(std::memory_order_acquire);
     for (uint32_t id = 0; id < ids; ++id) {
-      const Log& log = LogAt(id);
-      const uint32_t valid = log.valid.load(std::memory_order_acquire);
-      if (valid > 0) visit(id, valid, log.open.load(std::memory_order_relaxed));
+      const uint32_t valid = ValidOf(id).load(std::memory_order_acquire);
+      if (valid > 0) visit(id, valid, LogAt(id).open.load(std::memory_order_relaxed));
     }
   }
 
@@ -115,13 +114,22 @@ class PartitionedVersionLog {
     std::atomic<pmem::Offset> offset{0};
     std::atomic<uint64_t> version{0};
     std::atomic<uint32_t> entries{0};
-    std::atomic<uint32_t> valid{0};
     std::atomic<bool> open{false};
+  };
+  // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it drains.
+  static constexpr uint32_t kBlock = 1024;
+  static constexpr uint32_t kBlocks = 16384;
+  struct Block {
+    std::array<std::atomic<uint32_t>, kBlock> valid{};
+    std::array<Log, kBlock> logs;
   };
   struct Partition;
 
   Log& LogAt(uint32_t id) const {
-    return blocks_[id / kBlock].load(std::memory_order_acquire)[id % kBlock];
+    return blocks_[id / kBlock].load(std::memory_order_acquire)->logs[id % kBlock];
+  }
+  std::atomic<uint32_t>& ValidOf(uint32_t id) const {
+    return blocks_[id / kBlock].load(std::memory_order_acquire)->valid[id % kBlock];
   }
   Partition& Current() const;
   uint32_t NewLogId();
@@ -139,9 +147,6 @@ class PartitionedVersionLog {
     return entries == entries_ ? *logs_ : *long_logs_;
   }
 
-  static constexpr uint32_t kBlock = 1024;
-  static constexpr uint32_t kBlocks = 16384;
-
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const unsigned entries_;
@@ -150,7 +155,7 @@ class PartitionedVersionLog {
   std::unique_ptr<pmem::UnitArena> logs_;
   std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
   std::atomic<uint64_t> live_bytes_{0};
-  std::unique_ptr<std::atomic<Log*>[]> blocks_;
+  std::unique_ptr<std::atomic<Block*>[]> blocks_;
   mutable std::mutex mutex_;  // ids and blocks
   std::vector<uint32_t> free_ids_;
   std::atomic<uint32_t> ids_{0};

@@ -274,10 +274,11 @@ template <class C>
 void LodgeTree<C>::LockOne(WriteContext& context, const Key& key) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
-    Node* node = tree_.Descend(key, &snapshot);
+    Node* node = tree_.DescendForWrite(key, &snapshot);
     const auto position = node->Search(key);
     context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
     if (context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
+    if (context.plan_ready && context.plan.splits > 0) PrefetchSpareLeaf(context.worker);
     if (node->lock.TryUpgrade(snapshot)) {
       context.locked.push_back(node);
       return;

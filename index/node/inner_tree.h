@@ -94,6 +94,8 @@ class InnerTree {
 
   // The node below for `key`, with the version of its lock at which it covered the key.
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
+  // The same for a caller who is going to write there.
+  Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
   // The last node of all.
   Below* DescendLast(uint64_t* snapshot) const;
 
@@ -109,7 +111,7 @@ class InnerTree {
  private:
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
-  template <class Choose>
+  template <bool kForWrite, class Choose>
   Below* DescendBy(Choose choose, uint64_t* snapshot) const;
   Node* DescendToLevel(const Key& key, unsigned level, uint64_t* snapshot) const;
   Node* LockWithRoom(const Key& key, unsigned level);
@@ -171,7 +173,7 @@ unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) 
 }
 
 template <class C, class Below>
-template <class Choose>
+template <bool kForWrite, class Choose>
 Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
@@ -182,7 +184,13 @@ Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
       const bool last_level = node->level == 1;
       // Read while the node changed it may be none, or another node: both are found out.
       if (child == nullptr) break;
-      if (last_level) static_cast<Below*>(child)->Prefetch();
+      if (last_level) {
+        if constexpr (kForWrite) {
+          static_cast<const Below*>(child)->PrefetchForWrite();
+        } else {
+          static_cast<const Below*>(child)->PrefetchForRead();
+        }
+      }
       const uint64_t child_version = last_level ? static_cast<Below*>(child)->lock.ReadBegin()
                                                 : static_cast<Node*>(child)->lock.ReadBegin();
       if (!node->lock.Validate(version)) break;
@@ -198,12 +206,18 @@ Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
 
 template <class C, class Below>
 Below* InnerTree<C, Below>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
-  return DescendBy([&](const Node* node) { return Rank(node, key, seek); }, snapshot);
+  return DescendBy<false>([&](const Node* node) { return Rank(node, key, seek); }, snapshot);
+}
+
+template <class C, class Below>
+Below* InnerTree<C, Below>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
+  return DescendBy<true>([&](const Node* node) { return Rank(node, key, Seek::kCovering); },
+                         snapshot);
 }
 
 template <class C, class Below>
 Below* InnerTree<C, Below>::DescendLast(uint64_t* snapshot) const {
-  return DescendBy(
+  return DescendBy<false>(
       [](const Node* node) { return std::min<unsigned>(node->count, kInnerCapacity); }, snapshot);
 }
 

@@ -32,6 +32,7 @@ uint32_t Take() {
 struct Holder {
   const uint32_t slot = Take();
   ~Holder() {
+    internal::worker_slot = internal::kNoWorkerSlot;
     Slots& slots = GetSlots();
     {
       std::lock_guard lock(slots.mu);
@@ -43,7 +44,7 @@ struct Holder {
 
 }  // namespace
 
-uint32_t CurrentWorkerSlot() {
+uint32_t internal::TakeWorkerSlot() {
   static thread_local Holder holder;
   return holder.slot;
 }

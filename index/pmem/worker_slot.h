@@ -9,7 +9,18 @@ namespace lodgekv::pmem {
 
 inline constexpr uint32_t kMaxWorkerSlots = 256;
 
+namespace internal {
+inline constexpr uint32_t kNoWorkerSlot = UINT32_MAX;
+inline constinit thread_local uint32_t worker_slot = kNoWorkerSlot;
+uint32_t TakeWorkerSlot();
+}  // namespace internal
+
 // The calling thread's slot. When all are taken it waits until a thread ends.
-uint32_t CurrentWorkerSlot();
+inline uint32_t CurrentWorkerSlot() {
+  if (internal::worker_slot == internal::kNoWorkerSlot) [[unlikely]] {
+    internal::worker_slot = internal::TakeWorkerSlot();
+  }
+  return internal::worker_slot;
+}
 
 }  // namespace lodgekv::pmem
