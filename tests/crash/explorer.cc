@@ -1,0 +1,66 @@
+#include "tests/crash/explorer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/crash/hands.h"
+#include "tests/crash/life.h"
+
+namespace lodgekv::test {
+
+void ExplorerResult::Add(const ExplorerResult& other) {
+  steps += other.steps;
+  positions += other.positions;
+  exhaustive_positions += other.exhaustive_positions;
+  images += other.images;
+  nested_images += other.nested_images;
+  lives += other.lives;
+  fault_happened |= other.fault_happened;
+  crash_points.insert(other.crash_points.begin(), other.crash_points.end());
+  if (!failure) failure = other.failure;
+}
+
+Explorer::Explorer(const ExplorerOptions& options)
+    : options_(options),
+      random_(absl::StrCat("crash ", options.engine_case.Name(), " ", ModelName(options.model), " ",
+                           std::string(options.mixture.name)),
+              options.run),
+      workload_(options.engine_case, options.mixture),
+      hands_(std::make_unique<Hands>(options.threads)) {}
+
+Explorer::~Explorer() = default;
+
+ExplorerResult Explorer::Run() {
+  Life life(*this, 0, Oracle(options_.engine_case), ArenaMemory(options_.memory_bytes));
+  life.Create();
+  if (!Ended()) life.WarmUp(options_.warm_up);
+  if (!Ended()) life.Steps(options_.steps);
+  return std::exchange(result_, {});
+}
+
+std::string Explorer::Where() const {
+  std::string text = absl::StrCat(
+      "engine ", options_.engine_case.Name(), ", model ", ModelName(options_.model), ", workload ",
+      std::string(options_.mixture.name), ", run ", options_.run, ", options");
+  for (const auto& [name, value] : options_.engine_options) {
+    absl::StrAppend(&text, " ", name, "=", value);
+  }
+  return absl::StrCat(text, ", image ", result_.images, "; ", SeedNote());
+}
+
+std::map<std::string, std::string> DrawEngineOptions(const EngineInfo& engine, Random& random) {
+  std::map<std::string, std::string> drawn;
+  for (const EngineOption& option : engine.options) {
+    const bool is_switch = option.min_value == 0 && option.max_value == 1;
+    if (is_switch) {
+      if (random.OneIn(5)) drawn[std::string(option.name)] = absl::StrCat(1 - option.default_value);
+    } else if (random.OneIn(2)) {
+      const uint64_t span = std::min<uint64_t>(option.max_value - option.min_value, 5);
+      drawn[std::string(option.name)] = absl::StrCat(option.min_value + random.Below(span + 1));
+    }
+  }
+  return drawn;
+}
+
+}  // namespace lodgekv::test

@@ -1,0 +1,118 @@
+// The medium under a traced arena: what is durable, and every word stored since.
+//
+// Invariants
+//  1. durable() holds what survives any crash now: the memory at the tracer's construction and all
+//  that
+//     was flushed and then fenced by the same thread.
+//  2. Each line's pending stores are in program order (the order in which the seam saw them).
+//  3. A fence makes durable what its own thread flushed, up to the store before that flush; of
+//  streamed
+//     words, those of its own thread.
+//
+// Thread-safe as far as its user is: one thread at a time stores, flushes and fences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "index/pmem/persist.h"
+#include "index/pmem/tracer.h"
+#include "tests/support/arena_memory.h"
+
+namespace lodgekv::test {
+
+// Which stores that were not fenced may survive (docs/crash_model.md).
+enum class CrashModel : uint8_t {
+  kLinePrefix,  // M1: of each line a prefix of its stores; streamed words independently
+  kTornWords,   // M2: any word of a line without another; the arena has strict_order
+};
+std::string ModelName(CrashModel model);
+
+// A mistake made on purpose. The laboratory must notice it.
+struct Fault {
+  enum class Kind : uint8_t {
+    kNone,
+    kDropFence,      // the first fence after the crash point `where` does nothing
+    kForgetFlushes,  // what was flushed or streamed before `where`, since the last fence, was not
+    kDropFlushes,    // flushes between `where` and the next fence do nothing
+    kAsk,            // the code asks for the mistake by the name `where` (Medium::Canary)
+  };
+  Kind kind = Kind::kNone;
+  std::string_view where = {};
+};
+
+struct PendingStore {
+  uint32_t word;    // index in the arena
+  uint32_t thread;  // worker slot
+  uint64_t number;  // of all stores, ascending
+  uint64_t value;
+  bool stream;
+};
+
+class CrashTracer final : public pmem::Tracer {
+ public:
+  static constexpr size_t kWordBytes = sizeof(uint64_t);
+  static constexpr size_t kWordsOfLine = pmem::kLineBytes / kWordBytes;
+
+  // `memory` is taken as durable as it is.
+  explicit CrashTracer(std::span<const std::byte> memory, Fault fault = {});
+
+  // Called before a fence takes effect.
+  std::function<void()> before_fence;
+
+  std::span<const std::byte> durable() const { return durable_.span(); }
+  // Lines with stores that are not durable, in the order of their first.
+  const std::vector<uint32_t>& dirty_lines() const { return dirty_; }
+  const std::vector<PendingStore>& StoresTo(uint32_t line) const { return lines_[line]; }
+
+  const std::set<std::string, std::less<>>& crash_points() const { return crash_points_; }
+  // The crash point hit last.
+  std::string_view last_point() const { return last_point_; }
+  uint64_t fences() const { return fences_; }
+  bool fault_happened() const { return fault_happened_; }
+
+  void OnStore(const void* dst, size_t bytes, bool stream) override;
+  void OnFlush(const void* line) override;
+  void OnFence() override;
+  void OnCrashPoint(std::string_view name) override;
+  bool OnCanary(std::string_view name) override;
+
+ private:
+  // A flush of a line, or a streamed line, that waits for its thread's fence.
+  struct Mark {
+    uint32_t line;
+    uint64_t up_to;  // the last store that it covers
+    bool stream;
+  };
+  struct Thread {
+    std::vector<Mark> marks;
+    bool drops_fence = false;
+    bool drops_flushes = false;
+  };
+
+  Thread& Current(uint32_t* number = nullptr);
+  size_t OffsetOf(const void* address) const;
+  void AddStore(size_t offset, uint32_t thread, bool stream);
+  void Settle(const Mark& mark, uint32_t thread);
+
+  const std::span<const std::byte> memory_;
+  const Fault fault_;
+  ArenaMemory durable_;
+  std::vector<std::vector<PendingStore>> lines_;
+  std::vector<uint32_t> dirty_;
+  std::map<uint32_t, Thread> threads_;
+  std::set<std::string, std::less<>> crash_points_;
+  std::string_view last_point_;
+  uint64_t stores_ = 0;
+  uint64_t fences_ = 0;
+  bool fault_happened_ = false;
+};
+
+}  // namespace lodgekv::test
