@@ -1,0 +1,141 @@
+// The stops of the Leaf Count-Based Flush (LodgeTree III-B), seen through counters and the medium.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "index/lodgetree/lodgetree_test_util.h"
+
+namespace lodgekv::lodgetree {
+namespace {
+
+constexpr uint64_t kKeys = 8000;
+
+// Puts keys in no order and shows the effect of each put to `see`.
+template <class See>
+void Fill(TestTree& tree, See see) {
+  for (uint64_t n = 0; n < kKeys; ++n) {
+    see(tree.PutEffect(Scattered(n), Text(n)));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_EQ(tree.engine().CountKeys(), kKeys);
+  tree.ExpectSound();
+}
+
+TEST(LeafCountFlushTest, FirstStopAtTNodeLeaves) {
+  for (const uint64_t t_node : {1, 2, 3, 8}) {
+    SCOPED_TRACE(t_node);
+    TestTree tree(KeyFormat::kFixed64, {{"t_node", std::to_string(t_node)}});
+    uint64_t most = 0;
+    Fill(tree, [&](const Effect& effect) {
+      ASSERT_LE(effect["flushed_leaves_total"], t_node * effect["buffer_flushes_total"]);
+      if (effect["buffer_flushes_total"] == 1) {
+        most = std::max(most, effect["flushed_leaves_total"]);
+      }
+    });
+    EXPECT_EQ(most, t_node);
+  }
+}
+
+TEST(LeafCountFlushTest, SwitchedOffItDrainsTheWholeNode) {
+  TestTree tree(KeyFormat::kFixed64, {{"leaf_count_flush", "0"}});
+  uint64_t most = 0;
+  Fill(tree, [&](const Effect& effect) {
+    if (effect["buffer_flushes_total"] == 1) most = std::max(most, effect["flushed_leaves_total"]);
+  });
+  EXPECT_GT(most, 8u);
+}
+
+TEST(LeafCountFlushTest, AtMostOneLeafOfAFlushSplits) {
+  TestTree tree(KeyFormat::kFixed64, {{"t_node", "4"}});
+  bool beside_others = false;
+  Fill(tree, [&](const Effect& effect) {
+    ASSERT_LE(effect["leaf_splits_total"], effect["buffer_flushes_total"]);
+    beside_others |= effect["buffer_flushes_total"] == 1 && effect["leaf_splits_total"] == 1 &&
+                     effect["flushed_leaves_total"] > 1;
+  });
+  EXPECT_TRUE(beside_others);
+}
+
+TEST(LeafCountFlushTest, SecondStopASplittingLeafIsFlushedAlone) {
+  TestTree tree(KeyFormat::kFixed64, {{"t_node", "4"}, {"split_alone", "1"}});
+  uint64_t splits = 0;
+  Fill(tree, [&](const Effect& effect) {
+    if (effect["buffer_flushes_total"] != 1 || effect["leaf_splits_total"] == 0) return;
+    ++splits;
+    ASSERT_EQ(effect["flushed_leaves_total"], 1u);
+  });
+  EXPECT_GT(splits, kKeys / 100);
+}
+
+TEST(LeafCountFlushTest, TSplitBoundsALeaf) {
+  for (const unsigned t_split : {10u, 25u, 27u}) {
+    TestTree tree(KeyFormat::kFixed64, {{"t_split", std::to_string(t_split)}});
+    Fill(tree, [](const Effect&) {});
+    const std::vector<unsigned> fill = tree.LeafFill();
+    EXPECT_EQ(*std::max_element(fill.begin(), fill.end()), t_split);
+    EXPECT_GT(fill.size(), kKeys / t_split);
+  }
+}
+
+TEST(LeafCountFlushTest, LeavesOfAFlushShareTwoFences) {
+  TestTree tree(KeyFormat::kFixed64, {{"t_node", "4"}});
+  uint64_t flushes = 0;
+  for (uint64_t n = 0; n < kKeys; ++n) {
+    const size_t chunks = tree.pool().Chunks().size();
+    const Effect effect = tree.PutEffect(Scattered(n), Text(n));
+    // A new chunk has fences of its own.
+    if (effect["buffer_flushes_total"] != 1 || tree.pool().Chunks().size() != chunks) continue;
+    ++flushes;
+    ASSERT_EQ(effect.cost.fences, effect["second_commits_total"] == 0 ? 2u : 4u);
+  }
+  EXPECT_GT(flushes, kKeys / 20);
+}
+
+// What the leaf drained is at or below its watermark, and nothing of it stays in the buffer: the
+// watermark may then stand for the whole leaf (invariant 2 of media::Leaf).
+TEST(LeafCountFlushTest, AFlushDrainsItsLeavesWhole) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  for (uint64_t n = 0; n < kKeys; n += 2) (void)tree.Put(Scattered(n), Text(n + 1));
+  for (uint64_t n = 0; n < kKeys; n += 5) (void)tree.Delete(Scattered(n));
+  const auto expect = [&] {
+    for (uint64_t n = 0; n < kKeys; ++n) {
+      const std::string value = n % 5 == 0 ? "none" : Text(n % 2 == 0 ? n + 1 : n);
+      ASSERT_EQ(tree.Get(Scattered(n)), value) << n;
+    }
+  };
+  expect();
+  tree.KillAndRecover();
+  tree.ExpectSound();
+  expect();
+}
+
+// Full leaves whose group frees as many slots as it fills: the slots are free after the first
+// commit.
+TEST(LeafCountFlushTest, ASecondCommitFillsSlotsThatTheFirstFreed) {
+  TestTree tree(KeyFormat::kFixed64, {{"t_split", "27"}});
+  for (uint64_t n = 0; n < 27; ++n) (void)tree.Put(Text(10 * n + 10), Text(n));
+  (void)tree.Put(Text(1000), Text(27));  // the buffer of one leaf takes 28: drains 27 and more
+  for (uint64_t n = 0; n < 40 && tree.Counters()["buffer_flushes_total"] == 0; ++n) {
+    (void)tree.Put(Text(10), Text(n));
+    (void)tree.Put(Text(5000 + n), Text(n));
+    (void)tree.Delete(Text(5000 + n));
+  }
+  uint64_t key = 100000;
+  for (uint64_t round = 0; round < 2000 && tree.Counters()["second_commits_total"] == 0; ++round) {
+    (void)tree.Delete(Text(round < 27 ? 10 * round + 10 : key - 20));
+    (void)tree.Put(Text(++key), Text(round));
+  }
+  EXPECT_GT(tree.Counters()["second_commits_total"], 0u);
+  tree.ExpectSound();
+  const uint64_t keys = tree.engine().CountKeys();
+  tree.KillAndRecover();
+  EXPECT_EQ(tree.engine().CountKeys(), keys);
+  tree.ExpectSound();
+}
+
+}  // namespace
+}  // namespace lodgekv::lodgetree
