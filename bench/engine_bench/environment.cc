@@ -55,7 +55,7 @@ std::string Kernel() {
 
 // Of "always [madvise] never" the one in force.
 std::string HugePages(const std::string& file) {
-  const std::string line = FirstLine(kThpFolder + file);
+  std::string line = FirstLine(kThpFolder + file);
   const size_t open = line.find('[');
   const size_t close = line.find(']');
   if (open == std::string::npos || close == std::string::npos || close < open) return line;

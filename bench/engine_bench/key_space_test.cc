@@ -49,7 +49,7 @@ TEST(KeyNumbers, UniformOnesSpreadEvenly) {
   const std::vector<uint64_t> numbers = NumbersOf(Distribution::kUniform, kKeys);
   std::vector<int> counts(16);
   for (const uint64_t number : numbers) ++counts[number >> 60];
-  for (const int count : counts) EXPECT_NEAR(count, kKeys / 16, kKeys / 16 * 0.05);
+  for (const int count : counts) EXPECT_NEAR(count, kKeys / 16.0, kKeys / 16.0 * 0.05);
   EXPECT_NEAR(HotShare(numbers), 51.0 / 256, 0.01);
 }
 
@@ -153,6 +153,7 @@ TEST_F(KeySpaceTest, TakesEachKeyOnceAndPicksItNoMore) {
 TEST_F(KeySpaceTest, SkewedTakesAreHot) {
   Load(Distribution::kUniform, kKeys);
   std::vector<uint64_t> taken;
+  taken.reserve(10'000);
   for (int i = 0; i < 10'000; ++i) {
     taken.push_back(numbers_.Number(space_.TakeLive(Distribution::kSkewed)));
   }

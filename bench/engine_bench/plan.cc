@@ -90,12 +90,14 @@ absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
 
 uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity) {
   constexpr uint64_t kBase = uint64_t{512} << 20;
-  constexpr uint64_t kSlot = 64;
-  constexpr uint64_t kRecordHeader = 64;
+  // A slot in a leaf that is half full, and its share of the leaf's header and of the logs.
+  constexpr uint64_t kSlot = 56;
+  constexpr uint64_t kRecordHeader = 32;
   if (subject.key_format == KeyFormat::kFixed64) return kBase + capacity * kSlot;
   const uint64_t record = kRecordHeader + subject.value_bytes +
                           KeyWriter::TypicalBytes(subject.key_format, subject.key_shape);
-  return kBase + capacity * (kSlot + record + record / 2);
+  // Size classes are up to a quarter larger than what is in them.
+  return kBase + capacity * (kSlot + record + record / 3);
 }
 
 }  // namespace lodgekv::bench

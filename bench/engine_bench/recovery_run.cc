@@ -1,7 +1,6 @@
 #include "bench/engine_bench/recovery_run.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -58,6 +58,7 @@ std::vector<std::string> LoaderArguments(const BenchOptions& options, const Subj
 // Runs this program once more; its standard output is dropped, its errors are seen.
 absl::StatusOr<int> RunSelf(std::vector<std::string> arguments) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;

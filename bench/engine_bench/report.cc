@@ -116,10 +116,12 @@ std::string FormatResults(const std::vector<PhaseResult>& results) {
     if (said) columns.push_back(&column);
   }
   std::vector<std::string> header;
+  header.reserve(columns.size());
   for (const Column* column : columns) header.emplace_back(column->title);
   TextTable table(std::move(header), kLeftColumns);
   for (const PhaseResult& result : results) {
     std::vector<std::string> row;
+    row.reserve(columns.size());
     for (const Column* column : columns) row.push_back(column->cell(result));
     table.Add(std::move(row));
   }

@@ -8,8 +8,8 @@
 namespace lodgekv::bench {
 
 const TscClock& TscClock::Get() {
-  static const TscClock clock;
-  return clock;
+  static const TscClock kClock;
+  return kClock;
 }
 
 TscClock::TscClock() {

@@ -2,10 +2,10 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 namespace lodgekv::bench {
 namespace {
