@@ -48,9 +48,9 @@ class LodgeTree<C>::Recovery {
     Key key;
     uint32_t log;  // index into logs_
   };
-  struct Unreadable {
+  struct Logged {
     ReadEntry entry;
-    pmem::Offset log_offset;
+    uint32_t log;
   };
 
   absl::Status WalkChain();
@@ -60,13 +60,15 @@ class LodgeTree<C>::Recovery {
   absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);
   absl::Status ReadLogs();
   absl::Status ReadOneLog(uint32_t log, std::vector<Candidate>* candidates,
-                          std::vector<Unreadable>* unreadable);
+                          std::vector<Logged>* unreadable);
   bool KeyOfEntry(const ReadEntry& entry, Key* key);
   uint64_t WatermarkFor(const Key& key) const;
   absl::Status ExplainUnreadable();
-  bool IsDead(const Unreadable& unreadable) const;
+  bool IsDead(const ReadEntry& entry) const;
   void ChooseWinners();
   absl::Status KeepWinners();
+  uint32_t KeepLog(uint32_t log);
+  void TakeAppliedIndex();
   absl::Status MarkWinner(const Candidate& winner);
   void Replay();
   size_t NodeBorder(size_t wanted) const;
@@ -86,16 +88,15 @@ class LodgeTree<C>::Recovery {
   std::vector<Node*> nodes_;
   std::vector<PartitionedVersionLog::FoundLog> logs_;
   std::vector<Candidate> candidates_;
-  std::vector<Unreadable> unreadable_;
+  std::vector<Logged> unreadable_;
   std::vector<uint32_t> log_ids_;
   std::mutex mutex_;
   struct InlineKey {
     char bytes[8];
   };
   std::deque<InlineKey> inline_keys_;  // of candidates without a record
-  // The newest entry with an applied index.
-  ReadEntry applied_;
-  uint32_t applied_log_ = PartitionedVersionLog::kNoLog;
+  std::vector<Logged> applied_;     // entries with an applied index
+  std::vector<bool> tail_dropped_;  // by log: its last fence group was never fenced
 };
 
 template <class C>
@@ -268,22 +269,19 @@ uint64_t LodgeTree<C>::Recovery::WatermarkFor(const Key& key) const {
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, std::vector<Candidate>* candidates,
-                                                std::vector<Unreadable>* unreadable) {
+                                                std::vector<Logged>* unreadable) {
   std::vector<ReadEntry> entries;
   std::string problem;
   if (!tree_.log_.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
   for (const ReadEntry& entry : entries) {
     if (entry.op == media::LogOp::kAppliedIndex) {
       const std::lock_guard lock(mutex_);
-      if (applied_log_ == PartitionedVersionLog::kNoLog || entry.sequence > applied_.sequence) {
-        applied_ = entry;
-        applied_log_ = log;
-      }
+      applied_.push_back({entry, log});
       continue;
     }
     Key key;
     if (!KeyOfEntry(entry, &key)) {
-      unreadable->push_back({entry, logs_[log].offset});
+      unreadable->push_back({entry, log});
     } else if (entry.sequence > WatermarkFor(key)) {
       candidates->push_back({entry, key, log});
     }
@@ -298,7 +296,7 @@ absl::Status LodgeTree<C>::Recovery::ReadLogs() {
   const size_t tasks = (logs_.size() + kLogsPerTask - 1) / kLogsPerTask;
   return Parallel(tasks, [&](size_t task) {
     std::vector<Candidate> candidates;
-    std::vector<Unreadable> unreadable;
+    std::vector<Logged> unreadable;
     const size_t end = std::min(logs_.size(), (task + 1) * kLogsPerTask);
     for (size_t log = task * kLogsPerTask; log < end; ++log) {
       const absl::Status status =
@@ -338,9 +336,9 @@ void LodgeTree<C>::Recovery::ChooseWinners() {
 
 // Dead: a leaf that may hold the key has a higher watermark. (Superseded ones are told by the caller.)
 template <class C>
-bool LodgeTree<C>::Recovery::IsDead(const Unreadable& unreadable) const {
+bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
   char text[8];
-  StoreBigEndian(unreadable.entry.pair.key, text);
+  StoreBigEndian(entry.pair.key, text);
   size_t length = 8;
   while (length > 0 && text[length - 1] == 0) --length;
   const auto begin = std::upper_bound(
@@ -353,18 +351,21 @@ bool LodgeTree<C>::Recovery::IsDead(const Unreadable& unreadable) const {
         }
       });
   for (auto leaf = begin == leaves_.begin() ? begin : begin - 1; leaf != leaves_.end(); ++leaf) {
-    if (leaf > begin && C::WordOf(leaf->low, 0) > unreadable.entry.pair.key) return false;
+    if (leaf >= begin && C::WordOf(leaf->low, 0) > entry.pair.key) return false;
     const auto* media = pool_.At<media::Leaf>(leaf->offset);
-    if (media->watermark.Load() >= unreadable.entry.sequence) return true;
+    if (media->watermark.Load() >= entry.sequence) return true;
   }
   return false;
 }
 
-// Every entry without a whole record must be an unfenced tail or dead.
+// An entry without a whole record is dead, or its fence group was never fenced: then the whole group was
+// not acknowledged, and goes.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
+  tail_dropped_.assign(logs_.size(), false);
   if (unreadable_.empty()) return absl::OkStatus();
-  // The newest entry of each {key word, hash}: it supersedes the older ones.
+  // The newest entry of each {key word, hash}: it supersedes the older ones. Two operations on a key are
+  // never in flight together, so a newer entry proves that the older one's fence was reached.
   std::unordered_map<uint64_t, uint64_t> newest;
   const auto tag = [this](const ReadEntry& entry) {
     return entry.pair.key * 0x9E3779B97F4A7C15ull + tree_.codec_.HashOf(entry.pair);
@@ -374,16 +375,41 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
     sequence = std::max(sequence, entry.sequence);
   };
   for (const Candidate& candidate : candidates_) note(candidate.entry);
-  for (const Unreadable& unreadable : unreadable_) note(unreadable.entry);
-  for (const Unreadable& unreadable : unreadable_) {
-    if (unreadable.entry.in_last_group) {
-      ++report_.log_entries_dropped;
-      continue;
+  for (const Logged& unreadable : unreadable_) note(unreadable.entry);
+  for (const auto& [entry, log] : unreadable_) {
+    if (newest[tag(entry)] > entry.sequence || IsDead(entry)) continue;
+    if (!entry.in_last_group) {
+      return Damaged("a log entry whose record is damaged, in the log", logs_[log].offset);
     }
-    if (newest[tag(unreadable.entry)] > unreadable.entry.sequence || IsDead(unreadable)) continue;
-    return Damaged("a log entry whose record is damaged, in the log", unreadable.log_offset);
+    tail_dropped_[log] = true;
+    ++report_.log_entries_dropped;
   }
+  const auto dropped = [this](const auto& logged) {
+    return tail_dropped_[logged.log] && logged.entry.in_last_group;
+  };
+  report_.log_entries_dropped += std::erase_if(candidates_, dropped);
+  std::erase_if(applied_, dropped);
   return absl::OkStatus();
+}
+
+template <class C>
+void LodgeTree<C>::Recovery::TakeAppliedIndex() {
+  tree_.applied_index_ = pool_.applied_index();
+  const auto newest = std::max_element(applied_.begin(), applied_.end(),
+                                       [](const Logged& a, const Logged& b) {
+                                         return a.entry.pair.key < b.entry.pair.key;
+                                       });
+  if (newest == applied_.end() || newest->entry.pair.key < tree_.applied_index_) return;
+  tree_.applied_index_ = newest->entry.pair.key;
+  tree_.applied_log_ = KeepLog(newest->log);
+}
+
+// The log stays, with one valid entry more.
+template <class C>
+uint32_t LodgeTree<C>::Recovery::KeepLog(uint32_t log) {
+  if (log_ids_[log] == PartitionedVersionLog::kNoLog) log_ids_[log] = tree_.log_.Keep(logs_[log]);
+  tree_.log_.AddValid(log_ids_[log]);
+  return log_ids_[log];
 }
 
 template <class C>
@@ -411,24 +437,12 @@ absl::Status LodgeTree<C>::Recovery::MarkWinner(const Candidate& winner) {
 template <class C>
 absl::Status LodgeTree<C>::Recovery::KeepWinners() {
   log_ids_.assign(logs_.size(), PartitionedVersionLog::kNoLog);
-  const auto keep = [&](uint32_t log) {
-    if (log_ids_[log] == PartitionedVersionLog::kNoLog) {
-      log_ids_[log] = tree_.log_.Keep(logs_[log]);
-    }
-    tree_.log_.AddValid(log_ids_[log]);
-    return log_ids_[log];
-  };
   for (const Candidate& winner : candidates_) {
-    keep(winner.log);
+    KeepLog(winner.log);
     const absl::Status status = MarkWinner(winner);
     if (!status.ok()) return status;
   }
-  tree_.applied_index_ = pool_.applied_index();
-  if (applied_log_ != PartitionedVersionLog::kNoLog &&
-      applied_.pair.key >= tree_.applied_index_.load()) {
-    tree_.applied_index_ = applied_.pair.key;
-    tree_.applied_log_ = keep(applied_log_);
-  }
+  TakeAppliedIndex();
   tree_.leaves_.FinishMark();
   tree_.slab_.FinishMark();
   tree_.log_.FinishAdopt();
@@ -509,9 +523,10 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = ReadLogs();
   if (!status.ok()) return status;
-  ChooseWinners();
   status = ExplainUnreadable();
-  if (status.ok()) status = KeepWinners();
+  if (!status.ok()) return status;
+  ChooseWinners();
+  status = KeepWinners();
   if (!status.ok()) return status;
   Replay();
   Progress("log", candidates_.size(), candidates_.size());

@@ -150,17 +150,18 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     LockMany(context, group);
   }
   const bool all_hold = EvaluateAll(context, group, options);
+  uint32_t applied_log = PartitionedVersionLog::kNoLog;
   if (all_hold || !options.atomic) {
-    const uint32_t applied_log = AppendToLog(group, options);
+    applied_log = AppendToLog(group, options);
     for (PendingOp& pending : group) {
       if (pending.apply) Apply(context, pending);
     }
-    if (options.applied_index.has_value()) {
-      EnsureFenced(context);
-      StoreAppliedIndex(*options.applied_index, applied_log);
-    }
+    if (options.applied_index.has_value()) EnsureFenced(context);
   }
   UnlockAll(context);
+  if (applied_log != PartitionedVersionLog::kNoLog) {
+    StoreAppliedIndex(*options.applied_index, applied_log);
+  }
   FinishWrite(worker);
   Outcome first = Outcome::kOk;
   for (PendingOp& pending : group) {
