@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "index/pmem/naw_section.h"
+
 namespace lodgekv::lodgetree {
 
 namespace {
@@ -91,13 +93,12 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   pmem::Medium& medium = tree->medium_;
   auto* first = tree->pool_.template At<media::Leaf>(leaf);
   medium.StoreZeros(first, offsetof(media::Leaf, slots));
-  medium.Flush(first, offsetof(media::Leaf, slots));
   const auto area = tree->pool_.engine_area();
   medium.Store(area[media::kLogEntries], log_entries);
-  medium.FlushLine(&area[media::kLogEntries]);
-  medium.Fence();
-  medium.Store(area[media::kFirstLeaf], leaf);
-  medium.Persist(&area[media::kFirstLeaf], sizeof(pmem::Word));
+  pmem::NawSection section(medium);
+  section.Stage(first, offsetof(media::Leaf, slots));
+  section.Stage(&area[media::kLogEntries], sizeof(pmem::Word));
+  section.Commit(area[media::kFirstLeaf], leaf);
 
   Node* node = tree->NewNode();
   node->index_count = 1;

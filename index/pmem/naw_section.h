@@ -1,0 +1,36 @@
+// An 8-byte-atomic-write section (NAW; LB+-Tree, Definition 2.1): anything may be staged in space that
+// nobody looks at, then one store of a word makes all of it count.
+//
+//   NawSection section(medium);
+//   section.Stage(node, bytes);   // written before, through the medium: flushed here
+//   section.Commit(word, value);  // fence, store, persist
+//
+// Whoever finds the old word after a crash finds nothing of the section, whoever finds the new one finds
+// all of it. Not thread-safe; the caller keeps others from the word.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "index/pmem/persist.h"
+
+namespace lodgekv::pmem {
+
+class NawSection {
+ public:
+  explicit NawSection(Medium& medium) : medium_(medium) {}
+
+  // [address, address + bytes) has been written and is to be durable before the commit.
+  void Stage(const void* address, size_t bytes) { medium_.Flush(address, bytes); }
+
+  void Commit(Word& word, uint64_t value) {
+    medium_.Fence();
+    medium_.Store(word, value);
+    medium_.Persist(&word, sizeof(word));
+  }
+
+ private:
+  Medium& medium_;
+};
+
+}  // namespace lodgekv::pmem
