@@ -47,7 +47,8 @@ std::string DescribeExpected(const ConfigField& field) {
   switch (field.kind) {
     case FieldKind::kChoice: {
       std::string choices;
-      for (const char c : field.choices) choices += c == '|' ? std::string(", ") : std::string(1, c);
+      for (const char c : field.choices)
+        choices += c == '|' ? std::string(", ") : std::string(1, c);
       return "one of " + choices;
     }
     case FieldKind::kSwitch: return "true or false";

@@ -84,9 +84,10 @@ constexpr std::array kNetwork{
 
 constexpr std::array kWork{
     Number(FieldKind::kCount, "threads", {0, 0, 256}, &Config::threads,
-           "Threads that serve requests. 0: one per core."),
+           "Threads that serve reads, and as many that serve writes, so that no read waits for a\n"
+           "write's sync. 0: one of each per core."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
-           "Threads that read the pages of scans, apart so that no other request waits for them."),
+           "Threads that read the pages of scans."),
     Number(FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
            "Most single writes that go to the engine as one group and share its fences or sync."),
     Number(FieldKind::kCount, "max_streams_per_connection", kMaxStreamsPerConnection,

@@ -152,9 +152,11 @@ absl::Status Daemon::ListenData() {
     pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
                                                 std::move(methods)));
   };
+  // Apart from each other: no read waits for a write's sync, nor any of both for the page of a
+  // scan.
   for (size_t i = 0; i < PollerCount(config); ++i) {
-    add_poller(
-        {Method::kGet, Method::kPut, Method::kDelete, Method::kBatchGet, Method::kBatchWrite});
+    add_poller({Method::kGet, Method::kBatchGet});
+    add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
   }
   for (size_t i = 0; i < config.scan_threads; ++i) add_poller({Method::kScan});
   data_server_ = StartServer(builder, config.listen, &data_address_);
@@ -253,6 +255,8 @@ void Daemon::StopServers() {
   if (admin_server_ != nullptr) admin_server_->Shutdown(soon);
   exposer_.reset();
   data_server_.reset();
+  // Behind the server that feeds their queues; a queue must not be asked to stop a second time.
+  pollers_.clear();
   admin_server_.reset();
 }
 

@@ -1,8 +1,8 @@
-// The version of this build; the build system defines it.
+// The version of this build: the build system's, major.minor.patch.
 #pragma once
 
 namespace lodgekv::server {
 
-inline constexpr const char* kVersion = LODGEKV_VERSION;
+extern const char* const kVersion;
 
 }  // namespace lodgekv::server

@@ -14,7 +14,7 @@ class FaultyEngine final : public Engine {
 
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                 const WriteOptions& options) override {
-    if (faults_->on_write && !options.atomic) faults_->on_write(ops.size());
+    if (faults_->on_write) faults_->on_write(ops.size());
     const Outcome fault = faults_->puts;
     if (fault == Outcome::kOk) return engine_->Write(ops, results, options);
     for (size_t i = 0; i < ops.size(); ++i) {

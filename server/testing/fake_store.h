@@ -1,4 +1,5 @@
-// A store over the dram engine whose answers a test can spoil, to see what the server makes of them.
+// A store over the dram engine whose answers a test can spoil, to see what the server makes of
+// them.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@ struct Faults {
   std::atomic<Outcome> puts{Outcome::kOk};
   // Reads and scans.
   std::atomic<Outcome> reads{Outcome::kOk};
-  // Called with the size of each group of single writes before it is applied.
+  // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
   std::atomic<bool> closed{false};
   absl::Status close_status = absl::OkStatus();

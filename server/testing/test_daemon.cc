@@ -53,6 +53,14 @@ bool UnpackInto(const google::protobuf::Any& any, Detail& detail) {
 
 }  // namespace
 
+DaemonHooks HooksOf(std::shared_ptr<Faults> faults) {
+  DaemonHooks hooks;
+  hooks.open_store = [faults = std::move(faults)](const StoreOptions& options) {
+    return OpenFakeStore(options, faults);
+  };
+  return hooks;
+}
+
 Config TestConfig() {
   Config config = DefaultConfig();
   config.engine = "dram";
@@ -176,8 +184,7 @@ std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::s
   SetDeadline(context);
   // HealthCheckRequest: field 1 is the service's name; the answer's field 1 is 1 for SERVING.
   const std::string request =
-      service.empty() ? ""
-                      : std::string("\x0a", 1) + static_cast<char>(service.size()) + service;
+      service.empty() ? "" : std::string("\x0a", 1) + static_cast<char>(service.size()) + service;
   const auto call =
       stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", ToBuffer(request), &queue);
   call->StartCall();

@@ -1,5 +1,5 @@
-// A daemon in the test's own process, on free loopback ports, with a clock that the test sets; and what
-// a client needs to ask it and to read its errors.
+// A daemon in the test's own process, on free loopback ports, with a clock that the test sets; and
+// what a client needs to ask it and to read its errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,6 +16,7 @@
 #include "lodgekv/v1/admin.grpc.pb.h"
 #include "lodgekv/v1/kv.grpc.pb.h"
 #include "server/lifecycle.h"
+#include "server/testing/fake_store.h"
 
 namespace lodgekv::server::testing {
 
@@ -27,6 +28,9 @@ class TestClock final : public Clock {
  private:
   std::atomic<uint64_t> now_{1'700'000'000'000};
 };
+
+// Opens a FakeStore with these faults.
+DaemonHooks HooksOf(std::shared_ptr<Faults> faults);
 
 // Engine dram, free ports, no metrics endpoint, a short grace.
 Config TestConfig();

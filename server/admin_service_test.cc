@@ -1,0 +1,133 @@
+// The operator's service, health and reflection over a real connection.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "index/registry.h"
+#include "server/testing/test_daemon.h"
+#include "server/version.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AdminServiceTest : public ::testing::Test {
+ protected:
+  AdminServiceTest() : daemon_(TestConfig(), HooksOf(faults_)) { SetDeadline(context_); }
+
+  std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
+  TestDaemon daemon_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(AdminServiceTest, StatusTellsTheWholeStory) {
+  v1::StatusResponse response;
+  ASSERT_TRUE(daemon_.admin().Status(&context_, {}, &response).ok());
+  EXPECT_EQ(response.version(), kVersion);
+  EXPECT_EQ(response.state(), v1::SERVER_STATE_SERVING);
+  EXPECT_GE(response.uptime().nanos() + response.uptime().seconds(), 1);
+  EXPECT_EQ(response.engine(), "dram");
+  EXPECT_EQ(response.key_format(), v1::KEY_FORMAT_BYTES);
+  EXPECT_EQ(response.pool_path(), "/fake/pool");
+  EXPECT_EQ(response.pool_id(), "00112233445566778899aabbccddeeff");
+  EXPECT_EQ(response.media_version(), 3);
+  EXPECT_EQ(response.medium_class(), "pmem-adr");
+  EXPECT_EQ(response.durability(), "medium");
+  EXPECT_EQ(response.durability_detail(), "A test's word.");
+  EXPECT_FALSE(response.pool_created());
+  EXPECT_EQ(response.recovery().keys(), 7);
+  EXPECT_EQ(response.recovery().leaves_scanned(), 5);
+  EXPECT_EQ(response.recovery().duration().seconds(), 1);
+  EXPECT_EQ(response.recovery().duration().nanos(), 250'000'000);
+  EXPECT_FALSE(response.has_recovery_progress());
+}
+
+TEST_F(AdminServiceTest, StatsCountsKeysAndSpace) {
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon_.Put(key, "v").ok());
+  v1::StatsResponse response;
+  ASSERT_TRUE(daemon_.admin().Stats(&context_, {}, &response).ok());
+  EXPECT_EQ(response.keys(), 3);
+  EXPECT_EQ(response.space().total_bytes(), 100);
+  EXPECT_EQ(response.space().used_bytes(), 60);
+  EXPECT_EQ(response.space().free_bytes(), 30);
+  EXPECT_EQ(response.space().reserved_bytes(), 10);
+  EXPECT_GT(response.engine_dram_bytes(), 0);
+  bool puts_seen = false;
+  for (const v1::Counter& counter : response.engine_counters()) {
+    EXPECT_FALSE(counter.help().empty()) << counter.name();
+    EXPECT_NE(counter.kind(), v1::COUNTER_KIND_UNSPECIFIED) << counter.name();
+    puts_seen = puts_seen || (counter.name() == "puts_total" && counter.value() == 3);
+  }
+  EXPECT_TRUE(puts_seen) << response.ShortDebugString();
+  v1::StatsRequest skip;
+  skip.set_skip_key_count(true);
+  grpc::ClientContext context;
+  ASSERT_TRUE(daemon_.admin().Stats(&context, skip, &response).ok());
+  EXPECT_EQ(response.keys(), 0);
+}
+
+TEST_F(AdminServiceTest, EnginesAreThoseOfTheRegistry) {
+  v1::EnginesResponse response;
+  ASSERT_TRUE(daemon_.admin().Engines(&context_, {}, &response).ok());
+  ASSERT_EQ(static_cast<size_t>(response.engines_size()), AllEngines().size());
+  for (int i = 0; i < response.engines_size(); ++i) {
+    const EngineInfo& info = *AllEngines()[static_cast<size_t>(i)];
+    const v1::EngineDescription& engine = response.engines(i);
+    EXPECT_EQ(engine.name(), info.name);
+    EXPECT_EQ(engine.summary(), info.summary);
+    EXPECT_EQ(engine.persistent(), info.persistent);
+    EXPECT_EQ(engine.serving(), info.name == "dram");
+    EXPECT_EQ(static_cast<size_t>(engine.options_size()), info.options.size());
+  }
+}
+
+TEST_F(AdminServiceTest, CheckReportsProblems) {
+  v1::CheckResponse response;
+  ASSERT_TRUE(daemon_.admin().Check(&context_, {}, &response).ok());
+  EXPECT_TRUE(response.sound());
+  faults_->reads = Outcome::kDataLoss;
+  grpc::ClientContext context;
+  ASSERT_TRUE(daemon_.admin().Check(&context, {}, &response).ok());
+  EXPECT_FALSE(response.sound());
+  EXPECT_EQ(response.problem_count(), 1);
+  EXPECT_EQ(response.problems(0), "leaf 7: checksum");
+}
+
+void ExpectNotServed(const grpc::Status& status, const std::string& call) {
+  EXPECT_EQ(CodeAndReason(status), "UNIMPLEMENTED NOT_SERVED");
+  EXPECT_THAT(status.error_message(), HasSubstr("lodgekv.v1.AdminService." + call));
+  EXPECT_EQ(DetailsOf(status).info.metadata().at("call"), "lodgekv.v1.AdminService." + call);
+}
+
+TEST_F(AdminServiceTest, WhatIsNotServedSaysSoByName) {
+  grpc::ClientContext delete_range;
+  v1::DeleteRangeResponse deleted;
+  ExpectNotServed(daemon_.admin().DeleteRange(&delete_range, {}, &deleted), "DeleteRange");
+  grpc::ClientContext checksum;
+  v1::ChecksumResponse sum;
+  ExpectNotServed(daemon_.admin().Checksum(&checksum, {}, &sum), "Checksum");
+  grpc::ClientContext apply;
+  v1::ApplyBatchResponse applied;
+  ExpectNotServed(daemon_.admin().ApplyBatch(&apply, {}, &applied), "ApplyBatch");
+  grpc::ClientContext backup;
+  const auto reader = daemon_.admin().Backup(&backup, v1::BackupRequest());
+  v1::BackupResponse part;
+  EXPECT_FALSE(reader->Read(&part));
+  ExpectNotServed(reader->Finish(), "Backup");
+}
+
+TEST_F(AdminServiceTest, HealthIsOnBothPorts) {
+  for (const auto& channel : {daemon_.data_channel(), daemon_.admin_channel()}) {
+    EXPECT_EQ(HealthOf(channel), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "lodgekv.v1.KvService"), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "no.such.Service"), "NOT_FOUND");
+  }
+}
+
+TEST_F(AdminServiceTest, ReflectionIsOnBothPorts) {
+  EXPECT_THAT(ListServices(daemon_.data_channel()), HasSubstr("lodgekv.v1.KvService"));
+  EXPECT_THAT(ListServices(daemon_.admin_channel()), HasSubstr("lodgekv.v1.AdminService"));
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing

@@ -1,0 +1,163 @@
+// What the server refuses because of the load, the pool, the medium or its own state.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "server/testing/test_daemon.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Waits until the server holds `operations`.
+bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
+  for (int i = 0; i < 1'000; ++i) {
+    if (daemon.daemon().state().admission().operations() == operations) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+TEST(KvRefusal, EachLimitOfARequestIsNamed) {
+  Config config = TestConfig();
+  config.max_key_size = 16;
+  config.max_value_size = 32;
+  TestDaemon daemon(config);
+  EXPECT_TRUE(daemon.Put(std::string(16, 'k'), std::string(32, 'v')).ok());
+  const grpc::Status key = daemon.Put(std::string(17, 'k'), "v");
+  EXPECT_EQ(CodeAndReason(key), "INVALID_ARGUMENT KEY_TOO_LONG");
+  EXPECT_THAT(key.error_message(), AllOf(HasSubstr("17 bytes"), HasSubstr("max_key_size, 16")));
+  const grpc::Status value = daemon.Put("k", std::string(33, 'v'));
+  EXPECT_EQ(CodeAndReason(value), "INVALID_ARGUMENT VALUE_TOO_LARGE");
+  EXPECT_THAT(value.error_message(), HasSubstr("max_value_size, 32"));
+  EXPECT_EQ(CodeAndReason(daemon.Put("", "v")), "INVALID_ARGUMENT KEY_EMPTY");
+  EXPECT_EQ(daemon.ValueOf(""), "INVALID_ARGUMENT KEY_EMPTY");
+  v1::DeleteRequest request;
+  EXPECT_EQ(CodeAndReason(daemon.Delete(request)), "INVALID_ARGUMENT KEY_EMPTY");
+}
+
+TEST(KvRefusal, AMessageBeyondAllLimitsIsRefusedByGrpc) {
+  TestDaemon daemon;
+  const grpc::Status status = daemon.Put("k", std::string(8 * kMiB, 'v'));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(daemon.Put("k", "v").ok());
+}
+
+TEST(KvRefusal, TooManyOperationsInFlight) {
+  auto faults = std::make_shared<Faults>();
+  std::atomic<bool> hold{true};
+  faults->on_write = [&](size_t) {
+    while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  Config config = TestConfig();
+  config.max_inflight_operations = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  std::thread writer([&] { EXPECT_TRUE(daemon.Put("k", "v").ok()); });
+  EXPECT_TRUE(AwaitInFlight(daemon, 1));
+  v1::GetResponse response;
+  const grpc::Status status = daemon.Get("k", &response);
+  EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS");
+  EXPECT_THAT(status.error_message(), HasSubstr("max_inflight_operations is 1"));
+  EXPECT_TRUE(DetailsOf(status).has_retry);
+  EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "max_inflight_operations");
+  hold = false;
+  writer.join();
+  EXPECT_TRUE(AwaitInFlight(daemon, 0));
+  EXPECT_EQ(daemon.ValueOf("k"), "v");
+}
+
+TEST(KvRefusal, TooManyBytesInFlight) {
+  auto faults = std::make_shared<Faults>();
+  std::atomic<bool> hold{true};
+  faults->on_write = [&](size_t) {
+    while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  Config config = TestConfig();
+  config.max_value_size = 512 * kKiB;
+  config.max_batch_size = kMiB;
+  config.max_inflight_size = kMiB;
+  TestDaemon daemon(config, HooksOf(faults));
+  std::thread writer([&] {
+    v1::BatchWriteRequest request;
+    for (const char* key : {"a", "b"}) {
+      v1::Operation* operation = request.add_operations();
+      operation->set_kind(v1::OPERATION_KIND_PUT);
+      operation->set_key(key);
+      operation->set_value(std::string(512 * kKiB - 64, 'v'));
+    }
+    EXPECT_TRUE(daemon.BatchWrite(request).ok());
+  });
+  EXPECT_TRUE(AwaitInFlight(daemon, 2));
+  EXPECT_EQ(daemon.ValueOf("short"), "(none)");
+  v1::GetResponse response;
+  const grpc::Status status = daemon.Get(std::string(200, 'k'), &response);
+  EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
+  EXPECT_THAT(status.error_message(), HasSubstr("max_inflight_size is 1048576"));
+  hold = false;
+  writer.join();
+  EXPECT_TRUE(AwaitInFlight(daemon, 0));
+  EXPECT_EQ(daemon.daemon().state().admission().bytes(), 0);
+}
+
+TEST(KvRefusal, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {
+  auto faults = std::make_shared<Faults>();
+  std::atomic<bool> hold{false};
+  faults->on_write = [&](size_t) {
+    while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  ASSERT_TRUE(daemon.Put("k", "v").ok());
+  hold = true;
+  std::thread writer([&] { EXPECT_TRUE(daemon.Put("k", "w").ok()); });
+  EXPECT_TRUE(AwaitInFlight(daemon, 1));
+  EXPECT_EQ(daemon.ValueOf("k"), "v");
+  hold = false;
+  writer.join();
+}
+
+TEST(KvRefusal, AFullPoolRefusesPutsAndServesTheRest) {
+  auto faults = std::make_shared<Faults>();
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  ASSERT_TRUE(daemon.Put("k", "v").ok());
+  faults->puts = Outcome::kPoolFull;
+  const grpc::Status status = daemon.Put("more", "v");
+  EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED POOL_FULL");
+  EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "pool");
+  EXPECT_FALSE(DetailsOf(status).has_retry);
+  EXPECT_EQ(daemon.ValueOf("k"), "v");
+  std::vector<v1::ScanResponse> pages;
+  EXPECT_TRUE(daemon.Scan({}, &pages).ok());
+  v1::StatusResponse state;
+  grpc::ClientContext full;
+  ASSERT_TRUE(daemon.admin().Status(&full, {}, &state).ok());
+  EXPECT_EQ(state.state(), v1::SERVER_STATE_READ_ONLY_FULL);
+  v1::DeleteRequest request;
+  request.set_key("k");
+  EXPECT_TRUE(daemon.Delete(request).ok());
+  EXPECT_EQ(daemon.ValueOf("k"), "(none)");
+  grpc::ClientContext after;
+  ASSERT_TRUE(daemon.admin().Status(&after, {}, &state).ok());
+  EXPECT_EQ(state.state(), v1::SERVER_STATE_SERVING);
+}
+
+TEST(KvRefusal, ADamagedRecordIsDataLossAndNotAnAbsentKey) {
+  auto faults = std::make_shared<Faults>();
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  faults->reads = Outcome::kDataLoss;
+  EXPECT_EQ(daemon.ValueOf("k"), "DATA_LOSS DAMAGED_RECORD");
+}
+
+TEST(KvRefusal, AFailedMediumAcknowledgesNothing) {
+  auto faults = std::make_shared<Faults>();
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  faults->puts = Outcome::kMediumFailed;
+  EXPECT_EQ(CodeAndReason(daemon.Put("k", "v")), "UNAVAILABLE MEDIUM_FAILED");
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing

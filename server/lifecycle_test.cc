@@ -1,0 +1,241 @@
+// From listening to a clean end, with each way in which it can go wrong.
+#include "server/lifecycle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "server/testing/test_daemon.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Gate {
+ public:
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void AwaitArrival() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return arrived_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int arrived_ = 0;
+};
+
+TEST(Lifecycle, AnswersWhileItRecoversAndServesAfterwards) {
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  DaemonHooks hooks;
+  hooks.open_store = [&](const StoreOptions& options) {
+    options.progress("leaf chain", 25, 100);
+    gate.Pass();
+    return OpenFakeStore(options, faults);
+  };
+  Config config = TestConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  Daemon daemon(config, hooks);
+  ASSERT_TRUE(daemon.Listen().ok());
+  std::thread opener([&] { EXPECT_TRUE(daemon.OpenStore().ok()); });
+  gate.AwaitArrival();
+
+  const auto data = grpc::CreateChannel(daemon.data_address(), grpc::InsecureChannelCredentials());
+  const auto admin =
+      grpc::CreateChannel(daemon.admin_address(), grpc::InsecureChannelCredentials());
+  const auto kv = v1::KvService::NewStub(data);
+  const auto operators = v1::AdminService::NewStub(admin);
+  EXPECT_EQ(HealthOf(data), "NOT_SERVING");
+  EXPECT_EQ(HealthOf(admin), "NOT_SERVING");
+  EXPECT_THAT(Scrape(daemon.metrics_address()),
+              HasSubstr("lodgekv_state{state=\"recovering\"} 1\n"));
+  v1::GetRequest get;
+  get.set_key("k");
+  v1::GetResponse got;
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const grpc::Status status = kv->Get(&context, get, &got);
+    EXPECT_EQ(CodeAndReason(status), "UNAVAILABLE RECOVERING");
+    EXPECT_TRUE(DetailsOf(status).has_retry);
+  }
+  {
+    grpc::ClientContext context;
+    v1::StatusResponse response;
+    ASSERT_TRUE(operators->Status(&context, {}, &response).ok());
+    EXPECT_EQ(response.state(), v1::SERVER_STATE_RECOVERING);
+    EXPECT_EQ(response.recovery_progress().phase(), "leaf chain");
+    EXPECT_EQ(response.recovery_progress().done(), 25);
+    EXPECT_EQ(response.recovery_progress().total(), 100);
+  }
+  {
+    grpc::ClientContext context;
+    v1::StatsResponse response;
+    EXPECT_EQ(CodeAndReason(operators->Stats(&context, {}, &response)), "UNAVAILABLE RECOVERING");
+  }
+
+  gate.Open();
+  opener.join();
+  EXPECT_EQ(HealthOf(data), "SERVING");
+  EXPECT_EQ(HealthOf(admin), "SERVING");
+  grpc::ClientContext context;
+  SetDeadline(context);
+  EXPECT_TRUE(kv->Get(&context, get, &got).ok());
+  EXPECT_TRUE(daemon.Stop().ok());
+  EXPECT_TRUE(faults->closed);
+}
+
+TEST(Lifecycle, DrainsWhatIsInFlightThenClosesTheStore) {
+  auto faults = std::make_shared<Faults>();
+  Gate gate;
+  faults->on_write = [&](size_t) { gate.Pass(); };
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  std::thread writer([&] { EXPECT_TRUE(daemon.Put("k", "v").ok()); });
+  gate.AwaitArrival();
+  std::thread stopper([&] { EXPECT_TRUE(daemon.daemon().Stop().ok()); });
+  while (daemon.daemon().state().phase() != Phase::kDraining) std::this_thread::yield();
+  EXPECT_EQ(HealthOf(daemon.admin_channel()), "NOT_SERVING");
+  EXPECT_EQ(daemon.ValueOf("k"), "UNAVAILABLE DRAINING");
+  EXPECT_FALSE(faults->closed);
+  gate.Open();
+  writer.join();
+  stopper.join();
+  EXPECT_TRUE(faults->closed);
+}
+
+TEST(Lifecycle, ServesDuringTheDrainDelayThoughHealthSaysNo) {
+  auto faults = std::make_shared<Faults>();
+  Config config = TestConfig();
+  config.drain_delay_ms = 400;
+  TestDaemon daemon(config, HooksOf(faults));
+  std::thread stopper([&] { EXPECT_TRUE(daemon.daemon().Stop().ok()); });
+  while (HealthOf(daemon.data_channel()) == "SERVING") std::this_thread::yield();
+  EXPECT_EQ(daemon.ValueOf("k"), "(none)");
+  stopper.join();
+}
+
+TEST(Lifecycle, CancelsWhatOutlastsTheGracePeriod) {
+  Config config = TestConfig();
+  config.drain_grace_ms = 100;
+  auto faults = std::make_shared<Faults>();
+  TestDaemon daemon(config, HooksOf(faults));
+  const std::string value(kMiB, 'v');
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(daemon.Put("key" + std::to_string(i), value).ok());
+  grpc::ClientContext context;
+  const auto reader = daemon.kv().Scan(&context, v1::ScanRequest());
+  v1::ScanResponse page;
+  ASSERT_TRUE(reader->Read(&page));
+  EXPECT_TRUE(daemon.daemon().Stop().ok());
+  EXPECT_TRUE(faults->closed);
+  while (reader->Read(&page)) {
+  }
+  EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST(Lifecycle, AFailedCloseIsReported) {
+  auto faults = std::make_shared<Faults>();
+  faults->close_status = absl::DataLossError("no clean flag");
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  EXPECT_EQ(daemon.daemon().Stop(), absl::DataLossError("no clean flag"));
+}
+
+TEST(Lifecycle, AStoreThatCannotBeOpenedIsTheStartsError) {
+  DaemonHooks hooks;
+  hooks.open_store = [](const StoreOptions&) {
+    return absl::FailedPreconditionError("pool /x is of engine sstree");
+  };
+  Daemon daemon(TestConfig(), hooks);
+  ASSERT_TRUE(daemon.Listen().ok());
+  EXPECT_EQ(daemon.OpenStore(), absl::FailedPreconditionError("pool /x is of engine sstree"));
+}
+
+TEST(Lifecycle, APortInUseNamesTheAddressAndTouchesNoPool) {
+  TestDaemon first;
+  const auto try_listen = [](const Config& config) {
+    DaemonHooks hooks;
+    hooks.open_store = [](const StoreOptions&) -> absl::StatusOr<std::unique_ptr<Store>> {
+      ADD_FAILURE() << "the pool was touched";
+      return absl::InternalError("");
+    };
+    Daemon second(config, hooks);
+    return std::string(second.Listen().message());
+  };
+  Config config = TestConfig();
+  config.listen = first.daemon().data_address();
+  EXPECT_THAT(try_listen(config), AllOf(HasSubstr(config.listen), HasSubstr("(listen)"),
+                                        HasSubstr("another process is using it")));
+  config = TestConfig();
+  config.admin_listen = first.daemon().data_address();
+  EXPECT_THAT(try_listen(config),
+              AllOf(HasSubstr(config.admin_listen), HasSubstr("(admin_listen)")));
+  config = TestConfig();
+  config.metrics_listen = first.daemon().data_address();
+  EXPECT_THAT(try_listen(config),
+              AllOf(HasSubstr(config.metrics_listen), HasSubstr("(metrics_listen)")));
+  config = TestConfig();
+  config.allow_plaintext = true;
+  config.listen = "192.0.2.1:7411";
+  EXPECT_THAT(try_listen(config), HasSubstr("no network interface of this machine"));
+}
+
+TEST(Lifecycle, TheStoreIsOpenedAsConfigured) {
+  StoreOptions seen;
+  DaemonHooks hooks;
+  hooks.open_store = [&](const StoreOptions& options) {
+    seen = options;
+    return OpenFakeStore(options, std::make_shared<Faults>());
+  };
+  Config config = TestConfig();
+  config.pool = "/some/pool";
+  config.pool_size = 64 * kMiB;
+  config.key_format = "fixed64";
+  config.durability = "process";
+  config.allow_volatile_medium = true;
+  config.recovery_threads = 3;
+  TestDaemon daemon(config, hooks);
+  EXPECT_EQ(seen.engine, "dram");
+  EXPECT_EQ(seen.pool_path, "") << "a volatile engine takes no pool";
+  EXPECT_EQ(seen.pool_size_bytes, 64 * kMiB);
+  EXPECT_EQ(seen.key_format, KeyFormat::kFixed64);
+  EXPECT_TRUE(seen.process_durability);
+  EXPECT_TRUE(seen.allow_volatile_medium);
+  EXPECT_EQ(seen.recovery_threads, 3);
+  EXPECT_TRUE(seen.on_medium_failure);
+}
+
+TEST(LifecycleDeathTest, AFailedMediumEndsTheProcess) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        DaemonHooks hooks;
+        hooks.open_store =
+            [](const StoreOptions& options) -> absl::StatusOr<std::unique_ptr<Store>> {
+          options.on_medium_failure("fdatasync: Input/output error");
+          return absl::InternalError("the daemon went on");
+        };
+        Daemon daemon(TestConfig(), hooks);
+        (void)daemon.Listen();
+        (void)daemon.OpenStore();
+      },
+      ::testing::ExitedWithCode(1), "critical.*the medium failed.*fdatasync");
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing

@@ -1,0 +1,270 @@
+// The executable: flags, exit codes, signals, a pool over restarts.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "server/config.h"
+#include "server/testing/test_daemon.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// One run of lodgekvd with its output in files; ended with the object.
+class Process {
+ public:
+  Process(std::filesystem::path directory, std::vector<std::string> arguments,
+          std::vector<std::string> environment = {})
+      : directory_(std::move(directory)) {
+    arguments.insert(arguments.begin(), LODGEKVD_PATH);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, Out().c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
+    posix_spawn_file_actions_addopen(&actions, 2, Err().c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
+    const int error = posix_spawn(&pid_, LODGEKVD_PATH, &actions, nullptr,
+                                  Pointers(arguments).data(), Pointers(environment).data());
+    posix_spawn_file_actions_destroy(&actions);
+    EXPECT_EQ(error, 0);
+  }
+
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      (void)Wait();
+    }
+  }
+
+  void Signal(int signal) { kill(pid_, signal); }
+
+  // The exit code; 128 + the signal that ended it.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  std::string out() const { return ReadFile(Out()); }
+  std::string err() const { return ReadFile(Err()); }
+
+  // The address behind "name=" in the line that says "serving" or "listening"; empty when it does
+  // not come within ten seconds.
+  std::string AwaitAddress(const std::string& message, const std::string& name) {
+    for (int i = 0; i < 1'000; ++i) {
+      const std::string log = err();
+      const size_t line = log.find(" " + message + " ");
+      if (line != std::string::npos && log.find('\n', line) != std::string::npos) {
+        const size_t begin = log.find(name + "=", line) + name.size() + 1;
+        return log.substr(begin, log.find_first_of(" \n", begin) - begin);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return "";
+  }
+
+ private:
+  std::filesystem::path Out() const { return directory_ / "out"; }
+  std::filesystem::path Err() const { return directory_ / "err"; }
+
+  static std::vector<char*> Pointers(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (std::string& text : texts) pointers.push_back(text.data());
+    pointers.push_back(nullptr);
+    return pointers;
+  }
+
+  const std::filesystem::path directory_;
+  pid_t pid_ = 0;
+};
+
+class LodgekvdTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = "/dev/shm/lodgekvd_test_XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    directory_ = path;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // Runs to its end: "code | stdout | stderr".
+  std::string Run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
+    Process process(directory_, std::move(arguments), std::move(environment));
+    const int code = process.Wait();
+    return std::to_string(code) + " | " + process.out() + " | " + process.err();
+  }
+
+  static std::vector<std::string> Serving(std::vector<std::string> more) {
+    std::vector<std::string> arguments{"--listen",    "127.0.0.1:0",      "--admin-listen",
+                                       "127.0.0.1:0", "--metrics-listen", "off"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  std::vector<std::string> OnPool() {
+    return Serving(
+        {"--pool", directory_ / "pool", "--pool-size", "64MiB", "--allow-volatile-medium"});
+  }
+
+  static grpc::Status Put(const std::string& address, const std::string& key,
+                          const std::string& value) {
+    const auto kv =
+        v1::KvService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::PutResponse response;
+    return kv->Put(&context, MakePut(key, value), &response);
+  }
+
+  static std::string Get(const std::string& address, const std::string& key) {
+    const auto kv =
+        v1::KvService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::GetRequest request;
+    request.set_key(key);
+    v1::GetResponse response;
+    const grpc::Status status = kv->Get(&context, request, &response);
+    if (!status.ok()) return CodeAndReason(status);
+    return response.found() ? response.value() : "(none)";
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(LodgekvdTest, TellsAboutItself) {
+  EXPECT_THAT(Run({"--version"}), HasSubstr("0 | lodgekvd "));
+  EXPECT_THAT(Run({"--help"}), AllOf(HasSubstr("0 | "), HasSubstr("--pool-size"),
+                                     HasSubstr("Engines of this build"), HasSubstr("dram")));
+  EXPECT_EQ(Run({"--print-config"}), "0 | " + RenderConfig(DefaultConfig()) + " | ");
+  EXPECT_THAT(Run({"--print-config", "--threads", "7", "--inline-pairs"}),
+              AllOf(HasSubstr("\nthreads: 7\n"), HasSubstr("\ninline_pairs: true\n")));
+  EXPECT_THAT(Run({"--print-config", "--engine-option", "a=1", "--engine-option", "b=2"},
+                  {"LODGEKV_THREADS=5"}),
+              AllOf(HasSubstr("engine_options: {a: \"1\", b: \"2\"}"), HasSubstr("threads: 5")));
+}
+
+TEST_F(LodgekvdTest, ChecksAConfigurationWithoutTouchingThePool) {
+  const std::string pool = directory_ / "pool";
+  EXPECT_EQ(Run({"--check-config", "--pool", pool}), "0 | the configuration is valid\n | ");
+  EXPECT_FALSE(std::filesystem::exists(pool));
+}
+
+TEST_F(LodgekvdTest, AWrongConfigurationIsOneLineAndExitCode2) {
+  const auto expect_line = [&](const std::vector<std::string>& arguments, const char* text) {
+    const std::string result = Run(arguments);
+    EXPECT_THAT(result, AllOf(HasSubstr("2 |  | lodgekvd: "), HasSubstr(text)));
+    EXPECT_EQ(std::count(result.begin(), result.end(), '\n'), 1) << result;
+  };
+  expect_line({"--engine", "btree"}, "unknown engine 'btree'; this build has: ");
+  expect_line({"--engine", "dram", "--no-such-flag"}, "--no-such-flag");
+  expect_line({"--pool-size", "1GB"}, "--pool-size: pool_size is '1GB'");
+  expect_line({"--config", directory_ / "none.yaml"}, "none.yaml");
+  expect_line({"--engine", "dram", "--listen", "0.0.0.0:0"}, "allow_plaintext");
+  expect_line({}, "set pool (--pool)");
+  std::ofstream(directory_ / "bad.yaml") << "engin: dram\n";
+  expect_line({"--config", directory_ / "bad.yaml"}, "did you mean 'engine'?");
+}
+
+TEST_F(LodgekvdTest, APortInUseIsNamedWithExitCode1) {
+  TestDaemon other;
+  const std::string address = other.daemon().data_address();
+  const std::string result = Run({"--engine", "dram", "--listen", address, "--admin-listen",
+                                  "127.0.0.1:0", "--metrics-listen", "off"});
+  EXPECT_THAT(result, AllOf(HasSubstr("1 |  | "), HasSubstr("cannot listen on " + address)));
+  EXPECT_EQ(std::count(result.begin(), result.end(), '\n'), 1) << result;
+}
+
+TEST_F(LodgekvdTest, ASignalEndsItClean) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Process process(directory_, Serving({"--engine", "dram"}));
+    const std::string address = process.AwaitAddress("serving", "data");
+    ASSERT_NE(address, "") << process.err();
+    EXPECT_TRUE(Put(address, "k", "v").ok());
+    process.Signal(signal);
+    EXPECT_EQ(process.Wait(), 0);
+    EXPECT_THAT(process.err(), AllOf(HasSubstr("draining"), HasSubstr("closed clean")));
+  }
+}
+
+TEST_F(LodgekvdTest, LogsJsonWhenAsked) {
+  Process process(directory_, Serving({"--engine", "dram", "--log-format", "json"}));
+  for (int i = 0; i < 1'000 && process.err().find("\"serving\"") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  std::istringstream lines(process.err());
+  std::string line;
+  int count = 0;
+  while (std::getline(lines, line)) {
+    const auto parsed = nlohmann::json::parse(line);
+    EXPECT_TRUE(parsed.contains("time") && parsed.contains("level") && parsed.contains("message"));
+    ++count;
+  }
+  EXPECT_GE(count, 5);
+}
+
+TEST_F(LodgekvdTest, APoolSurvivesACleanEndAndAKill) {
+  for (int round = 0; round < 3; ++round) {
+    Process process(directory_, OnPool());
+    const std::string address = process.AwaitAddress("serving", "data");
+    ASSERT_NE(address, "") << process.err();
+    for (int earlier = 0; earlier < round; ++earlier) {
+      EXPECT_EQ(Get(address, "round" + std::to_string(earlier)), "value" + std::to_string(earlier));
+    }
+    const std::string number = std::to_string(round);
+    EXPECT_TRUE(Put(address, "round" + number, "value" + number).ok());
+    process.Signal(round == 0 ? SIGTERM : SIGKILL);
+    EXPECT_EQ(process.Wait(), round == 0 ? 0 : 128 + SIGKILL);
+  }
+}
+
+TEST_F(LodgekvdTest, APoolThatCannotBeServedIsExitCode1) {
+  {
+    Process process(directory_, OnPool());
+    ASSERT_NE(process.AwaitAddress("serving", "data"), "") << process.err();
+    std::filesystem::create_directory(directory_ / "second");
+    Process second(directory_ / "second", OnPool());
+    EXPECT_EQ(second.Wait(), 1);
+    EXPECT_THAT(second.err(), HasSubstr(directory_ / "pool"));
+    process.Signal(SIGTERM);
+    EXPECT_EQ(process.Wait(), 0);
+  }
+  auto arguments = OnPool();
+  arguments.insert(arguments.end(), {"--key-format", "fixed64"});
+  EXPECT_THAT(Run(arguments), AllOf(HasSubstr("1 |  | "), HasSubstr("fixed64")));
+  EXPECT_THAT(Run(Serving({"--pool", directory_ / "none" / "pool"})),
+              AllOf(HasSubstr("1 |  | "), HasSubstr("none")));
+}
+
+TEST_F(LodgekvdTest, AVolatileMediumNeedsLeave) {
+  EXPECT_THAT(Run(Serving({"--pool", directory_ / "pool", "--pool-size", "64MiB"})),
+              AllOf(HasSubstr("1 |  | "), HasSubstr("allow_volatile_medium")));
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing

@@ -1,0 +1,97 @@
+// What the Prometheus endpoint shows after known work.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "server/testing/test_daemon.h"
+#include "server/version.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  MetricsTest() : daemon_(MakeConfig(), HooksOf(std::make_shared<Faults>())) {}
+
+  static Config MakeConfig() {
+    Config config = TestConfig();
+    config.metrics_listen = "127.0.0.1:0";
+    return config;
+  }
+
+  std::string Scraped() { return Scrape(daemon_.daemon().metrics_address()); }
+
+  TestDaemon daemon_;
+};
+
+TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(daemon_.Put("k" + std::to_string(i), "v").ok());
+  (void)daemon_.ValueOf("k1");
+  (void)daemon_.ValueOf("");
+  const std::string text = Scraped();
+  EXPECT_THAT(text, HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Put\",code=\"OK\"} 5\n"));
+  EXPECT_THAT(text, HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Get\",code=\"OK\"} 1\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Get\",code=\"INVALID_ARGUMENT\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Scan\",code=\"OK\"} 0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("code=\"DATA_LOSS\"")));
+  EXPECT_THAT(text, AllOf(HasSubstr("rpc=\"Put\",code=\"OK\",le=\"1e-06\"}"),
+                          HasSubstr("rpc=\"Put\",code=\"OK\",le=\"1\"} 5\n"),
+                          HasSubstr("rpc=\"Put\",code=\"OK\",le=\"+Inf\"} 5\n")));
+  EXPECT_THAT(text, HasSubstr("lodgekv_write_group_operations_total 5\n"));
+  EXPECT_THAT(text, HasSubstr("lodgekv_rpc_in_flight_operations 0\n"));
+}
+
+TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
+  const std::string text = Scraped();
+  EXPECT_THAT(text, HasSubstr("lodgekv_medium_info{engine=\"dram\",medium_class=\"pmem-adr\","
+                              "durability=\"medium\",key_format=\"bytes\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr(std::string("lodgekv_build_info{version=\"") + kVersion + "\""));
+  EXPECT_THAT(text, AllOf(HasSubstr("lodgekv_pool_total_bytes 100\n"),
+                          HasSubstr("lodgekv_pool_used_bytes 60\n"),
+                          HasSubstr("lodgekv_pool_free_bytes 30\n"),
+                          HasSubstr("lodgekv_pool_reserved_bytes 10\n")));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("lodgekv_recovery_seconds 1.25\n"),
+                  HasSubstr("lodgekv_recovery_clean 0\n"), HasSubstr("lodgekv_recovery_keys 7\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr("lodgekv_state{state=\"serving\"} 1\n"),
+                          HasSubstr("lodgekv_state{state=\"recovering\"} 0\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr("lodgekv_lines_flushed_total{engine=\"dram\"}"),
+                          HasSubstr("lodgekv_fences_total{engine=\"dram\"}"),
+                          HasSubstr("lodgekv_media_writes_256b_total{engine=\"dram\"}")));
+}
+
+TEST_F(MetricsTest, ShowsTheEnginesOwnCounters) {
+  ASSERT_TRUE(daemon_.Put("k", "v").ok());
+  EXPECT_THAT(Scraped(), HasSubstr("lodgekv_engine_puts_total{engine=\"dram\"} 1\n"));
+}
+
+TEST_F(MetricsTest, IsWellFormed) {
+  ASSERT_TRUE(daemon_.Put("k", "v").ok());
+  const std::string text = Scraped();
+  std::istringstream lines(text.substr(text.find("\r\n\r\n") + 4));
+  const std::regex sample(R"(^[a-z_][a-z0-9_]*(\{[^}]*\})? [-+0-9.eE]+|.* (Nan|\+Inf)$)");
+  std::set<std::string> types;
+  std::string line;
+  int samples = 0;
+  while (std::getline(lines, line)) {
+    if (line.rfind("# TYPE ", 0) == 0) {
+      EXPECT_TRUE(types.insert(line).second) << "a family occurs twice: " << line;
+    } else if (line.rfind("# HELP ", 0) != 0) {
+      EXPECT_TRUE(std::regex_search(line, sample)) << line;
+      ++samples;
+    }
+  }
+  EXPECT_GT(samples, 100);
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing
