@@ -1,0 +1,46 @@
+// The pools of tests/media/pools: what was done to them, and how their content is written down.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/store.h"
+
+namespace lodgekv::test {
+
+struct GoldenPool {
+  const char* name;
+  KeyFormat key_format;
+  bool inline_pairs;
+};
+// One for each key format.
+const std::vector<GoldenPool>& GoldenPools();
+
+// How a golden pool is made and opened: a file that no power cut matters to.
+StoreOptions GoldenOptions(const GoldenPool& golden, const std::string& path);
+
+// Puts, updates, deletes, atomic groups: the history of every golden pool. An error names the
+// operation.
+absl::Status WriteGoldenHistory(const GoldenPool& golden, Engine& engine);
+
+// What the history leaves, in the order of keys; without versions, which the engine hands out.
+struct GoldenPair {
+  std::string value;
+  uint64_t expiry_unix_ms = 0;
+
+  bool operator==(const GoldenPair&) const = default;
+};
+std::map<std::string, GoldenPair> GoldenContent(const GoldenPool& golden);
+
+// One line a pair, "key value version expiry", key and value in hex, in order. By Scan; every pair
+// is compared with Read.
+absl::StatusOr<std::string> DumpEngine(Engine& engine);
+// The content of a dump without its versions.
+std::map<std::string, GoldenPair> ParseDump(const std::string& dump);
+
+inline constexpr uint64_t kGoldenAppliedIndex = 4242;
+
+}  // namespace lodgekv::test

@@ -1,0 +1,11 @@
+// Sizes and offsets of everything that lies on a medium, as text: one line a struct or field.
+#pragma once
+
+#include <string>
+
+namespace lodgekv::test {
+
+// "struct NAME BYTES", then "field NAME OFFSET BYTES" for each of its fields.
+std::string Layouts();
+
+}  // namespace lodgekv::test
