@@ -246,6 +246,14 @@ TEST_P(FullPoolBytesTest, LargeValuesComeAndGo) {
   }
 }
 
+TEST_P(FullPoolBytesTest, OverwritesOfLargeValuesReuseTheirSpace) {
+  for (uint64_t i = 0; i < 200; ++i) {
+    const std::string value = Value(++last_id_, (size_t{1} << 20) - random_.Below(1'000));
+    ASSERT_EQ(PutPatiently(Key(i % 4), value), Outcome::kOk) << "after " << i << " overwrites";
+  }
+  ExpectModel();
+}
+
 TEST_P(FullPoolBytesTest, ValueLargerThanThePoolIsRefused) {
   ASSERT_EQ(PutMirrored(Key(1), NextValue()), Outcome::kOk);
   for (int i = 0; i < 20; ++i) {

@@ -15,6 +15,10 @@ constexpr uint64_t kNow = 1'700'000'000'000;
 
 class ReopenTest : public ConformanceTest {
  protected:
+  HarnessOptions Options() const override {
+    return {.memory_bytes = uint64_t{16} << 20, .chunk_bytes = uint64_t{32} << 10};
+  }
+
   void Reopen(bool clean) {
     const absl::Status status = clean ? harness().CloseAndReopen() : harness().KillAndReopen();
     ASSERT_TRUE(status.ok()) << status;
@@ -24,6 +28,9 @@ class ReopenTest : public ConformanceTest {
     ExpectSound();
   }
 };
+
+// Where the key format has versions and expiry.
+class ReopenVersionTest : public ReopenTest {};
 
 TEST_P(ReopenTest, EmptyEngine) {
   for (const bool clean : {true, false, true}) {
@@ -118,8 +125,7 @@ TEST_P(ReopenTest, GroupsAndAppliedIndexStay) {
   }
 }
 
-TEST_P(ReopenTest, VersionsStayAndNeverRepeat) {
-  if (!has_versions()) GTEST_SKIP() << "the key format has no versions";
+TEST_P(ReopenVersionTest, VersionsStayAndNeverRepeat) {
   std::set<uint64_t> versions;
   for (int round = 0; round < 30; ++round) {
     uint64_t last = 0;
@@ -136,8 +142,7 @@ TEST_P(ReopenTest, VersionsStayAndNeverRepeat) {
   }
 }
 
-TEST_P(ReopenTest, ExpiryStays) {
-  if (!has_versions()) GTEST_SKIP() << "the key format has no expiry";
+TEST_P(ReopenVersionTest, ExpiryStays) {
   for (uint64_t number = 0; number < 200; ++number) {
     const std::string key = Key(number);
     const std::string value = Value(number);
@@ -171,10 +176,19 @@ TEST_P(ReopenTest, SpaceIsFoundAgainAtEachRestart) {
   }
 }
 
+std::vector<EngineCase> PersistentVersionedCases() {
+  std::vector<EngineCase> cases = PersistentCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return !engine_case.has_versions(); });
+  return cases;
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, ReopenTest, ::testing::ValuesIn(PersistentCases()),
                          EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, ReopenVersionTest,
+                         ::testing::ValuesIn(PersistentVersionedCases()), EngineCaseName());
 // A build may have volatile engines only.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReopenTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReopenVersionTest);
 
 }  // namespace
 }  // namespace lodgekv::test
