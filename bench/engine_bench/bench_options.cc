@@ -35,6 +35,7 @@ struct Given {
   uint64_t keys = 10'000'000;
   std::optional<uint64_t> ops;
   std::optional<uint64_t> latency_ops;
+  std::string latency_end = "drained";
   unsigned chunks = kMinChunks;
   std::vector<unsigned> threads = {1};
   std::vector<unsigned> recovery_threads;
@@ -87,6 +88,10 @@ void AddWorkOptions(CLI::App& app, Given& g) {
   app.add_option("--latency-ops", g.latency_ops,
                  "operations timed one by one, in a pass of their own [the ops, at most 1m]")
       ->transform(Count());
+  app.add_option("--latency-end", g.latency_end,
+                 "an operation is over when its stores and flushes are done (drained), or when its "
+                 "last instruction is (retired), which can be before a fence is")
+      ->check(CLI::IsMember({"drained", "retired"}));
   app.add_option("--chunks", g.chunks, "at least so many turns of the engines and the yardstick")
       ->check(CLI::Range(kMinChunks, kMaxChunks));
   app.add_option("--threads", g.threads, "thread counts, each measured in turn")
@@ -295,6 +300,7 @@ BenchOptions Complete(const Given& g) {
   options.keys = g.keys;
   options.ops = g.ops.value_or(std::min(g.keys, kDefaultOps));
   options.latency_ops = g.latency_ops.value_or(std::min(options.ops, kDefaultLatencyOps));
+  options.op_end = g.latency_end == "drained" ? OpEnd::kDrained : OpEnd::kRetired;
   options.chunks = g.chunks;
   options.threads = g.threads;
   options.recovery_threads = g.recovery_threads;
@@ -330,6 +336,7 @@ void Show(const Given& g, BenchOptions* options) {
       {"keys", absl::StrCat(options->keys)},
       {"ops", absl::StrCat(options->ops)},
       {"latency-ops", absl::StrCat(options->latency_ops)},
+      {"latency-end", g.latency_end},
       {"chunks", absl::StrCat(options->chunks)},
       {"threads", absl::StrJoin(options->threads, ",")},
       {"recovery-threads", absl::StrJoin(options->recovery_threads, ",")},

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/engine_bench/engine_target.h"
+#include "bench/engine_bench/tsc_clock.h"
 #include "bench/engine_bench/workload.h"
 
 namespace lodgekv::bench {
@@ -22,6 +23,7 @@ struct BenchOptions {
   uint64_t keys = 0;
   uint64_t ops = 0;          // of each phase and thread count, but for load
   uint64_t latency_ops = 0;  // likewise, in the pass that times each operation
+  OpEnd op_end = OpEnd::kDrained;
   unsigned chunks = 0;
   std::vector<unsigned> threads;
   std::vector<unsigned> recovery_threads;

@@ -161,6 +161,7 @@ absl::Status Bench::MeasurePersist() {
   plan.latency_ops = kPersistOps;
   plan.threads = {1};
   plan.chunks = options_.chunks;
+  plan.op_end = options_.op_end;
   PhaseRunner runner(workers_, {persist->get()}, nullptr, options_.seed);
   std::vector<PhaseResult> result;
   if (auto status = runner.Run(plan, 1, &result); !status.ok()) return status;

@@ -134,7 +134,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
     target.key_writer().Fill(shares[i], &batches[i]);
   }
   const bool timed_each = pass == Pass::kLatency;
-  std::vector<LatencyProbe> probes(timed_each ? threads : 0);
+  std::vector<LatencyProbe> probes(timed_each ? threads : 0, LatencyProbe(plan.op_end));
   std::vector<Tally> tallies(batches.size());
   const Cost before = TotalCost();
   const RunTime time = workers_.Run(threads, [&](unsigned worker) {
@@ -151,7 +151,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
     result->cpu_seconds += time.cpu_seconds;
     for (const OpBatch& batch : batches) result->ops += batch.size();
   }
-  Taken taken{.seconds = time.seconds};
+  Taken taken{.seconds = time.seconds, .cpu_seconds = time.cpu_seconds};
   for (size_t i = 0; i < batches.size(); ++i) {
     if (auto status = CheckTally(target, batches[i], tallies[i]); !status.ok()) return status;
     taken.items += tallies[i].items;
@@ -186,6 +186,8 @@ void PhaseRunner::RecordRatios(const PhasePlan& plan, const std::vector<Turn>& t
       const double seconds = turn.subjects[subject].seconds;
       if (turn.btree && plan.threads[variant] == 1) {
         result.ratios_to_btree.push_back(seconds / turn.btree->seconds);
+        result.cpu_ratios_to_btree.push_back(turn.subjects[subject].cpu_seconds /
+                                             turn.btree->cpu_seconds);
       }
       if (subject > 0) result.ratios_to_first.push_back(seconds / turn.subjects[0].seconds);
       if (has_one && variant != one_thread) {

@@ -42,6 +42,7 @@ class PhaseRunner {
 
   struct Taken {
     double seconds = 0;
+    double cpu_seconds = 0;
     uint64_t items = 0;  // scanned
   };
   // What the targets took for the operations of one thread count, in one chunk.

@@ -20,6 +20,7 @@ PhasePlan PlanPhase(const Phase& phase, const BenchOptions& options) {
   plan.threads = options.threads;
   plan.ops = options.ops;
   plan.latency_ops = options.latency_ops;
+  plan.op_end = options.op_end;
   if (phase.workload == Workload::kLoad) {
     plan.threads.resize(1);
     plan.latency_ops = std::min(options.latency_ops, options.keys / kLoadLatencyShare);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/engine_bench/bench_options.h"
+#include "bench/engine_bench/tsc_clock.h"
 #include "bench/engine_bench/workload.h"
 
 namespace lodgekv::bench {
@@ -16,6 +17,7 @@ struct PhasePlan {
   uint64_t latency_ops = 0;
   std::vector<unsigned> threads;
   unsigned chunks = 0;
+  OpEnd op_end = OpEnd::kDrained;
   bool reported = true;
 };
 

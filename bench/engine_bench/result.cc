@@ -51,6 +51,7 @@ std::string ToJson(const PhaseResult& r) {
   AddTarget(r.id, &row);
   row["cpu_share"] = r.CpuShare();
   AddSpread("ratio_to_btree_map", r.ratios_to_btree, &row);
+  AddSpread("cpu_ratio_to_btree_map", r.cpu_ratios_to_btree, &row);
   AddSpread("ratio_to_first_engine", r.ratios_to_first, &row);
   AddSpread("speedup_over_one_thread", r.speedups, &row);
   return row.dump();

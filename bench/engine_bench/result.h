@@ -28,6 +28,9 @@ struct PhaseResult {
   double cpu_seconds = 0;
   Cost cost;
   std::vector<double> ratios_to_btree;  // one thread only
+  // The same of time on a processor: holds where other processes were in the way, but knows nothing
+  // of what an engine waited for.
+  std::vector<double> cpu_ratios_to_btree;
   std::vector<double> ratios_to_first;  // the same phase of the run's first engine
   std::vector<double> speedups;         // operations per second over those of one thread
 

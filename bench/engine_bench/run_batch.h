@@ -41,14 +41,15 @@ struct NoProbe {
 // Of a latency pass: ticks of each operation, and the most lines that one of them flushed.
 class LatencyProbe {
  public:
-  LatencyProbe() : overhead_(TscClock::Get().overhead_ticks()) {}
+  explicit LatencyProbe(OpEnd end = OpEnd::kDrained)
+      : end_(end), overhead_(TscClock::Get().overhead_ticks(end)) {}
 
   void Before() {
     lines_before_ = ThreadCost().lines_flushed;
-    begin_ = TscClock::Now();
+    begin_ = TscClock::Now(end_);
   }
   void After() {
-    const uint64_t ticks = TscClock::Now() - begin_;
+    const uint64_t ticks = TscClock::Now(end_) - begin_;
     histogram_.Add(ticks > overhead_ ? ticks - overhead_ : 0);
     max_lines_ = std::max(max_lines_, ThreadCost().lines_flushed - lines_before_);
   }
@@ -61,6 +62,7 @@ class LatencyProbe {
   uint64_t max_lines() const { return max_lines_; }
 
  private:
+  const OpEnd end_;
   const uint64_t overhead_;
   uint64_t begin_ = 0;
   uint64_t lines_before_ = 0;

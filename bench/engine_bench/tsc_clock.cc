@@ -6,6 +6,19 @@
 #include <thread>
 
 namespace lodgekv::bench {
+namespace {
+
+uint64_t MeasureOverhead(OpEnd end) {
+  constexpr int kSamples = 10'000;
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (int i = 0; i < kSamples; ++i) {
+    const uint64_t first = TscClock::Now(end);
+    least = std::min(least, TscClock::Now(end) - first);
+  }
+  return least;
+}
+
+}  // namespace
 
 const TscClock& TscClock::Get() {
   static const TscClock kClock;
@@ -15,21 +28,17 @@ const TscClock& TscClock::Get() {
 TscClock::TscClock() {
   using Steady = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kCalibration{50};
-  constexpr int kOverheadSamples = 10'000;
 
   const Steady::time_point begin = Steady::now();
-  const uint64_t begin_ticks = Now();
+  const uint64_t begin_ticks = Now(OpEnd::kRetired);
   std::this_thread::sleep_for(kCalibration);
   const Steady::time_point end = Steady::now();
-  const uint64_t end_ticks = Now();
+  const uint64_t end_ticks = Now(OpEnd::kRetired);
   nanoseconds_per_tick_ = std::chrono::duration<double, std::nano>(end - begin).count() /
                           static_cast<double>(end_ticks - begin_ticks);
 
-  overhead_ticks_ = std::numeric_limits<uint64_t>::max();
-  for (int i = 0; i < kOverheadSamples; ++i) {
-    const uint64_t first = Now();
-    overhead_ticks_ = std::min(overhead_ticks_, Now() - first);
-  }
+  drained_overhead_ticks_ = MeasureOverhead(OpEnd::kDrained);
+  retired_overhead_ticks_ = MeasureOverhead(OpEnd::kRetired);
 }
 
 }  // namespace lodgekv::bench
