@@ -62,7 +62,7 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& name,
 
 CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition) {
   return app.add_option("--if-version", condition.if_version, "Only if the value has this version")
-      ->check(CLI::Range(uint64_t{1}, UINT64_MAX))
+      ->check(CLI::PositiveNumber)
       ->type_name("VERSION");
 }
 

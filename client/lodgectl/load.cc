@@ -97,6 +97,7 @@ class Loader {
   // Feeds the pipeline; returns what is wrong with the input. A failure of the server is kept by
   // the pipeline and ends the reading.
   absl::Status ReadAll(LoadPipeline& pipeline, Progress& progress) {
+    std::ios::sync_with_stdio(false);  // nothing else reads standard input
     std::istream& input = arguments_.path == "-" ? std::cin : file_;
     const absl::Time now = absl::Now();
     std::string line;

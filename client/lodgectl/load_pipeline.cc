@@ -1,5 +1,6 @@
 #include "client/lodgectl/load_pipeline.h"
 
+#include <chrono>
 #include <utility>
 
 namespace lodgekv::lodgectl {
@@ -49,7 +50,7 @@ bool LoadPipeline::IsFull(const client::BatchOp& next) const {
 
 void LoadPipeline::Send() {
   if (batch_.empty()) return;
-  while (calls_.size() >= options_.concurrency) WaitForOldest();
+  while (calls_.size() >= options_.concurrency || OldestIsDone()) WaitForOldest();
   if (!status_.ok()) return;
   auto& call = *calls_.emplace_back(std::make_unique<Call>());
   call.ops = std::exchange(batch_, {});
@@ -63,10 +64,15 @@ void LoadPipeline::Send() {
   }
 }
 
+bool LoadPipeline::OldestIsDone() const {
+  return !calls_.empty() &&
+         calls_.front()->answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
 void LoadPipeline::WaitForOldest() {
   const std::unique_ptr<Call> call = std::move(calls_.front());
   calls_.pop_front();
-  const absl::Status status = call->promise.get_future().get();
+  const absl::Status status = call->answer.get();
   for (const client::BatchOp& op : call->ops) keys_.erase(op.key);
   if (status.ok()) {
     acknowledged_count_ += call->ops.size();

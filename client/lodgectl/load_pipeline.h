@@ -57,10 +57,12 @@ class LoadPipeline {
   struct Call {
     std::vector<client::BatchOp> ops;
     std::promise<absl::Status> promise;
+    std::future<absl::Status> answer = promise.get_future();
   };
 
   bool IsFull(const client::BatchOp& next) const;
   void Send();
+  bool OldestIsDone() const;
   void WaitForOldest();
   void WaitForAll();
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 
 namespace lodgekv::lodgectl {
 namespace {
@@ -55,6 +54,7 @@ class FakeClient final : public client::Client {
   size_t puts = 0;
   std::vector<size_t> batch_sizes;
   std::map<std::string, std::string> values;
+  std::vector<std::string> deleted;
 
  private:
   static absl::Status Unused() { return absl::InternalError("not used by the pipeline"); }
@@ -74,7 +74,9 @@ class FakeClient final : public client::Client {
     for (; !under_way_.empty(); under_way_.pop_back()) {
       const bool fails = batch_sizes.size() > fail_after;
       for (const BatchOp& op : under_way_.back().ops) {
-        if (!fails) values[op.key] = *op.value;
+        if (fails) continue;
+        if (op.value) values[op.key] = *op.value;
+        if (!op.value) deleted.push_back(op.key);
       }
       under_way_.back().done(fails ? failure : absl::OkStatus());
     }
@@ -143,6 +145,20 @@ TEST_F(LoadPipelineTest, AtomicIsOneCallEvenOfOneRecord) {
   ASSERT_TRUE(pipeline.Finish().ok());
   EXPECT_EQ(client_.batch_sizes, (std::vector<size_t>{4}));
   EXPECT_EQ(client_.puts, 0u);
+}
+
+TEST_F(LoadPipelineTest, ReportsWhatIsAcknowledgedBeforeTheWindowIsFull) {
+  LoadPipeline pipeline = Pipeline({.batch = 1, .concurrency = 100});
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(pipeline.Add(PutOf(key, "v")).ok());
+  EXPECT_EQ(acknowledged_, (std::vector<std::string>{"a"}));
+}
+
+TEST_F(LoadPipelineTest, DeletesHaveNoValue) {
+  LoadPipeline pipeline = Pipeline({.batch = 1, .concurrency = 1});
+  ASSERT_TRUE(pipeline.Add({"a", std::nullopt, {}}).ok());
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.puts, 0u);
+  EXPECT_EQ(client_.deleted, (std::vector<std::string>{"a"}));
 }
 
 TEST_F(LoadPipelineTest, StopsAtTheFirstFailureAndTellsWhatIsUnknown) {

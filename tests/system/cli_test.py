@@ -1,0 +1,259 @@
+"""lodgectl against the real daemon: every command, its output, its errors and exit codes.
+
+On the dram engine, so that it needs no pool; what lodgectl says does not depend on the engine.
+"""
+
+import json
+import os
+import pty
+import time
+
+import daemon
+import records
+import system_test
+
+BINARY = bytes(range(256))
+
+
+class CliTest(system_test.SystemTest):
+    def setUp(self):
+        self.workdir = self.folder()
+        self.server = self.daemon(self.workdir, engine="dram")
+
+    def ctl(self, *words, **options):
+        return self.server.ctl(*words, **options)
+
+    def assert_prints(self, output, *words, **options):
+        self.assertEqual(self.server.ask(*words, **options), output)
+
+    # --- put, get, delete ---
+
+    def test_put_get_delete(self):
+        self.assertRegex(self.server.ask("put", "k", "v"), rb"^ok, version [1-9]\d*\n$")
+        self.assert_prints(b"v\n", "get", "k")
+        self.assert_prints(b"v", "get", "--raw", "k")
+        self.assert_prints(b"", "delete", "k")
+        self.assert_error(self.ctl("get", "k"), 1, "get: not found: k")
+        self.assert_error(self.ctl("delete", "k"), 1, "delete: not found: k")
+
+    def test_keys_with_dashes_and_empty_values(self):
+        self.server.ask("put", "--", "--prefix", "")
+        self.assert_prints(b"\n", "get", "--", "--prefix")
+
+    def test_versions_and_conditions(self):
+        self.assert_error(self.ctl("put", "k", "v", "--if-present"), 3, "FAILED_PRECONDITION",
+                          "CONDITION_FAILED", "found=false")
+        self.server.ask("put", "k", "v1", "--if-absent")
+        self.assert_error(self.ctl("put", "k", "v2", "--if-absent"), 3, "found=true")
+        version = self.server.ask("get", "k", "--with-version").split(b"\t")[0]
+        self.assert_error(self.ctl("put", "k", "v2", "--if-version", int(version) + 1), 3,
+                          f"version={int(version)}")
+        self.server.ask("put", "k", "v2", "--if-version", int(version))
+        self.assert_error(self.ctl("delete", "k", "--if-version", int(version)), 3)
+        self.server.ask("put", "k", "v3", "--if-present")
+        self.assert_prints(b"v3\n", "get", "k")
+
+    def test_ttl(self):
+        self.server.ask("put", "short", "v", "--ttl", "300ms")
+        self.server.ask("put", "long", "v", "--ttl", "1h")
+        line = json.loads(self.server.ask("dump", "--format", "json").split(b"\n")[0])
+        self.assertEqual(line["key"], "long")
+        self.assertAlmostEqual(line["expire_unix_ms"] / 1000, time.time() + 3600, delta=60)
+        time.sleep(0.4)
+        self.assertEqual(self.ctl("get", "short").returncode, 1)
+        self.assert_prints(b"v\n", "get", "long")
+
+    def test_values_from_files(self):
+        path = self.workdir / "value"
+        path.write_bytes(BINARY * 1000)
+        self.server.ask("put", "file", "--value-file", path)
+        self.assert_prints(BINARY * 1000, "get", "--raw", "file")
+        self.server.ask("put", "stdin", "--value-file", "-", input=b"from\nstdin\n")
+        self.assert_prints(b"from\nstdin\n", "get", "--raw", "stdin")
+        self.assert_error(self.ctl("put", "k", "--value-file", self.workdir / "none"), 2,
+                          "cannot read", "none")
+
+    def test_hex(self):
+        self.server.ask("--hex", "put", BINARY.hex(), "00FF")
+        self.assert_prints(b"00ff\n", "--hex", "get", BINARY.hex())
+        self.assert_prints(BINARY.hex().encode() + b"\t00ff\n", "--hex", "scan", "--prefix", "0001")
+        self.assert_error(self.ctl("--hex", "get", "0g"), 2, "'g' is not a hexadecimal digit")
+        self.assert_error(self.ctl("--hex", "get", "000"), 2, "3 hexadecimal digits")
+
+    # --- scan ---
+
+    def test_scan(self):
+        for key in ("a", "b1", "b2", "b3", "c"):
+            self.server.ask("put", key, "v" + key)
+        self.assert_prints(b"a\tva\nb1\tvb1\nb2\tvb2\nb3\tvb3\nc\tvc\n", "scan")
+        self.assert_prints(b"b1\nb2\nb3\n", "scan", "--prefix", "b", "--keys-only")
+        self.assert_prints(b"b3\nb2\n", "scan", "--prefix", "b", "--keys-only", "--reverse",
+                           "--limit", "2")
+        self.assert_prints(b"b2\nb3\n", "scan", "--keys-only", "--start", "b2", "--end", "c")
+        self.assert_prints(b"", "scan", "--start", "x")
+
+    # --- load and dump ---
+
+    def load_lines(self, name, content, *words):
+        path = self.workdir / name
+        path.write_bytes(content)
+        return self.ctl("load", path, *words)
+
+    def test_every_byte_round_trips_in_every_format(self):
+        pairs = sorted((bytes([byte]) + BINARY[byte:byte + 3], BINARY[:byte]) for byte in range(256))
+        content = b"".join(records.line_of(*pair) + b"\n" for pair in pairs)
+        self.assertEqual(self.load_lines("a.tsv", content).returncode, 0)
+        self.assert_prints(content, "dump")
+        for words, name in ((("dump", "--hex"), "b.tsv"), (("dump", "--format", "json"), "c.jsonl"),
+                            (("dump", "--format", "json", "--hex"), "d.json")):
+            copy = self.server.ask(*words)
+            with self.subTest(words=words), daemon.Daemon(self.folder(), engine="dram") as other:
+                (self.workdir / name).write_bytes(copy)
+                other.ask("load", self.workdir / name, *(["--hex"] if "--hex" in words else []))
+                self.assertEqual(other.ask("dump"), content)
+
+    def test_load_from_standard_input(self):
+        out = self.server.ask("load", "-", input=b"k\tv\nno value\n")
+        self.assertRegex(out, rb"^loaded 2 records in [\d.]+ s \(\d+/s\)\n$")
+        self.assert_prints(b"k\tv\nno value\t\n", "dump")
+        self.server.ask("load", "-", "--format", "json", input=b'{"key":"j","value":"\\u00e9"}')
+        self.assert_prints("é\n".encode(), "get", "j")
+
+    def test_the_last_of_several_values_stays(self):
+        lines = b"".join(b"k%d\t%d\n" % (number % 10, number) for number in range(1000))
+        for words in (("--batch", 1, "--concurrency", 50), ("--batch", 3), ("--batch", 7)):
+            self.assertEqual(self.load_lines("twice.tsv", lines, *words).returncode, 0)
+            self.assert_prints(b"".join(b"k%d\t99%d\n" % (n, n) for n in range(10)), "dump")
+            self.server.ask("load", "--delete", self.workdir / "twice.tsv")
+            self.assert_prints(b"", "dump")
+
+    def test_a_bad_line_is_named(self):
+        outcome = self.load_lines("bad.tsv", b"a\t1\nb\t2\nc\\q\t3\nd\t4\n")
+        self.assert_error(outcome, 2, "bad.tsv:3: unknown escape", "2 records were acknowledged")
+        self.assert_prints(b"a\t1\nb\t2\n", "dump")
+        outcome = self.load_lines("bad.json", b'{"key":"k"}\n{"kee":"k"}\n')
+        self.assert_error(outcome, 2, 'bad.json:2: unknown field "kee"')
+
+    def test_atomic_is_all_or_nothing(self):
+        self.assertEqual(self.load_lines("all.tsv", b"a\nb\nc\n", "--atomic").returncode, 0)
+        outcome = self.load_lines("bad.tsv", b"x\ny\t\t\n", "--atomic")
+        self.assert_error(outcome, 2, "bad.tsv:2", "0 records were acknowledged")
+        lines = b"".join(b"many%d\n" % number for number in range(1025))
+        outcome = self.load_lines("many.tsv", lines, "--atomic")
+        self.assert_error(outcome, 4, "INVALID_ARGUMENT", "1025", "1024",
+                          "0 records were acknowledged")
+        self.assert_prints(b"a\nb\nc\n", "scan", "--keys-only")
+
+    def test_expired_records_are_left_out(self):
+        out = self.server.ask("load", "-", "--format", "json",
+                              input=b'{"key":"old","expire_unix_ms":1000}\n{"key":"new"}\n')
+        self.assertIn(b"loaded 1 records", out)
+        self.assertIn(b"left out 1 records that have expired", out)
+        self.assert_prints(b"new\t\n", "dump")
+
+    def test_local_files_that_do_not_work(self):
+        self.assert_error(self.ctl("load", self.workdir / "none"), 2, "cannot read", "none")
+        self.assert_error(self.ctl("load", self.workdir), 2, "cannot read")
+        self.assert_error(self.ctl("load", "-", "--ack-log", self.workdir / "no/log", input=b""), 2,
+                          "cannot open", "no/log")
+        self.assert_error(self.ctl("load", "-", "--ack-log", "/dev/full", input=b"k\tv\n"), 2,
+                          "cannot write /dev/full", "1 records were acknowledged")
+
+    def test_output_that_cannot_be_written(self):
+        self.server.ask("put", "k", "v")
+        for words in (("get", "k"), ("dump",), ("scan",), ("stats",)):
+            with self.subTest(words=words), open("/dev/full", "wb") as full:
+                command = self.server.ctl_command(*words)
+                outcome = daemon.subprocess.run(command, stdout=full, stderr=daemon.subprocess.PIPE,
+                                                check=False)
+                self.assert_error(outcome, 2, "cannot write the output", "No space left")
+
+    def test_progress_on_a_terminal_only(self):
+        lines = b"".join(b"key%d\t%s\n" % (number, b"v" * 100) for number in range(200_000))
+        outcome = self.load_lines("many.tsv", lines)
+        self.assertEqual(outcome.stderr, b"")
+        ours, theirs = pty.openpty()
+        with open(ours, "rb", buffering=0) as screen:
+            process = daemon.subprocess.Popen(
+                self.server.ctl_command("load", self.workdir / "many.tsv", "--batch", "16"),
+                stdout=daemon.subprocess.DEVNULL, stderr=theirs)
+            os.close(theirs)
+            shown = b""
+            try:
+                while piece := screen.read(4096):
+                    shown += piece
+            except OSError:  # the terminal is gone with the process
+                pass
+            self.assertEqual(process.wait(), 0)
+        self.assertRegex(shown, rb"\[=+ *\] +\d+ %  \d+ acknowledged, \d+/s")
+
+    # --- the operator's commands ---
+
+    def test_status_stats_engines_check(self):
+        self.server.ask("load", "-", input=b"a\nb\nc\n")
+        self.assertRegex(self.server.ask("status"), rb"(?m)^state +serving$")
+        self.assertRegex(self.server.ask("status"), rb"(?m)^engine +dram$")
+        self.assertRegex(self.server.ask("stats"), rb"(?m)^keys +3$")
+        self.assertEqual(self.server.key_count(), 3)
+        self.assertEqual(self.server.ask_json("stats", "--skip-key-count")["keys"], "0")
+        self.assertRegex(self.server.ask("engines"), rb"(?m)^dram \(serving\)$")
+        self.assertRegex(self.server.ask("check"), rb"(?m)^sound +true$")
+        self.assertIs(self.server.ask_json("check")["sound"], True)
+
+    # --- errors ---
+
+    def test_usage(self):
+        cases = {
+            (): "A subcommand is required",
+            ("frobnicate",): "unknown command 'frobnicate'",
+            ("get",): "KEY is required",
+            ("get", "k", "x"): "not expected: x",
+            ("put", "k"): "VALUE or --value-file is required",
+            ("put", "k", "v", "--value-file", "f"): "excludes",
+            ("put", "k", "v", "--if-absent", "--if-present"): "excludes",
+            ("put", "k", "v", "--if-version", "0"): "--if-version",
+            ("put", "k", "v", "--if-version", "-1"): "--if-version",
+            ("put", "k", "v", "--ttl", "5"): "'5' is not a duration",
+            ("put", "k", "v", "--ttl", "0s"): "not a duration of 1ms or more",
+            ("get", "k", "--timeout", "soon"): "'soon' is not a duration",
+            ("scan", "--limit", "-1"): "--limit",
+            ("load", "f", "--batch", "0"): "--batch",
+            ("dump", "--format", "xml"): "--format",
+        }
+        for words, message in cases.items():
+            with self.subTest(words=words):
+                self.assert_error(self.ctl(*words), 2, "lodgectl: usage: ", message)
+
+    def test_help_names_the_exit_codes(self):
+        text = self.server.ask("--help").decode()
+        for code, meaning in ((0, "done"), (1, "not found"), (2, "usage"), (3, "condition"),
+                              (4, "server")):
+            self.assertRegex(text, rf"(?m)^ +{code} .*{meaning}")
+
+    def test_refusals_name_the_limit_and_its_value(self):
+        self.assert_error(self.ctl("put", "", "v"), 4, "INVALID_ARGUMENT", "key", "empty")
+        self.assert_error(self.ctl("put", "k" * 4097, "v"), 4, "INVALID_ARGUMENT", "4097", "4096")
+        self.server.ask("put", "k" * 4096, "v")
+        path = self.workdir / "value"
+        path.write_bytes(b"v" * (daemon.MIB + 1))
+        self.assert_error(self.ctl("put", "k", "--value-file", path), 4, "INVALID_ARGUMENT",
+                          "1048577", "1048576")
+        path.write_bytes(b"v" * daemon.MIB)
+        self.server.ask("put", "k", "--value-file", path)
+
+    def test_no_server(self):
+        self.server.kill()
+        for words in (("get", "k"), ("put", "k", "v"), ("delete", "k"), ("dump",), ("status",),
+                      ("stats",), ("engines",), ("check",)):
+            with self.subTest(words=words):
+                self.assert_error(self.ctl(*words), 4, f"{words[0]}: UNAVAILABLE", "refused")
+
+    def test_a_server_that_does_not_answer(self):
+        self.server.process.send_signal(daemon.signal.SIGSTOP)
+        outcome = self.ctl("get", "k", "--timeout", "100ms")
+        self.server.process.send_signal(daemon.signal.SIGCONT)
+        self.assert_error(outcome, 4, "DEADLINE_EXCEEDED")
+
+
+if __name__ == "__main__":
+    system_test.main()
