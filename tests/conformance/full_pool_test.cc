@@ -207,17 +207,18 @@ TEST_P(FullPoolTest, OverwritesOfAHalfFullPoolNeverFillIt) {
   ExpectModel();
 }
 
-TEST_P(FullPoolTest, ChurnOfAHalfFullPoolNeverFillsIt) {
+// A queue: new keys at one end, the oldest deleted at the other, so that nodes empty for good.
+TEST_P(FullPoolTest, QueueInAHalfFullPoolNeverFillsIt) {
   const uint64_t keys = Fill();
   DeleteAll();
   const uint64_t live = keys / 2;
   for (uint64_t i = 0; i < Scaled(100'000); ++i) {
     ASSERT_EQ(PutPatiently(Key(next_key_++), NextValue()), Outcome::kOk) << "after " << i;
     if (model_.size() <= live) continue;
-    auto victim = model_.lower_bound(Key(random_.Below(next_key_)));
-    if (victim == model_.end()) victim = model_.begin();
-    ASSERT_TRUE(Delete(engine(), victim->first).found);
-    model_.erase(victim);
+    const WriteResult deleted = Delete(engine(), model_.begin()->first);
+    ASSERT_EQ(deleted.outcome, Outcome::kOk) << "after " << i;
+    ASSERT_TRUE(deleted.found) << "after " << i;
+    model_.erase(model_.begin());
   }
   ExpectModel();
 }
