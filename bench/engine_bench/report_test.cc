@@ -47,6 +47,16 @@ TEST(FormatResults, LeavesOutColumnsThatSayNothing) {
   EXPECT_THAT(text, HasSubstr("2.500"));
 }
 
+TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
+  PhaseResult result = Sample();
+  result.cpu_ratios_to_btree = {0.4};
+  result.thread_seconds = 1;
+  result.cpu_seconds = 0.99;
+  EXPECT_THAT(FormatResults({result}), Not(HasSubstr("0.40 [")));
+  result.cpu_seconds = 0.5;
+  EXPECT_THAT(FormatResults({result}), HasSubstr("0.40 ["));
+}
+
 TEST(ToJson, HasEveryFigure) {
   PhaseResult result = Sample();
   result.ratios_to_btree = {0.5, 0.7, 0.6};
