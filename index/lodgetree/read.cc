@@ -104,6 +104,7 @@ Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* r
       result->value.assign(view.value);
       return Outcome::kOk;
     }
+    if (!C::InlineIsSound({0, value_word})) return Outcome::kDataLoss;
     char scratch[8];
     result->value.assign(C::InlineValue(value_word, scratch));
   } else {

@@ -1,5 +1,7 @@
 #include "index/node/codec.h"
 
+#include <array>
+
 namespace lodgekv {
 
 namespace {
@@ -10,7 +12,27 @@ constexpr uint64_t kSmallValueMask = (uint64_t{1} << kSmallValueBits) - 1;
 constexpr size_t kSmallKeyLimit = 8;
 constexpr size_t kSmallValueLimit = 6;
 
-uint64_t CheckBits(uint64_t value) { return (value * 0x9E3779B97F4A7C15ull) >> 58; }
+// CRC-6 with the polynomial x^6 + x + 1, left-aligned in a byte: finds every one or two flipped bits in
+// the 61 that it covers together with itself.
+constexpr std::array<uint8_t, 256> MakeCrc6Table() {
+  std::array<uint8_t, 256> table{};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    unsigned crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc << 1 ^ ((crc & 0x80) != 0 ? 0x0c : 0);
+    table[byte] = static_cast<uint8_t>(crc);
+  }
+  return table;
+}
+constexpr std::array<uint8_t, 256> kCrc6Table = MakeCrc6Table();
+
+// Over the two lengths and the value.
+uint64_t CheckBits(uint64_t small_word) {
+  uint8_t crc = kCrc6Table[small_word >> 54 & 0x7f];
+  for (int shift = kSmallValueBits - 8; shift >= 0; shift -= 8) {
+    crc = kCrc6Table[crc ^ (small_word >> shift & 0xff)];
+  }
+  return crc >> 2;
+}
 
 }  // namespace
 
@@ -22,9 +44,21 @@ bool BytesCodec::InlineWord(std::string_view key, std::string_view value, uint64
   }
   if (key.size() > kSmallKeyLimit || value.size() > kSmallValueLimit) return false;
   const uint64_t bits = KeyWord(value, 0) >> (64 - kSmallValueBits);
-  *word = kSmallTag | uint64_t{key.size()} << 57 | uint64_t{value.size()} << 54 |
-          CheckBits(bits) << kSmallValueBits | bits;
+  *word = kSmallTag | uint64_t{key.size()} << 57 | uint64_t{value.size()} << 54 | bits;
+  *word |= CheckBits(*word) << kSmallValueBits;
   return true;
+}
+
+bool BytesCodec::InlineIsSound(Pair pair) {
+  if (!IsSmall(pair.value)) return true;
+  const uint64_t key_bytes = InlineKeyLength(pair.value);
+  const uint64_t value_bytes = pair.value >> 54 & 0x7;
+  if (key_bytes > kSmallKeyLimit || value_bytes > kSmallValueLimit) return false;
+  const uint64_t bits = pair.value & kSmallValueMask;
+  if ((pair.value >> kSmallValueBits & 0x3f) != CheckBits(pair.value)) return false;
+  // Nothing lies behind the ends of key and value.
+  const bool key_ends = key_bytes == 8 || pair.key << (8 * key_bytes) == 0;
+  return key_ends && (bits << (8 * value_bytes) & kSmallValueMask) == 0;
 }
 
 std::string_view BytesCodec::InlineValue(uint64_t value_word, char (&scratch)[8]) {

@@ -135,6 +135,8 @@ class BytesCodec {
     StoreBigEndian(pair.key, scratch);
     return {scratch, InlineKeyLength(pair.value)};
   }
+  // False: a pair in its slot that InlineWord never makes.
+  static bool InlineIsSound(Pair pair);
   // The value of an inline pair, written to `scratch`.
   static std::string_view InlineValue(uint64_t value_word, char (&scratch)[8]);
 

@@ -155,6 +155,34 @@ TEST_P(BytesCodecTest, ShortPairsLieInTheSlotOnlyWhereThePoolTakesThem) {
   }
 }
 
+TEST_P(BytesCodecTest, DamageOfAShortPairIsFound) {
+  if (!GetParam()) GTEST_SKIP() << "inline pairs only";
+  uint64_t word = 0;
+  ASSERT_TRUE(codec_.InlineWord("key", "value", &word));
+  // docs/media_format.md shows this one.
+  EXPECT_EQ(word, 0xe77a76616c756500u);
+  const Pair pair{KeyWord("key", 0), word};
+  EXPECT_TRUE(BytesCodec::InlineIsSound(pair));
+  // All but the top bits, which would make it another form.
+  for (unsigned bit = 0; bit < 61; ++bit) {
+    EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key, pair.value ^ uint64_t{1} << bit})) << bit;
+  }
+  for (unsigned a = 0; a < 61; ++a) {
+    for (unsigned b = 0; b < a; ++b) {
+      const uint64_t flips = uint64_t{1} << a | uint64_t{1} << b;
+      EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key, pair.value ^ flips})) << a << " " << b;
+    }
+  }
+  // Key bytes behind the key's length.
+  for (unsigned bit = 0; bit < 40; ++bit) {
+    EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key ^ uint64_t{1} << bit, pair.value})) << bit;
+  }
+  for (const auto& [key, value] : {std::pair{"", ""}, {"12345678", "123456"}, {"k", "\0"}}) {
+    ASSERT_TRUE(codec_.InlineWord(key, value, &word));
+    EXPECT_TRUE(BytesCodec::InlineIsSound({KeyWord(key, 0), word}));
+  }
+}
+
 TEST_P(BytesCodecTest, ARawValuesFirstByteTellsItFromTheOtherForms) {
   if (!GetParam()) GTEST_SKIP() << "inline pairs only";
   for (unsigned first = 0; first < 256; ++first) {
