@@ -253,10 +253,7 @@ TEST_F(PartitionedVersionLogTest, ALogIsFreeWhenItsLastEntryIsReleased) {
   // An open log stays, even with nothing valid in it.
   log_->Release(open);
   std::vector<uint32_t> still;
-  log_->VisitLive([&](uint32_t id, uint32_t valid, bool) {
-    still.push_back(id);
-    EXPECT_EQ(valid, 1u);
-  });
+  log_->VisitLive([&](uint32_t id, auto...) { still.push_back(id); });
   EXPECT_THAT(still, ElementsAre(open));
   EXPECT_EQ(log_->counters().logs_reused, 0u);
   for (unsigned i = 0; i + 1 < kEntries; ++i) AppendGroup(1);
