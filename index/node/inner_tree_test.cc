@@ -20,7 +20,8 @@ namespace {
 struct Below {
   VersionLock lock;
   std::string low;
-  void Prefetch() const {}
+  void PrefetchForRead() const {}
+  void PrefetchForWrite() const {}
 };
 
 template <class C>
