@@ -144,14 +144,13 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     CommitSecond(work);
     worker.counters.Add(WorkerCounters::kSecondCommits);
   }
-  worker.drained_logs.clear();
+  // Right behind the fence, where a shared counter does not wait for stores.
   for (uint32_t left = drained; left != 0; left &= left - 1) {
-    worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
+    log_.Release(node->buf_ver[std::countr_zero(left)]);
   }
   const uint32_t deletes = drained & node->tombstones;
   PublishFlush(node, works, drained);
 
-  for (const uint32_t log : worker.drained_logs) log_.Release(log);
   for (const uint64_t value_word : worker.unlinked) RetireRecord(worker, value_word);
   if (deletes != 0) {
     buffered_deletes_.fetch_sub(static_cast<uint64_t>(std::popcount(deletes)),
@@ -159,7 +158,8 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   }
   worker.counters.Add(WorkerCounters::kFlushes);
   worker.counters.Add(WorkerCounters::kFlushedLeaves, plan.count);
-  worker.counters.Add(WorkerCounters::kFlushedPairs, worker.drained_logs.size());
+  worker.counters.Add(WorkerCounters::kFlushedPairs,
+                      static_cast<uint64_t>(std::popcount(drained)));
 }
 
 template <class C>

@@ -143,7 +143,6 @@ class LodgeTree final : public Engine {
     std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
     std::vector<uint64_t> unlinked;        // value words of pairs that the flush in hand removes
-    std::vector<uint32_t> drained_logs;    // logs of the pairs that it drains
     std::vector<pmem::Offset> retired;     // records that nothing leads to any more
     std::vector<uint32_t> order;           // of a group, by key
     WorkerCounters counters;
@@ -311,9 +310,7 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
-  // applied_index_ and applied_log_ change together. Taken while node locks are held, so its holder
-  // waits for no node; the holder of reclaim_mutex_ does.
-  std::mutex applied_mutex_;
+  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };
 

@@ -44,9 +44,10 @@ unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
 }  // namespace
 
 struct PartitionedVersionLog::Partition {
-  uint32_t open = kNoLog;
+  // Read by others in Untaken.
+  std::atomic<uint32_t> open{kNoLog};
+  std::atomic<uint32_t> position{0};  // of the next entry in `open`
   uint32_t next = kNoLog;  // prepared: its header becomes durable with the open log's last entry
-  uint32_t position = 0;   // of the next entry in `open`
   uint32_t entries = 0;    // of `open`
   uint32_t crc_base = 0;
   Offset offset = 0;
@@ -54,6 +55,10 @@ struct PartitionedVersionLog::Partition {
   std::vector<uint32_t> free_logs;
   std::atomic<uint64_t> opened{0};
   std::atomic<uint64_t> reused{0};
+
+  uint32_t Open() const { return open.load(std::memory_order_relaxed); }
+  uint32_t Position() const { return position.load(std::memory_order_relaxed); }
+  uint32_t Room() const { return Open() == kNoLog ? 0 : entries - Position(); }
 };
 
 PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
@@ -91,14 +96,14 @@ PartitionedVersionLog::Partition& PartitionedVersionLog::Current() const {
 
 unsigned PartitionedVersionLog::OpenRoom() const {
   const Partition& partition = Current();
-  return partition.open == kNoLog ? 0 : partition.entries - partition.position;
+  return partition.Room();
 }
 
 // --- append ---
 
 bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
   Partition& partition = Current();
-  if (partition.open != kNoLog && partition.entries - partition.position >= count) return true;
+  if (partition.Room() >= count) return true;
   if (partition.next != kNoLog && count <= entries_) {
     SwitchTo(partition, partition.next);
     partition.next = kNoLog;
@@ -114,13 +119,15 @@ bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
 
 // The open log gives way to `id`, whose header is durable.
 void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
-  if (partition.open != kNoLog) {
-    LogAt(partition.open).open.store(false, std::memory_order_relaxed);
-    Release(partition.open);
+  if (const uint32_t old = partition.Open(); old != kNoLog) {
+    const uint32_t untaken = partition.Room() + 1;
+    partition.open.store(kNoLog, std::memory_order_relaxed);
+    LogAt(old).open.store(false, std::memory_order_relaxed);
+    ReleaseMany(old, untaken);
   }
   const Log& log = LogAt(id);
-  partition.open = id;
-  partition.position = 0;
+  partition.position.store(0, std::memory_order_relaxed);
+  partition.open.store(id, std::memory_order_relaxed);
   partition.entries = log.entries.load(std::memory_order_relaxed);
   partition.offset = log.offset.load(std::memory_order_relaxed);
   partition.crc_base =
@@ -136,7 +143,7 @@ uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
   const FoundLog found{log.offset.load(std::memory_order_relaxed), pool_.TakeSequence(1), entries};
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(entries, std::memory_order_relaxed);
-  ValidOf(id).store(1, std::memory_order_relaxed);
+  ValidOf(id).store(entries + 1, std::memory_order_relaxed);
   log.open.store(true, std::memory_order_relaxed);
   live_bytes_.fetch_add(UnitBytes(entries), std::memory_order_relaxed);
   partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
@@ -180,27 +187,41 @@ uint32_t PartitionedVersionLog::NewLogId() {
 uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op,
                                        unsigned left, uint32_t record_crc) {
   Partition& partition = Current();
-  const unsigned position = partition.position++;
+  const unsigned position = partition.Position();
+  partition.position.store(position + 1, std::memory_order_relaxed);
   EntryWords& entry = partition.line[position % 2];
   if (position % 2 == 0) partition.line[1] = {};
   entry = {pair.key, pair.value, media::PackMeta(sequence, op, left), 0};
   entry.checksums =
       uint64_t{record_crc} << 32 | EntryCrc(partition.crc_base, position, entry, record_crc);
-  ValidOf(partition.open).fetch_add(1, std::memory_order_relaxed);
   // Two entries of a group that share a line are written once.
   if (position % 2 == 1 || left == 0) {
     const Offset line = partition.offset + sizeof(media::LogHeader) +
                         (position / 2) * pmem::kLineBytes;
     medium_.StreamLine(pool_.At<char>(line), partition.line);
   }
-  if (partition.position == partition.entries && partition.next == kNoLog) {
+  if (position + 1 == partition.entries && partition.next == kNoLog) {
     partition.next = OpenLog(partition, entries_, pmem::Reserve::kUse);
   }
-  return partition.open;
+  return partition.Open();
 }
 
-void PartitionedVersionLog::Release(uint32_t id) {
-  if (ValidOf(id).fetch_sub(1, std::memory_order_acq_rel) == 1) FreeLog(id);
+void PartitionedVersionLog::Release(uint32_t id) { ReleaseMany(id, 1); }
+
+void PartitionedVersionLog::ReleaseMany(uint32_t id, uint32_t count) {
+  if (ValidOf(id).fetch_sub(count, std::memory_order_acq_rel) == count) FreeLog(id);
+}
+
+// What the count of a log holds beyond its valid entries.
+uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
+  const Log& log = LogAt(id);
+  if (!log.open.load(std::memory_order_relaxed)) return 0;
+  const uint32_t entries = log.entries.load(std::memory_order_relaxed);
+  for (const auto& slot : partitions_) {
+    const Partition* partition = slot.load(std::memory_order_acquire);
+    if (partition != nullptr && partition->Open() == id) return entries - partition->Position() + 1;
+  }
+  return entries + 1;
 }
 
 void PartitionedVersionLog::FreeLog(uint32_t id) {

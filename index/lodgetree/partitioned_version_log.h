@@ -9,8 +9,8 @@
 //
 // Invariants
 //  1. A log's header is durable before its first entry is written.
-//  2. An open log, and the one prepared to follow it, are pinned: their count is one more than their
-//     valid entries.
+//  2. The count of an open log, and of the one prepared to follow it, is its valid entries, those that it
+//     has yet to take, and one. So an append changes no shared counter.
 //  3. A log's space is used again only after the commits that drained its entries are durable.
 //
 // Thread safety: a Partition belongs to the calling thread. Release may be called by any thread.
@@ -72,13 +72,13 @@ class PartitionedVersionLog {
   // The entries of a live log. A log that is used again meanwhile yields what its checksums still allow.
   std::vector<ReadEntry> Entries(uint32_t log) const;
 
-  // Calls visit(log, valid, open) for every live log.
+  // Calls visit(log, valid) with the number of valid entries of every live log.
   template <class Visit>
   void VisitLive(Visit visit) const {
     const uint32_t ids = ids_.load(std::memory_order_acquire);
     for (uint32_t id = 0; id < ids; ++id) {
-      const uint32_t valid = ValidOf(id).load(std::memory_order_acquire);
-      if (valid > 0) visit(id, valid, LogAt(id).open.load(std::memory_order_relaxed));
+      const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
+      if (count > 0) visit(id, count - Untaken(id));
     }
   }
 
@@ -133,6 +133,8 @@ class PartitionedVersionLog {
   }
   Partition& Current() const;
   uint32_t NewLogId();
+  uint32_t Untaken(uint32_t id) const;
+  void ReleaseMany(uint32_t id, uint32_t count);
   uint32_t OpenLog(Partition& partition, unsigned entries, pmem::Reserve reserve);
   uint32_t TakeFree(Partition& partition, unsigned entries, pmem::Reserve reserve);
   void SwitchTo(Partition& partition, uint32_t id);

@@ -1,6 +1,7 @@
 // Recovery (LodgeTree IV-E): the leaf chain is built into nodes, then all partitions are replayed, in
-// parallel. Nothing on the medium changes unless replay finds a buffer full and flushes by the ordinary
-// protocol; so recovery may be cut anywhere and begun again.
+// parallel. Two things change the medium: a fence group that is dropped because one of its records is not
+// whole is made unreadable, before anything else; and replay may find a buffer full, and flushes by the
+// ordinary protocol. So recovery may be cut anywhere and begun again.
 //
 // An entry is replayed when its number is above the watermark of the leaf that its key belongs to, and no
 // newer entry has its key. Entries whose record is not whole are unacknowledged tails, or dead ones whose
@@ -14,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
 
@@ -64,6 +66,7 @@ class LodgeTree<C>::Recovery {
   bool KeyOfEntry(const ReadEntry& entry, Key* key);
   uint64_t WatermarkFor(const Key& key) const;
   absl::Status ExplainUnreadable();
+  void ForgetDroppedGroups();
   bool IsDead(const ReadEntry& entry) const;
   void ChooseWinners();
   absl::Status KeepWinners();
@@ -389,7 +392,28 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   };
   report_.log_entries_dropped += std::erase_if(candidates_, dropped);
   std::erase_if(applied_, dropped);
+  ForgetDroppedGroups();
   return absl::OkStatus();
+}
+
+// What was decided now must be decided after any later crash too. Then the entry that tells it may be dead
+// (its key written again, its leaf drained), and the rest of its group would come back: so the group's
+// first entry is made unreadable, for good.
+template <class C>
+void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
+  pmem::Medium& medium = pool_.medium();
+  std::vector<ReadEntry> entries;
+  std::string problem;
+  for (size_t log = 0; log < logs_.size(); ++log) {
+    if (!tail_dropped_[log] || !tree_.log_.ReadLog(logs_[log], &entries, &problem)) continue;
+    size_t first = 0;
+    while (!entries[first].in_last_group) ++first;
+    auto* entry = pool_.At<media::LogEntry>(logs_[log].offset + sizeof(media::LogHeader)) + first;
+    medium.Store(entry->checksums, ~entry->checksums.Load());
+    medium.FlushLine(entry);
+  }
+  LODGEKV_CRASH_POINT(medium, "lodgetree.recovery.1");
+  medium.Fence();
 }
 
 template <class C>

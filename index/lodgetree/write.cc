@@ -478,12 +478,12 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   const uint32_t old_log = node->buf_ver[at];
   const uint64_t old_value = node->values[at];
   const bool old_tombstone = node->IsTombstone(at);
+  log_.Release(old_log);
   node->lock.BeginPublish();
   node->values[at] = pending.pair.value;
   node->buf_ver[at] = pending.log;
   node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
   node->lock.EndPublish();
-  log_.Release(old_log);
   context.worker.counters.Add(WorkerCounters::kSuperseded);
   if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
   if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
