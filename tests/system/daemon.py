@@ -27,7 +27,9 @@ STOP_SECONDS = 60
 
 # Below the range that the kernel gives to outgoing connections, and apart for each process, so that
 # tests which run side by side do not meet.
-_ports = itertools.cycle(range(12_000 + os.getpid() * 60 % 20_000, 12_000 + os.getpid() * 60 % 20_000 + 60))
+PORTS = 60
+_first_port = 12_000 + os.getpid() * PORTS % 20_000
+_ports = itertools.cycle(range(_first_port, _first_port + PORTS))
 
 
 # prctl(PR_SET_PDEATHSIG, SIGKILL): a daemon does not outlive a test that is killed.
@@ -43,7 +45,7 @@ class DaemonError(Exception):
 
 
 def free_port():
-    for port in itertools.islice(_ports, 60):
+    for port in itertools.islice(_ports, PORTS):
         with socket.socket() as probe:
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
@@ -116,7 +118,7 @@ class Daemon:
             if self.process.poll() is not None:
                 raise DaemonError(f"lodgekvd ended with {self.process.returncode}:\n{self.tail()}")
             if time.monotonic() > deadline:
-                raise DaemonError(f"lodgekvd does not serve after {START_SECONDS} s:\n{self.tail()}")
+                raise DaemonError(f"no service after {START_SECONDS} s:\n{self.tail()}")
             time.sleep(0.02)
         return self
 

@@ -1,4 +1,4 @@
-"""SIGTERM under load: the daemon ends with 0 and a clean pool, and keeps all that it acknowledged."""
+"""SIGTERM under load: the daemon ends with 0 and a clean pool, with all that it acknowledged."""
 
 import time
 

@@ -6,13 +6,14 @@ import re
 import daemon
 import system_test
 
+FIRST_COMMANDS = "lodgectl put hello world && build/release/bin/lodgectl get hello"
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 
 
 class FirstStepsTest(system_test.SystemTest):
     def test_put_and_get_as_in_the_readme(self):
         commands = re.findall(r"^ +build/release/bin/(lodgectl .+)$", README.read_text(), re.M)
-        self.assertEqual(commands, ["lodgectl put hello world && build/release/bin/lodgectl get hello"])
+        self.assertEqual(commands, [FIRST_COMMANDS])
         self.for_each_engine(lambda engine: self.run_command(engine, commands[0]))
 
     def run_command(self, engine, command):

@@ -27,11 +27,11 @@ class FullPoolTest(system_test.SystemTest):
         for fill in range(FILLS):
             self.fill(server, workdir, fill, size, content)
             counts.append(len(content))
-            self.check_full(server, content)
+            self.check_full(server, content, size)
             if fill == 1:  # a full pool is recovered like any other
                 server.kill()
                 server.start()
-                self.check_full(server, content)
+                self.check(server, content)
             self.delete_most(server, workdir, content)
             self.check(server, content)
             server.ask("put", "room", "v" * size)
@@ -44,18 +44,22 @@ class FullPoolTest(system_test.SystemTest):
         server.kill()
 
     def fill(self, server, workdir, fill, size, content):
-        """Loads until the pool is full: big calls first, then small ones into what they leave."""
-        records_fit = 40 * daemon.MIB // size
-        for batch in (100, 1):
-            keys = [b"%d/%d/%07d" % (fill, batch, number) for number in range(records_fit)]
-            keys = records.shuffled(keys, system_test.SEED)
-            source, acks = workdir / "input.tsv", workdir / f"acks{fill}.{batch}"
+        """Loads until nothing fits: big calls first, then single records into what they leave."""
+        fits = 40 * daemon.MIB // size
+        keys = records.shuffled([b"%d/%07d" % (fill, number) for number in range(fits)],
+                                system_test.SEED + fill)
+        batch, acknowledged = 100, None
+        while acknowledged != []:
+            source, acks = workdir / "input.tsv", workdir / "acks"
             records.write_lines(source, [key + b"\t" + self.value_of(key, size) for key in keys])
+            acks.unlink(missing_ok=True)
             outcome = server.ctl("load", source, "--ack-log", acks, "--batch", batch)
             self.assert_error(outcome, 4, "RESOURCE_EXHAUSTED (POOL_FULL)")
             self.assertNotIn(b"may or may not", outcome.stderr)
-            for key in records.read_lines(acks):
-                content[key] = self.value_of(key, size)
+            acknowledged = records.read_lines(acks)
+            content |= {key: self.value_of(key, size) for key in acknowledged}
+            keys = [key for key in keys if key not in content]
+            batch = 1
 
     @staticmethod
     def value_of(key, size):
@@ -68,9 +72,9 @@ class FullPoolTest(system_test.SystemTest):
         check = server.ask_json("check")
         self.assertTrue(check["sound"], check["problems"])
 
-    def check_full(self, server, content):
+    def check_full(self, server, content, size):
         self.check(server, content)
-        self.assert_error(server.ctl("put", "one more", "v" * 3000), 4,
+        self.assert_error(server.ctl("put", "one more", "v" * size), 4,
                           "RESOURCE_EXHAUSTED (POOL_FULL)")
         key = next(iter(content))
         self.assertEqual(server.ask("get", "--raw", key), content[key])

@@ -71,8 +71,8 @@ class KillLoopTest(system_test.SystemTest):
     def finish_load(self, process, lines, acks, window):
         """The states in which a key of this load may be: key -> set of values.
 
-        lodgectl logs in the order of the input: all records up to the first that was not acknowledged,
-        then those acknowledged of the calls that were under way with it. Their keys differ.
+        lodgectl logs in the order of the input: all records up to the first that was not
+        acknowledged, then those acknowledged of the calls under way with it. Their keys differ.
         """
         message = process.communicate()[1].decode()
         self.assertIn(process.returncode, (0, 4), message)

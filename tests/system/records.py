@@ -1,4 +1,4 @@
-"""Keys, values and files of records as lodgectl reads and writes them, written down a second time."""
+"""Keys, values and files of records as lodgectl reads and writes them, written a second time."""
 
 import pathlib
 import random

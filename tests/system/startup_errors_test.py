@@ -1,0 +1,200 @@
+"""Each reason for which lodgekvd does not start: one line that names it, and what would be right.
+
+Exit code 2 where the configuration is wrong, 1 where the world is; what was there stays as it was,
+and nothing half made is left. What a running daemon refuses (keys and values that are too long) is
+in cli_test.
+"""
+
+import ctypes
+import random
+import socket
+import stat
+
+import daemon
+import pool_file
+import system_test
+
+POOL_SIZE = 16 * daemon.MIB
+FLIPS = 24
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
+
+
+class StartupErrorsTest(system_test.SystemTest):
+    def setUp(self):
+        self.workdir = self.folder()
+        self.engine = daemon.persistent_engines()[0]
+        self.pool = self.workdir / "pool"
+        self.flags = {"engine": self.engine, "pool": self.pool, "pool-size": POOL_SIZE,
+                      "allow-volatile-medium": "true", "listen": self.free_address(),
+                      "admin-listen": self.free_address(), "metrics-listen": "off"}
+
+    @staticmethod
+    def free_address():
+        return f"127.0.0.1:{daemon.free_port()}"
+
+    def refuse(self, code, *parts, flags=None, env=None, **options):
+        """Starts with self.flags changed by `flags` (None: left out); one line must have all parts."""
+        flags = self.flags | (flags or {})
+        words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+        outcome = daemon.run(daemon.LODGEKVD, *words, env=daemon.environment(**env or {}),
+                             **options)
+        text = outcome.stderr.decode(errors="replace") + outcome.stdout.decode(errors="replace")
+        errors = [line for line in text.splitlines()
+                  if line.startswith("lodgekvd: ") or " error " in line]
+        self.assertEqual(outcome.returncode, code, text)
+        self.assertEqual(len(errors), 1, text)
+        for part in parts:
+            self.assertIn(str(part), errors[0])
+
+    def make_pool(self, **flags):
+        """A pool with a key in it, cleanly closed."""
+        server = daemon.Daemon(self.workdir, engine=self.engine, pool=self.pool,
+                               pool_size=POOL_SIZE, forced_pmem=False, **flags)
+        with server:
+            server.ask("put", "k" * 8, "v" * 8)
+            self.assertEqual(server.stop(), 0, server.tail())
+        server.log.unlink()
+        return server
+
+    def assert_pool_serves(self, server):
+        with server.start():
+            self.assertEqual(server.ask("get", "--raw", "k" * 8), b"v" * 8)
+            self.assertEqual(server.stop(), 0, server.tail())
+        server.log.unlink()
+
+    def assert_files(self, *names):
+        self.assertEqual(sorted(path.name for path in self.workdir.iterdir()), sorted(names))
+
+    # --- configuration ---
+
+    def test_unknown_engine(self):
+        known = [engine["name"] for engine in daemon.engines()]
+        self.refuse(2, "unknown engine 'nosuch'", *known, flags={"engine": "nosuch"})
+        self.assert_files()
+
+    def test_unknown_config_field(self):
+        config = self.workdir / "lodgekv.yaml"
+        config.write_text(f"pool: {self.pool}\npool_sise: 16MiB\n")
+        self.refuse(2, "lodgekv.yaml:2", "unknown field 'pool_sise'", "pool_size",
+                    flags={"config": config})
+        self.assert_files("lodgekv.yaml")
+
+    def test_wrong_values(self):
+        cases = [("pool-size", "big", "pool_size", "'big'"),
+                 ("key-format", "words", "key_format", "'words'", "bytes", "fixed64"),
+                 ("engine-option", "nosuch=1", "unknown engine option 'nosuch'"),
+                 ("max-key-size", "1GiB", "max_key_size", "65535"),
+                 ("listen", "0.0.0.0:1", "0.0.0.0:1", "allow_plaintext"),
+                 ("listen", self.flags["admin-listen"], self.flags["admin-listen"], "differ"),
+                 ("nosuch", "1", "--nosuch")]
+        for flag, value, *parts in cases:
+            with self.subTest(flag=flag):
+                self.refuse(2, *parts, flags={flag: value})
+        self.refuse(2, "LODGEKV_POOL_SIZE", "'big'", env={"LODGEKV_POOL_SIZE": "big"})
+        self.assert_files()
+
+    def test_no_pool(self):
+        self.refuse(2, "no pool", "--pool", flags={"pool": None})
+
+    # --- the world ---
+
+    def test_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for flag in ("listen", "admin-listen", "metrics-listen"):
+                with self.subTest(flag=flag):
+                    self.refuse(1, address, "another process is using it", flags={flag: address})
+        self.assert_files()
+
+    def test_pool_already_open(self):
+        with daemon.Daemon(self.workdir, engine=self.engine, pool=self.pool, pool_size=POOL_SIZE):
+            self.refuse(1, self.pool, "open in another process")
+
+    def test_unwritable_directory(self):
+        place = self.workdir / "place"
+        place.mkdir()
+        place.chmod(stat.S_IRUSR | stat.S_IXUSR)
+        pool = place / "pool"
+        libc = ctypes.CDLL(None)  # so that permissions hold for root too
+        self.refuse(1, pool, "Permission denied", flags={"pool": pool},
+                    preexec_fn=lambda: libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0))
+        self.assertEqual(list(place.iterdir()), [])
+
+    def test_missing_directory(self):
+        pool = self.workdir / "no/pool"
+        self.refuse(1, pool, "No such file or directory", flags={"pool": pool})
+        self.assert_files()
+
+    def test_volatile_medium_without_leave(self):
+        if self.workdir.parent != daemon.pathlib.Path("/dev/shm"):
+            self.skipTest("no memory file system at /dev/shm")
+        self.refuse(1, self.pool, "memory file system", "allow_volatile_medium",
+                    flags={"allow-volatile-medium": "false"})
+        self.assert_files()
+
+    # --- the pool ---
+
+    def test_pool_too_small(self):
+        self.refuse(1, self.pool, "too small", daemon.MIB, flags={"pool-size": daemon.MIB})
+        self.assert_files()
+
+    def test_something_else_at_the_path(self):
+        for content in (b"a text file\n", random.Random(1).randbytes(POOL_SIZE)):
+            self.pool.write_bytes(content)
+            self.refuse(1, self.pool, "not a LodgeKV pool")
+            self.assertEqual(self.pool.read_bytes(), content)
+        self.assert_files("pool")
+
+    def test_pool_of_another_key_format(self):
+        server = self.make_pool()
+        self.refuse(1, self.pool, "key format bytes", "fixed64", flags={"key-format": "fixed64"})
+        self.assert_pool_serves(server)
+
+    def test_pool_of_another_engine(self):
+        server = self.make_pool()
+        pool = pool_file.PoolFile(self.pool)
+        pool.rewrite_identity(pool_file.ENGINE, b"othertree")
+        self.refuse(1, self.pool, "engine othertree", f"engine {self.engine}")
+        pool.restore()
+        for engine in daemon.persistent_engines()[1:]:
+            self.refuse(1, self.pool, f"engine {self.engine}", f"engine {engine}",
+                        flags={"engine": engine})
+        self.assert_pool_serves(server)
+
+    def test_pool_of_a_newer_format(self):
+        server = self.make_pool()
+        pool = pool_file.PoolFile(self.pool)
+        pool.rewrite_identity(pool_file.FORMAT_VERSION, (77).to_bytes(4, "little"))
+        self.refuse(1, self.pool, "77")
+        pool.restore()
+        self.assert_pool_serves(server)
+
+    def test_pool_of_another_length(self):
+        server = self.make_pool()
+        pool = pool_file.PoolFile(self.pool)
+        for content in (pool.original[:100], pool.original[:POOL_SIZE // 2], pool.original[:-4096]):
+            pool.write(content)
+            self.refuse(1, self.pool, "truncated")
+            self.assertEqual(self.pool.stat().st_size, len(content))
+        pool.write(pool.original + bytes(4096))
+        self.refuse(1, self.pool, "extended")
+        pool.restore()
+        self.assert_pool_serves(server)
+
+    def test_flipped_header_byte(self):
+        server = self.make_pool()
+        pool = pool_file.PoolFile(self.pool)
+        chance = random.Random(system_test.SEED)
+        ours = chance.sample(range(pool.header, pool.header + pool_file.HEADER_BYTES), FLIPS)
+        for offset in [*ours, *chance.sample(range(4096), FLIPS // 2)]:
+            bit = chance.randrange(8)
+            with self.subTest(offset=offset - pool.header, bit=bit):
+                pool.flip(offset, bit)
+                self.refuse(1, self.pool)
+        pool.restore()
+        self.assert_pool_serves(server)
+        self.assert_files("pool")
+
+
+if __name__ == "__main__":
+    system_test.main()
