@@ -302,7 +302,7 @@ void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
   }
   if (!strict) return;
   medium_.Fence();
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.strict");
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.5");
   for (LeafWork& work : works) {
     if (work.second_commit) continue;
     medium_.Store(work.media->watermark, work.watermark);

@@ -12,8 +12,8 @@ constexpr uint64_t kSmallValueMask = (uint64_t{1} << kSmallValueBits) - 1;
 constexpr size_t kSmallKeyLimit = 8;
 constexpr size_t kSmallValueLimit = 6;
 
-// CRC-6 with the polynomial x^6 + x + 1, left-aligned in a byte: finds every one or two flipped bits in
-// the 61 that it covers together with itself.
+// CRC-6 with the polynomial x^6 + x + 1, left-aligned in a byte: finds every one or two flipped
+// bits in the 61 that it covers together with itself.
 constexpr std::array<uint8_t, 256> MakeCrc6Table() {
   std::array<uint8_t, 256> table{};
   for (unsigned byte = 0; byte < 256; ++byte) {

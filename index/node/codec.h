@@ -1,9 +1,10 @@
-// The two key formats, one tree code: everything in a tree that depends on how a pair lies in its 16-byte
-// slot {key word, value word} is a function of a codec.
+// The two key formats, one tree code: everything in a tree that depends on how a pair lies in its
+// 16-byte slot {key word, value word} is a function of a codec.
 //
 // Fixed64Codec: key and value of 8 bytes, as in the papers. The words are their big-endian values.
-// BytesCodec:   the key word is the key's first 8 bytes, zero padded; the value word says what it is:
-//   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value with a first byte < 0xC0
+// BytesCodec: the key word is the first 8 bytes of the key, zero padded; the value word tells what
+// it is itself:
+//   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value, first byte < 0xC0
 //   110 | offset/16:44 | slot hash:16 | 0      a record (node/record.h)
 //   111 | key length:4 | value length:3 | check:6 | value:48     small: key 0..8, value 0..6 bytes
 // The raw and small forms are written only in pools created with `inline_pairs`.

@@ -24,8 +24,7 @@ void DramArena::AddBlock(size_t at_least) {
   bytes = std::max(bytes, at_least);
   const bool huge = bytes >= kHugePage;
   if (huge) bytes += kHugePage;
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   blocks_.push_back({static_cast<char*>(memory), bytes});
   char* begin = blocks_.back().begin;

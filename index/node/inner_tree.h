@@ -1,15 +1,16 @@
 // The volatile upper levels of a tree: from a key to the node below that covers it.
 //
 // Invariants
-//  1. children[i] covers keys k with separators[i-1] <= k < separators[i]; separators ascend strictly.
-//  2. words[i] holds the 8 bytes of separators[i] that follow the node's prefix, big-endian, so most
-//     comparisons stay inside the node's first four lines; equal words are decided by the separators.
-//  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both sides
-//     cuts off what its bounds share, so every key that comes to it has that prefix too; a node on the
-//     right edge compares the prefix first (check_prefix).
+//  1. children[i] covers keys k with separators[i-1] <= k < separators[i], which ascend strictly.
+//  2. words[i] holds the 8 bytes of separators[i] that follow the node's prefix, big-endian, so
+//     most comparisons stay inside the node's first four lines; equal words are decided by the
+//     separators.
+//  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both
+//     sides cuts off what its bounds share, so every key that comes to it has that prefix too; a
+//     node on the right edge compares the prefix first (check_prefix).
 //  4. Locks are taken upwards only (a node below, then its parent), so they cannot form a circle.
-//  5. Nodes are never given back while the tree lives: a stale pointer leads to an old node, and the
-//     version tells.
+//  5. Nodes are never given back while the tree lives: a stale pointer leads to an old node, and
+//     the version tells.
 //
 // Thread safety: descents take no lock and may run with everything else.
 #pragma once
@@ -48,9 +49,9 @@ struct alignas(64) InnerNode {
   using Separator = typename C::Separator;
 
   VersionLock lock;
-  uint16_t count;       // separators; one child more
-  uint8_t level;        // 1: children are the nodes below
-  bool bounded;         // `high` is set
+  uint16_t count;  // separators; one child more
+  uint8_t level;   // 1: children are the nodes below
+  bool bounded;    // `high` is set
   bool check_prefix;
   uint8_t reserved[3];
   uint64_t words[kInnerCapacity];
@@ -88,8 +89,8 @@ class InnerTree {
 
   explicit InnerTree(DramArena& arena) : arena_(arena) {}
 
-  // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity. Not
-  // thread-safe.
+  // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity.
+  // Not thread-safe.
   void Build(std::span<const Child> children);
 
   // The node below for `key`, with the version of its lock at which it covered the key.
@@ -99,8 +100,8 @@ class InnerTree {
   // The last node of all.
   Below* DescendLast(uint64_t* snapshot) const;
 
-  // Locks the parent of the node that covers `key` and makes sure that it has room for one separator at
-  // least. The caller holds the lock of the node below.
+  // Locks the parent of the node that covers `key` and makes sure that it has room for one
+  // separator at least. The caller holds the lock of the node below.
   Node* LockParent(const Key& key) { return LockWithRoom(key, 1); }
   static unsigned FreeSlots(const Node* parent) { return kInnerCapacity - parent->count; }
   // Puts `children` (at most FreeSlots) to the right of the child that covers `key`, and unlocks.
@@ -264,8 +265,8 @@ void InnerTree<C, Below>::Rebase(Node* node) {
     if (node->bounded) {
       node->prefix = static_cast<uint32_t>(CommonPrefix(s.low->view(), s.high->view()));
     } else if (node->count > 0) {
-      node->prefix = static_cast<uint32_t>(
-          CommonPrefix(s.at[0]->view(), s.at[node->count - 1]->view()));
+      node->prefix =
+          static_cast<uint32_t>(CommonPrefix(s.at[0]->view(), s.at[node->count - 1]->view()));
     }
     for (unsigned i = 0; i < node->count; ++i) node->words[i] = C::WordOf(s.at[i], node->prefix);
   }
@@ -337,8 +338,8 @@ void InnerTree<C, Below>::MoveUpperHalf(Node* node, Node* right, unsigned middle
   }
 }
 
-// Splits a full node that the caller has locked. The parent is published first, then the node, while
-// readers of the node wait.
+// Splits a full node that the caller has locked. The parent is published first, then the node,
+// while readers of the node wait.
 template <class C, class Below>
 void InnerTree<C, Below>::SplitLocked(Node* node, const Key& key) {
   const bool is_root = node == root_.load(std::memory_order_acquire);

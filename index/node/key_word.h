@@ -11,8 +11,8 @@
 
 namespace lodgekv {
 
-// Bytes [skip, skip + 8) of `key`, big-endian, padded with zeros: integer order is byte order. Keys with
-// equal words may differ behind them, or in length.
+// Bytes [skip, skip + 8) of `key`, big-endian, padded with zeros: integer order is byte order. Keys
+// with equal words may differ behind them, or in length.
 inline uint64_t KeyWord(std::string_view key, size_t skip) {
   if (key.size() >= skip + 8) {
     uint64_t raw;
@@ -37,8 +37,8 @@ inline uint16_t SlotHash(std::string_view key) {
   return static_cast<uint16_t>(XXH3_64bits(key.data(), key.size()) >> 48);
 }
 
-// A leaf's one-byte fingerprint of a key is the low byte of its slot hash, so that moving a pair never
-// needs the whole key again.
+// A leaf's one-byte fingerprint of a key is the low byte of its slot hash, so that moving a pair
+// never needs the whole key again.
 inline uint8_t FingerprintOf(uint16_t slot_hash) { return static_cast<uint8_t>(slot_hash); }
 
 }  // namespace lodgekv

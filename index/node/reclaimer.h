@@ -24,7 +24,8 @@ class Reclaimer {
 
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
-  // Frees all that was retired before, what the thread has in hand included. Not inside an EpochGuard.
+  // Frees all that was retired before, what the thread has in hand included. Not inside an
+  // EpochGuard.
   void Drain();
 
  private:

@@ -53,7 +53,8 @@ StagedRecord StageRecordAt(Pool& pool, pmem::RecordSlab& slab, Offset space, std
   record.offset = space;
   record.expiry_unix_ms = expiry_unix_ms;
   record.lengths = PackLengths(key.size(), has_expiry);
-  record.body_crc = BodyCrc(pool.crc_seed(), record.offset, record.lengths, value.size(), key, value);
+  record.body_crc =
+      BodyCrc(pool.crc_seed(), record.offset, record.lengths, value.size(), key, value);
 
   pmem::Medium& medium = pool.medium();
   char* at = pool.At<char>(record.offset);
@@ -106,8 +107,7 @@ bool RecordIsSound(const Pool& pool, Offset offset, const RecordView& view) {
   return FullCrc(body, view.version, view.expiry_unix_ms) == view.crc;
 }
 
-bool VerifyRecord(const Pool& pool, const pmem::RecordSlab& slab, Offset offset,
-                  RecordView* view) {
+bool VerifyRecord(const Pool& pool, const pmem::RecordSlab& slab, Offset offset, RecordView* view) {
   const uint64_t space = slab.SpaceAt(offset);
   if (space < sizeof(RecordHeader)) return false;
   const auto* header = pool.At<RecordHeader>(offset);

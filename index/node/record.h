@@ -1,7 +1,9 @@
-// A record: a key and a value of any length on the medium, immutable once linked (docs/media_format.md).
+// A record: a key and a value of any length on the medium, immutable once linked
+// (docs/media_format.md).
 //
 // Staged before any lock is taken; its version and checksum are stored last, under the lock. The
-// checksum covers the record's own offset and the pool's id, so that bytes of another life never pass.
+// checksum covers the record's own offset and the pool's id, so that bytes of another life never
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +47,7 @@ struct StagedRecord {
   uint32_t body_crc = 0;    // over everything but version and expiry
   uint32_t crc = 0;         // set by FinishRecord
   uint64_t expiry_unix_ms = 0;
-  uint64_t lengths = 0;     // upper half of crc_and_lengths
+  uint64_t lengths = 0;  // upper half of crc_and_lengths
   uint64_t bytes = 0;
   bool large = false;
 };

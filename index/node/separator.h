@@ -1,6 +1,6 @@
-// Separators: the keys that divide children and leaves, held in DRAM, and the low fence of a leaf on the
-// medium (docs/media_format.md). A separator s sends keys >= s to its right. The lowest of all, minus
-// infinity, is the empty string (bytes) or 0 (fixed64).
+// Separators: the keys that divide children and leaves, held in DRAM, and the low fence of a leaf
+// on the medium (docs/media_format.md). A separator s sends keys >= s to its right. The lowest of
+// all, minus infinity, is the empty string (bytes) or 0 (fixed64).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace lodgekv {
 
-// A separator of `bytes` keys; lives as long as the tree, so readers may follow stale pointers to it.
+// A separator of `bytes` keys; lives as long as the tree, so readers may follow stale pointers to
+// it.
 struct SeparatorText {
   uint32_t length;
   std::string_view view() const {
@@ -37,7 +38,8 @@ inline std::string_view ShortestSeparator(std::string_view left, std::string_vie
   return right.substr(0, CommonPrefix(left, right) + 1);
 }
 
-// The two words of a low fence. kind:8 | inline length:8 | reserved:4 | record offset/16:44 in `meta`.
+// The two words of a low fence. kind:8 | inline length:8 | reserved:4 | record offset/16:44 in
+// `meta`.
 struct FenceWords {
   enum Kind : uint8_t { kMinusInfinity = 0, kInline = 1, kRecord = 2 };
   uint64_t word = 0;  // the first 8 bytes, big-endian, zero padded
@@ -47,9 +49,7 @@ struct FenceWords {
   uint64_t inline_length() const { return meta >> 8 & 0xff; }
   uint64_t record() const { return (meta >> 20) * 16; }
 
-  static FenceWords Inline(uint64_t word, uint64_t length) {
-    return {word, kInline | length << 8};
-  }
+  static FenceWords Inline(uint64_t word, uint64_t length) { return {word, kInline | length << 8}; }
   static FenceWords Record(uint64_t word, uint64_t offset) {
     return {word, kRecord | (offset / 16) << 20};
   }

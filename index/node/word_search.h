@@ -1,5 +1,5 @@
-// Wide search over the words of a node: AVX-512 where the machine has it, AVX2 elsewhere, and a scalar
-// twin that tests compare them with.
+// Wide search over the words of a node: AVX-512 where the machine has it, AVX2 elsewhere, and a
+// scalar twin that tests compare them with.
 #pragma once
 
 #include <immintrin.h>
