@@ -1,5 +1,5 @@
-// Check: reads the whole structure, compares what the nodes say with what the medium says, and counts.
-// All nodes are held, from left to right, so writers wait and the counts fit together.
+// Check: reads the whole structure, compares what the nodes say with what the medium says, and
+// counts. All nodes are held, from left to right, so writers wait and the counts fit together.
 #include <algorithm>
 #include <unordered_map>
 
@@ -136,8 +136,7 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
     }
     pairs.push_back(pair);
   }
-  std::sort(pairs.begin(), pairs.end(),
-            [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
+  std::sort(pairs.begin(), pairs.end(), [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
   for (size_t i = 1; i < pairs.size(); ++i) {
     if (tree_.codec_.SameKey(pairs[i - 1], pairs[i])) Problem("leaf ", offset, ": a key twice");
   }
@@ -147,7 +146,10 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
 template <class C>
 void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
   if constexpr (C::kRecords) {
-    if (!C::IsRecord(pair.value)) return;
+    if (!C::IsRecord(pair.value)) {
+      if (!C::InlineIsSound(pair)) Problem("leaf ", where, ": a damaged short pair");
+      return;
+    }
     const pmem::Offset record = C::RecordOf(pair.value);
     RecordView view;
     if (!VerifyRecord(tree_.pool_, tree_.slab_, record, &view)) {

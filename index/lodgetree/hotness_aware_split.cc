@@ -1,5 +1,5 @@
-// The Hotness-Aware Multiple Split of a last-level node (LodgeTree III-C, Fig. 7-9, Formula 1). All of it
-// is in DRAM: a crash undoes it, recovery builds nodes anew.
+// The Hotness-Aware Multiple Split of a last-level node (LodgeTree III-C, Fig. 7-9, Formula 1). All
+// of it is in DRAM: a crash undoes it, recovery builds nodes anew.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -15,9 +15,10 @@ typename LodgeTree<C>::Node* LodgeTree<C>::NewNode() {
   return node;
 }
 
-// interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time since
-// the last. A node that filled more than t times faster than last time is in a burst: M + 1 nodes; one
-// that took t times longer cools down: M - 1; else M again. Formula 1 bounds it by the parent's room.
+// interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time
+// since the last. A node that filled more than t times faster than last time is in a burst: M + 1
+// nodes; one that took t times longer cools down: M - 1; else M again. Formula 1 bounds it by the
+// parent's room.
 template <class C>
 unsigned LodgeTree<C>::NodesAfterSplit(const Node* node, unsigned free_slots,
                                        Worker& worker) const {
@@ -39,8 +40,8 @@ unsigned LodgeTree<C>::NodesAfterSplit(const Node* node, unsigned free_slots,
   return std::min<unsigned>(m, node->index_count);
 }
 
-// Splits a locked node; the new nodes are locked too and join the context. Returns the one that covers
-// `key`. The parent is published first, while readers of the old node wait.
+// Splits a locked node; the new nodes are locked too and join the context. Returns the one that
+// covers `key`. The parent is published first, while readers of the old node wait.
 template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node* node,
                                                      const Key& key) {

@@ -1,22 +1,24 @@
 // The last-level internal node: the surrogate buffer's home (LodgeTree III-A, Fig. 4).
 //
-// 29 slots of {word, value}. The Index Part [0, index_count) holds the leaves' low fences, ascending, and
-// the leaves; the Buffer Part [buf_start, 29) holds buffered pairs, the oldest at the end. buf_start is
-// 29 - buf_count: the parts grow towards each other, so every slot that is no leaf's is buffer.
+// 29 slots of {word, value}. The Index Part [0, index_count) holds the leaves' low fences,
+// ascending, and the leaves; the Buffer Part [buf_start, 29) holds buffered pairs, the oldest at
+// the end. buf_start is 29 - buf_count: the parts grow towards each other, so every slot that is no
+// leaf's is buffer.
 //
 // Invariants
 //  1. index_count >= 1; index_count + buf_count <= node_slots (an option, at most 29).
-//  2. leaf_count[i] is the number of pairs in leaf i for i < index_count; for a buffered pair it is the
-//     index of the leaf that its key belongs to (LodgeTree III-B, Fig. 5).
-//  3. buf_ver[i] is the log that holds the buffered pair's entry; while it is buffered, it is counted as
-//     valid there (LodgeTree III-D).
+//  2. leaf_count[i] is the number of pairs in leaf i for i < index_count; for a buffered pair it is
+//     the index of the leaf that its key belongs to (LodgeTree III-B, Fig. 5).
+//  3. buf_ver[i] is the log that holds the buffered pair's entry; while it is buffered, it is
+//     counted as valid there (LodgeTree III-D).
 //  4. A key is buffered at most once, and the buffered pair is newer than the leaf's.
 //  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published.
 //  6. lock covers the node and its leaves (LodgeTree III-A); readers use its version.
-//  7. Words are taken behind `prefix`, as in node/inner_tree.h; a node without a right bound compares the
-//     prefix first.
+//  7. Words are taken behind `prefix`, as in node/inner_tree.h; a node without a right bound
+//     compares the prefix first.
 //
-// The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side arrays.
+// The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side
+// arrays.
 #pragma once
 
 #include <bit>
@@ -50,8 +52,8 @@ static_assert(sizeof(LeafMirror) == 32);
 // What `bytes` keys need beside the words.
 template <class Separator, bool kRecords>
 struct NodeSeparators {
-  Separator low[kNodeSlots];         // of the Index Part's leaves, in full
-  uint64_t key_words[kNodeSlots];    // of the Buffer Part's pairs: the slot's key word
+  Separator low[kNodeSlots];       // of the Index Part's leaves, in full
+  uint64_t key_words[kNodeSlots];  // of the Buffer Part's pairs: the slot's key word
 };
 template <class Separator>
 struct NodeSeparators<Separator, false> {};
@@ -65,8 +67,8 @@ struct alignas(64) LastLevelNode {
   VersionLock lock;
   uint8_t index_count;
   uint8_t buf_count;
-  uint8_t split_m;   // M: nodes that the last split made of this one; 0 before the first
-  bool bounded;      // `high` is set: there is a node to the right
+  uint8_t split_m;  // M: nodes that the last split made of this one; 0 before the first
+  bool bounded;     // `high` is set: there is a node to the right
   uint32_t prefix;
   Separator high;
   uint64_t words[kNodeSlots];

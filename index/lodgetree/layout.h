@@ -1,5 +1,5 @@
-// LodgeTree on the medium. docs/media_format.md draws these structs byte by byte; change them together
-// and raise kMediaVersion.
+// LodgeTree on the medium. docs/media_format.md draws these structs byte by byte; change them
+// together and raise kMediaVersion.
 #pragma once
 
 #include <bit>
@@ -12,8 +12,9 @@ namespace lodgekv::lodgetree {
 
 inline constexpr uint32_t kMediaVersion = 1;
 inline constexpr unsigned kLeafBytes = 512;
-inline constexpr unsigned kLeafSlots = 27;   // LodgeTree IV-A
-inline constexpr unsigned kNodeSlots = 29;   // of a last-level internal node, index and buffer together
+inline constexpr unsigned kLeafSlots = 27;  // LodgeTree IV-A
+// Of a last-level internal node, index and buffer together.
+inline constexpr unsigned kNodeSlots = 29;
 
 namespace media {
 
@@ -47,8 +48,8 @@ static_assert(offsetof(Leaf, fingerprints) == 32);
 static_assert(offsetof(Leaf, low) == 64);
 static_assert(offsetof(Leaf, slots) == 80);
 
-// A log: one header line, then entries. Its first life ends when no valid entry is left; then the space
-// begins another life under a higher version.
+// A log: one header line, then entries. Its first life ends when no valid entry is left; then the
+// space begins another life under a higher version.
 struct LogHeader {
   Word version;   // never repeats in the pool; 0: never used
   Word entries;   // L, the number of entries that fit
@@ -66,8 +67,8 @@ struct LogEntry {
   Word value;
   // sequence:52 | op:2 | entries left in this fence group:10, high bits first.
   Word meta;
-  // crc32c:32 over pool id, version, log offset, position and the other words; then the checksum of the
-  // record that the value names, 0 if none.
+  // crc32c:32 over pool id, version, log offset, position and the other words; then the checksum of
+  // the record that the value names, 0 if none.
   Word checksums;
 };
 static_assert(sizeof(LogEntry) == 32);

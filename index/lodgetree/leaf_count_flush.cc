@@ -1,18 +1,22 @@
 // The Leaf Count-Based Flush (LodgeTree III-B, Fig. 6) and the crash-consistent merge.
 //
-// It drains every buffered pair of at most t_node leaves, of which at most one is about to split. All of
-// them share two fences; the first is also that of the log entry of the Put that found the node full.
+// It drains every buffered pair of at most t_node leaves, of which at most one is about to split.
+// All of them share two fences; the first is also that of the log entry of the Put that found the
+// node full.
 //
-//  step                                             after a crash             recovery
-//  1  pairs in free slots, new values in place,      old commit word           log replays them
+//  step                                           after a crash          recovery
+//  1  pairs in free slots, new values in place,   old commit word        log replays them
 //     new leaf and unused next pointer written
-//  2  fence (with the log entry)                     as 1                      as 1
-//  3  commit words and watermarks, fence             each leaf old or new      replay what is above W
-//  4  second commit of a leaf that had no room:      first commit only         log replays the rest
+//  2  fence (with the log entry)                  as 1                   as 1
+//  3  commit words and watermarks, fence          each leaf old or new   replay what is above W
+//  4  second commit of a leaf that had no room:   first commit only      log replays the rest
 //     pairs in slots that 3 freed, fence, word, fence
-//  5  counts in the log fall                         (DRAM)                    counted anew
+//  5  (strict order: between 2 and 3) commit      each leaf old or new   log replays, with no
+//     words fenced, watermarks not yet stored     with the old W         other result
+//  6  counts in the log fall                      (DRAM)                 counted anew
 //
-// New values may be stored in place before the commit: until the watermark is durable the log has them.
+// New values may be stored in place before the commit: until the watermark is durable the log has
+// them.
 #include <algorithm>
 #include <bit>
 
@@ -23,7 +27,8 @@ namespace lodgekv::lodgetree {
 
 // --- when, and which leaves ---
 
-// A group that would not fit into two leaves together with its leaf must be drained before it grows.
+// A group that would not fit into two leaves together with its leaf must be drained before it
+// grows.
 template <class C>
 bool LodgeTree<C>::Crowded(const Node* node, unsigned leaf) const {
   const auto group = static_cast<unsigned>(std::popcount(node->GroupMask(leaf)));
@@ -54,8 +59,8 @@ bool LodgeTree<C>::AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) c
   return !(splits && parameters_.split_alone);
 }
 
-// From the oldest pair on, as the paper's traversal; the first stop is t_node. May read a node that is
-// changing: then the plan is not used.
+// From the oldest pair on, as the paper's traversal; the first stop is t_node. May read a node that
+// is changing: then the plan is not used.
 template <class C>
 void LodgeTree<C>::ChooseTargets(const Node* node, unsigned leaf, FlushPlan* plan) const {
   plan->Clear();
@@ -101,8 +106,8 @@ void LodgeTree<C>::DropSplits(const Node* node, FlushPlan* plan) const {
   plan->splits = 0;
 }
 
-// Flushes by the context's plan; a node that then has too many leaves splits. Where no leaf can be had
-// for a leaf split, splitting the node makes room without any.
+// Flushes by the context's plan; a node that then has too many leaves splits. Where no leaf can be
+// had for a leaf split, splitting the node makes room without any.
 template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, Node* node,
                                                         const Key& key, uint64_t watermark) {
@@ -158,8 +163,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   }
   worker.counters.Add(WorkerCounters::kFlushes);
   worker.counters.Add(WorkerCounters::kFlushedLeaves, plan.count);
-  worker.counters.Add(WorkerCounters::kFlushedPairs,
-                      static_cast<uint64_t>(std::popcount(drained)));
+  worker.counters.Add(WorkerCounters::kFlushedPairs, static_cast<uint64_t>(std::popcount(drained)));
 }
 
 template <class C>
@@ -179,7 +183,8 @@ void LodgeTree<C>::BeginLeaf(const Node* node, const typename FlushPlan::Target&
   work->right = 0;
 }
 
-// What each pair of the group means for the leaf: a new slot, a new value, a cleared bit, or nothing.
+// What each pair of the group means for the leaf: a new slot, a new value, a cleared bit, or
+// nothing.
 template <class C>
 void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work) {
   for (uint32_t left = work.group; left != 0;) {
@@ -187,8 +192,7 @@ void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work
     left &= ~(uint32_t{1} << i);
     const Pair pair = node->BufferedPair(i);
     const int slot = FindPairInLeaf(node, work.leaf, pair);
-    const uint64_t old_value =
-        slot >= 0 ? work.media->slots[slot].value.LoadRelaxed() : pair.value;
+    const uint64_t old_value = slot >= 0 ? work.media->slots[slot].value.LoadRelaxed() : pair.value;
     if (node->IsTombstone(i)) {
       if (slot >= 0) work.cleared |= uint32_t{1} << slot;
       if constexpr (C::kRecords) {
@@ -230,7 +234,8 @@ void LodgeTree<C>::WriteUpdates(LeafWork& work) {
   }
 }
 
-// Fills free slots so that few lines are touched: a line that takes all that is left, else the emptiest.
+// Fills free slots so that few lines are touched: a line that takes all that is left, else the
+// emptiest.
 template <class C>
 void LodgeTree<C>::WriteFresh(LeafWork& work, uint32_t free_slots) {
   for (unsigned next = 0; next < work.fresh_count;) {
@@ -289,8 +294,8 @@ void LodgeTree<C>::FlushLines(LeafWork& work) {
 
 // --- commit ---
 
-// All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A line that
-// may tear needs a fence between the last two.
+// All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A
+// line that may tear needs a fence between the last two.
 template <class C>
 void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
   const bool strict = medium_.strict_order();

@@ -1,9 +1,9 @@
 // The log-less leaf split (LodgeTree III-B): next0/next1 and use_n.
 //
-//  step                                          after a crash              recovery
-//  1  new leaf written; next[1 - use_n] of the   old leaf whole, new leaf   mark frees the new leaf;
-//     old leaf points to it; fence                unreachable                the log has the pairs
-//  2  commit word: moved slots cleared and        both leaves, disjoint      nothing
+//  step                                         after a crash             recovery
+//  1  new leaf written; next[1 - use_n] of the  old leaf whole, new leaf  mark frees the new leaf;
+//     old leaf points to it; fence              unreachable               the log has the pairs
+//  2  commit word: moved slots cleared and      both leaves, disjoint     nothing
 //     use_n turned over, in one store; fence
 //
 // Steps 1 and 2 are those of the flush that found the leaf full (leaf_count_flush.cc).
@@ -36,8 +36,8 @@ static_assert(sizeof(LeafImage) == sizeof(media::Leaf));
 
 }  // namespace
 
-// A leaf split takes a leaf and, for a long separator, a record. They are at hand before the first durable
-// step of an operation, so that what is in the log can always be applied.
+// A leaf split takes a leaf and, for a long separator, a record. They are at hand before the first
+// durable step of an operation, so that what is in the log can always be applied.
 template <class C>
 bool LodgeTree<C>::EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve) {
   while (worker.spare_leaves.size() < count) {
@@ -83,7 +83,8 @@ void LodgeTree<C>::TrimSpares(Worker& worker) {
   }
 }
 
-// Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what stays.
+// Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what
+// stays.
 template <class C>
 void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
   Origin all[2 * kLeafSlots];
@@ -137,8 +138,7 @@ FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
 }
 
 template <class C>
-void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work,
-                                  std::span<const Pair> pairs) {
+void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs) {
   LeafImage image;
   const auto count = static_cast<unsigned>(pairs.size());
   image.commit = (uint64_t{1} << count) - 1;
@@ -165,8 +165,8 @@ void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work,
   work.right_mirror.bits = static_cast<uint32_t>(image.commit);
 }
 
-// Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target; those
-// of the split leaf have been drained.
+// Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target;
+// those of the split leaf have been drained.
 template <class C>
 void LodgeTree<C>::InsertLeaf(Node* node, const LeafWork& work) const {
   const unsigned at = work.leaf + 1;

@@ -37,9 +37,9 @@ unsigned CrowdedBelow(const Parameters& p) {
 }
 
 constexpr std::string_view kCounterNames[WorkerCounters::kCount] = {
-    "buffer_flushes_total",   "flushed_leaves_total",    "flushed_pairs_total",
-    "leaf_splits_total",      "second_commits_total",    "node_splits_total",
-    "adding_splits_total",    "reducing_splits_total",   "superseded_pairs_total",
+    "buffer_flushes_total", "flushed_leaves_total",  "flushed_pairs_total",
+    "leaf_splits_total",    "second_commits_total",  "node_splits_total",
+    "adding_splits_total",  "reducing_splits_total", "superseded_pairs_total",
     "log_reclaims_total"};
 constexpr std::string_view kCounterHelp[WorkerCounters::kCount] = {
     "Leaf-count flushes of a last-level node's buffer",
@@ -71,10 +71,14 @@ Parameters::Parameters(const OptionValues& options)
 
 template <class C>
 LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
-    : pool_(*context.pool), medium_(context.pool->medium()), parameters_(context.options),
+    : pool_(*context.pool),
+      medium_(context.pool->medium()),
+      parameters_(context.options),
       crowded_below_(CrowdedBelow(parameters_)),
-      leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes), slab_(pool_),
-      codec_(pool_, &slab_, context.inline_pairs), tree_(dram_),
+      leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes),
+      slab_(pool_),
+      codec_(pool_, &slab_, context.inline_pairs),
+      tree_(dram_),
       log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes)),
       reclaimer_(slab_, medium_.tracer() != nullptr) {}
 
@@ -155,8 +159,8 @@ void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
       const Worker* worker = slot.load(std::memory_order_acquire);
       if (worker != nullptr) sum += worker->counters.values[name].load(std::memory_order_relaxed);
     }
-    visitor({kCounterNames[name], kCounterHelp[name], CounterKind::kCounter,
-             static_cast<double>(sum)});
+    visitor(
+        {kCounterNames[name], kCounterHelp[name], CounterKind::kCounter, static_cast<double>(sum)});
   }
   const auto log = log_.counters();
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {

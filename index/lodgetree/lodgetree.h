@@ -1,13 +1,14 @@
 // LodgeTree (ICDE'25 style last-level surrogate buffer, see README.md): the engine.
 //
-// The way of a Put: Write (write.cc) finds the last-level node, appends to the partitioned version log,
-// fences, and puts the pair into the node's Buffer Part. When the node is full the same fence carries a
-// leaf-count flush (leaf_count_flush.cc), which may split a leaf (leaf_split.cc); a node with too many
-// leaves splits by its hotness (hotness_aware_split.cc).
+// The way of a Put: Write (write.cc) finds the last-level node, appends to the partitioned version
+// log, fences, and puts the pair into the node's Buffer Part. When the node is full the same fence
+// carries a leaf-count flush (leaf_count_flush.cc), which may split a leaf (leaf_split.cc); a node
+// with too many leaves splits by its hotness (hotness_aware_split.cc).
 //
-// Locks: a writer holds the lock of the last-level node over its fences. Sequence numbers are taken under
-// that lock, so in each node the order of numbers is the order of operations. Several nodes are locked
-// from left to right; parents are locked after children; nothing else is held while waiting.
+// Locks: a writer holds the lock of the last-level node over its fences. Sequence numbers are taken
+// under that lock, so in each node the order of numbers is the order of operations. Several nodes
+// are locked from left to right; parents are locked after children; nothing else is held while
+// waiting.
 #pragma once
 
 #include <array>
@@ -43,9 +44,9 @@ struct Parameters {
   unsigned leaf_slots;
   unsigned t_node;
   unsigned t_split;
-  unsigned log_entries;      // L
-  unsigned hotness_ratio;    // t
-  unsigned max_split;        // bound of M
+  unsigned log_entries;    // L
+  unsigned hotness_ratio;  // t
+  unsigned max_split;      // bound of M
   bool surrogate_buffer;
   bool leaf_count_flush;
   bool split_alone;
@@ -61,8 +62,17 @@ inline constexpr unsigned kMaxSplit = 8;
 // Counters of one worker slot; written by its thread only.
 struct alignas(64) WorkerCounters {
   enum Name : unsigned {
-    kFlushes, kFlushedLeaves, kFlushedPairs, kLeafSplits, kSecondCommits, kNodeSplits, kAddingSplits,
-    kReducingSplits, kSuperseded, kLogReclaims, kCount
+    kFlushes,
+    kFlushedLeaves,
+    kFlushedPairs,
+    kLeafSplits,
+    kSecondCommits,
+    kNodeSplits,
+    kAddingSplits,
+    kReducingSplits,
+    kSuperseded,
+    kLogReclaims,
+    kCount
   };
   std::array<std::atomic<uint64_t>, kCount> values{};
   void Add(Name name, uint64_t n = 1) {
@@ -100,24 +110,24 @@ class LodgeTree final : public Engine {
  private:
   // A leaf as a flush works on it.
   struct LeafWork {
-    unsigned leaf;         // index in the node
+    unsigned leaf;  // index in the node
     media::Leaf* media;
-    uint32_t group;        // buffered pairs that go there
-    uint32_t old_bits;     // slots that count before
-    uint32_t cleared;      // slots of deleted pairs
-    uint32_t moved;        // slots whose pairs go to the right leaf
-    uint32_t filled;       // slots written for new pairs
-    uint32_t lines;        // lines to flush before the commit
-    bool use_n;            // before
-    bool flip;             // use_n changes: the leaf splits
-    bool second_commit;    // `fresh` waits for slots that the first commit frees
+    uint32_t group;      // buffered pairs that go there
+    uint32_t old_bits;   // slots that count before
+    uint32_t cleared;    // slots of deleted pairs
+    uint32_t moved;      // slots whose pairs go to the right leaf
+    uint32_t filled;     // slots written for new pairs
+    uint32_t lines;      // lines to flush before the commit
+    bool use_n;          // before
+    bool flip;           // use_n changes: the leaf splits
+    bool second_commit;  // `fresh` waits for slots that the first commit frees
     unsigned fresh_count;
     unsigned update_count;
     uint64_t watermark;
-    Pair fresh[kNodeSlots];              // pairs that are new in this leaf
-    uint8_t update_slots[kNodeSlots];    // pairs that it has, with a new value word
+    Pair fresh[kNodeSlots];            // pairs that are new in this leaf
+    uint8_t update_slots[kNodeSlots];  // pairs that it has, with a new value word
     uint64_t update_values[kNodeSlots];
-    uint8_t fingerprints[kLeafSlots];    // of the slots in `filled`
+    uint8_t fingerprints[kLeafSlots];  // of the slots in `filled`
     // The new right leaf, when flip.
     pmem::Offset right;
     Separator separator;
@@ -142,9 +152,9 @@ class LodgeTree final : public Engine {
     std::vector<pmem::Offset> spare_leaves;
     std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
-    std::vector<uint64_t> unlinked;        // value words of pairs that the flush in hand removes
-    std::vector<pmem::Offset> retired;     // records that nothing leads to any more
-    std::vector<uint32_t> order;           // of a group, by key
+    std::vector<uint64_t> unlinked;     // value words of pairs that the flush in hand removes
+    std::vector<pmem::Offset> retired;  // records that nothing leads to any more
+    std::vector<uint32_t> order;        // of a group, by key
     WorkerCounters counters;
   };
 
@@ -165,7 +175,7 @@ class LodgeTree final : public Engine {
     explicit WriteContext(Worker& w) : worker(w) {}
     Worker& worker;
     absl::InlinedVector<Node*, kMaxSplit> locked;
-    FlushPlan plan;         // chosen before the lock was taken; for the first flush only
+    FlushPlan plan;  // chosen before the lock was taken; for the first flush only
     bool plan_ready = false;
     bool fenced = false;
     size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
@@ -294,7 +304,8 @@ class LodgeTree final : public Engine {
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const Parameters parameters_;
-  const unsigned crowded_below_;  // with more leaves than this no group can be too large for a split
+  // With more leaves than this no group can be too large for a split.
+  const unsigned crowded_below_;
   pmem::UnitArena leaves_;
   pmem::RecordSlab slab_;
   DramArena dram_;
@@ -310,7 +321,7 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
-  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
+  std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };
 

@@ -1,5 +1,5 @@
-// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed once the live logs
-// pass their limit, and all buffers when the pool is full and deletes wait in them.
+// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed once the live
+// logs pass their limit, and all buffers when the pool is full and deletes wait in them.
 #include <string>
 
 #include "index/lodgetree/lodgetree.h"

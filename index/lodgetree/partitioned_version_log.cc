@@ -37,8 +37,8 @@ uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
 unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
   const uint64_t usable = chunk_bytes - pmem::kBlockBytes - sizeof(media::LogHeader);
   const uint64_t fit = usable / sizeof(media::LogEntry);
-  return std::max<unsigned>(entries, static_cast<unsigned>(
-                                         std::min<uint64_t>(fit, media::kLargestGroup)));
+  return std::max<unsigned>(entries,
+                            static_cast<unsigned>(std::min<uint64_t>(fit, media::kLargestGroup)));
 }
 
 }  // namespace
@@ -63,8 +63,11 @@ struct PartitionedVersionLog::Partition {
 
 PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
                                              uint64_t limit_bytes)
-    : pool_(pool), medium_(pool.medium()), entries_(entries),
-      largest_group_(LargestGroup(pool.chunk_bytes(), entries)), limit_bytes_(limit_bytes),
+    : pool_(pool),
+      medium_(pool.medium()),
+      entries_(entries),
+      largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
+      limit_bytes_(limit_bytes),
       logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
       blocks_(std::make_unique<std::atomic<Block*>[]>(kBlocks)) {
   if (largest_group_ > entries_) {
@@ -130,8 +133,7 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
   partition.open.store(id, std::memory_order_relaxed);
   partition.entries = log.entries.load(std::memory_order_relaxed);
   partition.offset = log.offset.load(std::memory_order_relaxed);
-  partition.crc_base =
-      CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
+  partition.crc_base = CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
 }
 
 // A log with a new version, pinned; its header is written but not fenced.
@@ -184,8 +186,8 @@ uint32_t PartitionedVersionLog::NewLogId() {
   return id;
 }
 
-uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op,
-                                       unsigned left, uint32_t record_crc) {
+uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
+                                       uint32_t record_crc) {
   Partition& partition = Current();
   const unsigned position = partition.Position();
   partition.position.store(position + 1, std::memory_order_relaxed);
@@ -196,8 +198,8 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
       uint64_t{record_crc} << 32 | EntryCrc(partition.crc_base, position, entry, record_crc);
   // Two entries of a group that share a line are written once.
   if (position % 2 == 1 || left == 0) {
-    const Offset line = partition.offset + sizeof(media::LogHeader) +
-                        (position / 2) * pmem::kLineBytes;
+    const Offset line =
+        partition.offset + sizeof(media::LogHeader) + (position / 2) * pmem::kLineBytes;
     medium_.StreamLine(pool_.At<char>(line), partition.line);
   }
   if (position + 1 == partition.entries && partition.next == kNoLog) {
@@ -283,8 +285,8 @@ uint32_t PartitionedVersionLog::CrcBase(Offset offset, uint64_t version) const {
 bool PartitionedVersionLog::ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry,
                                         unsigned* left) const {
   const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
-  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(),
-                            at->meta.LoadRelaxed(), at->checksums.LoadRelaxed()};
+  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(), at->meta.LoadRelaxed(),
+                            at->checksums.LoadRelaxed()};
   entry->record_crc = static_cast<uint32_t>(words.checksums >> 32);
   const uint32_t crc =
       EntryCrc(CrcBase(log.offset, log.version), position, words, entry->record_crc);

@@ -1,16 +1,16 @@
 // The Partitioned Version Log (LodgeTree III-D, Fig. 10).
 //
-// Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its version.
-// A count of valid entries per log falls as buffered pairs are flushed or superseded; at zero the space
-// is used again, under a new version. Counts are volatile: recovery makes them anew.
+// Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its
+// version. A count of valid entries per log falls as buffered pairs are flushed or superseded; at
+// zero the space is used again, under a new version. Counts are volatile: recovery makes them anew.
 //
-// A fence group is what is appended between two fences. It lies in one log, and recovery takes it whole
-// or not at all: the group is the intent record of an atomic batch.
+// A fence group is what is appended between two fences. It lies in one log, and recovery takes it
+// whole or not at all: the group is the intent record of an atomic batch.
 //
 // Invariants
 //  1. A log's header is durable before its first entry is written.
-//  2. The count of an open log, and of the one prepared to follow it, is its valid entries, those that it
-//     has yet to take, and one. So an append changes no shared counter.
+//  2. The count of an open log, and of the one prepared to follow it, is its valid entries, those
+//     that it has yet to take, and one. So an append changes no shared counter.
 //  3. A log's space is used again only after the commits that drained its entries are durable.
 //
 // Thread safety: a Partition belongs to the calling thread. Release may be called by any thread.
@@ -49,8 +49,8 @@ class PartitionedVersionLog {
   PartitionedVersionLog(pmem::Pool& pool, unsigned entries, uint64_t limit_bytes);
   ~PartitionedVersionLog();
 
-  // Makes sure that the next `count` entries of the calling thread fit into its open log. False: the
-  // medium is full. May fence.
+  // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
+  // the medium is full. May fence.
   bool Reserve(unsigned count, pmem::Reserve reserve);
   // The largest count that Reserve can serve, and how many entries are left in the open log.
   unsigned largest_group() const { return largest_group_; }
@@ -64,12 +64,11 @@ class PartitionedVersionLog {
   // One entry of `log` is no longer needed, and what made it so is durable.
   void Release(uint32_t log);
 
-  bool OverLimit() const {
-    return live_bytes_.load(std::memory_order_relaxed) > limit_bytes_;
-  }
+  bool OverLimit() const { return live_bytes_.load(std::memory_order_relaxed) > limit_bytes_; }
   // Up to `most` live logs that are not open, the oldest versions first.
   std::vector<uint32_t> OldestLogs(unsigned most) const;
-  // The entries of a live log. A log that is used again meanwhile yields what its checksums still allow.
+  // The entries of a live log. A log that is used again meanwhile yields what its checksums still
+  // allow.
   std::vector<ReadEntry> Entries(uint32_t log) const;
 
   // Calls visit(log, valid) with the number of valid entries of every live log.
@@ -116,7 +115,8 @@ class PartitionedVersionLog {
     std::atomic<uint32_t> entries{0};
     std::atomic<bool> open{false};
   };
-  // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it drains.
+  // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it
+  // drains.
   static constexpr uint32_t kBlock = 1024;
   static constexpr uint32_t kBlocks = 16384;
   struct Block {

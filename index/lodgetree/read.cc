@@ -1,8 +1,9 @@
 // Read: optimistic, without locks, fences or writes.
 //
-// Buffered pairs are found by the words of the node's first four lines, the others by the leaf's mirror in
-// DRAM, so an absent key is usually known without a look at the medium. What is found is trusted only
-// after the node's version has been validated; a record is read only then, inside an epoch.
+// Buffered pairs are found by the words of the node's first four lines, the others by the leaf's
+// mirror in DRAM, so an absent key is usually known without a look at the medium. What is found is
+// trusted only after the node's version has been validated; a record is read only then, inside an
+// epoch.
 #include <bit>
 
 #include "index/lodgetree/lodgetree.h"

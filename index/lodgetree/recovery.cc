@@ -1,11 +1,11 @@
-// Recovery (LodgeTree IV-E): the leaf chain is built into nodes, then all partitions are replayed, in
-// parallel. Two things change the medium: a fence group that is dropped because one of its records is not
-// whole is made unreadable, before anything else; and replay may find a buffer full, and flushes by the
-// ordinary protocol. So recovery may be cut anywhere and begun again.
+// Recovery (LodgeTree IV-E): the leaf chain is built into nodes, then all partitions are replayed,
+// in parallel. Two things change the medium: a fence group that is dropped because one of its
+// records is not whole is made unreadable, before anything else; and replay may find a buffer full,
+// and flushes by the ordinary protocol. So recovery may be cut anywhere and begun again.
 //
-// An entry is replayed when its number is above the watermark of the leaf that its key belongs to, and no
-// newer entry has its key. Entries whose record is not whole are unacknowledged tails, or dead ones whose
-// record's space serves another; anything else is damage, and the pool is refused.
+// An entry is replayed when its number is above the watermark of the leaf that its key belongs to,
+// and no newer entry has its key. Entries whose record is not whole are unacknowledged tails, or
+// dead ones whose record's space serves another; anything else is damage, and the pool is refused.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -98,8 +98,8 @@ class LodgeTree<C>::Recovery {
     char bytes[8];
   };
   std::deque<InlineKey> inline_keys_;  // of candidates without a record
-  std::vector<Logged> applied_;     // entries with an applied index
-  std::vector<bool> tail_dropped_;  // by log: its last fence group was never fenced
+  std::vector<Logged> applied_;        // entries with an applied index
+  std::vector<bool> tail_dropped_;     // by log: its last fence group was never fenced
 };
 
 template <class C>
@@ -130,7 +130,8 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::WalkChain() {
   pmem::Offset offset = pool_.engine_area()[media::kFirstLeaf].Load();
   while (offset != 0) {
-    if (!tree_.leaves_.IsUnit(offset)) return Damaged("a leaf pointer that leads to no leaf", offset);
+    if (!tree_.leaves_.IsUnit(offset))
+      return Damaged("a leaf pointer that leads to no leaf", offset);
     if (tree_.leaves_.Mark(offset) != pmem::UnitArena::MarkResult::kMarked) {
       return Damaged("a leaf that is reached twice", offset);
     }
@@ -183,7 +184,10 @@ absl::Status LodgeTree<C>::Recovery::MarkSlots(const media::Leaf* leaf, uint32_t
   if constexpr (C::kRecords) {
     for (; slots != 0; slots &= slots - 1) {
       const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
-      if (!C::IsRecord(pair.value)) continue;
+      if (!C::IsRecord(pair.value)) {
+        if (C::InlineIsSound(pair)) continue;
+        return Damaged("a short pair whose check bits do not fit", pool_.OffsetOf(leaf));
+      }
       const pmem::Offset record = C::RecordOf(pair.value);
       if (tree_.slab_.Mark(record) != pmem::UnitArena::MarkResult::kMarked) {
         return Damaged("a pair whose record is none or another's", pool_.OffsetOf(leaf));
@@ -302,8 +306,7 @@ absl::Status LodgeTree<C>::Recovery::ReadLogs() {
     std::vector<Logged> unreadable;
     const size_t end = std::min(logs_.size(), (task + 1) * kLogsPerTask);
     for (size_t log = task * kLogsPerTask; log < end; ++log) {
-      const absl::Status status =
-          ReadOneLog(static_cast<uint32_t>(log), &candidates, &unreadable);
+      const absl::Status status = ReadOneLog(static_cast<uint32_t>(log), &candidates, &unreadable);
       if (!status.ok()) return status;
     }
     const std::lock_guard lock(mutex_);
@@ -337,22 +340,23 @@ void LodgeTree<C>::Recovery::ChooseWinners() {
                     candidates_.end());
 }
 
-// Dead: a leaf that may hold the key has a higher watermark. (Superseded ones are told by the caller.)
+// Dead: a leaf that may hold the key has a higher watermark. (Superseded ones are told by the
+// caller.)
 template <class C>
 bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
   char text[8];
   StoreBigEndian(entry.pair.key, text);
   size_t length = 8;
   while (length > 0 && text[length - 1] == 0) --length;
-  const auto begin = std::upper_bound(
-      leaves_.begin(), leaves_.end(), std::string_view(text, length),
-      [](std::string_view key, const LeafRef& leaf) {
-        if constexpr (C::kRecords) {
-          return key < leaf.low->view();
-        } else {
-          return KeyWord(key, 0) < leaf.low;
-        }
-      });
+  const auto begin =
+      std::upper_bound(leaves_.begin(), leaves_.end(), std::string_view(text, length),
+                       [](std::string_view key, const LeafRef& leaf) {
+                         if constexpr (C::kRecords) {
+                           return key < leaf.low->view();
+                         } else {
+                           return KeyWord(key, 0) < leaf.low;
+                         }
+                       });
   for (auto leaf = begin == leaves_.begin() ? begin : begin - 1; leaf != leaves_.end(); ++leaf) {
     if (leaf >= begin && C::WordOf(leaf->low, 0) > entry.pair.key) return false;
     const auto* media = pool_.At<media::Leaf>(leaf->offset);
@@ -361,14 +365,15 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
   return false;
 }
 
-// An entry without a whole record is dead, or its fence group was never fenced: then the whole group was
-// not acknowledged, and goes.
+// An entry without a whole record is dead, or its fence group was never fenced: then the whole
+// group was not acknowledged, and goes.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   tail_dropped_.assign(logs_.size(), false);
   if (unreadable_.empty()) return absl::OkStatus();
-  // The newest entry of each {key word, hash}: it supersedes the older ones. Two operations on a key are
-  // never in flight together, so a newer entry proves that the older one's fence was reached.
+  // The newest entry of each {key word, hash}: it supersedes the older ones. Two operations on a
+  // key are never in flight together, so a newer entry proves that the older one's fence was
+  // reached.
   std::unordered_map<uint64_t, uint64_t> newest;
   const auto tag = [this](const ReadEntry& entry) {
     return entry.pair.key * 0x9E3779B97F4A7C15ull + tree_.codec_.HashOf(entry.pair);
@@ -396,9 +401,9 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   return absl::OkStatus();
 }
 
-// What was decided now must be decided after any later crash too. Then the entry that tells it may be dead
-// (its key written again, its leaf drained), and the rest of its group would come back: so the group's
-// first entry is made unreadable, for good.
+// What was decided now must be decided after any later crash too. Then the entry that tells it may
+// be dead (its key written again, its leaf drained), and the rest of its group would come back: so
+// the group's first entry is made unreadable, for good.
 template <class C>
 void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
   pmem::Medium& medium = pool_.medium();
@@ -419,10 +424,9 @@ void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
 template <class C>
 void LodgeTree<C>::Recovery::TakeAppliedIndex() {
   tree_.applied_index_ = pool_.applied_index();
-  const auto newest = std::max_element(applied_.begin(), applied_.end(),
-                                       [](const Logged& a, const Logged& b) {
-                                         return a.entry.pair.key < b.entry.pair.key;
-                                       });
+  const auto newest = std::max_element(
+      applied_.begin(), applied_.end(),
+      [](const Logged& a, const Logged& b) { return a.entry.pair.key < b.entry.pair.key; });
   if (newest == applied_.end() || newest->entry.pair.key < tree_.applied_index_) return;
   tree_.applied_index_ = newest->entry.pair.key;
   tree_.applied_log_ = KeepLog(newest->log);
@@ -474,15 +478,14 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
   return absl::OkStatus();
 }
 
-// Each thread replays a range of keys, in order of numbers: so a flush in between finds every older pair
-// of its node applied, and its watermark is true.
+// Each thread replays a range of keys, in order of numbers: so a flush in between finds every older
+// pair of its node applied, and its watermark is true.
 template <class C>
 void LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
   const auto begin = candidates_.begin();
-  std::sort(begin + static_cast<ptrdiff_t>(first), begin + static_cast<ptrdiff_t>(last),
-            [](const Candidate& a, const Candidate& b) {
-              return a.entry.sequence < b.entry.sequence;
-            });
+  std::sort(
+      begin + static_cast<ptrdiff_t>(first), begin + static_cast<ptrdiff_t>(last),
+      [](const Candidate& a, const Candidate& b) { return a.entry.sequence < b.entry.sequence; });
   WriteResult result;
   for (size_t i = first; i < last; ++i) {
     const Candidate& winner = candidates_[i];

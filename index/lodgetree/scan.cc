@@ -1,6 +1,6 @@
-// Scan: leaf by leaf. The pairs of a leaf and those buffered for it are taken together under one version
-// of the node, the buffered ones winning; records are copied out inside an epoch; the visitor is called
-// outside of everything.
+// Scan: leaf by leaf. The pairs of a leaf and those buffered for it are taken together under one
+// version of the node, the buffered ones winning; records are copied out inside an epoch; the
+// visitor is called outside of everything.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -65,7 +65,8 @@ class LodgeTree<C>::Scanner {
   const ScanOptions& options_;
   uint64_t left_;
   bool done_ = false;
-  // What remains: [low_, high_) where bounded_. A scan forward raises low_, one in reverse lowers high_.
+  // What remains: [low_, high_) where bounded_. A scan forward raises low_, one in reverse lowers
+  // high_.
   std::string low_;
   std::string high_;
   bool bounded_ = false;
@@ -180,8 +181,7 @@ bool LodgeTree<C>::Scanner::CollectFrom(const Node* node, uint64_t snapshot, con
   }
   if (!node->lock.Validate(snapshot)) return false;
   const Separator next = options_.reverse ? low : high;
-  last_leaf_ = options_.reverse ? C::CompareToKey(low, C::MakeKey(low_)) <= 0
-                                : at_end && !bounded;
+  last_leaf_ = options_.reverse ? C::CompareToKey(low, C::MakeKey(low_)) <= 0 : at_end && !bounded;
   if (last_leaf_) return true;
   if constexpr (C::kRecords) {
     next_bound_.assign(next->view());
@@ -205,9 +205,8 @@ void LodgeTree<C>::Scanner::Merge() {
     if (!deleted_[i]) pairs_.push_back(buffered_[i]);
   }
   std::erase_if(pairs_, [&](Pair pair) { return !InRange(pair); });
-  std::sort(pairs_.begin(), pairs_.end(), [&](Pair a, Pair b) {
-    return options_.reverse ? codec.Less(b, a) : codec.Less(a, b);
-  });
+  std::sort(pairs_.begin(), pairs_.end(),
+            [&](Pair a, Pair b) { return options_.reverse ? codec.Less(b, a) : codec.Less(a, b); });
 }
 
 template <class C>

@@ -1,9 +1,9 @@
 // Write: groups, conditions, the log, and the buffer.
 //
-//  step                                            after a crash            recovery
-//  1  records and log entries written, unfenced    some, all or none        the group whole, or dropped
-//  2  fence                                        all of the group         replayed
-//  3  pairs published in the Buffer Part           (DRAM)                   replayed
+//  step                                          after a crash           recovery
+//  1  records and log entries written, unfenced  some, all or none       the group whole, or none
+//  2  fence                                      all of the group        replayed
+//  3  pairs published in the Buffer Part         (DRAM)                  replayed
 #include <algorithm>
 
 #include "index/lodgetree/lodgetree.h"
@@ -209,8 +209,8 @@ Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
   pending->pair.key = pending->key.word;
   if constexpr (C::kRecords) {
     if (codec_.InlineWord(op.key, op.value, &pending->pair.value)) return Outcome::kOk;
-    pending->record = StageRecord(pool_, slab_, op.key, op.value, op.expiry_unix_ms,
-                                  pmem::Reserve::kKeep);
+    pending->record =
+        StageRecord(pool_, slab_, op.key, op.value, op.expiry_unix_ms, pmem::Reserve::kKeep);
     if (pending->record.offset == 0) return Outcome::kPoolFull;
     pending->pair.value = C::RecordWord(pending->record.offset, pending->key.hash);
   } else {
@@ -250,9 +250,9 @@ Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp*
   return result->outcome;
 }
 
-// All that the group may need from the medium is at hand before its first durable step: each operation
-// may meet a node of a single leaf that must split. Deletes may use the reserve, so that a full pool can
-// be emptied.
+// All that the group may need from the medium is at hand before its first durable step: each
+// operation may meet a node of a single leaf that must split. Deletes may use the reserve, so that
+// a full pool can be emptied.
 template <class C>
 bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
                             unsigned extra_entries) {
@@ -269,8 +269,8 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
 
 // --- locks ---
 
-// Searches and chooses what to flush before it takes the lock, so that the lines are on their way while
-// it waits; that the lock could be taken proves that nothing had changed.
+// Searches and chooses what to flush before it takes the lock, so that the lines are on their way
+// while it waits; that the lock could be taken proves that nothing had changed.
 template <class C>
 void LodgeTree<C>::LockOne(WriteContext& context, const Key& key) {
   for (Backoff backoff;; backoff.Pause()) {
@@ -292,9 +292,8 @@ void LodgeTree<C>::LockMany(WriteContext& context, std::span<PendingOp> group) {
   auto& order = context.worker.order;
   order.resize(group.size());
   for (uint32_t i = 0; i < group.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return group[a].op->key < group[b].op->key;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return group[a].op->key < group[b].op->key; });
   for (const uint32_t i : order) {
     const Key& key = group[i].key;
     if (!context.locked.empty()) {
