@@ -191,6 +191,22 @@ TEST(KvService, SingleWritesThatWaitGoAsOneGroup) {
   }
 }
 
+TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
+  auto faults = std::make_shared<Faults>();
+  faults->on_write = [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+  Config config = TestConfig();
+  config.slow_request_ms = 20;
+  TestDaemon daemon(config, HooksOf(faults));
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(daemon.Put("secretkey", "secretvalue").ok());
+  ASSERT_EQ(daemon.ValueOf("other"), "(none)");
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("slow request rpc=Put code=OK latency_us="));
+  EXPECT_THAT(log, HasSubstr("held_bytes=20 "));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("rpc=Get")));
+}
+
 TEST(KvService, EachOfAGroupHasItsOwnAnswer) {
   TestDaemon daemon;
   std::vector<std::thread> clients;

@@ -55,6 +55,7 @@ void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config) {
 
 std::unique_ptr<grpc::Server> StartServer(grpc::ServerBuilder& builder, const std::string& address,
                                           std::string* bound) {
+  if (UnixSocketInUse(address)) return nullptr;
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

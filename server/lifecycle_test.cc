@@ -195,6 +195,22 @@ TEST(Lifecycle, APortInUseNamesTheAddressAndTouchesNoPool) {
   EXPECT_THAT(try_listen(config), HasSubstr("no network interface of this machine"));
 }
 
+TEST(Lifecycle, AUnixSocketInUseIsLeftToItsOwner) {
+  Config config = TestConfig();
+  config.listen = "unix:" + ::testing::TempDir() + "lodgekv_lifecycle_test.sock";
+  TestDaemon first(config);
+  ASSERT_TRUE(first.Put("k", "v").ok());
+  {
+    Daemon second(config);
+    EXPECT_THAT(std::string(second.Listen().message()),
+                AllOf(HasSubstr(config.listen), HasSubstr("another process is using it")));
+  }
+  EXPECT_EQ(first.ValueOf("k"), "v");
+  config.listen = "unix:/no/such/folder/socket";
+  Daemon nowhere(config);
+  EXPECT_THAT(std::string(nowhere.Listen().message()), HasSubstr("not writable"));
+}
+
 TEST(Lifecycle, TheStoreIsOpenedAsConfigured) {
   StoreOptions seen;
   DaemonHooks hooks;

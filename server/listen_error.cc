@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,10 @@
 
 namespace lodgekv::server {
 namespace {
+
+constexpr std::string_view kUnixPrefix = "unix:";
+
+bool IsUnix(const std::string& address) { return address.rfind(kUnixPrefix, 0) == 0; }
 
 // What binding says when it is tried once more.
 std::string WhyBindFails(const std::string& host, const std::string& port) {
@@ -34,10 +39,25 @@ std::string WhyBindFails(const std::string& host, const std::string& port) {
 
 }  // namespace
 
+bool UnixSocketInUse(const std::string& address) {
+  sockaddr_un peer{};
+  peer.sun_family = AF_UNIX;
+  if (!IsUnix(address) || address.size() - kUnixPrefix.size() >= sizeof(peer.sun_path))
+    return false;
+  address.copy(peer.sun_path, sizeof(peer.sun_path) - 1, kUnixPrefix.size());
+  const int socket_fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (socket_fd < 0) return false;
+  const int connected = connect(socket_fd, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer));
+  close(socket_fd);
+  return connected == 0;
+}
+
 absl::Status CannotListen(std::string_view field, const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string why;
-  if (address.rfind("unix:", 0) == 0 || colon == std::string::npos) {
+  if (UnixSocketInUse(address)) {
+    why = "another process is using it";
+  } else if (IsUnix(address) || colon == std::string::npos) {
     why = "the path is not writable, or longer than 107 bytes";
   } else {
     std::string host = address.substr(0, colon);
