@@ -41,13 +41,16 @@ class TestTree {
  public:
   using Options = std::map<std::string, std::string>;
 
-  explicit TestTree(KeyFormat format, const Options& options = {}) : arena_(uint64_t{64} << 20) {
+  explicit TestTree(KeyFormat format, const Options& options = {}, bool inline_pairs = false)
+      : arena_(uint64_t{64} << 20) {
     pmem::PoolIdentity identity = pmem::TestArena::Identity();
     identity.key_format = format;
+    identity.inline_pairs = inline_pairs;
     arena_.options().chunk_bytes = uint64_t{64} << 10;
     pool_ = arena_.Create(identity);
     context_.pool = pool_.get();
     context_.key_format = format;
+    context_.inline_pairs = inline_pairs;
     context_.options = *OptionValues::Parse(GetEngineInfo().options, options);
     auto engine = GetEngineInfo().create(context_);
     EXPECT_TRUE(engine.ok()) << engine.status();
@@ -67,6 +70,12 @@ class TestTree {
     auto engine = GetEngineInfo().recover(context_, &report);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
+  }
+  // What recovery would say of the medium as it is.
+  absl::Status RecoverError() {
+    engine_.reset();
+    RecoveryReport report;
+    return GetEngineInfo().recover(context_, &report).status();
   }
 
   Outcome Write(const std::vector<WriteOp>& ops, const WriteOptions& options = {}) {

@@ -1,0 +1,80 @@
+// Damage of a leaf: what Check says of a tree in use, and what recovery says of a pool.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "index/lodgetree/lodgetree_test_util.h"
+
+namespace lodgekv::lodgetree {
+namespace {
+
+constexpr uint64_t kKeys = 300;
+
+std::string KeyOf(uint64_t n) { return "k" + std::to_string(n); }
+
+class DamageTest : public ::testing::Test {
+ protected:
+  // Short pairs only, so that every slot holds its pair.
+  DamageTest() {
+    for (uint64_t n = 0; n < kKeys; ++n) EXPECT_EQ(tree_.Put(KeyOf(n), "v"), Outcome::kOk);
+    const auto leaves = tree_.Leaves();
+    EXPECT_GT(leaves.size(), 5u);
+    leaf_ = const_cast<media::Leaf*>(leaves[2]);
+    slot_ = static_cast<unsigned>(std::countr_zero(leaf_->commit.Load()));
+  }
+
+  void Store(pmem::Word& word, uint64_t value) { tree_.pool().medium().Store(word, value); }
+  void Flip(pmem::Word& word, unsigned bit) { Store(word, word.Load() ^ uint64_t{1} << bit); }
+  uint64_t Problems() { return tree_.engine().Check().problem_count; }
+
+  TestTree tree_{KeyFormat::kBytes, {}, true};
+  media::Leaf* leaf_;
+  unsigned slot_;  // one that counts
+};
+
+TEST_F(DamageTest, CheckFindsEachKind) {
+  ASSERT_EQ(Problems(), 0u);
+  const auto expect_found = [&](pmem::Word& word, unsigned bit, const char* what) {
+    Flip(word, bit);
+    EXPECT_GT(Problems(), 0u) << what;
+    Flip(word, bit);
+    EXPECT_EQ(Problems(), 0u) << what;
+  };
+  expect_found(leaf_->commit, slot_, "a slot that counts no more");
+  expect_found(leaf_->commit, 63, "use_n");
+  expect_found(leaf_->watermark, 60, "a watermark of the future");
+  expect_found(leaf_->next[(leaf_->commit.Load() & media::kUseN) != 0 ? 1 : 0], 9, "the chain");
+  expect_found(leaf_->fingerprints[slot_ / 8], 8 * (slot_ % 8), "a fingerprint");
+  expect_found(leaf_->low[0], 56, "the low fence");
+  expect_found(leaf_->slots[slot_].key, 56, "a key");
+  expect_found(leaf_->slots[slot_].value, 47, "a value");
+}
+
+TEST_F(DamageTest, AReadOfADamagedShortPairSaysSo) {
+  const uint64_t key_word = leaf_->slots[slot_].key.Load();
+  std::string key(8, '\0');
+  StoreBigEndian(key_word, key.data());
+  key.resize(key.find('\0'));
+  ASSERT_EQ(tree_.Get(key), "v");
+  Flip(leaf_->slots[slot_].value, 47);
+  const std::string_view view = key;
+  ReadResult result;
+  EXPECT_EQ(tree_.engine().Read({&view, 1}, {&result, 1}, {}), Outcome::kDataLoss);
+}
+
+TEST_F(DamageTest, RecoveryRefusesWhatItCannotTrust) {
+  const auto expect_refused = [&](pmem::Word& word, unsigned bit, const char* what) {
+    Flip(word, bit);
+    EXPECT_EQ(tree_.RecoverError().code(), absl::StatusCode::kDataLoss) << what;
+    Flip(word, bit);
+  };
+  expect_refused(leaf_->commit, 40, "a bit of no slot");
+  expect_refused(leaf_->next[(leaf_->commit.Load() & media::kUseN) != 0 ? 1 : 0], 5, "the chain");
+  expect_refused(leaf_->low[0], 62, "the low fence");
+  expect_refused(leaf_->low[1], 1, "the kind of the low fence");
+  expect_refused(leaf_->slots[slot_].value, 47, "a value");
+  EXPECT_TRUE(tree_.RecoverError().ok()) << "all is as it was";
+}
+
+}  // namespace
+}  // namespace lodgekv::lodgetree
