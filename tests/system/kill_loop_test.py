@@ -17,12 +17,32 @@ CYCLES = int(os.environ.get("LODGEKV_KILL_CYCLES", "20"))
 KEYS_PER_WRITER = 3000
 WRITERS = 2
 RECORDS_PER_LOAD = 60_000
+CREATIONS = 10
+CREATION_SECONDS = 0.15  # a little longer than it takes
 ABSENT = None
 
 
 class KillLoopTest(system_test.SystemTest):
     def test_ledger(self):
         self.for_each_engine(self.run_cycles)
+
+    def test_killed_while_creating(self):
+        self.for_each_engine(self.kill_while_creating)
+
+    def kill_while_creating(self, engine):
+        chance = random.Random(system_test.SEED)
+        for _ in range(CREATIONS):
+            workdir = self.folder()
+            server = daemon.Daemon(workdir, engine=engine, pool=workdir / "pool",
+                                   pool_size=64 * daemon.MIB)
+            self.enterContext(server.spawn())
+            time.sleep(chance.uniform(0, CREATION_SECONDS))
+            server.kill()
+            server.start()
+            server.ask("put", "k", "v")
+            self.assertEqual(server.dump(), [b"k\tv"])
+            self.assertEqual(server.stop(), 0, server.tail())
+            self.assertEqual({path.name for path in workdir.iterdir()}, {"pool", "lodgekvd.log"})
 
     def run_cycles(self, engine):
         self.random = random.Random(system_test.SEED)

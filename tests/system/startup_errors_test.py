@@ -33,7 +33,7 @@ class StartupErrorsTest(system_test.SystemTest):
         return f"127.0.0.1:{daemon.free_port()}"
 
     def refuse(self, code, *parts, flags=None, env=None, **options):
-        """Starts with self.flags changed by `flags` (None: left out); one line must have all parts."""
+        """Starts with self.flags but for `flags` (None: left out); one line must have all parts."""
         flags = self.flags | (flags or {})
         words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
         outcome = daemon.run(daemon.LODGEKVD, *words, env=daemon.environment(**env or {}),
