@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "index/pmem/crash_point.h"
 #include "index/pmem/unit_cache.h"
 #include "index/pmem/worker_slot.h"
 
@@ -264,7 +265,21 @@ bool UnitArena::GiveBackEmptyChunks() {
   return s.chunk_count < before;
 }
 
+// The chunk may serve another use and come back as one of logs, its old ones half overwritten: they
+// must not be found then.
+void UnitArena::ForgetLogs(const Chunk& chunk) {
+  Medium& medium = pool_.medium();
+  for (uint32_t i = 0; i < chunk.bytes / unit_bytes_; ++i) {
+    char* head = pool_.At<char>(chunk.begin + uint64_t{i} * unit_bytes_);
+    medium.StoreZeros(head, kLineBytes);
+    medium.FlushLine(head);
+  }
+  LODGEKV_CRASH_POINT(medium, "pmem.release_logs.1");
+  medium.Fence();
+}
+
 void UnitArena::Release(uint32_t row) {
+  if (use_ == ChunkUse::kLogs) ForgetLogs(state_->Own(row)->chunk);
   state_->Remove(row);
   pool_.ReleaseChunk(row);
 }

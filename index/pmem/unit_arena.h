@@ -71,6 +71,7 @@ class UnitArena final : public ChunkHolder {
   void Steal();  // takes all units out of the caches
   void GiveBack(Offset unit);
   void Release(uint32_t row);  // an empty chunk
+  void ForgetLogs(const Chunk& chunk);
   Pool& pool_;
   const ChunkUse use_;
   const uint32_t unit_bytes_;
