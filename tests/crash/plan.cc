@@ -1,0 +1,102 @@
+#include "tests/crash/plan.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace lodgekv::test {
+namespace {
+
+struct PlannedRun {
+  Mixture mixture;
+  unsigned warm_up = 0;
+  unsigned steps = 60;
+  unsigned threads = 1;
+  uint64_t memory_bytes = uint64_t{128} << 10;
+};
+
+constexpr uint64_t kRoomy = uint64_t{512} << 10;
+
+std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
+  const bool fixed = engine_case.fixed64();
+  const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
+  const Mixture mixed{.name = "mixed", .family = family, .largest_value = 40, .expiries = 10};
+  std::vector<PlannedRun> runs = {
+      {{.name = "puts",
+        .family = family,
+        .keys = 40,
+        .deletes = 0,
+        .conditions = 0,
+        .groups = 0,
+        .batches = 0}},
+      {mixed},
+      {{.name = "batches",
+        .family = fixed ? "extremes" : "prefixes",
+        .keys = 30,
+        .deletes = 30,
+        .groups = 20,
+        .batches = 60,
+        .largest_group = 7,
+        .largest_value = 80}},
+      // Few keys, so that most operations meet a pair that is buffered or was deleted.
+      {{.name = "hot", .family = family, .keys = 5, .deletes = 40, .groups = 20}, 0, 50},
+      {{.name = "hands", .family = family, .keys = 16, .deletes = 25}, 0, 60, 3},
+      // A pool in which there is no room after some time.
+      {{.name = "full",
+        .family = fixed ? "scattered" : "user_ids",
+        .keys = 400,
+        .deletes = 5,
+        .conditions = 0,
+        .largest_group = 3,
+        .largest_value = 900},
+       fixed ? 300U : 0,
+       80,
+       1,
+       uint64_t{64} << 10},
+  };
+  if (!fixed) {
+    runs.push_back(
+        {{.name = "long", .family = "long", .keys = 30, .deletes = 15, .largest_value = 300},
+         0,
+         60,
+         1,
+         kRoomy});
+    runs.push_back({{.name = "any", .family = "any", .keys = 24, .expiries = 30}, 0, 60, 2});
+  }
+  if (!engine_case.small_nodes) {
+    // Nodes of their own size: full ones are made first, without images.
+    runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},
+                    620,
+                    60,
+                    1,
+                    kRoomy});
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel model,
+                                      const Effort& effort) {
+  std::vector<ExplorerOptions> plan;
+  for (const PlannedRun& run : RunsFor(engine_case)) {
+    for (unsigned i = 0; i < effort.runs; ++i) {
+      ExplorerOptions options;
+      options.engine_case = engine_case;
+      options.model = model;
+      options.mixture = run.mixture;
+      options.warm_up = run.warm_up;
+      options.steps = run.steps;
+      options.threads = run.threads;
+      options.memory_bytes = run.memory_bytes;
+      options.run = i;
+      options.exhaustive_up_to = effort.exhaustive_up_to;
+      options.samples = effort.samples;
+      options.live_on_one_in = effort.live_on_one_in;
+      Random random(absl::StrCat("plan ", engine_case.Name(), std::string(run.mixture.name)), i);
+      if (i > 0) options.engine_options = DrawEngineOptions(*engine_case.engine, random);
+      plan.push_back(std::move(options));
+    }
+  }
+  return plan;
+}
+
+}  // namespace lodgekv::test
