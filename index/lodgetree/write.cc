@@ -219,14 +219,14 @@ Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
   return Outcome::kOk;
 }
 
-// Becomes durable with the operation's own fence.
+// Durable before anyone else counts on it; seldom, since it only grows.
 template <class C>
 void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
   const std::lock_guard lock(reclaim_mutex_);
   if (bytes <= longest_key_.load(std::memory_order_relaxed)) return;
   pmem::Word& word = pool_.engine_area()[media::kLongestKey];
   medium_.Store(word, bytes);
-  medium_.FlushLine(&word);
+  medium_.Persist(&word, sizeof(word));
   longest_key_.store(bytes, std::memory_order_release);
 }
 
