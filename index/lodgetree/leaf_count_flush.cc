@@ -88,7 +88,8 @@ typename LodgeTree<C>::Node* LodgeTree<C>::MakeBufferRoom(WriteContext& context,
     if (!NeedsFlush(node, leaf)) return node;
     if (!context.plan_ready) ChooseTargets(node, leaf, &context.plan);
     context.plan_ready = false;
-    node = FlushOrSplit(context, node, pending.key, pending.sequence - 1);
+    const uint64_t own = medium_.Canary("lodgetree.flush.own_number") ? 1 : 0;
+    node = FlushOrSplit(context, node, pending.key, pending.sequence - 1 + own);
   }
 }
 
@@ -116,8 +117,8 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
   const size_t needed = single ? 1 : context.kept_leaves + 1;
   if (plan.splits > 0 && !EnsureSpares(context.worker, needed, pmem::Reserve::kUse)) {
     DropSplits(node, &plan);
-    if (plan.count == 0) return single ? node : SplitNode(context, node, key);
   }
+  if (plan.count == 0) return single ? node : SplitNode(context, node, key);
   Flush(context, node, watermark);
   return node->index_count >= MaxIndex() ? SplitNode(context, node, key) : node;
 }
@@ -161,6 +162,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     buffered_deletes_.fetch_sub(static_cast<uint64_t>(std::popcount(deletes)),
                                 std::memory_order_relaxed);
   }
+  UnlinkEmptyLeaves(worker, node, works, watermark);
   worker.counters.Add(WorkerCounters::kFlushes);
   worker.counters.Add(WorkerCounters::kFlushedLeaves, plan.count);
   worker.counters.Add(WorkerCounters::kFlushedPairs, static_cast<uint64_t>(std::popcount(drained)));
@@ -212,15 +214,20 @@ void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work
 template <class C>
 void LodgeTree<C>::StageLeaf(Worker& worker, LeafWork& work) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
-  const uint32_t free_slots = all_slots & ~work.old_bits;
   const auto kept = static_cast<unsigned>(std::popcount(work.old_bits & ~work.cleared));
   if (work.fresh_count > 0 && kept + work.fresh_count > parameters_.t_split) {
     StageLeafSplit(worker, work);
   }
   WriteUpdates(work);
   // A slot that this commit frees is not written before the commit is durable.
+  const bool reuse = medium_.Canary("lodgetree.second_commit.reuse_at_once");
+  const uint32_t free_slots = all_slots & ~(reuse ? work.NewBits() : work.old_bits);
   work.second_commit = work.fresh_count > static_cast<unsigned>(std::popcount(free_slots));
   if (!work.second_commit) WriteFresh(work, free_slots);
+  if (medium_.Canary("lodgetree.flush.watermark_first")) {
+    medium_.Store(work.media->watermark, work.watermark);
+    work.lines |= 1;
+  }
   FlushLines(work);
 }
 
@@ -301,8 +308,18 @@ void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
   const bool strict = medium_.strict_order();
   for (LeafWork& work : works) {
     if (!strict) StoreFingerprints(work);
+    if (medium_.Canary("lodgetree.flush.watermark_before_commit")) {
+      medium_.Store(work.media->watermark, work.watermark);
+    }
+    if (work.flip && medium_.Canary("lodgetree.split.two_words")) {
+      medium_.Store(work.media->commit, work.CommitWord() ^ media::kUseN);
+    }
     medium_.Store(work.media->commit, work.CommitWord());
-    if (!strict && !work.second_commit) medium_.Store(work.media->watermark, work.watermark);
+    if (work.flip && medium_.Canary("lodgetree.split.next_after_commit")) {
+      medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+    }
+    const bool whole = !work.second_commit || medium_.Canary("lodgetree.second_commit.watermark");
+    if (!strict && whole) medium_.Store(work.media->watermark, work.watermark);
     medium_.FlushLine(work.media);
   }
   if (!strict) return;
@@ -320,6 +337,7 @@ void LodgeTree<C>::CommitSecond(LeafWork& work) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
   WriteFresh(work, all_slots & ~work.NewBits());
   FlushLines(work);
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.4.written");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.4");
   work.second_commit = false;

@@ -156,8 +156,10 @@ void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work, std::span<cons
   auto* leaf = pool_.At<media::Leaf>(work.right);
   const size_t bytes = offsetof(LeafImage, slots) + count * sizeof(Pair);
   medium_.StoreBulk(leaf, &image, bytes);
-  medium_.Flush(leaf, bytes);
-  medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+  if (!medium_.Canary("lodgetree.split.leaf_not_flushed")) medium_.Flush(leaf, bytes);
+  if (!medium_.Canary("lodgetree.split.next_after_commit")) {
+    medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+  }
   work.lines |= 1;
 
   std::memcpy(work.right_mirror.fingerprints, image.fingerprints,

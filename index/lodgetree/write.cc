@@ -143,7 +143,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     return fail_all(Outcome::kPoolFull);
   }
   WriteContext context(worker);
-  context.kept_leaves = group.size();
+  context.kept_leaves = group.size() > 1 ? group.size() : 0;
   if (group.size() == 1) {
     LockOne(context, group[0].key);
   } else {
@@ -179,6 +179,10 @@ bool LodgeTree<C>::EvaluateAll(WriteContext& context, std::span<PendingOp> group
   for (PendingOp& pending : group) {
     const Node* node = context.Covering(pending.key);
     pending.result->outcome = Evaluate(node, pending, options.now_unix_ms);
+    if (group.size() == 1 && pending.apply && !AdmitOne(context, pending)) {
+      pending.apply = false;
+      *pending.result = {Outcome::kPoolFull, false, 0};
+    }
     all_hold &= pending.result->outcome == Outcome::kOk;
   }
   return all_hold;
@@ -250,9 +254,9 @@ Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp*
   return result->outcome;
 }
 
-// All that the group may need from the medium is at hand before its first durable step: each
-// operation may meet a node of a single leaf that must split. Deletes may use the reserve, so that
-// a full pool can be emptied.
+// What a group may need from the medium is at hand before its first durable step: each operation may
+// meet a node of a single leaf that must split. (A lone operation is told by AdmitOne.) Deletes may
+// use the reserve, so that a full pool can be emptied.
 template <class C>
 bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
                             unsigned extra_entries) {
@@ -262,9 +266,27 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
   }
   const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
   const auto enough = [&] {
-    return log_.Reserve(entries, reserve) && EnsureSpares(worker, group.size() + 1, reserve);
+    if (!log_.Reserve(entries, reserve)) return false;
+    return group.size() <= 1 || EnsureSpares(worker, group.size() + 1, reserve) ||
+           EnsureSpares(worker, group.size() + 1, pmem::Reserve::kUse);
   };
   return enough() || (ReclaimSpace() && enough());
+}
+
+// Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what needs
+// no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
+template <class C>
+bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
+  const Node* node = context.locked.front();
+  const auto position = node->Search(pending.key);
+  if (!NeedsFlush(node, position.leaf)) return true;
+  if (BufferedIndex(node, pending.key, position.hits) >= 0) return true;
+  if (!context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
+  context.plan_ready = true;
+  const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
+  if (context.plan.splits == 0 || EnsureSpares(context.worker, 1, reserve)) return true;
+  DropSplits(node, &context.plan);
+  return context.plan.count > 0 || (pending.tombstone && node->index_count > 1);
 }
 
 // --- locks ---
@@ -509,7 +531,9 @@ void LodgeTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
 
 template <class C>
 void LodgeTree<C>::FinishWrite(Worker& worker) {
-  if (worker.retired.size() >= kRetireBatch) reclaimer_.Retire(worker.retired);
+  // Under a tracer space is used again as soon as it may be.
+  const size_t batch = medium_.tracer() == nullptr ? kRetireBatch : 1;
+  if (worker.retired.size() >= batch) reclaimer_.Retire(worker.retired);
   TrimSpares(worker);
 }
 
