@@ -61,9 +61,9 @@ void HistoryClient::Read(const std::vector<size_t>& keys) {
   std::vector<std::string_view> views;
   for (const size_t key : keys) views.push_back(keys_[key]);
   std::vector<ReadResult> results(views.size());
-  const int64_t call = HistoryNow();
+  const int64_t call = TimeOfCall();
   static_cast<void>(engine_.Read(views, results, {}));
-  const int64_t ret = HistoryNow();
+  const int64_t ret = TimeOfReturn();
   for (size_t i = 0; i < keys.size(); ++i) {
     const uint64_t id = IdOfRead(keys[i], results[i]);
     histories_.Add(keys[i], RegisterOp::Read(id).At(call, ret, thread_));
@@ -90,9 +90,9 @@ void HistoryClient::Execute(std::vector<Planned>& planned, bool atomic) {
     if (ops.back().kind == WriteKind::kPut) ops.back().value = values_[i];
   }
   std::vector<WriteResult> results(ops.size());
-  const int64_t call = HistoryNow();
+  const int64_t call = TimeOfCall();
   static_cast<void>(engine_.Write(ops, results, {.atomic = atomic}));
-  const int64_t ret = HistoryNow();
+  const int64_t ret = TimeOfReturn();
   for (size_t i = 0; i < ops.size(); ++i) Note(planned[i], results[i], atomic, call, ret);
 }
 
@@ -144,10 +144,10 @@ void HistoryClient::PutIfPresent(size_t key) {
 void HistoryClient::ReadAndReplace(size_t key) {
   const std::string_view view = keys_[key];
   ReadResult read;
-  const int64_t call = HistoryNow();
+  const int64_t call = TimeOfCall();
   static_cast<void>(engine_.Read({&view, 1}, {&read, 1}, {}));
   const uint64_t id = IdOfRead(key, read);
-  histories_.Add(key, RegisterOp::Read(id).At(call, HistoryNow(), thread_));
+  histories_.Add(key, RegisterOp::Read(id).At(call, TimeOfReturn(), thread_));
   if (!read.found) return;
   std::vector<Planned> planned = {Plan(key, WriteKind::kPut, Condition::kIfVersion)};
   planned[0].op.if_version = read.version;

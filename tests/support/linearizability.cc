@@ -1,5 +1,7 @@
 #include "tests/support/linearizability.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -16,6 +18,12 @@ namespace lodgekv::test {
 namespace {
 
 using Require = RegisterOp::Require;
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 bool Allows(const RegisterOp& op, uint64_t state) {
   switch (op.require) {
@@ -226,10 +234,15 @@ RegisterOp RegisterOp::At(int64_t call, int64_t ret, uint32_t by_thread) const {
   return op;
 }
 
-int64_t HistoryNow() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+int64_t TimeOfCall() {
+  const int64_t now = Now();
+  _mm_lfence();
+  return now;
+}
+
+int64_t TimeOfReturn() {
+  _mm_mfence();
+  return Now();
 }
 
 bool HasUniqueWrites(std::span<const RegisterOp> history, uint64_t initial) {

@@ -42,8 +42,14 @@ struct RegisterOp {
   RegisterOp At(int64_t call, int64_t ret, uint32_t by_thread = 0) const;
 };
 
-// Nanoseconds of a clock that all threads share. Two equal times count as concurrent.
-int64_t HistoryNow();
+// The times of a call and of its return, nanoseconds of a clock that all threads share. Two equal
+// times count as concurrent. A processor keeps stores in a buffer for some ten nanoseconds and
+// begins loads early, which the clock would see although nobody else can: whatever tells another
+// thread of a return is itself a store, behind those of the operation. So the time of a return is
+// taken when the thread's stores are visible, and no load of an operation is made before the time
+// of its call.
+int64_t TimeOfCall();
+int64_t TimeOfReturn();
 
 // Nothing when linearizable; else what cannot be, with the operations around it. The history may be
 // in any order. Throws std::length_error when more than 64 operations overlap.
