@@ -72,6 +72,7 @@ struct alignas(64) WorkerCounters {
     kReducingSplits,
     kSuperseded,
     kLogReclaims,
+    kUnlinkedLeaves,
     kCount
   };
   std::array<std::atomic<uint64_t>, kCount> values{};
@@ -206,6 +207,7 @@ class LodgeTree final : public Engine {
   Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
   Outcome CheckFormat(const WriteOp& op) const;
   bool MakeRoom(std::span<const PendingOp> group, Worker& worker, unsigned extra_entries);
+  bool AdmitOne(WriteContext& context, const PendingOp& pending);
   void LockOne(WriteContext& context, const Key& key);
   void LockMany(WriteContext& context, std::span<PendingOp> group);
   void UnlockAll(WriteContext& context);
@@ -244,6 +246,13 @@ class LodgeTree final : public Engine {
   void CommitSecond(LeafWork& work);
   void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
   static void DropDrained(Node* node, uint32_t drained);
+
+  // leaf_unlink.cc
+  void UnlinkEmptyLeaves(Worker& worker, Node* node, std::span<const LeafWork> works,
+                         uint64_t watermark);
+  bool CanUnlink(const Node* node, unsigned leaf) const;
+  void UnlinkLeaf(Worker& worker, Node* node, unsigned leaf, uint64_t watermark);
+  void RemoveLeaf(Node* node, unsigned leaf) const;
 
   // log_reclaim.cc
   void FlushOldestLogs();

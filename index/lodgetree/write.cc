@@ -267,8 +267,7 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
   const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
   const auto enough = [&] {
     if (!log_.Reserve(entries, reserve)) return false;
-    return group.size() <= 1 || EnsureSpares(worker, group.size() + 1, reserve) ||
-           EnsureSpares(worker, group.size() + 1, pmem::Reserve::kUse);
+    return group.size() <= 1 || EnsureSpares(worker, group.size() + 1, reserve);
   };
   return enough() || (ReclaimSpace() && enough());
 }
