@@ -254,7 +254,10 @@ DEAD_CODE = re.compile(
 def no_dead_code(tree):
     for source in tree.cpp():
         for number, text in source.comments:
-            if DEAD_CODE.match(text):
+            # A header may show how it is used, indented.
+            is_example = source.suffix == ".h" and text.startswith("  ")
+            text = text.strip()
+            if DEAD_CODE.match(text) and not is_example:
                 yield Finding(source.path, number, f"looks like code in a comment: {text}")
         for match in re.finditer(r"^\s*#\s*if\s+0\b", source.text, re.MULTILINE):
             yield Finding(source.path, source.line_of(match.end()), "#if 0: remove it")

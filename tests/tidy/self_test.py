@@ -88,6 +88,7 @@ BAD = {
     "no_dead_code": [
         {"index/a.cc": "//   medium.Fence();\n"},
         {"index/a.cc": "// int x = Old(y);\n"},
+        {"index/a.h": header("// int x = Old(y);\n")},
         {"index/a.cc": "// return a->b(c);\n"},
         {"index/a.cc": "// if (x > 3) {\n"},
         {"index/a.cc": "// }\n"},
@@ -111,7 +112,7 @@ GOOD = {
     "index/pmem/a.cc": "#include <libpmemobj.h>\n"
                        "// Waits for the clwb of this thread; msync is a last resort.\n"
                        "void F() { _mm_" + "sfence(); }\n",
-    "index/lodgetree/a.h": header("int a;\n"),
+    "index/lodgetree/a.h": header("// Use:\n//   NawSection section(medium);\nint a;\n"),
     "index/lodgetree/a.cc": '#include "index/node/version_lock.h"\n'
                             '#include "index/lodgetree/layout.h"\n'
                             '// The commit word x = 3 (see README); the rest follows.\n'

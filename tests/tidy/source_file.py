@@ -67,8 +67,9 @@ class SourceFile:
 
     @functools.cached_property
     def comments(self):
-        """(line, text) of each comment that begins with two slashes and has its line to itself."""
-        return [(number, line.strip()[2:].strip()) for number, line in enumerate(self.lines, 1)
+        """(line, text) of each comment that begins with two slashes and has its line to itself; of
+        the space before the text the first is left out."""
+        return [(number, line.strip()[2:].removeprefix(" ")) for number, line in enumerate(self.lines, 1)
                 if line.strip().startswith("//")]
 
     @functools.cached_property
