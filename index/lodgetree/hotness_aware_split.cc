@@ -10,9 +10,16 @@ namespace lodgekv::lodgetree {
 
 template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::NewNode() {
-  auto* node = new (dram_.Allocate(sizeof(Node))) Node{};
   node_count_.fetch_add(1, std::memory_order_relaxed);
-  return node;
+  {
+    const std::lock_guard lock(free_nodes_mutex_);
+    if (!free_nodes_.empty()) {
+      Node* node = free_nodes_.back();
+      free_nodes_.pop_back();
+      return node;  // every field is set by who fills it; the lock keeps its version
+    }
+  }
+  return new (dram_.Allocate(sizeof(Node))) Node{};
 }
 
 // interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time

@@ -93,18 +93,28 @@ typename LodgeTree<C>::Node* LodgeTree<C>::MakeBufferRoom(WriteContext& context,
   }
 }
 
+// Exactly, where AddTarget takes every buffered pair for a new one.
+template <class C>
+bool LodgeTree<C>::Splits(const Node* node, const typename FlushPlan::Target& target) const {
+  unsigned kept = node->leaf_count[target.leaf];
+  unsigned fresh = 0;
+  for (uint32_t left = target.group; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(left));
+    const bool in_leaf = FindPairInLeaf(node, target.leaf, node->BufferedPair(i)) >= 0;
+    if (!in_leaf && !node->IsTombstone(i)) ++fresh;
+    if (in_leaf && node->IsTombstone(i)) --kept;
+  }
+  return fresh > 0 && kept + fresh > parameters_.t_split;
+}
+
+// For want of a leaf: what can be drained without.
 template <class C>
 void LodgeTree<C>::DropSplits(const Node* node, FlushPlan* plan) const {
-  unsigned kept = 0;
-  for (unsigned i = 0; i < plan->count; ++i) {
-    const auto target = plan->targets[i];
-    const auto pairs = static_cast<unsigned>(std::popcount(target.group));
-    if (node->leaf_count[target.leaf] + pairs <= parameters_.t_split) {
-      plan->targets[kept++] = target;
-    }
+  plan->Clear();
+  for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
+    const typename FlushPlan::Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
+    if (target.group != 0 && !Splits(node, target)) plan->targets[plan->count++] = target;
   }
-  plan->count = kept;
-  plan->splits = 0;
 }
 
 // Flushes by the context's plan; a node that then has too many leaves splits. Where no leaf can be

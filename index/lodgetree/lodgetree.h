@@ -153,9 +153,10 @@ class LodgeTree final : public Engine {
     std::vector<pmem::Offset> spare_leaves;
     std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
-    std::vector<uint64_t> unlinked;     // value words of pairs that the flush in hand removes
-    std::vector<pmem::Offset> retired;  // records that nothing leads to any more
-    std::vector<uint32_t> order;        // of a group, by key
+    std::vector<uint64_t> unlinked;      // value words of pairs that the flush in hand removes
+    std::vector<pmem::Offset> retired;   // records that nothing leads to any more
+    std::vector<uint32_t> order;         // of a group, by key
+    std::vector<Separator> empty_nodes;  // low fences of nodes that may be merged
     WorkerCounters counters;
   };
 
@@ -232,6 +233,7 @@ class LodgeTree final : public Engine {
   bool AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) const;
   Node* MakeBufferRoom(WriteContext& context, Node* node, PendingOp& pending);
   Node* FlushOrSplit(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
+  bool Splits(const Node* node, const typename FlushPlan::Target& target) const;
   void DropSplits(const Node* node, FlushPlan* plan) const;
   void Flush(WriteContext& context, Node* node, uint64_t watermark);
   void BeginLeaf(const Node* node, const typename FlushPlan::Target& target, uint64_t watermark,
@@ -248,6 +250,10 @@ class LodgeTree final : public Engine {
   static void DropDrained(Node* node, uint32_t drained);
 
   // leaf_unlink.cc
+  void MergeEmptyNodes(Worker& worker);
+  bool MergeIntoLeft(WriteContext& context, const Key& low);
+  void PassOver(const Node* left, unsigned left_index, const media::Leaf* empty, unsigned use_n);
+  void FreeLeaf(Worker& worker, pmem::Offset offset);
   void UnlinkEmptyLeaves(Worker& worker, Node* node, std::span<const LeafWork> works,
                          uint64_t watermark);
   bool CanUnlink(const Node* node, unsigned leaf) const;
@@ -260,6 +266,7 @@ class LodgeTree final : public Engine {
   void FlushLeafOf(const Key& key, uint32_t log);
   void ReleaseAppliedIndex(uint32_t log);
   void FlushAllBuffers();
+  void DrainRetired(Worker& worker);
   bool ReclaimSpace();
 
   // leaf_split.cc
@@ -324,6 +331,8 @@ class LodgeTree final : public Engine {
   PartitionedVersionLog log_;
   Reclaimer reclaimer_;
   std::atomic<uint64_t> node_count_{0};
+  std::mutex free_nodes_mutex_;
+  std::vector<Node*> free_nodes_;  // merged into others; they keep their versions
   std::atomic<uint64_t> applied_index_{0};
   std::atomic<uint32_t> applied_log_{PartitionedVersionLog::kNoLog};
   std::atomic<uint64_t> longest_key_{0};  // that was ever put: no separator is longer

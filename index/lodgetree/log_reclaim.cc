@@ -10,6 +10,7 @@ namespace lodgekv::lodgetree {
 namespace {
 constexpr unsigned kLogsAtOnce = 16;
 constexpr uint64_t kWritesBetweenReclaims = 256;
+constexpr uint64_t kNodesWalkedAtOnce = 1024;
 }  // namespace
 
 // One thread at a time; the others go on, the limit is a soft one.
@@ -97,22 +98,32 @@ void LodgeTree<C>::FlushAllBuffers() {
     uint64_t snapshot;
     node = more ? tree_.Descend(C::KeyOf(high), &snapshot) : nullptr;
   }
+  MergeEmptyNodes(worker);
 }
 
-// When an allocation has failed. True: it is worth another try.
 template <class C>
-bool LodgeTree<C>::ReclaimSpace() {
-  const uint64_t now = pool_.PeekSequence();
-  const bool wrote = now - reclaimed_at_.load(std::memory_order_relaxed) >= kWritesBetweenReclaims;
-  if (!wrote && buffered_deletes_.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard lock(reclaim_mutex_);
-  FlushAllBuffers();
-  reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
+void LodgeTree<C>::DrainRetired(Worker& worker) {
   if constexpr (C::kRecords) {
-    Worker& worker = CurrentWorker();
     if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
     reclaimer_.Drain();
   }
+}
+
+// When an allocation has failed. True: it is worth another try. In a large tree all buffers are
+// walked only when enough has been written since the last time, or deletes wait in them.
+template <class C>
+bool LodgeTree<C>::ReclaimSpace() {
+  const std::lock_guard lock(reclaim_mutex_);
+  Worker& worker = CurrentWorker();
+  const uint64_t wrote = pool_.PeekSequence() - reclaimed_at_.load(std::memory_order_relaxed);
+  const bool small = node_count_.load(std::memory_order_relaxed) <= kNodesWalkedAtOnce;
+  const bool walk = wrote >= (small ? 1 : kWritesBetweenReclaims) ||
+                    buffered_deletes_.load(std::memory_order_relaxed) != 0;
+  const bool retired = !worker.retired.empty();
+  if (!walk && !retired) return false;
+  if (walk) FlushAllBuffers();
+  reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
+  DrainRetired(worker);
   return true;
 }
 

@@ -254,9 +254,9 @@ Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp*
   return result->outcome;
 }
 
-// What a group may need from the medium is at hand before its first durable step: each operation may
-// meet a node of a single leaf that must split. (A lone operation is told by AdmitOne.) Deletes may
-// use the reserve, so that a full pool can be emptied.
+// What a group may need from the medium is at hand before its first durable step: each operation
+// may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne.) Deletes
+// may use the reserve, so that a full pool can be emptied.
 template <class C>
 bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
                             unsigned extra_entries) {
@@ -272,8 +272,8 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
   return enough() || (ReclaimSpace() && enough());
 }
 
-// Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what needs
-// no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
+// Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what
+// needs no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
 template <class C>
 bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
   const Node* node = context.locked.front();
@@ -509,12 +509,11 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
   if constexpr (C::kRecords) {
     if (old_value == pending.pair.value) return;  // the tombstone names it
-    if (old_tombstone) {
-      // Its victim may still be the leaf's pair, which then owns the record.
-      const int slot = FindInLeaf(node, node->leaf_count[at], pending.key);
-      const media::Leaf* leaf = LeafAt(node, node->leaf_count[at]);
-      if (slot >= 0 && SlotPair(leaf, static_cast<unsigned>(slot)).value == old_value) return;
-    }
+    // The record may still be that of the leaf's pair, which then owns it: the victim of a
+    // tombstone, or a pair that was drained before a crash and replayed after it.
+    const int slot = FindInLeaf(node, node->leaf_count[at], pending.key);
+    const media::Leaf* leaf = LeafAt(node, node->leaf_count[at]);
+    if (slot >= 0 && SlotPair(leaf, static_cast<unsigned>(slot)).value == old_value) return;
     RetireRecord(context.worker, old_value);
   }
 }
@@ -534,6 +533,7 @@ void LodgeTree<C>::FinishWrite(Worker& worker) {
   const size_t batch = medium_.tracer() == nullptr ? kRetireBatch : 1;
   if (worker.retired.size() >= batch) reclaimer_.Retire(worker.retired);
   TrimSpares(worker);
+  if (!worker.empty_nodes.empty()) MergeEmptyNodes(worker);
 }
 
 // A record that was staged but never linked.

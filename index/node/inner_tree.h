@@ -107,6 +107,13 @@ class InnerTree {
   // Puts `children` (at most FreeSlots) to the right of the child that covers `key`, and unlocks.
   void InsertAndUnlock(Node* parent, const Key& key, std::span<const Child> children);
 
+  // Locks the parent of the node that covers `key`, whose low bound `key` is, if that node can be
+  // taken out: it is not its parent's first child. Null otherwise, or when the parent is busy.
+  Node* LockParentForRemoval(const Key& key);
+  // Takes the child that covers `key` out, and unlocks; its left neighbour covers its range from
+  // then on.
+  void RemoveAndUnlock(Node* parent, const Key& key);
+
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
  private:
@@ -295,6 +302,32 @@ void InnerTree<C, Below>::InsertAndUnlock(Node* parent, const Key& key,
   parent->lock.BeginPublish();
   unsigned position = Rank(parent, key, Seek::kCovering);
   for (const Child& child : children) InsertChild(parent, position++, child.low, child.node);
+  parent->lock.EndPublish();
+  parent->lock.Unlock();
+}
+
+template <class C, class Below>
+typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockParentForRemoval(const Key& key) {
+  uint64_t snapshot;
+  Node* parent = DescendToLevel(key, 1, &snapshot);
+  if (Rank(parent, key, Seek::kCovering) == 0 || !parent->lock.TryUpgrade(snapshot)) return nullptr;
+  return parent;
+}
+
+template <class C, class Below>
+void InnerTree<C, Below>::RemoveAndUnlock(Node* parent, const Key& key) {
+  parent->lock.BeginPublish();
+  const unsigned position = Rank(parent, key, Seek::kCovering) - 1;
+  const unsigned behind = parent->count - position - 1u;
+  std::memmove(parent->words + position, parent->words + position + 1, behind * sizeof(uint64_t));
+  std::memmove(parent->children + position + 1, parent->children + position + 2,
+               behind * sizeof(void*));
+  if constexpr (C::kRecords) {
+    auto* at = parent->separators.at;
+    std::memmove(at + position, at + position + 1, behind * sizeof(Separator));
+  }
+  --parent->count;
+  if (!parent->bounded) Rebase(parent);
   parent->lock.EndPublish();
   parent->lock.Unlock();
 }

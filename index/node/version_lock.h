@@ -57,8 +57,11 @@ class VersionLock {
                                          std::memory_order_relaxed);
   }
 
-  // For a node that nobody else can reach yet.
-  void InitLocked() { word_.store(kLocked, std::memory_order_relaxed); }
+  // For a node that nobody can reach, or not yet. A stale reader may still hold an older version.
+  void InitLocked() {
+    const uint64_t word = word_.load(std::memory_order_relaxed);
+    word_.store(((word & ~kPublishing) + kVersionStep) | kLocked, std::memory_order_release);
+  }
 
   // The rest is for the holder of the lock.
   void BeginPublish() {
