@@ -92,6 +92,7 @@ pmem::Pool::ArenaOptions EngineHarness::ArenaOptions() const {
   arena.memory = memory_->span();
   arena.chunk_bytes = options_.chunk_bytes;
   arena.strict_order = options_.strict_order;
+  arena.tracer = options_.tracer;
   return arena;
 }
 

@@ -24,6 +24,7 @@ struct HarnessOptions {
   uint64_t chunk_bytes = uint64_t{64} << 10;
   bool strict_order = false;
   unsigned recovery_threads = 1;
+  pmem::Tracer* tracer = nullptr;  // sees every store, flush and fence; outlives the harness
   std::map<std::string, std::string> engine_options = {};  // over those of the case
 };
 
