@@ -30,7 +30,7 @@ class ConfigTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   std::string WriteYaml(std::string_view text) {
-    const std::string path = directory_ / "lodgekv.yaml";
+    std::string path = directory_ / "lodgekv.yaml";
     std::ofstream(path) << text;
     return path;
   }

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
 
-absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Invalid(std::string_view message) {
+  return absl::InvalidArgumentError({message.data(), message.size()});
+}
 
 // host:port or [IPv6]:port; the host without brackets, or nothing.
 bool SplitAddress(std::string_view address, std::string_view& host, std::string_view& port) {

@@ -14,9 +14,9 @@
 namespace lodgekv::server {
 namespace {
 
-// Keys of a BatchGet that are looked up at a time: enough to interleave their misses, few enough to
-// stop soon when the answer grows too large.
-constexpr int kLookKeys = 64;
+// Keys of a BatchGet that are looked up at a time: enough to interleave their misses, few enough
+// that an answer that grows too large is given up soon.
+constexpr int kLookKeys = 16;
 // What an answer holds for a result beside its value.
 constexpr uint64_t kLookupOverheadBytes = 32;
 

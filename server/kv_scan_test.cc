@@ -10,7 +10,6 @@ namespace lodgekv::server::testing {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::vector<std::string> Keys(const std::vector<v1::ScanResponse>& pages) {
   std::vector<std::string> keys;

@@ -217,7 +217,7 @@ std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ByteBuffer answer;
   call->Read(&answer, &queue);
   queue.Next(&tag, &ok);
-  const std::string text = ok ? ToString(answer) : "";
+  std::string text = ok ? ToString(answer) : "";
   grpc::Status status;
   call->Finish(&status, &queue);
   queue.Next(&tag, &ok);
