@@ -1,6 +1,7 @@
 #include "tests/crash/plan.h"
 
 #include "absl/strings/str_cat.h"
+#include "index/registry.h"
 
 namespace lodgekv::test {
 namespace {
@@ -73,6 +74,14 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
 }
 
 }  // namespace
+
+std::vector<const EngineInfo*> AllPersistentEngines() {
+  std::vector<const EngineInfo*> engines;
+  for (const EngineInfo* engine : AllEngines()) {
+    if (engine->persistent) engines.push_back(engine);
+  }
+  return engines;
+}
 
 std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel model,
                                       const Effort& effort) {

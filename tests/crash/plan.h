@@ -8,6 +8,9 @@
 
 namespace lodgekv::test {
 
+// The engines of the registry that survive a restart.
+std::vector<const EngineInfo*> AllPersistentEngines();
+
 // How many runs of each workload, and how closely each is looked at.
 struct Effort {
   unsigned runs = 1;

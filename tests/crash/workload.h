@@ -28,9 +28,9 @@ struct StepOp {
 
 // One call of Engine::Write.
 struct Step {
-  std::vector<StepOp> ops;
+  std::vector<StepOp> ops = {};
   bool atomic = false;
-  std::optional<uint64_t> applied_index;
+  std::optional<uint64_t> applied_index = {};
 
   std::vector<WriteOp> Ops() const;
   WriteOptions Options() const;

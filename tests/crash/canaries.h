@@ -1,0 +1,27 @@
+// The mistakes that the laboratory must notice, engine by engine. An engine without a row fails the
+// test: whoever adds one lists here what its protocols rest on.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tests/crash/tracer.h"
+
+namespace lodgekv::test {
+
+// Where the mistake is one.
+enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
+enum class In : uint8_t { kAny, kFixed64, kBytes };
+
+struct Canary {
+  std::string_view name;   // what is wrong, for the table
+  std::string_view group;  // the protocol
+  Fault fault;
+  Under under = Under::kBoth;
+  In in = In::kAny;
+};
+
+// Empty: the engine is not known here.
+std::span<const Canary> CanariesOf(std::string_view engine);
+
+}  // namespace lodgekv::test
