@@ -18,8 +18,11 @@ namespace {
 // Summed over all runs of one engine and key format this is well over a million.
 constexpr uint64_t kOperations = 40'000;
 
-HarnessOptions ModelOptions() {
-  return {.memory_bytes = uint64_t{48} << 20, .chunk_bytes = uint64_t{64} << 10};
+// Where keys are long an engine may set room aside for the longest one with each operation of a
+// group, and groups have up to 1,024.
+HarnessOptions ModelOptions(const KeyFamily& family) {
+  const uint64_t memory_mib = family.name == "long_ones" ? 192 : 48;
+  return {.memory_bytes = memory_mib << 20, .chunk_bytes = uint64_t{64} << 10};
 }
 
 // Half of the options at their smallest value, others at their largest where that is near.
@@ -46,7 +49,7 @@ std::string Show(const std::map<std::string, std::string>& options) {
 class ModelTest : public ::testing::TestWithParam<EngineCase> {
  protected:
   void RunModel(const KeyFamily& family, const Mix& mix, const ModelPlan& plan, uint64_t stream,
-                const HarnessOptions& options = ModelOptions()) {
+                const HarnessOptions& options) {
     auto harness = EngineHarness::Create(GetParam(), options);
     if (GetParam().inline_pairs && absl::IsUnimplemented(harness.status())) {
       GTEST_SKIP() << harness.status();
@@ -72,7 +75,7 @@ TEST_P(ModelTest, EveryMixOnEveryKeyFamily) {
   uint64_t stream = 0;
   for (const KeyFamily& family : KeyFamilies(GetParam().key_format)) {
     for (const Mix& mix : Mixes()) {
-      RunModel(family, mix, Plan(kOperations), ++stream);
+      RunModel(family, mix, Plan(kOperations), ++stream, ModelOptions(family));
       if (HasFailure() || IsSkipped()) return;
     }
   }
@@ -83,8 +86,8 @@ TEST_P(ModelTest, RestartsEveryFewOperations) {
   for (const KeyFamily& family : KeyFamilies(GetParam().key_format)) {
     const uint64_t operations = Scaled(2'000);
     const ModelPlan plan{.operations = operations, .compare_every = operations, .reopen_every = 50};
-    HarnessOptions options = ModelOptions();
-    options.memory_bytes = uint64_t{16} << 20;
+    HarnessOptions options = ModelOptions(family);
+    options.memory_bytes /= 3;
     RunModel(family, Mixes().back(), plan, ++stream, options);
     if (HasFailure() || IsSkipped()) return;
   }
@@ -94,13 +97,13 @@ TEST_P(ModelTest, OptionsDrawnAtRandom) {
   Random random("options");
   const auto families = KeyFamilies(GetParam().key_format);
   for (uint64_t run = 0; run < 12; ++run) {
-    HarnessOptions options = ModelOptions();
+    const KeyFamily& family = families[run % families.size()];
+    HarnessOptions options = ModelOptions(family);
     options.strict_order = random.OneIn(2);
     options.recovery_threads = static_cast<unsigned>(random.Between(1, 3));
     options.engine_options = DrawOptions(*GetParam().engine, random);
     SCOPED_TRACE(Show(options.engine_options));
-    RunModel(families[run % families.size()], Mixes()[run % Mixes().size()], Plan(kOperations / 2),
-             2'000 + run, options);
+    RunModel(family, Mixes()[run % Mixes().size()], Plan(kOperations / 2), 2'000 + run, options);
     if (HasFailure() || IsSkipped()) return;
   }
 }
