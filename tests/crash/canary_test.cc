@@ -40,11 +40,15 @@ bool Applies(const Canary& canary, CrashModel model) {
 // The runs of all cases in turns, so that what is caught easily is caught soon.
 std::vector<ExplorerOptions> Hunt(const EngineInfo& engine, const Canary& canary,
                                   CrashModel model) {
-  Effort effort{.runs = 4, .exhaustive_up_to = 32, .samples = 4, .live_on_one_in = 40};
+  Effort effort{.runs = 4, .exhaustive_up_to = 32, .samples = 4, .live_on_one_in = 60};
   std::vector<std::vector<ExplorerOptions>> plans;
   size_t longest = 0;
   for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
     plans.push_back(PlanRuns(engine_case, model, effort));
+    // One run of each workload before a second of any.
+    std::stable_sort(
+        plans.back().begin(), plans.back().end(),
+        [](const ExplorerOptions& a, const ExplorerOptions& b) { return a.run < b.run; });
     longest = std::max(longest, plans.back().size());
   }
   std::vector<ExplorerOptions> runs;

@@ -1,5 +1,7 @@
 #include "tests/crash/explorer.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +10,15 @@
 #include "tests/crash/life.h"
 
 namespace lodgekv::test {
+namespace {
+
+// An image's engine lives for some ten microseconds: its memory is not to go back to the system.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
+}  // namespace
 
 void ExplorerResult::Add(const ExplorerResult& other) {
   steps += other.steps;
@@ -27,7 +38,9 @@ Explorer::Explorer(const ExplorerOptions& options)
                            std::string(options.mixture.name)),
               options.run),
       workload_(options.engine_case, options.mixture),
-      hands_(std::make_unique<Hands>(options.threads)) {}
+      hands_(std::make_unique<Hands>(options.threads)) {
+  KeepFreedMemory();
+}
 
 Explorer::~Explorer() = default;
 

@@ -34,7 +34,8 @@ struct ExplorerOptions {
   uint64_t chunk_bytes = 4096;
   unsigned warm_up = 0;  // puts of distinct keys before the first image
   unsigned steps = 60;
-  unsigned exhaustive_up_to = 64;  // images at one position; above: edges and samples
+  unsigned exhaustive_up_to = 64;  // images at one position (a quarter after a crash); above: edges
+                                   // and samples
   unsigned samples = 8;
   unsigned live_on_one_in = 60;  // images that are lived on
   unsigned lives_steps = 6;

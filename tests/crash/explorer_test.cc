@@ -33,7 +33,7 @@ class EveryImage : public ::testing::TestWithParam<Parameter> {};
 TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   const auto& [engine_case, model] = GetParam();
   Effort effort;
-  effort.runs = static_cast<unsigned>(Scaled(3));
+  effort.runs = static_cast<unsigned>(Scaled(2));
   const double start = CpuSeconds();
   ExplorerResult total;
   unsigned failures = 0;

@@ -1,7 +1,9 @@
 #include "tests/crash/life.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/crash/hands.h"
@@ -9,11 +11,14 @@
 namespace lodgekv::test {
 namespace {
 
-// Under an image that is only looked at: nothing is recorded, but recovery may ask for its mistake.
-class AnsweringTracer final : public pmem::Tracer {
+// Under an image that is only looked at: it notes what was written, so that the image can be made
+// good again, and answers when recovery asks for its mistake.
+class LookingTracer final : public pmem::Tracer {
  public:
-  explicit AnsweringTracer(Fault fault) : fault_(fault) {}
-  void OnStore(const void*, size_t, bool) override {}
+  LookingTracer(const ArenaMemory& image, Fault fault) : image_(image.span()), fault_(fault) {}
+  void OnStore(const void* dst, size_t bytes, bool) override {
+    written_.emplace_back(static_cast<const std::byte*>(dst) - image_.data(), bytes);
+  }
   void OnFlush(const void*) override {}
   void OnFence() override {}
   void OnCrashPoint(std::string_view name) override {
@@ -28,8 +33,16 @@ class AnsweringTracer final : public pmem::Tracer {
   std::set<std::string, std::less<>> points;
   bool happened = false;
 
+  void Undo(std::span<const std::byte> durable) const {
+    for (const auto& [offset, bytes] : written_) {
+      std::memcpy(image_.data() + offset, durable.data() + offset, bytes);
+    }
+  }
+
  private:
+  const std::span<std::byte> image_;
   const Fault fault_;
+  std::vector<std::pair<size_t, size_t>> written_;
   const char* last_ = nullptr;
 };
 
@@ -166,17 +179,23 @@ void Explorer::Life::Explore(const char* position) {
   ++explorer_.result_.positions;
   CopyInto(tracer_->durable(), image_);
   const ImageSet images(*tracer_, options_.model);
-  const bool all = images.Visit(options_.exhaustive_up_to, options_.samples, explorer_.random_,
+  // Later lives are many: each is looked at less closely.
+  const uint64_t limit = options_.exhaustive_up_to >> (2 * std::min(depth_, 1U));
+  const bool all = images.Visit(limit, options_.samples >> depth_, explorer_.random_,
                                 [&](const auto& picks) { return TryImage(images, picks); });
   if (all) ++explorer_.result_.exhaustive_positions;
+  const std::span<const std::byte> durable = tracer_->durable();
+  if (!explorer_.Ended() &&
+      std::memcmp(image_.span().data(), durable.data(), durable.size()) != 0) {
+    Fail("recovery has changed the medium past the seam: index/pmem/persist.h has not seen it", "");
+  }
 }
 
 bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& picks) {
   ++explorer_.result_.images;
   if (depth_ > 0) ++explorer_.result_.nested_images;
-  CopyInto(tracer_->durable(), image_);
   images.Apply(picks, image_.span().data());
-  AnsweringTracer tracer(options_.fault);
+  LookingTracer tracer(image_, options_.fault);
   Oracle::Problem problem;
   {
     OpenPool open;
@@ -188,11 +207,15 @@ bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& pic
     }
   }
   explorer_.result_.fault_happened |= tracer.happened;
+  explorer_.result_.crash_points.merge(tracer.points);
+  tracer.Undo(tracer_->durable());
+  images.Undo(tracer_->durable(), image_.span().data());
   if (problem) {
     Fail(*problem, images.Describe(picks));
     return false;
   }
-  if (depth_ < options_.max_depth && explorer_.random_.OneIn(options_.live_on_one_in)) {
+  if (depth_ < options_.max_depth &&
+      explorer_.random_.OneIn(options_.live_on_one_in << (2 * depth_))) {
     LiveOn(images, picks);
   }
   return !explorer_.Ended();

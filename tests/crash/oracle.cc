@@ -9,6 +9,9 @@
 namespace lodgekv::test {
 namespace {
 
+// The scan sees all keys; lookups are made of these many, in turns, and of those in flight.
+constexpr size_t kReadsOfImage = 12;
+
 std::string ShowValue(const Oracle::Value& value) {
   return absl::StrCat(Show(value.bytes), " version ", value.version, " expiry ",
                       value.expiry_unix_ms);
@@ -215,21 +218,25 @@ Oracle::Problem Oracle::CheckApplied(const Engine& engine) {
 }
 
 Oracle::Problem Oracle::CheckReads(Engine& engine, const std::vector<std::string>& keys) {
-  read_keys_.assign(keys.begin(), keys.end());
-  reads_.resize(keys.size());
+  read_keys_.clear();
+  for (const InFlight& key : in_flight_) read_keys_.push_back(key.key);
+  for (size_t i = 0; i < std::min(keys.size(), kReadsOfImage); ++i) {
+    read_keys_.push_back(keys[next_read_++ % keys.size()]);
+  }
+  reads_.resize(read_keys_.size());
   const Outcome outcome = engine.Read(read_keys_, reads_, {kRunNow});
   if (outcome != Outcome::kOk) {
     return absl::StrCat("a read ends with outcome ", static_cast<int>(outcome));
   }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const InFlight* in_flight = FindInFlight(keys[i]);
-    const auto it = in_flight == nullptr ? state_.find(keys[i]) : state_.end();
+  for (size_t i = 0; i < read_keys_.size(); ++i) {
+    const InFlight* in_flight = FindInFlight(read_keys_[i]);
+    const auto it = in_flight == nullptr ? state_.find(read_keys_[i]) : state_.end();
     const Value* wanted = it != state_.end() ? &it->second : nullptr;
     if (in_flight != nullptr && in_flight->found.has_value()) wanted = &*in_flight->found;
     const ReadResult& read = reads_[i];
     const Value got{read.value, read.version, read.expiry_unix_ms};
     if (read.found == (wanted != nullptr) && (!read.found || Same(*wanted, got, false))) continue;
-    return absl::StrCat("a read of key ", Show(keys[i]), " finds ",
+    return absl::StrCat("a read of key ", Show(read_keys_[i]), " finds ",
                         read.found ? ShowValue(got) : "nothing", ", the scan found ",
                         wanted == nullptr ? "nothing" : ShowValue(*wanted));
   }

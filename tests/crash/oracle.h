@@ -33,7 +33,8 @@ class Oracle {
   // The engine has answered: the answers must be right, and from here on the step is acknowledged.
   Problem Finish(const Step& step, const std::vector<WriteResult>& results);
 
-  // Everything that the engine holds, against what must be there; `keys` are looked up one by one.
+  // Everything that the engine holds, against what must be there; some of `keys` are looked up one
+  // by one, others the next time.
   Problem Compare(Engine& engine, const std::vector<std::string>& keys);
   // From here on exactly what the last Compare found must be there; nothing is in flight.
   void Adopt();
@@ -74,6 +75,7 @@ class Oracle {
   std::vector<InFlight> in_flight_;
   uint64_t keys_found_ = 0;
   uint64_t applied_found_ = 0;
+  size_t next_read_ = 0;
   std::vector<ReadResult> reads_;
   std::vector<std::string_view> read_keys_;
 };

@@ -14,9 +14,9 @@ std::vector<const EngineInfo*> AllPersistentEngines();
 // How many runs of each workload, and how closely each is looked at.
 struct Effort {
   unsigned runs = 1;
-  unsigned exhaustive_up_to = 64;
+  unsigned exhaustive_up_to = 48;
   unsigned samples = 8;
-  unsigned live_on_one_in = 60;
+  unsigned live_on_one_in = 150;
 };
 
 // All runs for one engine in one key format under one model. The first of each workload has the
