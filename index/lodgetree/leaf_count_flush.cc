@@ -347,7 +347,7 @@ void LodgeTree<C>::CommitSecond(LeafWork& work) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
   WriteFresh(work, all_slots & ~work.NewBits());
   FlushLines(work);
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.4.written");
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.6");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.4");
   work.second_commit = false;

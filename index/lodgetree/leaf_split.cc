@@ -57,6 +57,9 @@ bool LodgeTree<C>::EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve
     for (const auto& [space, size] : fences) slab_.Free(space);
     fences.clear();
   }
+  // Of very long keys a few must do: a flush that splits makes sure of one before it begins.
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
   while (fences.size() < count) {
     const pmem::Offset space = slab_.Allocate(bytes, reserve);
     if (space == 0) return false;

@@ -266,7 +266,8 @@ bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
   }
   const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
   const auto enough = [&] {
-    if (!log_.Reserve(entries, reserve)) return false;
+    // Logs come back by themselves.
+    if (!log_.Reserve(entries, pmem::Reserve::kUse)) return false;
     return group.size() <= 1 || EnsureSpares(worker, group.size() + 1, reserve);
   };
   return enough() || (ReclaimSpace() && enough());

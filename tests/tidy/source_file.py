@@ -69,7 +69,8 @@ class SourceFile:
     def comments(self):
         """(line, text) of each comment that begins with two slashes and has its line to itself; of
         the space before the text the first is left out."""
-        return [(number, line.strip()[2:].removeprefix(" ")) for number, line in enumerate(self.lines, 1)
+        return [(number, line.strip()[2:].removeprefix(" "))
+                for number, line in enumerate(self.lines, 1)
                 if line.strip().startswith("//")]
 
     @functools.cached_property
