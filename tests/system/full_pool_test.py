@@ -1,7 +1,5 @@
 """A full pool refuses writes by name and goes on with everything else; deletes make room again."""
 
-import unittest
-
 import daemon
 import records
 import system_test
@@ -26,12 +24,10 @@ def scattered(keys):
 
 class FullPoolTest(system_test.SystemTest):
     # Known defect (CHANGELOG, Known limits): after most keys of a full pool have been deleted, a
-    # put of a small value may still be refused. When it no longer is, these tests say so.
-    @unittest.expectedFailure
+    # put of a small value may still be refused. Until then this file has the label torture.
     def test_deleting_a_range_makes_room(self):
         self.for_each_engine(lambda engine: self.run_sizes(engine, a_range))
 
-    @unittest.expectedFailure
     def test_deleting_here_and_there_makes_room(self):
         self.for_each_engine(lambda engine: self.run_sizes(engine, scattered))
 
