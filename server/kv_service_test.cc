@@ -1,6 +1,7 @@
 // Single calls over a real connection: values, conditions, versions, TTL, cost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -246,7 +247,8 @@ TEST(KvService, Fixed64RefusesByName) {
 
 TEST(KvService, ServesOverAUnixSocket) {
   Config config = TestConfig();
-  const std::string path = ::testing::TempDir() + "lodgekv_test.sock";
+  const std::string path =
+      ::testing::TempDir() + "lodgekv_test_" + std::to_string(getpid()) + ".sock";
   config.listen = "unix:" + path;
   TestDaemon daemon(config);
   ASSERT_TRUE(daemon.Put("k", "v").ok());

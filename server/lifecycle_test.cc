@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -197,7 +198,8 @@ TEST(Lifecycle, APortInUseNamesTheAddressAndTouchesNoPool) {
 
 TEST(Lifecycle, AUnixSocketInUseIsLeftToItsOwner) {
   Config config = TestConfig();
-  config.listen = "unix:" + ::testing::TempDir() + "lodgekv_lifecycle_test.sock";
+  config.listen =
+      "unix:" + ::testing::TempDir() + "lodgekv_lifecycle_" + std::to_string(getpid()) + ".sock";
   TestDaemon first(config);
   ASSERT_TRUE(first.Put("k", "v").ok());
   {

@@ -88,13 +88,12 @@ void Poller::Run() {
 bool Poller::TakeEvents() {
   void* tag = nullptr;
   bool ok = false;
-  bool waited = false;
   if (Idle()) {
     if (!queue_->Next(&tag, &ok)) return false;
-    waited = true;
+    Dispatch(tag, ok);
+  } else {
+    now_unix_ms_ = state_.clock().NowUnixMs();
   }
-  now_unix_ms_ = state_.clock().NowUnixMs();
-  if (waited) Dispatch(tag, ok);
   for (int i = 0; i < kEventsPerTurn; ++i) {
     switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME))) {
       case grpc::CompletionQueue::GOT_EVENT: Dispatch(tag, ok); break;
@@ -105,7 +104,11 @@ bool Poller::TakeEvents() {
   return true;
 }
 
-void Poller::Dispatch(void* tag, bool ok) { static_cast<Event*>(tag)->OnEvent(ok); }
+void Poller::Dispatch(void* tag, bool ok) {
+  // Read after the event: a request never sees a time before it was sent.
+  now_unix_ms_ = state_.clock().NowUnixMs();
+  static_cast<Event*>(tag)->OnEvent(ok);
+}
 
 void Poller::ServeReads() {
   if (reads_.empty()) return;

@@ -55,7 +55,7 @@ class Poller {
   RpcRecorder& own_recorder() { return recorder_; }
   // No operation may start any more.
   bool closed() const { return closed_; }
-  // The time of this turn; set once a turn, since most calls need it.
+  // The time when the last event came.
   uint64_t now_unix_ms() const { return now_unix_ms_; }
   CheckContext check_context() const {
     return {.limits = state_.limits(), .pool = state_.pool(), .now_unix_ms = now_unix_ms_};

@@ -155,6 +155,8 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   CommitLeaves(works);
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
+  // A second commit writes over slots in which readers still look: they wait for it.
+  node->lock.BeginPublish();
   for (LeafWork& work : works) {
     if (!work.second_commit) continue;
     CommitSecond(work);
@@ -166,6 +168,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   }
   const uint32_t deletes = drained & node->tombstones;
   PublishFlush(node, works, drained);
+  node->lock.EndPublish();
 
   for (const uint64_t value_word : worker.unlinked) RetireRecord(worker, value_word);
   if (deletes != 0) {
@@ -359,7 +362,6 @@ void LodgeTree<C>::CommitSecond(LeafWork& work) {
 
 template <class C>
 void LodgeTree<C>::PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained) {
-  node->lock.BeginPublish();
   const LeafWork* split = nullptr;
   for (const LeafWork& work : works) {
     LeafMirror& mirror = node->mirrors[work.leaf];
@@ -373,7 +375,6 @@ void LodgeTree<C>::PublishFlush(Node* node, std::span<LeafWork> works, uint32_t 
   }
   DropDrained(node, drained);
   if (split != nullptr) InsertLeaf(node, *split);
-  node->lock.EndPublish();
 }
 
 // Closes the gaps that drained pairs leave in the Buffer Part, keeping its order.
