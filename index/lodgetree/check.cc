@@ -58,7 +58,7 @@ class LodgeTree<C>::Checker {
 template <class C>
 void LodgeTree<C>::Checker::LockAll() {
   chain_ = tree_.pool_.engine_area()[media::kFirstLeaf].Load();
-  Separator low = tree_.first_node_->low();
+  Separator low = C::MinusInfinity();
   for (bool more = true; more;) {
     tree_.LockOne(context_, C::KeyOf(low));
     const Node* node = context_.locked.back();
@@ -195,6 +195,11 @@ template <class C>
 void LodgeTree<C>::Checker::CheckCounts() {
   const uint32_t applied = tree_.applied_log_.load(std::memory_order_acquire);
   if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
+  for (const auto& slot : tree_.workers_) {
+    const Worker* worker = slot.load(std::memory_order_acquire);
+    if (worker == nullptr) continue;
+    for (const uint32_t log : worker->drained_logs) ++buffered_in_log_[log];
+  }
   tree_.log_.VisitLive([&](uint32_t log, uint32_t valid) {
     const uint32_t expected = buffered_in_log_[log];
     if (valid != expected) {

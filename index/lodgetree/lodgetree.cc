@@ -118,15 +118,15 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
 template <class C>
 template <class Visit>
 void LodgeTree<C>::ForEachNode(Visit visit) {
-  for (Node* node = first_node_; node != nullptr;) {
+  bool more = true;
+  for (Separator low = C::MinusInfinity(); more;) {
     WriteContext context(CurrentWorker());
-    LockOne(context, C::KeyOf(node->low()));
+    LockOne(context, C::KeyOf(low));
+    const Node* node = context.locked.front();
     visit(*node);
-    const bool more = node->bounded;
-    const Separator high = node->high;
+    more = node->bounded;
+    low = node->high;
     UnlockAll(context);
-    uint64_t snapshot;
-    node = more ? tree_.Descend(C::KeyOf(high), &snapshot) : nullptr;
   }
 }
 

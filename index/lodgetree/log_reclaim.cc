@@ -13,15 +13,19 @@ constexpr uint64_t kWritesBetweenReclaims = 256;
 constexpr uint64_t kNodesWalkedAtOnce = 1024;
 }  // namespace
 
-// One thread at a time; the others go on, the limit is a soft one.
+// One thread at a time; the others go on, the limit is a soft one. Each round goes on where the last
+// one ended: a log that another thread has yet to let go is met again only after all the others.
 template <class C>
 void LodgeTree<C>::FlushOldestLogs() {
   const std::unique_lock lock(reclaim_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  for (const uint32_t log : log_.OldestLogs(kLogsAtOnce)) {
-    ReleaseAppliedIndex(log);
-    for (const ReadEntry& entry : log_.Entries(log)) FlushLogEntry(entry, log);
+  const auto logs = log_.OldestLogs(kLogsAtOnce, emptied_up_to_);
+  for (const auto& log : logs) {
+    ReleaseAppliedIndex(log.id);
+    for (const ReadEntry& entry : log_.Entries(log.id)) FlushLogEntry(entry, log.id);
   }
+  emptied_up_to_ = logs.size() < kLogsAtOnce ? 0 : logs.back().version;
+  ReleaseDrainedLogs(CurrentWorker());
   CurrentWorker().counters.Add(WorkerCounters::kLogReclaims);
 }
 
@@ -79,10 +83,10 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
 template <class C>
 void LodgeTree<C>::FlushAllBuffers() {
   Worker& worker = CurrentWorker();
-  for (Node* node = first_node_; node != nullptr;) {
+  bool more = true;
+  for (Separator low = C::MinusInfinity(); more;) {
     WriteContext context(worker);
     context.fenced = true;
-    const Separator low = node->low();
     LockOne(context, C::KeyOf(low));
     context.plan_ready = false;
     Node* locked = context.locked.front();
@@ -92,13 +96,12 @@ void LodgeTree<C>::FlushAllBuffers() {
       ChooseTargets(locked, 0, &context.plan);
       locked = FlushOrSplit(context, locked, C::KeyOf(low), pool_.PeekSequence() - 1);
     }
-    const bool more = locked->bounded;
-    const Separator high = locked->high;
+    more = locked->bounded;
+    low = locked->high;
     UnlockAll(context);
-    uint64_t snapshot;
-    node = more ? tree_.Descend(C::KeyOf(high), &snapshot) : nullptr;
   }
   MergeEmptyNodes(worker);
+  ReleaseDrainedLogs(worker);
 }
 
 template <class C>

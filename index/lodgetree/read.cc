@@ -8,6 +8,7 @@
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
+#include "index/node/optimistic_section.h"
 
 namespace lodgekv::lodgetree {
 
@@ -45,12 +46,14 @@ template <class C>
 bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                               uint64_t* value_word) const {
   *found = false;
+  const OptimisticSection section;
   const auto position = node->Search(key);
   // True and `*found`, or true and not: decided. A candidate's record may be read once validated.
   const auto is_key = [&](Pair pair, bool* valid) {
     if (!codec_.MayMatch(key, pair)) return false;
     if constexpr (C::kRecords) {
       *valid = node->lock.Validate(snapshot);
+      const OptimisticSection::Validated validated;
       return *valid && codec_.Matches(key, pair);
     }
     return true;

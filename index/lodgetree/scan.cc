@@ -8,6 +8,7 @@
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
+#include "index/node/optimistic_section.h"
 
 namespace lodgekv::lodgetree {
 
@@ -159,6 +160,7 @@ bool LodgeTree<C>::Scanner::CollectFrom(const Node* node, uint64_t snapshot, con
   pairs_.clear();
   buffered_.clear();
   deleted_.clear();
+  const OptimisticSection section;
   const unsigned leaf = LeafFor(node, bound);
   if (!node->lock.Validate(snapshot)) return false;
   const pmem::Offset offset = node->values[leaf];
@@ -180,6 +182,7 @@ bool LodgeTree<C>::Scanner::CollectFrom(const Node* node, uint64_t snapshot, con
     deleted_.push_back(node->IsTombstone(i));
   }
   if (!node->lock.Validate(snapshot)) return false;
+  const OptimisticSection::Validated validated;
   const Separator next = options_.reverse ? low : high;
   last_leaf_ = options_.reverse ? C::CompareToKey(low, C::MakeKey(low_)) <= 0 : at_end && !bounded;
   if (last_leaf_) return true;

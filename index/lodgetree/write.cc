@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "index/lodgetree/lodgetree.h"
+#include "index/node/optimistic_section.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
@@ -149,6 +150,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   } else {
     LockMany(context, group);
   }
+  ReleaseDrainedLogs(worker);
   const bool all_hold = EvaluateAll(context, group, options);
   uint32_t applied_log = PartitionedVersionLog::kNoLog;
   if (all_hold || !options.atomic) {
@@ -298,6 +300,7 @@ void LodgeTree<C>::LockOne(WriteContext& context, const Key& key) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
     Node* node = tree_.DescendForWrite(key, &snapshot);
+    const OptimisticSection section;
     const auto position = node->Search(key);
     context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
     if (context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);

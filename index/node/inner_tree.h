@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "index/node/dram_arena.h"
+#include "index/node/optimistic_section.h"
 #include "index/node/separator.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
@@ -183,6 +184,7 @@ unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) 
 template <class C, class Below>
 template <bool kForWrite, class Choose>
 Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
+  const OptimisticSection section;
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
     uint64_t version = node->lock.ReadBegin();
@@ -233,6 +235,7 @@ template <class C, class Below>
 typename InnerTree<C, Below>::Node* InnerTree<C, Below>::DescendToLevel(const Key& key,
                                                                         unsigned level,
                                                                         uint64_t* snapshot) const {
+  const OptimisticSection section;
   for (;;) {
     Node* node = root_.load(std::memory_order_acquire);
     uint64_t version = node->lock.ReadBegin();
@@ -310,6 +313,7 @@ template <class C, class Below>
 typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockParentForRemoval(const Key& key) {
   uint64_t snapshot;
   Node* parent = DescendToLevel(key, 1, &snapshot);
+  const OptimisticSection section;
   if (Rank(parent, key, Seek::kCovering) == 0 || !parent->lock.TryUpgrade(snapshot)) return nullptr;
   return parent;
 }

@@ -1,12 +1,24 @@
 #include "index/node/word_search.h"
 
+#include <atomic>
+
 namespace lodgekv {
+
+namespace {
+
+// The first word of a node is its lock, which other threads try to take while its holder searches.
+inline uint64_t LoadWord(const uint64_t& word) {
+  return std::atomic_ref(const_cast<uint64_t&>(word)).load(std::memory_order_relaxed);
+}
+
+}  // namespace
 
 WordMasks CompareWordsScalar(const uint64_t* words, uint64_t word) {
   WordMasks masks{0, 0};
   for (unsigned i = 0; i < 32; ++i) {
-    masks.less |= static_cast<uint32_t>(words[i] < word) << i;
-    masks.equal |= static_cast<uint32_t>(words[i] == word) << i;
+    const uint64_t some = LoadWord(words[i]);
+    masks.less |= static_cast<uint32_t>(some < word) << i;
+    masks.equal |= static_cast<uint32_t>(some == word) << i;
   }
   return masks;
 }
@@ -67,7 +79,9 @@ uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
 
 uint32_t NotAboveScalar(const uint64_t* words, uint64_t word) {
   uint32_t mask = 0;
-  for (unsigned i = 0; i < 32; ++i) mask |= static_cast<uint32_t>(words[i] <= word) << i;
+  for (unsigned i = 0; i < 32; ++i) {
+    mask |= static_cast<uint32_t>(LoadWord(words[i]) <= word) << i;
+  }
   return mask;
 }
 
