@@ -3,20 +3,34 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 namespace lodgekv {
 
 namespace {
-// Small trees stay small; large ones get huge pages, which cut the tail of inserts.
-constexpr size_t kFirstBlock = size_t{64} << 10;
+// Small trees stay small, and their blocks are the heap's; large ones get huge pages, which cut the
+// tail of inserts.
+constexpr size_t kFirstBlock = size_t{8} << 10;
 constexpr size_t kLargestBlock = size_t{64} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kUnit = 64;
+
+void* Map(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return memory;
+}
 }  // namespace
 
 DramArena::~DramArena() {
-  for (const Block& block : blocks_) munmap(block.begin, block.bytes);
+  for (const Block& block : blocks_) {
+    if (block.bytes >= kHugePage) {
+      munmap(block.begin, block.bytes);
+    } else {
+      operator delete (block.begin, std::align_val_t{kUnit});
+    }
+  }
 }
 
 void DramArena::AddBlock(size_t at_least) {
@@ -24,8 +38,8 @@ void DramArena::AddBlock(size_t at_least) {
   bytes = std::max(bytes, at_least);
   const bool huge = bytes >= kHugePage;
   if (huge) bytes += kHugePage;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  void* memory = huge ? Map(bytes) : operator new (bytes, std::align_val_t{kUnit});
+  if (!huge) std::memset(memory, 0, bytes);
   blocks_.push_back({static_cast<char*>(memory), bytes});
   char* begin = blocks_.back().begin;
   char* end = begin + bytes;

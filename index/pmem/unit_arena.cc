@@ -79,7 +79,7 @@ struct UnitArena::State {
   uint64_t ensured = 0;  // the largest number asked of EnsureFree: kept when chunks are given back
 
   ~State() {
-    for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
+    ForEachCache([](UnitCache& cache) { delete &cache; });
   }
 
   UnitCache& OwnCache() {
@@ -94,8 +94,9 @@ struct UnitArena::State {
 
   template <class Visitor>
   void ForEachCache(Visitor visitor) const {
-    for (const auto& cache : caches) {
-      if (UnitCache* c = cache.load(std::memory_order_acquire)) visitor(*c);
+    const uint32_t used = WorkerSlotsUsed();
+    for (uint32_t slot = 0; slot < used; ++slot) {
+      if (UnitCache* cache = caches[slot].load(std::memory_order_acquire)) visitor(*cache);
     }
   }
 

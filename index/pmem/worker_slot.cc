@@ -1,5 +1,6 @@
 #include "index/pmem/worker_slot.h"
 
+#include <atomic>
 #include <bitset>
 #include <condition_variable>
 #include <mutex>
@@ -12,6 +13,8 @@ struct Slots {
   std::condition_variable freed;
   std::bitset<kMaxWorkerSlots> taken;
 };
+
+constinit std::atomic<uint32_t> slots_used{0};
 
 // Never destroyed: threads may end after static destructors have run.
 Slots& GetSlots() {
@@ -26,6 +29,9 @@ uint32_t Take() {
   uint32_t slot = 0;
   while (slots.taken[slot]) ++slot;
   slots.taken.set(slot);
+  if (slot >= slots_used.load(std::memory_order_relaxed)) {
+    slots_used.store(slot + 1, std::memory_order_release);
+  }
   return slot;
 }
 
@@ -48,5 +54,7 @@ uint32_t internal::TakeWorkerSlot() {
   static thread_local Holder holder;
   return holder.slot;
 }
+
+uint32_t WorkerSlotsUsed() { return slots_used.load(std::memory_order_acquire); }
 
 }  // namespace lodgekv::pmem

@@ -23,4 +23,7 @@ inline uint32_t CurrentWorkerSlot() {
   return internal::worker_slot;
 }
 
+// Slots at this number and above were never taken.
+uint32_t WorkerSlotsUsed();
+
 }  // namespace lodgekv::pmem

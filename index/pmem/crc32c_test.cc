@@ -1,0 +1,32 @@
+#include "index/pmem/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+namespace lodgekv::pmem {
+namespace {
+
+// The check value of CRC-32C (RFC 3720), whose seed and result are inverted.
+TEST(Crc32c, IsCastagnoli) {
+  const std::string_view digits = "123456789";
+  EXPECT_EQ(~Crc32c(~uint32_t{0}, digits.data(), digits.size()), 0xe3069283U);
+}
+
+// Short and long inputs take different ways; pools outlive a change of the border between them.
+TEST(Crc32c, IsTheSameWhereverItIsCut) {
+  std::vector<unsigned char> bytes(3 * kShortCrcBytes + 5);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 167 + 13);
+  for (size_t length = 0; length <= bytes.size(); ++length) {
+    const uint32_t whole = crc32_iscsi(bytes.data(), static_cast<int>(length), 77);
+    EXPECT_EQ(Crc32c(77, bytes.data(), length), whole) << length << " bytes";
+    for (const size_t cut : {length / 2, length / 3, length - length / 7}) {
+      const uint32_t first = Crc32c(77, bytes.data(), cut);
+      EXPECT_EQ(Crc32c(first, bytes.data() + cut, length - cut), whole) << cut << "/" << length;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lodgekv::pmem
