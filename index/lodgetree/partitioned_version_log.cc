@@ -69,7 +69,8 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
       limit_bytes_(limit_bytes),
       logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
-      blocks_(std::make_unique<std::atomic<Block*>[]>(kBlocks)) {
+      block_count_(BlockCount(pool.capacity_bytes() / UnitBytes(entries))),
+      blocks_(std::make_unique<std::atomic<Block*>[]>(block_count_)) {
   if (largest_group_ > entries_) {
     long_logs_ =
         std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(largest_group_));
@@ -78,7 +79,12 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
 
 PartitionedVersionLog::~PartitionedVersionLog() {
   for (auto& partition : partitions_) delete partition.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < kBlocks; ++i) delete blocks_[i].load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < block_count_; ++i) delete blocks_[i].load(std::memory_order_relaxed);
+}
+
+// Of as many logs as the pool can hold.
+uint32_t PartitionedVersionLog::BlockCount(uint64_t logs) {
+  return static_cast<uint32_t>(std::min<uint64_t>(kBlocks, logs / kBlock + 1));
 }
 
 uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {

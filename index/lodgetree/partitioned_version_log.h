@@ -117,8 +117,8 @@ class PartitionedVersionLog {
   };
   // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it
   // drains.
-  static constexpr uint32_t kBlock = 1024;
-  static constexpr uint32_t kBlocks = 16384;
+  static constexpr uint32_t kBlock = 256;
+  static constexpr uint32_t kBlocks = 65536;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};
     std::array<Log, kBlock> logs;
@@ -145,6 +145,7 @@ class PartitionedVersionLog {
   void FindLogsIn(const pmem::UnitArena& arena, std::vector<FoundLog>* found) const;
   bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
   static uint32_t UnitBytes(unsigned entries);
+  static uint32_t BlockCount(uint64_t logs);
   pmem::UnitArena& ArenaFor(unsigned entries) const {
     return entries == entries_ ? *logs_ : *long_logs_;
   }
@@ -157,6 +158,7 @@ class PartitionedVersionLog {
   std::unique_ptr<pmem::UnitArena> logs_;
   std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
   std::atomic<uint64_t> live_bytes_{0};
+  const uint32_t block_count_;
   std::unique_ptr<std::atomic<Block*>[]> blocks_;
   mutable std::mutex mutex_;  // ids and blocks
   std::vector<uint32_t> free_ids_;
