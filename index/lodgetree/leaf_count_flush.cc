@@ -13,7 +13,8 @@
 //     pairs in slots that 3 freed, fence, word, fence
 //  5  (strict order: between 2 and 3) commit      each leaf old or new   log replays, with no
 //     words fenced, watermarks not yet stored     with the old W         other result
-//  6  counts in the log fall                      (DRAM)                 counted anew
+//  6  counts in the log fall, behind the          (DRAM)                 counted anew
+//     thread's next lock
 //
 // New values may be stored in place before the commit: until the watermark is durable the log has
 // them.
@@ -162,9 +163,8 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     CommitSecond(work);
     worker.counters.Add(WorkerCounters::kSecondCommits);
   }
-  // Right behind the fence, where a shared counter does not wait for stores.
   for (uint32_t left = drained; left != 0; left &= left - 1) {
-    log_.Release(node->buf_ver[std::countr_zero(left)]);
+    worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
   }
   const uint32_t deletes = drained & node->tombstones;
   PublishFlush(node, works, drained);
@@ -398,6 +398,12 @@ void LodgeTree<C>::DropDrained(Node* node, uint32_t drained) {
   }
   node->buf_count = static_cast<uint8_t>(kNodeSlots - to);
   node->tombstones = tombstones;
+}
+
+template <class C>
+void LodgeTree<C>::ReleaseDrainedLogs(Worker& worker) {
+  for (const uint32_t log : worker.drained_logs) log_.Release(log);
+  worker.drained_logs.clear();
 }
 
 template class LodgeTree<Fixed64Codec>;

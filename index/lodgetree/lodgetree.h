@@ -156,6 +156,9 @@ class LodgeTree final : public Engine {
     std::vector<uint64_t> unlinked;      // value words of pairs that the flush in hand removes
     std::vector<pmem::Offset> retired;   // records that nothing leads to any more
     std::vector<uint32_t> order;         // of a group, by key
+    // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
+    // counter right behind the flush's fence would wait for it, and all that follows.
+    std::vector<uint32_t> drained_logs;
     std::vector<Separator> empty_nodes;  // low fences of nodes that may be merged
     WorkerCounters counters;
   };
@@ -248,6 +251,7 @@ class LodgeTree final : public Engine {
   void CommitSecond(LeafWork& work);
   void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
   static void DropDrained(Node* node, uint32_t drained);
+  void ReleaseDrainedLogs(Worker& worker);
 
   // leaf_unlink.cc
   void MergeEmptyNodes(Worker& worker);
@@ -299,6 +303,7 @@ class LodgeTree final : public Engine {
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;
   Outcome CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const;
+  Outcome ViewLive(pmem::Offset offset, uint64_t now, RecordView* record, bool* live) const;
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
   media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
@@ -339,6 +344,7 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
+  uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
   std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };

@@ -246,20 +246,20 @@ void PartitionedVersionLog::FreeLog(uint32_t id) {
   free_ids_.push_back(id);
 }
 
-std::vector<uint32_t> PartitionedVersionLog::OldestLogs(unsigned most) const {
-  std::vector<std::pair<uint64_t, uint32_t>> live;
+std::vector<PartitionedVersionLog::LiveLog> PartitionedVersionLog::OldestLogs(
+    unsigned most, uint64_t after) const {
+  std::vector<LiveLog> live;
   const uint32_t ids = ids_.load(std::memory_order_acquire);
   for (uint32_t id = 0; id < ids; ++id) {
     if (ValidOf(id).load(std::memory_order_relaxed) == 0) continue;
     const Log& log = LogAt(id);
-    if (log.open.load(std::memory_order_relaxed)) continue;
-    live.emplace_back(log.version.load(std::memory_order_relaxed), id);
+    const uint64_t version = log.version.load(std::memory_order_relaxed);
+    if (version > after && !log.open.load(std::memory_order_relaxed)) live.push_back({version, id});
   }
   const size_t wanted = std::min<size_t>(most, live.size());
   std::partial_sort(live.begin(), live.begin() + static_cast<ptrdiff_t>(wanted), live.end());
-  std::vector<uint32_t> result;
-  for (size_t i = 0; i < wanted; ++i) result.push_back(live[i].second);
-  return result;
+  live.resize(wanted);
+  return live;
 }
 
 std::vector<ReadEntry> PartitionedVersionLog::Entries(uint32_t id) const {

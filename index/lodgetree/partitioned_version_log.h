@@ -65,8 +65,13 @@ class PartitionedVersionLog {
   void Release(uint32_t log);
 
   bool OverLimit() const { return live_bytes_.load(std::memory_order_relaxed) > limit_bytes_; }
-  // Up to `most` live logs that are not open, the oldest versions first.
-  std::vector<uint32_t> OldestLogs(unsigned most) const;
+  struct LiveLog {
+    uint64_t version;
+    uint32_t id;
+    auto operator<=>(const LiveLog&) const = default;
+  };
+  // Up to `most` live logs of higher versions than `after` that are not open, the oldest first.
+  std::vector<LiveLog> OldestLogs(unsigned most, uint64_t after) const;
   // The entries of a live log. A log that is used again meanwhile yields what its checksums still
   // allow.
   std::vector<ReadEntry> Entries(uint32_t log) const;

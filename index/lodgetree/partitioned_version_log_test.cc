@@ -274,8 +274,15 @@ TEST_F(PartitionedVersionLogTest, TheOldestLogsComeFirst) {
   std::vector<uint32_t> ids;
   while (!log_->OverLimit()) ids.push_back(AppendGroup(1));
   EXPECT_GT(log_->live_bytes(), kLimit);
-  std::vector<uint32_t> oldest = log_->OldestLogs(2);
+  const auto ids_after = [&](unsigned most, uint64_t after) {
+    std::vector<uint32_t> result;
+    for (const auto& log : log_->OldestLogs(most, after)) result.push_back(log.id);
+    return result;
+  };
+  const std::vector<uint32_t> oldest = ids_after(2, 0);
   EXPECT_THAT(oldest, ElementsAre(ids[0], ids[kEntries]));
+  const uint64_t version = log_->OldestLogs(2, 0).front().version;
+  EXPECT_THAT(ids_after(1, version), ElementsAre(ids[kEntries])) << "goes on behind a version";
   std::vector<uint64_t> sequences;
   for (const ReadEntry& entry : log_->Entries(ids[0])) sequences.push_back(entry.sequence);
   EXPECT_EQ(sequences, First(kEntries));
@@ -301,7 +308,7 @@ TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   EXPECT_EQ(left, needed);
   log_->Release(kept);
   log_->Release(kept);
-  EXPECT_EQ(log_->OldestLogs(10).size(), 0u);
+  EXPECT_EQ(log_->OldestLogs(10, 0).size(), 0u);
 }
 
 }  // namespace

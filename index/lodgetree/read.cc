@@ -92,17 +92,25 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
+// A linked record, verified; `*live`: it has not expired. Inside an epoch.
+template <class C>
+Outcome LodgeTree<C>::ViewLive(pmem::Offset offset, uint64_t now, RecordView* record,
+                               bool* live) const {
+  *record = ViewRecord(pool_, offset);
+  const bool verify = record->value.size() <= kAlwaysVerify || (record->version & kSampleMask) == 0;
+  if (verify && !RecordIsSound(pool_, offset, *record)) return Outcome::kDataLoss;
+  *live = record->expiry_unix_ms == 0 || record->expiry_unix_ms > now;
+  return Outcome::kOk;
+}
+
 // Inside an epoch for records.
 template <class C>
 Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const {
   if constexpr (C::kRecords) {
     if (C::IsRecord(value_word)) {
-      const pmem::Offset offset = C::RecordOf(value_word);
-      const RecordView view = ViewRecord(pool_, offset);
-      const bool verify = view.value.size() <= kAlwaysVerify || (view.version & kSampleMask) == 0;
-      if (verify && !RecordIsSound(pool_, offset, view)) return Outcome::kDataLoss;
-      result->found = view.expiry_unix_ms == 0 || view.expiry_unix_ms > now;
-      if (!result->found) return Outcome::kOk;
+      RecordView view;
+      const Outcome outcome = ViewLive(C::RecordOf(value_word), now, &view, &result->found);
+      if (outcome != Outcome::kOk || !result->found) return outcome;
       result->version = codec_.inline_pairs() ? 0 : view.version;
       result->expiry_unix_ms = view.expiry_unix_ms;
       result->value.assign(view.value);

@@ -513,6 +513,7 @@ void LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
     tree_.Apply(context, pending);
     tree_.UnlockAll(context);
   }
+  tree_.ReleaseDrainedLogs(tree_.CurrentWorker());
 }
 
 // The first candidate at or behind `wanted` whose node holds none before it.

@@ -1,11 +1,19 @@
-// Scan: leaf by leaf. The pairs of a leaf and those buffered for it are taken together under one
-// version of the node, the buffered ones winning; records are copied out inside an epoch; the
-// visitor is called outside of everything.
+// Scan: leaf by leaf, each leaf's pairs and those buffered for it under one version of the node,
+// the buffered ones winning.
+//
+// The way through a node is not found anew for every leaf: as long as the node's version is the
+// same, the next leaf is its neighbour there, and the node's high fence leads to the next node. A
+// leaf that changed meanwhile is sought again by its bound, so no progress is lost.
+//
+// Pairs that lead to records are copied to a page inside an epoch, each record after its leaf's
+// successor was fetched, so that the memory is read while the processor copies. The visitor is
+// called outside of everything.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
@@ -14,16 +22,85 @@ namespace lodgekv::lodgetree {
 
 namespace {
 
-// Copied out between two calls of the visitor, at most (one item may be larger).
+// Copied between two calls of the visitor, at most (one item may be larger), and looked at in one
+// epoch: expired values are not copied.
 constexpr size_t kPageBytes = size_t{1} << 20;
+constexpr unsigned kPagePairs = 1u << 16;
+// A thread keeps its page from scan to scan up to this size.
+constexpr size_t kKeptBytes = size_t{1} << 18;
+
+constexpr size_t kShortRecordBytes = 48;
+
+thread_local std::string kept_page;
+
+// What comes before key and value of an item on the page.
+struct ItemHeader {
+  uint32_t key_bytes;
+  uint32_t value_bytes;
+  uint64_t version;
+  uint64_t expiry_unix_ms;
+};
+
+// Items that were copied out. Its memory is the thread's: a scan inside a visitor makes its own.
+class ScanPage {
+ public:
+  ScanPage() { bytes_.swap(kept_page); }
+  ~ScanPage() {
+    if (bytes_.size() <= kKeptBytes) bytes_.swap(kept_page);
+  }
+  ScanPage(const ScanPage&) = delete;
+  ScanPage& operator=(const ScanPage&) = delete;
+
+  void Clear() { used_ = items_ = 0; }
+  size_t used() const { return used_; }
+  uint64_t items() const { return items_; }
+
+  void Append(const RecordView& record, bool with_value) {
+    const std::string_view value = with_value ? record.value : std::string_view();
+    const ItemHeader header{static_cast<uint32_t>(record.key.size()),
+                            static_cast<uint32_t>(value.size()), record.version,
+                            record.expiry_unix_ms};
+    const size_t end = used_ + sizeof(header) + record.key.size() + value.size();
+    if (end > bytes_.size()) bytes_.resize(std::max(end, 2 * bytes_.size()));
+    char* to = bytes_.data() + used_;
+    std::memcpy(to, &header, sizeof(header));
+    std::memcpy(to + sizeof(header), record.key.data(), record.key.size());
+    if (!value.empty()) {
+      std::memcpy(to + sizeof(header) + record.key.size(), value.data(), value.size());
+    }
+    used_ = end;
+    ++items_;
+  }
+
+  // False: the visitor has seen enough.
+  bool Visit(ScanVisitor visitor) const {
+    for (size_t at = 0; at < used_;) {
+      ItemHeader header;
+      std::memcpy(&header, bytes_.data() + at, sizeof(header));
+      const char* key = bytes_.data() + at + sizeof(header);
+      const ScanItem item{{key, header.key_bytes},
+                          {key + header.key_bytes, header.value_bytes},
+                          header.version,
+                          header.expiry_unix_ms};
+      at += sizeof(header) + header.key_bytes + header.value_bytes;
+      if (!visitor(item)) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::string bytes_;  // its size is what was ever needed
+  size_t used_ = 0;
+  uint64_t items_ = 0;
+};
+
+// In assembly, since the compiler drops calls of functions that do nothing but __builtin_prefetch.
+inline void Prefetch(const char* at) { asm volatile("prefetcht0 %0" : : "m"(*at)); }
 
 // The smallest 8-byte key that is not below `bound`; false: there is none.
-bool FixedBound(std::string_view bound, std::string* out) {
-  uint64_t word = KeyWord(bound, 0);
-  if (bound.size() > 8 && ++word == 0) return false;
-  out->resize(8);
-  StoreBigEndian(word, out->data());
-  return true;
+bool FixedBound(std::string_view bound, uint64_t* word) {
+  *word = KeyWord(bound, 0);
+  return bound.size() <= 8 || ++*word != 0;
 }
 
 }  // namespace
@@ -36,240 +113,413 @@ class LodgeTree<C>::Scanner {
 
   Outcome Run(ScanVisitor visitor) {
     if (!SetBounds()) return Outcome::kOk;
-    while (!done_ && left_ > 0) {
-      const Outcome outcome = FillPage();
-      if (!Emit(visitor)) return Outcome::kOk;
-      if (outcome != Outcome::kOk) return outcome;
+    if constexpr (C::kRecords) {
+      return VisitRecords(visitor);
+    } else {
+      VisitWords(visitor);
+      return Outcome::kOk;
     }
-    return Outcome::kOk;
   }
 
  private:
-  struct Item {
-    uint32_t key_bytes;
-    uint32_t value_bytes;
-    uint64_t version;
-    uint64_t expiry_unix_ms;
+  static constexpr unsigned kRoom = 32;  // for the pairs of a leaf, and for the wide search
+  static_assert(kRoom >= kLeafSlots && kRoom >= kNodeSlots);
+
+  // A leaf as it was at one moment.
+  struct LeafCopy {
+    alignas(64) uint64_t words[kRoom];  // of the pairs, behind `prefix`
+    Pair pairs[kRoom];
+    Pair buffered[kRoom];
+    unsigned count;
+    unsigned buffered_count;
+    uint32_t deleted;  // bit i: buffered[i] is a delete
+    uint32_t prefix;   // bytes that its keys share
+    bool last_of_node;
+    bool last;  // of the range
+    bool trim;  // found by `near`: may have pairs before it
+    Key near;
+    Separator low;
+    Separator high;
   };
 
   bool SetBounds();
-  Outcome FillPage();
-  void CollectLeaf();
-  bool CollectFrom(const Node* node, uint64_t snapshot, const Key* bound);
-  unsigned LeafFor(const Node* node, const Key* bound) const;
-  void Merge();
-  bool InRange(Pair pair) const;
-  Outcome CopyItem(Pair pair);
-  bool Emit(ScanVisitor visitor);
+  void Collect(uint64_t wanted, LeafCopy* copy);
+  void Seek();
+  unsigned LeafOfBound() const;
+  bool CopyLeaf(uint64_t wanted, LeafCopy* copy) const;
+  void CopyPairs(uint32_t slots, uint32_t group, LeafCopy* copy) const;
+  bool IsLast(const LeafCopy& copy, bool rightmost) const;
+  void Advance(LeafCopy* copy);
+  void PrefetchNeighbour() const;
+  void PrefetchRecords(const LeafCopy& copy) const requires C::kRecords;
+
+  void Merge(LeafCopy& copy);
+  void SortPairs(LeafCopy& copy);
+  void MergeBuffered(const LeafCopy& copy);
+  void Trim(const LeafCopy& copy);
+  bool IsBelow(Pair pair, const Key& key) const;
+
+  void VisitWords(ScanVisitor visitor);
+  Outcome VisitRecords(ScanVisitor visitor) requires C::kRecords;
+  Outcome FillPage(ScanPage* page) requires C::kRecords;
+  Outcome CopyRun(ScanPage* page, bool* full) requires C::kRecords;
+  Outcome CopyItem(Pair pair, ScanPage* page) const requires C::kRecords;
+  void ResumeBehind(Pair pair) requires C::kRecords;
 
   const LodgeTree& tree_;
   const ScanOptions& options_;
   uint64_t left_;
   bool done_ = false;
-  // What remains: [low_, high_) where bounded_. A scan forward raises low_, one in reverse lowers
-  // high_.
-  std::string low_;
-  std::string high_;
-  bool bounded_ = false;
-  // The leaf in hand.
-  std::string next_bound_;
-  bool last_leaf_ = false;
-  std::vector<Pair> pairs_;
-  std::vector<Pair> buffered_;
-  std::vector<bool> deleted_;
-  // The page in hand.
-  std::string bytes_;
-  std::vector<Item> items_;
+  // What remains. Forward: near_ <= key < far_. In reverse: far_ <= key < near_.
+  Key near_{};
+  Key far_{};
+  bool has_near_ = true;  // false: from the end of all keys
+  bool has_far_ = true;
+  std::string resume_text_;  // of near_, behind a full page
+  Separator passed_{};       // instead of near_, behind a whole leaf
+  bool has_passed_ = false;
+  // The next leaf, which is sought when there is no node.
+  const Node* node_ = nullptr;
+  uint64_t snapshot_ = 0;
+  unsigned leaf_ = 0;
+  bool sought_ = false;
+  // The pairs of one leaf that are to be visited, in the scan's order.
+  absl::InlinedVector<Pair, kLeafSlots + kNodeSlots> run_;
+  unsigned page_pairs_ = 0;
 };
 
+// False: the range is empty.
 template <class C>
 bool LodgeTree<C>::Scanner::SetBounds() {
-  bounded_ = options_.end.has_value();
+  Key low{};
+  Key high{};
+  bool bounded = options_.end.has_value();
   if constexpr (C::kRecords) {
-    low_.assign(options_.start);
-    if (bounded_) high_.assign(*options_.end);
+    low = C::MakeKey(options_.start);
+    if (bounded) high = C::MakeKey(*options_.end);
+    if (bounded && low.text >= high.text) return false;
   } else {
-    if (!FixedBound(options_.start, &low_)) return false;
-    if (bounded_) bounded_ = FixedBound(*options_.end, &high_);
+    if (!FixedBound(options_.start, &low.word)) return false;
+    if (bounded) bounded = FixedBound(*options_.end, &high.word);
+    if (bounded && low.word >= high.word) return false;
   }
-  return !bounded_ || low_ < high_;
-}
-
-// Copies the pairs of leaves until the page is full or the range ends.
-template <class C>
-Outcome LodgeTree<C>::Scanner::FillPage() {
-  bytes_.clear();
-  items_.clear();
-  const EpochGuard guard;
-  while (!done_ && bytes_.size() < kPageBytes && items_.size() < left_) {
-    CollectLeaf();
-    Merge();
-    for (const Pair pair : pairs_) {
-      const Outcome outcome = CopyItem(pair);
-      if (outcome != Outcome::kOk) {
-        done_ = true;
-        return outcome;
-      }
-      if (bytes_.size() >= kPageBytes || items_.size() >= left_) return Outcome::kOk;
-    }
-    if (last_leaf_) {
-      done_ = true;
-    } else if (options_.reverse) {
-      high_.swap(next_bound_);
-      bounded_ = true;
-    } else {
-      low_.swap(next_bound_);
-    }
-  }
-  return Outcome::kOk;
-}
-
-// Takes the raw pairs of the leaf at the range's near end.
-template <class C>
-void LodgeTree<C>::Scanner::CollectLeaf() {
-  for (;;) {
-    uint64_t snapshot;
-    const Node* node;
-    if (!options_.reverse) {
-      const Key key = C::MakeKey(low_);
-      node = tree_.tree_.Descend(key, &snapshot);
-      if (CollectFrom(node, snapshot, &key)) return;
-    } else if (bounded_) {
-      const Key key = C::MakeKey(high_);
-      node = tree_.tree_.Descend(key, &snapshot, Inner::Seek::kBefore);
-      if (CollectFrom(node, snapshot, &key)) return;
-    } else {
-      node = tree_.tree_.DescendLast(&snapshot);
-      if (CollectFrom(node, snapshot, nullptr)) return;
-    }
-  }
-}
-
-template <class C>
-unsigned LodgeTree<C>::Scanner::LeafFor(const Node* node, const Key* bound) const {
-  const unsigned leaves = std::min<unsigned>(node->index_count, kNodeSlots);
-  if (bound == nullptr) return leaves == 0 ? 0 : leaves - 1;
-  unsigned leaf = node->Search(*bound).leaf;
-  if (options_.reverse && leaf > 0 && C::CompareToKey(node->LowOf(leaf), *bound) == 0) --leaf;
-  return leaf;
-}
-
-// False: the node has changed meanwhile.
-template <class C>
-bool LodgeTree<C>::Scanner::CollectFrom(const Node* node, uint64_t snapshot, const Key* bound) {
-  pairs_.clear();
-  buffered_.clear();
-  deleted_.clear();
-  const OptimisticSection section;
-  const unsigned leaf = LeafFor(node, bound);
-  if (!node->lock.Validate(snapshot)) return false;
-  const pmem::Offset offset = node->values[leaf];
-  const uint32_t slots = node->mirrors[leaf].slots();
-  const uint32_t group = node->GroupMask(leaf);
-  const bool at_end = leaf + 1 == node->index_count;
-  const bool bounded = node->bounded;
-  const Separator low = node->LowOf(leaf);
-  const Separator high = at_end ? node->high : node->LowOf(leaf + 1);
-  if (!node->lock.Validate(snapshot)) return false;
-
-  const auto* media = tree_.pool_.template At<media::Leaf>(offset);
-  for (uint32_t rest = slots; rest != 0; rest &= rest - 1) {
-    pairs_.push_back(SlotPair(media, static_cast<unsigned>(std::countr_zero(rest))));
-  }
-  for (uint32_t rest = group; rest != 0; rest &= rest - 1) {
-    const auto i = static_cast<unsigned>(std::countr_zero(rest));
-    buffered_.push_back(node->BufferedPair(i));
-    deleted_.push_back(node->IsTombstone(i));
-  }
-  if (!node->lock.Validate(snapshot)) return false;
-  const OptimisticSection::Validated validated;
-  const Separator next = options_.reverse ? low : high;
-  last_leaf_ = options_.reverse ? C::CompareToKey(low, C::MakeKey(low_)) <= 0 : at_end && !bounded;
-  if (last_leaf_) return true;
-  if constexpr (C::kRecords) {
-    next_bound_.assign(next->view());
-  } else {
-    next_bound_.resize(8);
-    StoreBigEndian(next, next_bound_.data());
-  }
-  if (!options_.reverse && bounded_ && next_bound_ >= high_) last_leaf_ = true;
+  near_ = options_.reverse ? high : low;
+  far_ = options_.reverse ? low : high;
+  has_near_ = !options_.reverse || bounded;
+  has_far_ = options_.reverse || bounded;
   return true;
 }
 
-// Buffered pairs replace the leaf's; what remains is in range and in order.
+// --- from leaf to leaf ---
+
+// Takes the next leaf; `wanted` items are still to come.
 template <class C>
-void LodgeTree<C>::Scanner::Merge() {
-  const C& codec = tree_.codec_;
-  std::erase_if(pairs_, [&](Pair pair) {
-    return std::any_of(buffered_.begin(), buffered_.end(),
-                       [&](Pair newer) { return codec.SameKey(pair, newer); });
-  });
-  for (size_t i = 0; i < buffered_.size(); ++i) {
-    if (!deleted_[i]) pairs_.push_back(buffered_[i]);
+void LodgeTree<C>::Scanner::Collect(uint64_t wanted, LeafCopy* copy) {
+  for (;;) {
+    if (node_ == nullptr) Seek();
+    if (CopyLeaf(wanted, copy)) break;
+    node_ = nullptr;
   }
-  std::erase_if(pairs_, [&](Pair pair) { return !InRange(pair); });
-  std::sort(pairs_.begin(), pairs_.end(),
-            [&](Pair a, Pair b) { return options_.reverse ? codec.Less(b, a) : codec.Less(a, b); });
+  Advance(copy);
+  if constexpr (C::kRecords) PrefetchRecords(*copy);
 }
 
 template <class C>
-bool LodgeTree<C>::Scanner::InRange(Pair pair) const {
+void LodgeTree<C>::Scanner::Seek() {
+  if (has_passed_) {
+    near_ = C::KeyOf(passed_);
+    has_near_ = true;
+    has_passed_ = false;
+  }
+  do {
+    if (!has_near_) {
+      node_ = tree_.tree_.DescendLast(&snapshot_);
+    } else {
+      const auto seek = options_.reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
+      node_ = tree_.tree_.Descend(near_, &snapshot_, seek);
+    }
+    leaf_ = LeafOfBound();
+  } while (!node_->lock.Validate(snapshot_));
+  sought_ = true;
+}
+
+// Right only if the node has not changed since.
+template <class C>
+unsigned LodgeTree<C>::Scanner::LeafOfBound() const {
+  const OptimisticSection section;
+  if (!has_near_) return std::clamp<unsigned>(node_->index_count, 1, kNodeSlots) - 1;
+  const unsigned leaf = node_->Search(near_).leaf;
+  if (!options_.reverse || leaf == 0) return leaf;
+  const Separator low = node_->LowOf(leaf);
+  // What may be no separator is not followed.
+  if (!node_->lock.Validate(snapshot_)) return leaf;
+  return C::CompareToKey(low, near_) == 0 ? leaf - 1 : leaf;
+}
+
+// False: the node has changed since it was found.
+template <class C>
+bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
+  const OptimisticSection section;
+  const Node* node = node_;
+  const uint32_t slots = node->mirrors[leaf_].slots();
+  const uint32_t group = node->GroupMask(leaf_);
+  const bool at_end = leaf_ + 1 == node->index_count;
+  const bool bounded = node->bounded;
+  copy->low = node->LowOf(leaf_);
+  copy->high = at_end ? node->high : node->LowOf(leaf_ + 1);
+  copy->prefix = bounded ? node->prefix : 0;
+  copy->last_of_node = options_.reverse ? leaf_ == 0 : at_end;
+  // What may be no leaf's address is not followed.
+  if (!node->lock.Validate(snapshot_)) return false;
+  if (!copy->last_of_node && wanted > static_cast<unsigned>(std::popcount(slots))) {
+    PrefetchNeighbour();
+  }
+  CopyPairs(slots, group, copy);
+  if (!node->lock.Validate(snapshot_)) return false;
+  copy->last = IsLast(*copy, at_end && !bounded);
+  return true;
+}
+
+template <class C>
+void LodgeTree<C>::Scanner::CopyPairs(uint32_t slots, uint32_t group, LeafCopy* copy) const {
+  const media::Leaf* leaf = tree_.LeafAt(node_, leaf_);
+  unsigned count = 0;
+  for (; slots != 0; slots &= slots - 1) {
+    copy->pairs[count++] = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+  }
+  copy->count = count;
+  count = copy->deleted = 0;
+  for (; group != 0; group &= group - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(group));
+    copy->deleted |= uint32_t{node_->IsTombstone(i)} << count;
+    copy->buffered[count++] = node_->BufferedPair(i);
+  }
+  copy->buffered_count = count;
+}
+
+template <class C>
+bool LodgeTree<C>::Scanner::IsLast(const LeafCopy& copy, bool rightmost) const {
+  if (options_.reverse) return C::CompareToKey(copy.low, far_) <= 0;
+  return rightmost || (has_far_ && C::CompareToKey(copy.high, far_) >= 0);
+}
+
+// The leaf was taken: on to the next.
+template <class C>
+void LodgeTree<C>::Scanner::Advance(LeafCopy* copy) {
+  copy->trim = sought_ && has_near_;
+  copy->near = near_;
+  sought_ = false;
+  passed_ = options_.reverse ? copy->low : copy->high;
+  has_passed_ = !copy->last;
+  if (copy->last_of_node) {
+    node_ = nullptr;
+  } else {
+    leaf_ += options_.reverse ? -1u : 1u;
+  }
+}
+
+// The lines of the leaf that will be next.
+template <class C>
+void LodgeTree<C>::Scanner::PrefetchNeighbour() const {
+  const auto* leaf =
+      reinterpret_cast<const char*>(tree_.LeafAt(node_, options_.reverse ? leaf_ - 1 : leaf_ + 1));
+  for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
+    Prefetch(leaf + line * pmem::kLineBytes);
+  }
+}
+
+// Of each record the lines that a short one has; a longer one's are read in a row.
+template <class C>
+void LodgeTree<C>::Scanner::PrefetchRecords(const LeafCopy& copy) const requires C::kRecords {
+  const auto prefetch = [&](Pair pair) {
+    if (!C::IsRecord(pair.value)) return;
+    const char* record = tree_.pool_.template At<char>(C::RecordOf(pair.value));
+    Prefetch(record);
+    Prefetch(record + kShortRecordBytes - 1);
+  };
+  for (unsigned i = 0; i < copy.count; ++i) prefetch(copy.pairs[i]);
+  for (unsigned i = 0; i < copy.buffered_count; ++i) prefetch(copy.buffered[i]);
+}
+
+// --- the pairs of a leaf ---
+
+// Sets run_.
+template <class C>
+void LodgeTree<C>::Scanner::Merge(LeafCopy& copy) {
+  SortPairs(copy);
+  MergeBuffered(copy);
+  Trim(copy);
+  if (options_.reverse) std::reverse(run_.begin(), run_.end());
+}
+
+// A pair's place is the number of those below it: wide compares, without the branches of a sort.
+template <class C>
+void LodgeTree<C>::Scanner::SortPairs(LeafCopy& copy) {
+  const C& codec = tree_.codec_;
+  const unsigned count = copy.count;
+  const uint32_t valid = count == kRoom ? ~uint32_t{0} : (uint32_t{1} << count) - 1;
+  for (unsigned i = 0; i < count; ++i) copy.words[i] = codec.WordOf(copy.pairs[i], copy.prefix);
+  run_.resize(count);
+  bool ties = false;
+  for (unsigned i = 0; i < count; ++i) {
+    if constexpr (C::kRecords) {
+      const WordMasks masks = CompareWords(copy.words, copy.words[i]);
+      const uint32_t before = (masks.less | (masks.equal & ((uint32_t{1} << i) - 1))) & valid;
+      ties |= (masks.equal & valid) != uint32_t{1} << i;
+      run_[static_cast<unsigned>(std::popcount(before))] = copy.pairs[i];
+    } else {
+      const uint32_t not_above = NotAbove(copy.words, copy.words[i]) & valid;
+      run_[static_cast<unsigned>(std::popcount(not_above)) - 1] = copy.pairs[i];
+    }
+  }
+  if (!ties) return;
+  std::sort(run_.begin(), run_.end(), [&](Pair a, Pair b) { return codec.Less(a, b); });
+}
+
+// A buffered pair takes the place of the leaf's pair of that key.
+template <class C>
+void LodgeTree<C>::Scanner::MergeBuffered(const LeafCopy& copy) {
+  const C& codec = tree_.codec_;
+  for (unsigned i = 0; i < copy.buffered_count; ++i) {
+    const Pair pair = copy.buffered[i];
+    const bool deleted = (copy.deleted >> i & 1) != 0;
+    const auto at = std::lower_bound(run_.begin(), run_.end(), pair,
+                                     [&](Pair a, Pair b) { return codec.Less(a, b); });
+    const bool same = at != run_.end() && codec.SameKey(*at, pair);
+    if (same && deleted) {
+      run_.erase(at);
+    } else if (same) {
+      *at = pair;
+    } else if (!deleted) {
+      run_.insert(at, pair);
+    }
+  }
+}
+
+// Cuts off what is not in the range. The run ascends.
+template <class C>
+void LodgeTree<C>::Scanner::Trim(const LeafCopy& copy) {
+  const Key* low = copy.trim ? &copy.near : nullptr;
+  const Key* high = copy.last && has_far_ ? &far_ : nullptr;
+  if (options_.reverse) std::swap(low, high);
+  const auto first_from = [&](const Key& key) {
+    return std::partition_point(run_.begin(), run_.end(),
+                                [&](Pair pair) { return IsBelow(pair, key); });
+  };
+  if (high != nullptr) run_.erase(first_from(*high), run_.end());
+  if (low != nullptr) run_.erase(run_.begin(), first_from(*low));
+}
+
+template <class C>
+bool LodgeTree<C>::Scanner::IsBelow(Pair pair, const Key& key) const {
+  if (pair.key != key.word || !C::kRecords) return pair.key < key.word;
   if constexpr (C::kRecords) {
     char scratch[8];
-    const std::string_view key = tree_.codec_.KeyText(pair, scratch);
-    return key >= low_ && (!bounded_ || key < high_);
-  } else {
-    return pair.key >= KeyWord(low_, 0) && (!bounded_ || pair.key < KeyWord(high_, 0));
+    return tree_.codec_.KeyText(pair, scratch) < key.text;
   }
 }
 
-// Appends the pair to the page and moves the range past it.
+// --- to the visitor ---
+
 template <class C>
-Outcome LodgeTree<C>::Scanner::CopyItem(Pair pair) {
-  char key_scratch[8];
-  std::string_view key;
-  ReadResult value;
-  if constexpr (C::kRecords) {
-    key = tree_.codec_.KeyText(pair, key_scratch);
-  } else {
-    StoreBigEndian(pair.key, key_scratch);
-    key = {key_scratch, 8};
-  }
-  const Outcome outcome = tree_.CopyValue(pair.value, options_.now_unix_ms, &value);
-  if (outcome != Outcome::kOk) return outcome;
-  if (options_.reverse) {
-    high_.assign(key);
-    bounded_ = true;
-  } else {
-    low_.assign(key);
-    if constexpr (C::kRecords) {
-      low_.push_back('\0');
-    } else if (!FixedBound(low_ + '\0', &low_)) {
-      done_ = true;
+void LodgeTree<C>::Scanner::VisitWords(ScanVisitor visitor) {
+  LeafCopy leaf;
+  for (bool last = false; !last; last = leaf.last) {
+    Collect(left_, &leaf);
+    Merge(leaf);
+    for (const Pair pair : run_) {
+      char key[8];
+      char value[8];
+      StoreBigEndian(pair.key, key);
+      StoreBigEndian(pair.value, value);
+      const std::string_view shown(value, options_.keys_only ? 0 : sizeof(value));
+      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return;
     }
   }
-  if (!value.found) return Outcome::kOk;
-  if (options_.keys_only) value.value.clear();
-  items_.push_back({static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.value.size()),
-                    value.version, value.expiry_unix_ms});
-  bytes_.append(key);
-  bytes_.append(value.value);
+}
+
+template <class C>
+Outcome LodgeTree<C>::Scanner::VisitRecords(ScanVisitor visitor) requires C::kRecords {
+  ScanPage page;
+  while (!done_ && left_ > 0) {
+    const Outcome outcome = FillPage(&page);
+    if (!page.Visit(visitor)) return Outcome::kOk;
+    if (outcome != Outcome::kOk) return outcome;
+    left_ -= page.items();
+  }
+  return Outcome::kOk;
+}
+
+// Copies items until the page is full or the range ends. A leaf is taken before the one in hand is
+// copied, unless that will do.
+template <class C>
+Outcome LodgeTree<C>::Scanner::FillPage(ScanPage* page) requires C::kRecords {
+  page->Clear();
+  page_pairs_ = 0;
+  LeafCopy copies[2];
+  bool ahead = false;
+  const EpochGuard guard;
+  for (unsigned at = 0; !done_; at ^= 1) {
+    LeafCopy& leaf = copies[at];
+    if (!ahead) Collect(left_ - page->items(), &leaf);
+    const uint64_t wanted = left_ - page->items();
+    const unsigned pairs = leaf.count + leaf.buffered_count;
+    ahead = !leaf.last && wanted > pairs;
+    if (ahead) Collect(wanted - pairs, &copies[at ^ 1]);
+    Merge(leaf);
+    bool full = false;
+    const Outcome outcome = CopyRun(page, &full);
+    if (full || outcome != Outcome::kOk) return outcome;
+    done_ = leaf.last;
+  }
   return Outcome::kOk;
 }
 
 template <class C>
-bool LodgeTree<C>::Scanner::Emit(ScanVisitor visitor) {
-  const char* at = bytes_.data();
-  for (const Item& item : items_) {
-    const ScanItem out{{at, item.key_bytes},
-                       {at + item.key_bytes, item.value_bytes},
-                       item.version,
-                       item.expiry_unix_ms};
-    at += item.key_bytes + item.value_bytes;
-    --left_;
-    if (!visitor(out)) return false;
+Outcome LodgeTree<C>::Scanner::CopyRun(ScanPage* page, bool* full) requires C::kRecords {
+  for (const Pair pair : run_) {
+    const Outcome outcome = CopyItem(pair, page);
+    if (outcome != Outcome::kOk) return outcome;
+    done_ = page->items() == left_;
+    *full = done_ || page->used() >= kPageBytes || ++page_pairs_ == kPagePairs;
+    if (!*full) continue;
+    if (!done_) ResumeBehind(pair);
+    break;
   }
-  return true;
+  return Outcome::kOk;
+}
+
+// Leaves out what has expired.
+template <class C>
+Outcome LodgeTree<C>::Scanner::CopyItem(Pair pair, ScanPage* page) const requires C::kRecords {
+  RecordView record;
+  char key[8];
+  char value[8];
+  if (C::IsRecord(pair.value)) {
+    bool live;
+    const Outcome outcome =
+        tree_.ViewLive(C::RecordOf(pair.value), options_.now_unix_ms, &record, &live);
+    if (outcome != Outcome::kOk || !live) return outcome;
+    if (tree_.codec_.inline_pairs()) record.version = 0;
+  } else {
+    if (!C::InlineIsSound(pair)) return Outcome::kDataLoss;
+    record.key = tree_.codec_.KeyText(pair, key);
+    record.value = C::InlineValue(pair.value, value);
+  }
+  page->Append(record, !options_.keys_only);
+  return Outcome::kOk;
+}
+
+// The page ends with this pair: what was collected is out of date when the scan goes on.
+template <class C>
+void LodgeTree<C>::Scanner::ResumeBehind(Pair pair) requires C::kRecords {
+  char scratch[8];
+  resume_text_.assign(tree_.codec_.KeyText(pair, scratch));
+  if (!options_.reverse) resume_text_.push_back('\0');
+  near_ = C::MakeKey(resume_text_);
+  has_near_ = true;
+  has_passed_ = false;
+  node_ = nullptr;
 }
 
 template <class C>
