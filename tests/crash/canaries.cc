@@ -14,7 +14,11 @@ constexpr Canary kLodgeTree[] = {
     {"checksum without the log's version", "log append", Ask("lodgetree.log.any_version")},
     {"header not flushed", "log header", Forget("lodgetree.log_header.1")},
     {"header not fenced", "log header", DropFence("lodgetree.log_header.1")},
-    {"old headers stay in a chunk that is given back", "log header", Forget("pmem.release_logs.1")},
+    // Three uses of one chunk across two crashes: too rare for the explorer.
+    {"old headers stay in a chunk that is given back", "log header", Forget("pmem.release_logs.1"),
+     Under::kBoth, In::kAny, By::kReleasedLogs},
+    {"old headers not gone before the chunk is", "log header", DropFence("pmem.release_logs.1"),
+     Under::kBoth, In::kAny, By::kReleasedLogs},
     {"slots not flushed", "flush", Forget("lodgetree.flush.1")},
     {"slots not fenced before the commit", "flush", DropFence("lodgetree.flush.1")},
     {"commit not flushed", "flush", DropFlushes("lodgetree.flush.2")},

@@ -12,6 +12,8 @@ namespace lodgekv::test {
 // Where the mistake is one.
 enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
 enum class In : uint8_t { kAny, kFixed64, kBytes };
+// Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long.
+enum class By : uint8_t { kExplorer, kReleasedLogs };
 
 struct Canary {
   std::string_view name;   // what is wrong, for the table
@@ -19,6 +21,7 @@ struct Canary {
   Fault fault;
   Under under = Under::kBoth;
   In in = In::kAny;
+  By by = By::kExplorer;
 };
 
 // Empty: the engine is not known here.

@@ -11,12 +11,14 @@
 #include "tests/crash/crash_points.h"
 #include "tests/crash/isolated.h"
 #include "tests/crash/plan.h"
+#include "tests/crash/released_logs.h"
 
 namespace lodgekv::test {
 namespace {
 
-constexpr uint64_t kImagesPerCanary = 150'000;
-constexpr unsigned kSecondsPerCanary = 60;
+constexpr uint64_t kImagesPerCanary = 400'000;
+// Far above what so many images take: an engine that hangs is noticed by it, a slow one is not.
+constexpr unsigned kSecondsPerCanary = 60 * kSanitizerSlowdown;
 constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
 
 std::vector<EngineCase> CasesOf(const EngineInfo& engine, In in) {
@@ -60,8 +62,16 @@ std::vector<ExplorerOptions> Hunt(const EngineInfo& engine, const Canary& canary
   return runs;
 }
 
+std::string LookForCanary(const Canary& canary, CrashModel model) {
+  const ReleasedLogs seen = LookAtReleasedLogs(model, canary.fault);
+  if (seen.with_old_logs == 0) return absl::StrFormat("MISSED in %d images", seen.images);
+  return absl::StrFormat("caught %7d images  of them %d with old logs in a free chunk", seen.images,
+                         seen.with_old_logs);
+}
+
 // "caught ...", or how it was missed.
 std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashModel model) {
+  if (canary.by == By::kReleasedLogs) return LookForCanary(canary, model);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
     options.fault = canary.fault;
@@ -77,7 +87,26 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
                          total.fault_happened ? "made" : "never made");
 }
 
+// What the canaries are caught with finds nothing where there is no mistake.
+TEST(Canaries, WithoutOneNothingIsCaught) {
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    for (const CrashModel model : kModels) {
+      ExplorerResult total;
+      for (ExplorerOptions options : Hunt(*engine, {}, model)) {
+        options.max_images = kImagesPerCanary - total.images;
+        total.Add(Explorer(options).Run());
+        ASSERT_FALSE(total.failure.has_value()) << *total.failure;
+        if (total.images >= kImagesPerCanary) break;
+      }
+      std::cout << absl::StreamFormat("%-28s quiet  %7d images\n", ModelName(model), total.images);
+      EXPECT_GE(total.images, kImagesPerCanary);
+    }
+  }
+}
+
 TEST(Canaries, AreAllCaught) {
+  unsigned count = 0;
+  unsigned missed = 0;
   for (const EngineInfo* engine : AllPersistentEngines()) {
     const std::span<const Canary> canaries = CanariesOf(engine->name);
     EXPECT_FALSE(canaries.empty()) << "no canary is known for engine " << engine->name
@@ -89,14 +118,17 @@ TEST(Canaries, AreAllCaught) {
             RunIsolated(kSecondsPerCanary, [&] { return HuntCanary(*engine, canary, model); });
         const std::string outcome =
             result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
+        const bool caught = outcome.substr(0, 6) == "caught";
+        (caught ? count : missed) += 1;
         std::cout << absl::StreamFormat("%-13s %-14s %-50s %s\n", std::string(canary.group),
                                         ModelName(model), std::string(canary.name), outcome);
-        EXPECT_EQ(outcome.substr(0, 6), "caught")
-            << "engine " << engine->name << ", " << canary.group << ": " << canary.name << ", "
-            << ModelName(model) << ": " << outcome << "; " << SeedNote();
+        EXPECT_TRUE(caught) << "engine " << engine->name << ", " << canary.group << ": "
+                            << canary.name << ", " << ModelName(model) << ": " << outcome << "; "
+                            << SeedNote();
       }
     }
   }
+  std::cout << count << " caught, " << missed << " missed\n";
 }
 
 // A switch that no row names is never thrown; a row whose name no source has tests nothing.

@@ -16,6 +16,7 @@ namespace {
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  mallopt(M_MXFAST, 0);  // else each large block that is freed walks the small ones
 }
 
 }  // namespace
@@ -34,6 +35,7 @@ void ExplorerResult::Add(const ExplorerResult& other) {
 
 Explorer::Explorer(const ExplorerOptions& options)
     : options_(options),
+      engine_options_(OptionsFor(options.engine_case, options.engine_options)),
       random_(absl::StrCat("crash ", options.engine_case.Name(), " ", ModelName(options.model), " ",
                            std::string(options.mixture.name)),
               options.run),
@@ -45,10 +47,17 @@ Explorer::Explorer(const ExplorerOptions& options)
 Explorer::~Explorer() = default;
 
 ExplorerResult Explorer::Run() {
-  Life life(*this, 0, Oracle(options_.engine_case), ArenaMemory(options_.memory_bytes));
-  life.Create();
-  if (!Ended()) life.WarmUp(options_.warm_up);
-  if (!Ended()) life.Steps(options_.steps);
+  auto life = std::make_unique<Life>(*this, 0, 0, Oracle(options_.engine_case),
+                                     ArenaMemory(options_.memory_bytes));
+  life->Create();
+  if (!Ended()) life->WarmUp(options_.warm_up);
+  if (!Ended()) life->Steps(options_.steps);
+  for (unsigned i = 0; i < options_.crashes && !Ended(); ++i) {
+    life = life->TakeHeir();
+    life->Recover();
+    if (!Ended()) life->Steps(options_.steps);
+  }
+  life.reset();
   return std::exchange(result_, {});
 }
 

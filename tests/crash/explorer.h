@@ -39,6 +39,9 @@ struct ExplorerOptions {
   unsigned samples = 8;
   unsigned live_on_one_in = 60;  // images that are lived on
   unsigned lives_steps = 6;
+  // After `steps` the power goes off at one of the moments that were looked at, and the pool lives
+  // on from one of its images: so often, one life after the other.
+  unsigned crashes = 0;
   unsigned max_depth = 2;
   unsigned threads = 1;  // steps go to one of so many threads, one at a time
   uint64_t max_images = UINT64_MAX;
@@ -78,6 +81,7 @@ class Explorer {
   std::string Where() const;
 
   const ExplorerOptions options_;
+  const OptionValues engine_options_;
   Random random_;
   Workload workload_;
   std::unique_ptr<Hands> hands_;

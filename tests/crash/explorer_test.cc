@@ -4,13 +4,18 @@
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
+#include <stdexcept>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tests/crash/canaries.h"
 #include "tests/crash/plan.h"
 
 namespace lodgekv::test {
 namespace {
+
+constexpr unsigned kRunsOfEachWorkload = 4;
 
 // Images per second of processor time, so that a busy machine does not change it.
 double CpuSeconds() {
@@ -26,6 +31,29 @@ bool IsWanted(const ExplorerOptions& options) {
   return absl::StrFormat("%s/%d", std::string(options.mixture.name), options.run) == wanted;
 }
 
+std::string Repeat(const ExplorerOptions& options) {
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  return absl::StrFormat(
+      "\nthis run alone: LODGEKV_TEST_SEED=%d LODGEKV_CRASH_RUN=%s/%d LODGEKV_TEST_SCALE=%d "
+      "crash_explorer_test --gtest_filter='*%s'\n",
+      TestSeed(), std::string(options.mixture.name), options.run,
+      options.run / kRunsOfEachWorkload + 1, test.substr(test.find('/') + 1));
+}
+
+// LODGEKV_CRASH_CANARY='PROTOCOL: NAME' makes the mistake of that row of canaries.cc.
+Fault WantedFault(const EngineInfo& engine) {
+  const char* wanted = std::getenv("LODGEKV_CRASH_CANARY");
+  if (wanted == nullptr) return {};
+  for (const Canary& canary : CanariesOf(engine.name)) {
+    if (absl::StrCat(std::string(canary.group), ": ", std::string(canary.name)) == wanted) {
+      return canary.fault;
+    }
+  }
+  throw std::invalid_argument(
+      absl::StrCat("LODGEKV_CRASH_CANARY is '", wanted, "', which is no canary of engine ",
+                   std::string(engine.name), " ('PROTOCOL: NAME', as crash_canary_test prints)"));
+}
+
 using Parameter = std::tuple<EngineCase, CrashModel>;
 
 class EveryImage : public ::testing::TestWithParam<Parameter> {};
@@ -33,14 +61,15 @@ class EveryImage : public ::testing::TestWithParam<Parameter> {};
 TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   const auto& [engine_case, model] = GetParam();
   Effort effort;
-  effort.runs = static_cast<unsigned>(Scaled(2));
+  effort.runs = static_cast<unsigned>(Scaled(kRunsOfEachWorkload));
   const double start = CpuSeconds();
   ExplorerResult total;
   unsigned failures = 0;
-  for (const ExplorerOptions& options : PlanRuns(engine_case, model, effort)) {
+  for (ExplorerOptions& options : PlanRuns(engine_case, model, effort)) {
     if (!IsWanted(options)) continue;
+    options.fault = WantedFault(*engine_case.engine);
     ExplorerResult result = Explorer(options).Run();
-    EXPECT_FALSE(result.failure.has_value()) << *result.failure;
+    EXPECT_FALSE(result.failure.has_value()) << *result.failure << Repeat(options);
     failures += result.failure.has_value() ? 1 : 0;
     total.Add(result);
     if (failures == 3) break;

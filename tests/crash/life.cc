@@ -46,6 +46,10 @@ class LookingTracer final : public pmem::Tracer {
   const char* last_ = nullptr;
 };
 
+// Is what was drawn made good again? Asked once in so many positions: it takes long, and whoever
+// writes past the seam does so again.
+constexpr uint64_t kPositionsPerLook = 8;
+
 void CopyInto(std::span<const std::byte> from, const ArenaMemory& to) {
   std::memcpy(to.span().data(), from.data(), from.size());
 }
@@ -64,10 +68,12 @@ pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run) {
 
 }  // namespace
 
-Explorer::Life::Life(Explorer& explorer, unsigned depth, Oracle oracle, ArenaMemory memory)
+Explorer::Life::Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle,
+                     ArenaMemory memory)
     : explorer_(explorer),
       options_(explorer.options_),
       depth_(depth),
+      crashes_(crashes),
       memory_(std::move(memory)),
       oracle_(std::move(oracle)),
       image_(options_.memory_bytes) {}
@@ -95,7 +101,7 @@ EngineContext Explorer::Life::ContextOf(pmem::Pool* pool) const {
   context.pool = pool;
   context.key_format = options_.engine_case.key_format;
   context.inline_pairs = options_.engine_case.inline_pairs;
-  context.options = OptionsFor(options_.engine_case, options_.engine_options);
+  context.options = explorer_.engine_options_;
   return context;
 }
 
@@ -184,16 +190,16 @@ void Explorer::Life::Explore(const char* position) {
   const bool all = images.Visit(limit, options_.samples >> depth_, explorer_.random_,
                                 [&](const auto& picks) { return TryImage(images, picks); });
   if (all) ++explorer_.result_.exhaustive_positions;
+  if (explorer_.Ended() || explorer_.result_.positions % kPositionsPerLook != 0) return;
   const std::span<const std::byte> durable = tracer_->durable();
-  if (!explorer_.Ended() &&
-      std::memcmp(image_.span().data(), durable.data(), durable.size()) != 0) {
+  if (std::memcmp(image_.span().data(), durable.data(), durable.size()) != 0) {
     Fail("recovery has changed the medium past the seam: index/pmem/persist.h has not seen it", "");
   }
 }
 
 bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& picks) {
   ++explorer_.result_.images;
-  if (depth_ > 0) ++explorer_.result_.nested_images;
+  if (crashes_ > 0) ++explorer_.result_.nested_images;
   images.Apply(picks, image_.span().data());
   LookingTracer tracer(image_, options_.fault);
   Oracle::Problem problem;
@@ -218,28 +224,43 @@ bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& pic
       explorer_.random_.OneIn(options_.live_on_one_in << (2 * depth_))) {
     LiveOn(images, picks);
   }
+  if (depth_ == 0 && options_.crashes > 0 && explorer_.random_.OneIn(++heirs_seen_)) {
+    heir_ = MakeHeir(images, picks, 0);
+  }
   return !explorer_.Ended();
 }
 
 // Recovery has decided what became of the step in flight; however often it is cut, it must not
 // decide otherwise.
-void Explorer::Life::LiveOn(const ImageSet& images, const ImageSet::Picks& picks) {
-  ++explorer_.result_.lives;
+std::unique_ptr<Explorer::Life> Explorer::Life::MakeHeir(const ImageSet& images,
+                                                         const ImageSet::Picks& picks,
+                                                         unsigned depth) const {
   ArenaMemory memory(options_.memory_bytes);
   CopyInto(tracer_->durable(), memory);
   images.Apply(picks, memory.span().data());
   Oracle oracle = oracle_;
   oracle.Adopt();
-  Life life(explorer_, depth_ + 1, std::move(oracle), std::move(memory));
-  life.Recover();
-  life.Steps(options_.lives_steps);
+  return std::make_unique<Life>(explorer_, depth, crashes_ + 1, std::move(oracle),
+                                std::move(memory));
+}
+
+void Explorer::Life::LiveOn(const ImageSet& images, const ImageSet::Picks& picks) {
+  ++explorer_.result_.lives;
+  const std::unique_ptr<Life> life = MakeHeir(images, picks, depth_ + 1);
+  life->Recover();
+  life->Steps(options_.lives_steps);
+}
+
+std::unique_ptr<Explorer::Life> Explorer::Life::TakeHeir() {
+  ++explorer_.result_.lives;
+  return std::move(heir_);
 }
 
 void Explorer::Life::Fail(const std::string& what, const std::string& image) {
   if (explorer_.result_.failure.has_value()) return;
   const std::string point(tracer_ == nullptr ? "" : tracer_->last_point());
   explorer_.result_.failure = absl::StrCat(
-      what, "\n  in life ", depth_, ", ", position_, " in ", doing_, "\n  fence ",
+      what, "\n  after ", crashes_, " crashes, ", position_, " in ", doing_, "\n  fence ",
       tracer_ == nullptr ? 0 : tracer_->fences(), ", last crash point ",
       point.empty() ? "none" : point,
       image.empty() ? "" : "\n  of what was not durable survives (stores kept of stores made):",

@@ -22,13 +22,17 @@ struct OpenPool {
 class Explorer::Life {
  public:
   // `memory` holds the image that the life begins with, or anything for Create.
-  Life(Explorer& explorer, unsigned depth, Oracle oracle, ArenaMemory memory);
+  // `crashes`: how many came before it.
+  Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle, ArenaMemory memory);
   ~Life();
 
   void Create();
   void Recover();
   void Steps(unsigned count);
   void WarmUp(unsigned puts);
+  // The life that follows when the power goes off: from one of the images that were looked at, each
+  // as likely as any other.
+  std::unique_ptr<Life> TakeHeir();
 
  private:
   pmem::Pool::ArenaOptions ArenaOf(const ArenaMemory& memory, pmem::Tracer* tracer) const;
@@ -38,18 +42,23 @@ class Explorer::Life {
   void TakeStep(const Step& step);
   void Explore(const char* position);
   bool TryImage(const ImageSet& images, const ImageSet::Picks& picks);
+  std::unique_ptr<Life> MakeHeir(const ImageSet& images, const ImageSet::Picks& picks,
+                                 unsigned depth) const;
   void LiveOn(const ImageSet& images, const ImageSet::Picks& picks);
   void Fail(const std::string& what, const std::string& image);
 
   Explorer& explorer_;
   const ExplorerOptions& options_;
-  const unsigned depth_;
+  const unsigned depth_;  // of lives begun while another is looked at
+  const unsigned crashes_;
   ArenaMemory memory_;
   Oracle oracle_;
   std::unique_ptr<CrashTracer> tracer_;
   OpenPool open_;
   ArenaMemory image_;
   bool exploring_ = true;
+  std::unique_ptr<Life> heir_;
+  uint64_t heirs_seen_ = 0;
   uint64_t step_ = 0;
   std::string doing_;
   const char* position_ = "";

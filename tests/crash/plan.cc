@@ -12,6 +12,7 @@ struct PlannedRun {
   unsigned steps = 60;
   unsigned threads = 1;
   uint64_t memory_bytes = uint64_t{128} << 10;
+  unsigned crashes = 0;
 };
 
 constexpr uint64_t kRoomy = uint64_t{512} << 10;
@@ -29,6 +30,17 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
         .groups = 0,
         .batches = 0}},
       {mixed},
+      // The tree fills and is emptied: leaves and nodes are split, unlinked, merged.
+      {{.name = "tides",
+        .family = family,
+        .keys = 48,
+        .deletes = 8,
+        .conditions = 0,
+        .groups = 25,
+        .largest_group = 6,
+        .tide = 40},
+       0,
+       200},
       {{.name = "batches",
         .family = fixed ? "extremes" : "prefixes",
         .keys = 30,
@@ -40,6 +52,21 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
       // Few keys, so that most operations meet a pair that is buffered or was deleted.
       {{.name = "hot", .family = family, .keys = 5, .deletes = 40, .groups = 20}, 0, 50},
       {{.name = "hands", .family = family, .keys = 16, .deletes = 25}, 0, 60, 3},
+      // One crash after the other, in a pool whose space often changes its use: few pairs of
+      // different sizes, batches short and long.
+      {{.name = "lineage",
+        .family = fixed ? "dense" : "user_ids",
+        .keys = 12,
+        .deletes = 30,
+        .groups = 10,
+        .batches = 30,
+        .largest_group = 8,
+        .largest_value = 400},
+       0,
+       4,
+       1,
+       uint64_t{64} << 10,
+       50},
       // A pool in which there is no room after some time.
       {{.name = "full",
         .family = fixed ? "scattered" : "user_ids",
@@ -96,6 +123,7 @@ std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel 
       options.steps = run.steps;
       options.threads = run.threads;
       options.memory_bytes = run.memory_bytes;
+      options.crashes = run.crashes;
       options.run = i;
       options.exhaustive_up_to = effort.exhaustive_up_to;
       options.samples = effort.samples;

@@ -99,10 +99,15 @@ Step Workload::PutNumber(uint64_t number) {
   return step;
 }
 
+unsigned Workload::DeletesNow() const {
+  const bool ebb = mixture_.tide != 0 && steps_ / mixture_.tide % 2 == 1;
+  return ebb ? 100 - mixture_.deletes : mixture_.deletes;
+}
+
 StepOp Workload::NextOp(Random& random, VersionOf version_of) {
   StepOp op;
   op.key = keys_[random.Below(keys_.size())];
-  if (random.Percent(mixture_.deletes)) op.kind = WriteKind::kDelete;
+  if (random.Percent(DeletesNow())) op.kind = WriteKind::kDelete;
   if (op.kind == WriteKind::kPut) op.value = NextValue(random);
   if (random.Percent(mixture_.conditions)) {
     op.condition = random.OneIn(2) ? Condition::kIfAbsent : Condition::kIfPresent;
@@ -130,6 +135,7 @@ Step Workload::Next(Random& random, VersionOf version_of) {
     if (!step.atomic || !repeats) step.ops.push_back(std::move(op));
   }
   if (step.atomic && random.Percent(70)) step.applied_index = ++applied_index_;
+  ++steps_;
   return step;
 }
 

@@ -50,6 +50,9 @@ struct Mixture {
   unsigned largest_group = 4;
   unsigned largest_value = 8;  // bytes; of `bytes` pools
   unsigned expiries = 0;
+  // After so many steps puts and deletes change places, again and again: the tree grows full and is
+  // emptied. 0: never.
+  unsigned tide = 0;
 };
 
 // Version of the key's live value as the caller knows it; 0: none.
@@ -67,12 +70,14 @@ class Workload {
  private:
   StepOp NextOp(Random& random, VersionOf version_of);
   std::string NextValue(Random& random);
+  unsigned DeletesNow() const;
 
   const EngineCase case_;
   const Mixture mixture_;
   std::vector<std::string> keys_;
   uint64_t next_value_ = 1;
   uint64_t applied_index_ = 0;
+  uint64_t steps_ = 0;
 };
 
 }  // namespace lodgekv::test
