@@ -303,7 +303,8 @@ class LodgeTree final : public Engine {
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;
   Outcome CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const;
-  Outcome ViewLive(pmem::Offset offset, uint64_t now, RecordView* record, bool* live) const;
+  Outcome CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
+                      bool* live) const;
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
   media::Leaf* LeafAt(const Node* node, unsigned leaf) const {

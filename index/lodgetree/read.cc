@@ -92,14 +92,13 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// A linked record, verified; `*live`: it has not expired. Inside an epoch.
+// Of a linked record; `*live`: it has not expired. Inside an epoch.
 template <class C>
-Outcome LodgeTree<C>::ViewLive(pmem::Offset offset, uint64_t now, RecordView* record,
-                               bool* live) const {
-  *record = ViewRecord(pool_, offset);
-  const bool verify = record->value.size() <= kAlwaysVerify || (record->version & kSampleMask) == 0;
-  if (verify && !RecordIsSound(pool_, offset, *record)) return Outcome::kDataLoss;
-  *live = record->expiry_unix_ms == 0 || record->expiry_unix_ms > now;
+Outcome LodgeTree<C>::CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
+                                  bool* live) const {
+  const bool verify = record.value.size() <= kAlwaysVerify || (record.version & kSampleMask) == 0;
+  if (verify && !RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
+  *live = record.expiry_unix_ms == 0 || record.expiry_unix_ms > now;
   return Outcome::kOk;
 }
 
@@ -108,8 +107,9 @@ template <class C>
 Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const {
   if constexpr (C::kRecords) {
     if (C::IsRecord(value_word)) {
-      RecordView view;
-      const Outcome outcome = ViewLive(C::RecordOf(value_word), now, &view, &result->found);
+      const pmem::Offset offset = C::RecordOf(value_word);
+      const RecordView view = ViewRecord(pool_, offset);
+      const Outcome outcome = CheckRecord(offset, view, now, &result->found);
       if (outcome != Outcome::kOk || !result->found) return outcome;
       result->version = codec_.inline_pairs() ? 0 : view.version;
       result->expiry_unix_ms = view.expiry_unix_ms;

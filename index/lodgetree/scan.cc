@@ -10,11 +10,11 @@
 // called outside of everything.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <string>
 
 #include "absl/container/inlined_vector.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/lodgetree/scan_page.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 
@@ -26,73 +26,11 @@ namespace {
 // epoch: expired values are not copied.
 constexpr size_t kPageBytes = size_t{1} << 20;
 constexpr unsigned kPagePairs = 1u << 16;
-// A thread keeps its page from scan to scan up to this size.
-constexpr size_t kKeptBytes = size_t{1} << 18;
 
 constexpr size_t kShortRecordBytes = 48;
-
-thread_local std::string kept_page;
-
-// What comes before key and value of an item on the page.
-struct ItemHeader {
-  uint32_t key_bytes;
-  uint32_t value_bytes;
-  uint64_t version;
-  uint64_t expiry_unix_ms;
-};
-
-// Items that were copied out. Its memory is the thread's: a scan inside a visitor makes its own.
-class ScanPage {
- public:
-  ScanPage() { bytes_.swap(kept_page); }
-  ~ScanPage() {
-    if (bytes_.size() <= kKeptBytes) bytes_.swap(kept_page);
-  }
-  ScanPage(const ScanPage&) = delete;
-  ScanPage& operator=(const ScanPage&) = delete;
-
-  void Clear() { used_ = items_ = 0; }
-  size_t used() const { return used_; }
-  uint64_t items() const { return items_; }
-
-  void Append(const RecordView& record, bool with_value) {
-    const std::string_view value = with_value ? record.value : std::string_view();
-    const ItemHeader header{static_cast<uint32_t>(record.key.size()),
-                            static_cast<uint32_t>(value.size()), record.version,
-                            record.expiry_unix_ms};
-    const size_t end = used_ + sizeof(header) + record.key.size() + value.size();
-    if (end > bytes_.size()) bytes_.resize(std::max(end, 2 * bytes_.size()));
-    char* to = bytes_.data() + used_;
-    std::memcpy(to, &header, sizeof(header));
-    std::memcpy(to + sizeof(header), record.key.data(), record.key.size());
-    if (!value.empty()) {
-      std::memcpy(to + sizeof(header) + record.key.size(), value.data(), value.size());
-    }
-    used_ = end;
-    ++items_;
-  }
-
-  // False: the visitor has seen enough.
-  bool Visit(ScanVisitor visitor) const {
-    for (size_t at = 0; at < used_;) {
-      ItemHeader header;
-      std::memcpy(&header, bytes_.data() + at, sizeof(header));
-      const char* key = bytes_.data() + at + sizeof(header);
-      const ScanItem item{{key, header.key_bytes},
-                          {key + header.key_bytes, header.value_bytes},
-                          header.version,
-                          header.expiry_unix_ms};
-      at += sizeof(header) + header.key_bytes + header.value_bytes;
-      if (!visitor(item)) return false;
-    }
-    return true;
-  }
-
- private:
-  std::string bytes_;  // its size is what was ever needed
-  size_t used_ = 0;
-  uint64_t items_ = 0;
-};
+// Leaves are fetched so far ahead; they usually hold so many pairs at least.
+constexpr unsigned kLeavesAhead = 2;
+constexpr unsigned kUsualPairs = 16;
 
 // In assembly, since the compiler drops calls of functions that do nothing but __builtin_prefetch.
 inline void Prefetch(const char* at) { asm volatile("prefetcht0 %0" : : "m"(*at)); }
@@ -123,12 +61,12 @@ class LodgeTree<C>::Scanner {
 
  private:
   static constexpr unsigned kRoom = 32;  // for the pairs of a leaf, and for the wide search
-  static_assert(kRoom >= kLeafSlots && kRoom >= kNodeSlots);
+  static_assert(kRoom > kLeafSlots && kRoom > kNodeSlots);
 
   // A leaf as it was at one moment.
   struct LeafCopy {
-    alignas(64) uint64_t words[kRoom];  // of the pairs, behind `prefix`
-    Pair pairs[kRoom];
+    alignas(64) uint64_t words[kRoom];  // of the pairs
+    uint64_t values[kRoom];
     Pair buffered[kRoom];
     unsigned count;
     unsigned buffered_count;
@@ -140,21 +78,24 @@ class LodgeTree<C>::Scanner {
     Key near;
     Separator low;
     Separator high;
+
+    Pair PairAt(unsigned i) const { return {words[i], values[i]}; }
   };
 
   bool SetBounds();
   void Collect(uint64_t wanted, LeafCopy* copy);
-  void Seek();
+  void Seek(uint64_t wanted);
   unsigned LeafOfBound() const;
   bool CopyLeaf(uint64_t wanted, LeafCopy* copy) const;
   void CopyPairs(uint32_t slots, uint32_t group, LeafCopy* copy) const;
   bool IsLast(const LeafCopy& copy, bool rightmost) const;
   void Advance(LeafCopy* copy);
-  void PrefetchNeighbour() const;
+  void PrefetchAhead(unsigned distance, uint64_t wanted) const;
+  void PrefetchLeaf(unsigned leaf) const;
   void PrefetchRecords(const LeafCopy& copy) const requires C::kRecords;
 
-  void Merge(LeafCopy& copy);
-  void SortPairs(LeafCopy& copy);
+  void Merge(const LeafCopy& copy);
+  void SortPairs(const LeafCopy& copy);
   void MergeBuffered(const LeafCopy& copy);
   void Trim(const LeafCopy& copy);
   bool IsBelow(Pair pair, const Key& key) const;
@@ -216,7 +157,7 @@ bool LodgeTree<C>::Scanner::SetBounds() {
 template <class C>
 void LodgeTree<C>::Scanner::Collect(uint64_t wanted, LeafCopy* copy) {
   for (;;) {
-    if (node_ == nullptr) Seek();
+    if (node_ == nullptr) Seek(wanted);
     if (CopyLeaf(wanted, copy)) break;
     node_ = nullptr;
   }
@@ -225,7 +166,7 @@ void LodgeTree<C>::Scanner::Collect(uint64_t wanted, LeafCopy* copy) {
 }
 
 template <class C>
-void LodgeTree<C>::Scanner::Seek() {
+void LodgeTree<C>::Scanner::Seek(uint64_t wanted) {
   if (has_passed_) {
     near_ = C::KeyOf(passed_);
     has_near_ = true;
@@ -238,7 +179,9 @@ void LodgeTree<C>::Scanner::Seek() {
       const auto seek = options_.reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
       node_ = tree_.tree_.Descend(near_, &snapshot_, seek);
     }
+    Prefetch(reinterpret_cast<const char*>(node_->leaf_count));
     leaf_ = LeafOfBound();
+    for (unsigned i = 0; i < kLeavesAhead; ++i) PrefetchAhead(i, wanted);
   } while (!node_->lock.Validate(snapshot_));
   sought_ = true;
 }
@@ -271,9 +214,7 @@ bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
   copy->last_of_node = options_.reverse ? leaf_ == 0 : at_end;
   // What may be no leaf's address is not followed.
   if (!node->lock.Validate(snapshot_)) return false;
-  if (!copy->last_of_node && wanted > static_cast<unsigned>(std::popcount(slots))) {
-    PrefetchNeighbour();
-  }
+  PrefetchAhead(kLeavesAhead, wanted);
   CopyPairs(slots, group, copy);
   if (!node->lock.Validate(snapshot_)) return false;
   copy->last = IsLast(*copy, at_end && !bounded);
@@ -285,7 +226,9 @@ void LodgeTree<C>::Scanner::CopyPairs(uint32_t slots, uint32_t group, LeafCopy* 
   const media::Leaf* leaf = tree_.LeafAt(node_, leaf_);
   unsigned count = 0;
   for (; slots != 0; slots &= slots - 1) {
-    copy->pairs[count++] = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+    const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+    copy->words[count] = pair.key;
+    copy->values[count++] = pair.value;
   }
   copy->count = count;
   count = copy->deleted = 0;
@@ -318,34 +261,48 @@ void LodgeTree<C>::Scanner::Advance(LeafCopy* copy) {
   }
 }
 
-// The lines of the leaf that will be next.
+// The leaf that will be the `distance`-th from here, if so many items are wanted. Before the node
+// is validated it may be no leaf, which does no harm.
 template <class C>
-void LodgeTree<C>::Scanner::PrefetchNeighbour() const {
-  const auto* leaf =
-      reinterpret_cast<const char*>(tree_.LeafAt(node_, options_.reverse ? leaf_ - 1 : leaf_ + 1));
+void LodgeTree<C>::Scanner::PrefetchAhead(unsigned distance, uint64_t wanted) const {
+  const unsigned leaf = options_.reverse ? leaf_ - distance : leaf_ + distance;
+  if (leaf < node_->index_count && wanted > distance * kUsualPairs) PrefetchLeaf(leaf);
+}
+
+// What will be read of a leaf, on the medium and in the node.
+template <class C>
+void LodgeTree<C>::Scanner::PrefetchLeaf(unsigned leaf) const {
+  const auto* media = reinterpret_cast<const char*>(tree_.LeafAt(node_, leaf));
   for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
-    Prefetch(leaf + line * pmem::kLineBytes);
+    Prefetch(media + line * pmem::kLineBytes);
+  }
+  Prefetch(reinterpret_cast<const char*>(&node_->mirrors[leaf].bits));
+  if constexpr (C::kRecords) {
+    Prefetch(reinterpret_cast<const char*>(node_->separators.low + leaf + 1));
   }
 }
 
 // Of each record the lines that a short one has; a longer one's are read in a row.
 template <class C>
 void LodgeTree<C>::Scanner::PrefetchRecords(const LeafCopy& copy) const requires C::kRecords {
-  const auto prefetch = [&](Pair pair) {
-    if (!C::IsRecord(pair.value)) return;
-    const char* record = tree_.pool_.template At<char>(C::RecordOf(pair.value));
-    Prefetch(record);
-    Prefetch(record + kShortRecordBytes - 1);
+  const auto prefetch = [&](uint64_t value) {
+    if (!C::IsRecord(value)) return;
+    const pmem::Offset record = C::RecordOf(value);
+    const char* at = tree_.pool_.template At<char>(record);
+    Prefetch(at);
+    if (record % pmem::kLineBytes + kShortRecordBytes > pmem::kLineBytes) {
+      Prefetch(at + pmem::kLineBytes);
+    }
   };
-  for (unsigned i = 0; i < copy.count; ++i) prefetch(copy.pairs[i]);
-  for (unsigned i = 0; i < copy.buffered_count; ++i) prefetch(copy.buffered[i]);
+  for (unsigned i = 0; i < copy.count; ++i) prefetch(copy.values[i]);
+  for (unsigned i = 0; i < copy.buffered_count; ++i) prefetch(copy.buffered[i].value);
 }
 
 // --- the pairs of a leaf ---
 
 // Sets run_.
 template <class C>
-void LodgeTree<C>::Scanner::Merge(LeafCopy& copy) {
+void LodgeTree<C>::Scanner::Merge(const LeafCopy& copy) {
   SortPairs(copy);
   MergeBuffered(copy);
   Trim(copy);
@@ -353,27 +310,29 @@ void LodgeTree<C>::Scanner::Merge(LeafCopy& copy) {
 }
 
 // A pair's place is the number of those below it: wide compares, without the branches of a sort.
+// Where words tie, places do.
 template <class C>
-void LodgeTree<C>::Scanner::SortPairs(LeafCopy& copy) {
-  const C& codec = tree_.codec_;
+void LodgeTree<C>::Scanner::SortPairs(const LeafCopy& copy) {
   const unsigned count = copy.count;
-  const uint32_t valid = count == kRoom ? ~uint32_t{0} : (uint32_t{1} << count) - 1;
-  for (unsigned i = 0; i < count; ++i) copy.words[i] = codec.WordOf(copy.pairs[i], copy.prefix);
-  run_.resize(count);
-  bool ties = false;
-  for (unsigned i = 0; i < count; ++i) {
-    if constexpr (C::kRecords) {
-      const WordMasks masks = CompareWords(copy.words, copy.words[i]);
-      const uint32_t before = (masks.less | (masks.equal & ((uint32_t{1} << i) - 1))) & valid;
-      ties |= (masks.equal & valid) != uint32_t{1} << i;
-      run_[static_cast<unsigned>(std::popcount(before))] = copy.pairs[i];
-    } else {
-      const uint32_t not_above = NotAbove(copy.words, copy.words[i]) & valid;
-      run_[static_cast<unsigned>(std::popcount(not_above)) - 1] = copy.pairs[i];
+  alignas(64) uint64_t behind_prefix[kRoom];
+  const uint64_t* words = copy.words;
+  if (C::kRecords && copy.prefix != 0) {
+    for (unsigned i = 0; i < count; ++i) {
+      behind_prefix[i] = tree_.codec_.WordOf(copy.PairAt(i), copy.prefix);
     }
+    words = behind_prefix;
   }
-  if (!ties) return;
-  std::sort(run_.begin(), run_.end(), [&](Pair a, Pair b) { return codec.Less(a, b); });
+  run_.resize(count);
+  const uint32_t valid = (uint32_t{1} << count) - 1;
+  uint32_t taken = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto place = static_cast<unsigned>(std::popcount(NotAbove(words, words[i]) & valid)) - 1;
+    run_[place] = copy.PairAt(i);
+    taken |= uint32_t{1} << place;
+  }
+  if (taken == valid) return;
+  for (unsigned i = 0; i < count; ++i) run_[i] = copy.PairAt(i);
+  std::sort(run_.begin(), run_.end(), [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
 }
 
 // A buffered pair takes the place of the leaf's pair of that key.
@@ -492,21 +451,23 @@ Outcome LodgeTree<C>::Scanner::CopyRun(ScanPage* page, bool* full) requires C::k
 // Leaves out what has expired.
 template <class C>
 Outcome LodgeTree<C>::Scanner::CopyItem(Pair pair, ScanPage* page) const requires C::kRecords {
-  RecordView record;
-  char key[8];
-  char value[8];
-  if (C::IsRecord(pair.value)) {
-    bool live;
-    const Outcome outcome =
-        tree_.ViewLive(C::RecordOf(pair.value), options_.now_unix_ms, &record, &live);
-    if (outcome != Outcome::kOk || !live) return outcome;
-    if (tree_.codec_.inline_pairs()) record.version = 0;
-  } else {
+  if (!C::IsRecord(pair.value)) {
     if (!C::InlineIsSound(pair)) return Outcome::kDataLoss;
-    record.key = tree_.codec_.KeyText(pair, key);
-    record.value = C::InlineValue(pair.value, value);
+    char key[8];
+    char value[8];
+    std::string_view shown;
+    if (!options_.keys_only) shown = C::InlineValue(pair.value, value);
+    page->Append(tree_.codec_.KeyText(pair, key), shown, 0, 0);
+    return Outcome::kOk;
   }
-  page->Append(record, !options_.keys_only);
+  const pmem::Offset offset = C::RecordOf(pair.value);
+  const RecordView record = ViewRecord(tree_.pool_, offset);
+  bool live;
+  const Outcome outcome = tree_.CheckRecord(offset, record, options_.now_unix_ms, &live);
+  if (outcome != Outcome::kOk || !live) return outcome;
+  const std::string_view value = options_.keys_only ? std::string_view() : record.value;
+  page->Append(record.key, value, tree_.codec_.inline_pairs() ? 0 : record.version,
+               record.expiry_unix_ms);
   return Outcome::kOk;
 }
 

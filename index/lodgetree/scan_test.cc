@@ -1,0 +1,143 @@
+// How scans go through nodes and leaves: what they allocate, and what becomes of them when the way
+// changes under them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "index/lodgetree/allocation_counter.h"
+#include "index/lodgetree/lodgetree_test_util.h"
+
+namespace lodgekv::lodgetree {
+namespace {
+
+constexpr unsigned kKeys = 3000;
+
+class ScanTest : public ::testing::TestWithParam<std::tuple<KeyFormat, bool>> {
+ protected:
+  static KeyFormat format() { return std::get<0>(GetParam()); }
+  static bool reverse() { return std::get<1>(GetParam()); }
+
+  // Ascending; `bytes` keys tie in their first 8 bytes.
+  static std::string Key(uint64_t n) {
+    return format() == KeyFormat::kFixed64 ? Text(n) : "key number " + Text(n);
+  }
+  void PutAll(uint64_t step) {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      const uint64_t n = i * 1'009 % kKeys * step;
+      ASSERT_EQ(tree_.Put(Key(n), Text(n)), Outcome::kOk);
+    }
+  }
+  // The n-th key that the scan comes to, of so many.
+  static uint64_t Number(uint64_t place, uint64_t count) {
+    return reverse() ? count - 1 - place : place;
+  }
+  // `keys` come in order, none twice, those of the numbers `stay` among them.
+  static void ExpectInOrder(std::vector<std::string> keys, const std::vector<uint64_t>& stay) {
+    if (reverse()) std::reverse(keys.begin(), keys.end());
+    EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end(), std::greater_equal<>()), keys.end());
+    for (const uint64_t n : stay) {
+      EXPECT_TRUE(std::binary_search(keys.begin(), keys.end(), Key(n))) << n << " is missing";
+    }
+  }
+  // The scan's keys, after each of which `visit` is called with its place.
+  template <class Visit>
+  std::vector<std::string> Scan(const ScanOptions& options, Visit visit) {
+    std::vector<std::string> keys;
+    const auto visitor = [&](const ScanItem& item) {
+      keys.emplace_back(item.key);
+      visit(keys.size() - 1);
+      return true;
+    };
+    EXPECT_EQ(tree_.engine().Scan(options, visitor), Outcome::kOk);
+    return keys;
+  }
+
+  TestTree tree_{format(), {{"node_slots", "12"}}};
+};
+
+TEST_P(ScanTest, ScansOfAHundredAllocateNothing) {
+  PutAll(1);
+  const std::string start = Key(kKeys / 3);
+  const std::string end = Key(kKeys * 2 / 3);
+  const auto scan = [&] {
+    uint64_t items = 0;
+    const auto count = [&](const ScanItem&) { return ++items != 0; };
+    const ScanOptions options{.start = start, .end = end, .reverse = reverse(), .limit = 100};
+    EXPECT_EQ(tree_.engine().Scan(options, count), Outcome::kOk);
+    EXPECT_EQ(items, 100u);
+  };
+  scan();
+  const uint64_t before = ThreadAllocations();
+  for (int i = 0; i < 10; ++i) scan();
+  EXPECT_EQ(ThreadAllocations(), before);
+}
+
+// The visitor puts keys where the scan is and ahead of it: leaves and nodes split under it.
+TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeGrows) {
+  PutAll(4);
+  const auto grow = [&](size_t place) {
+    if (place % 3 != 0) return;
+    for (const uint64_t ahead : {0, 1, 40, 700}) {
+      const uint64_t n = Number(std::min<uint64_t>(place + ahead, kKeys - 1), kKeys);
+      ASSERT_EQ(tree_.Put(Key(n * 4 + 1 + ahead % 3), Text(n)), Outcome::kOk);
+    }
+  };
+  std::vector<uint64_t> stay;
+  for (uint64_t i = 0; i < kKeys; ++i) stay.push_back(i * 4);
+  ExpectInOrder(Scan({.reverse = reverse()}, grow), stay);
+  EXPECT_GT(tree_.Counters()["node_splits_total"], 0u);
+  tree_.ExpectSound();
+}
+
+// The visitor deletes most of what is behind the scan and ahead of it: leaves go under it.
+TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeShrinks) {
+  PutAll(1);
+  std::vector<uint64_t> stay;
+  for (uint64_t n = 0; n < kKeys; n += 50) stay.push_back(n);
+  const auto shrink = [&](size_t place) {
+    if (place != 100) return;
+    for (uint64_t n = 0; n < kKeys; ++n) {
+      if (n % 50 == 0) continue;
+      ASSERT_EQ(tree_.Delete(Key(n)), Outcome::kOk);
+    }
+  };
+  ExpectInOrder(Scan({.reverse = reverse()}, shrink), stay);
+  tree_.ExpectSound();
+}
+
+// More than a page is copied, in which the border falls into the midst of leaves.
+TEST_P(ScanTest, PagesFollowOneAnother) {
+  if (format() == KeyFormat::kFixed64) GTEST_SKIP() << "nothing is copied to pages";
+  constexpr uint64_t kLong = 400;
+  std::vector<uint64_t> stay;
+  for (uint64_t n = 0; n < kLong; ++n) {
+    ASSERT_EQ(tree_.Put(Key(n), std::string(9'000 + n, 'v')), Outcome::kOk);
+    if (n % 2 == 0) stay.push_back(n);
+  }
+  const auto shrink = [&](size_t place) {
+    const uint64_t n = Number(std::min(place + 5, kLong - 1), kLong);
+    if (n % 2 == 0) return;
+    ASSERT_EQ(tree_.Delete(Key(n)), Outcome::kOk);
+  };
+  const std::vector<std::string> keys = Scan({.reverse = reverse()}, shrink);
+  ExpectInOrder(keys, stay);
+  EXPECT_LT(keys.size(), kLong) << "what was deleted before its page was still seen";
+  EXPECT_EQ(Scan({.reverse = reverse(), .limit = 150}, [](size_t) {}).size(), 150u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ScanTest,
+                         ::testing::Combine(::testing::Values(KeyFormat::kFixed64,
+                                                              KeyFormat::kBytes),
+                                            ::testing::Bool()),
+                         [](const auto& parameters) {
+                           const bool fixed = std::get<0>(parameters.param) == KeyFormat::kFixed64;
+                           return std::string(fixed ? "Fixed64" : "Bytes") +
+                                  (std::get<1>(parameters.param) ? "Reverse" : "Forward");
+                         });
+
+}  // namespace
+}  // namespace lodgekv::lodgetree
