@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
+#include <map>
 #include <stdexcept>
 #include <tuple>
 
@@ -54,6 +55,32 @@ Fault WantedFault(const EngineInfo& engine) {
                    std::string(engine.name), " ('PROTOCOL: NAME', as crash_canary_test prints)"));
 }
 
+// Of all tests of the program, by engine.
+class Totals : public ::testing::Environment {
+ public:
+  static void Add(const EngineCase& engine_case, const ExplorerResult& result, double seconds) {
+    auto& [total, total_seconds] = ByEngine()[std::string(engine_case.engine->name)];
+    total.Add(result);
+    total_seconds += seconds;
+  }
+  void TearDown() override {
+    for (const auto& [engine, total] : ByEngine()) {
+      std::cout << absl::StreamFormat(
+          "%s: %d images in all, %d of them nested, in %.0f seconds of processor time: %.0f images "
+          "a second\n",
+          engine, total.first.images, total.first.nested_images, total.second,
+          static_cast<double>(total.first.images) / total.second);
+    }
+  }
+
+ private:
+  static std::map<std::string, std::pair<ExplorerResult, double>>& ByEngine() {
+    static std::map<std::string, std::pair<ExplorerResult, double>> totals;
+    return totals;
+  }
+};
+const auto* const kTotals = ::testing::AddGlobalTestEnvironment(new Totals);
+
 using Parameter = std::tuple<EngineCase, CrashModel>;
 
 class EveryImage : public ::testing::TestWithParam<Parameter> {};
@@ -81,6 +108,7 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
       engine_case.Name(), ModelName(model), total.images, total.nested_images, total.lives,
       total.positions, total.exhaustive_positions, total.steps,
       static_cast<double>(total.images) / seconds);
+  Totals::Add(engine_case, total, seconds);
   EXPECT_GT(total.images, total.positions);
   EXPECT_GT(total.nested_images, 0U);
 }
