@@ -297,6 +297,25 @@ class LodgeTree final : public Engine {
   void ForEachNode(Visit visit);
 
   // read.cc
+  // One of several keys that are looked up together.
+  struct Lookup {
+    Key key;
+    const Node* node;
+    uint64_t snapshot;
+    unsigned leaf;
+    uint32_t hits;
+    ReadResult* result;
+  };
+  static constexpr size_t kReadTogether = 16;
+  static bool IsKey(std::string_view text);
+  void FetchMirror(Lookup* lookup) const;
+  void FetchSlots(const Lookup& lookup) const;
+  void FetchRecords(const Lookup& lookup) const
+    requires C::kRecords;
+  void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                    const ReadOptions& options) const;
+  void ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                 const ReadOptions& options) const;
   Outcome ReadOne(std::string_view text, const ReadOptions& options, ReadResult* result) const;
   // Optimistic: the value word of the key's live pair.
   bool FindValueWord(const Key& key, uint64_t* value_word) const;

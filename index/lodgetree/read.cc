@@ -4,9 +4,15 @@
 // mirror in DRAM, so an absent key is usually known without a look at the medium. What is found is
 // trusted only after the node's version has been validated; a record is read only then, inside an
 // epoch.
+//
+// Several keys are looked up together, stage by stage: what a stage will look at was fetched into
+// the cache by the stage before, while it worked on the other keys. These stages only fetch; the
+// answer is found and validated by the last one, as for a single key.
+#include <algorithm>
 #include <bit>
 
 #include "index/lodgetree/lodgetree.h"
+#include "index/lodgetree/prefetch.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 
@@ -129,33 +135,120 @@ Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* r
 }
 
 template <class C>
+bool LodgeTree<C>::IsKey(std::string_view text) {
+  return C::kRecords ? !text.empty() && text.size() <= 0xffff : text.size() == 8;
+}
+
+template <class C>
 Outcome LodgeTree<C>::ReadOne(std::string_view text, const ReadOptions& options,
                               ReadResult* result) const {
-  result->outcome = Outcome::kOk;
-  result->found = false;
-  result->version = result->expiry_unix_ms = 0;
   uint64_t value_word;
+  if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
+  return CopyValue(value_word, options.now_unix_ms, result);
+}
+
+// The node's lines are on their way.
+template <class C>
+void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
+  const OptimisticSection section;
+  const auto position = lookup->node->Search(lookup->key);
+  lookup->leaf = position.leaf;
+  lookup->hits = position.hits;
+  Prefetch(&lookup->node->mirrors[position.leaf]);
+}
+
+template <class C>
+void LodgeTree<C>::FetchSlots(const Lookup& lookup) const {
+  const OptimisticSection section;
+  const media::Leaf* leaf = LeafAt(lookup.node, lookup.leaf);
+  uint32_t slots = lookup.node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
+  for (; slots != 0; slots &= slots - 1) Prefetch(&leaf->slots[std::countr_zero(slots)]);
+}
+
+template <class C>
+void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
+  const OptimisticSection section;
+  const Node* node = lookup.node;
+  const auto fetch = [&](Pair pair) {
+    if (!codec_.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
+    const char* record = pool_.At<char>(C::RecordOf(pair.value));
+    Prefetch(record);
+    Prefetch(record + pmem::kLineBytes - 1);
+  };
+  for (uint32_t hits = lookup.hits; hits != 0; hits &= hits - 1) {
+    fetch(node->BufferedPair(static_cast<unsigned>(std::countr_zero(hits))));
+  }
+  const media::Leaf* leaf = LeafAt(node, lookup.leaf);
+  uint32_t slots = node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
+  // What may be no leaf's address is not followed.
+  if (!node->lock.Validate(lookup.snapshot)) return;
+  for (; slots != 0; slots &= slots - 1) {
+    fetch(SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots))));
+  }
+}
+
+// At most kReadTogether keys.
+template <class C>
+void LodgeTree<C>::ReadTogether(std::span<const std::string_view> keys,
+                                std::span<ReadResult> results, const ReadOptions& options) const {
+  Lookup lookups[kReadTogether];
+  Lookup* end = lookups;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (results[i].outcome != Outcome::kOk) continue;
+    end->key = C::MakeKey(keys[i]);
+    end->node = tree_.Descend(end->key, &end->snapshot);
+    end->result = &results[i];
+    ++end;
+  }
+  for (Lookup* lookup = lookups; lookup != end; ++lookup) FetchMirror(lookup);
+  for (const Lookup* lookup = lookups; lookup != end; ++lookup) FetchSlots(*lookup);
   if constexpr (C::kRecords) {
-    if (text.empty() || text.size() > 0xffff) return result->outcome = Outcome::kInvalidArgument;
-    const EpochGuard guard;
-    if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
-    return result->outcome = CopyValue(value_word, options.now_unix_ms, result);
-  } else {
-    if (text.size() != 8) return result->outcome = Outcome::kInvalidArgument;
-    if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
-    return result->outcome = CopyValue(value_word, options.now_unix_ms, result);
+    for (const Lookup* lookup = lookups; lookup != end; ++lookup) FetchRecords(*lookup);
+  }
+  for (const Lookup* lookup = lookups; lookup != end; ++lookup) {
+    bool found;
+    uint64_t value_word;
+    if (!FindInNode(lookup->node, lookup->snapshot, lookup->key, &found, &value_word)) {
+      found = FindValueWord(lookup->key, &value_word);
+    }
+    if (!found) continue;
+    lookup->result->outcome = CopyValue(value_word, options.now_unix_ms, lookup->result);
+  }
+}
+
+template <class C>
+void LodgeTree<C>::ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                             const ReadOptions& options) const {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ReadResult& result = results[i];
+    result.outcome = IsKey(keys[i]) ? Outcome::kOk : Outcome::kInvalidArgument;
+    result.found = false;
+    result.version = result.expiry_unix_ms = 0;
+  }
+  if (keys.size() > 1) {
+    ReadTogether(keys, results, options);
+  } else if (results[0].outcome == Outcome::kOk) {
+    results[0].outcome = ReadOne(keys[0], options, &results[0]);
   }
 }
 
 template <class C>
 Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                            const ReadOptions& options) {
-  Outcome first = Outcome::kOk;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Outcome outcome = ReadOne(keys[i], options, &results[i]);
-    if (first == Outcome::kOk) first = outcome;
+  for (size_t done = 0; done < keys.size(); done += kReadTogether) {
+    const size_t count = std::min(keys.size() - done, kReadTogether);
+    const auto group = keys.subspan(done, count);
+    if constexpr (C::kRecords) {
+      const EpochGuard guard;
+      ReadGroup(group, results.subspan(done, count), options);
+    } else {
+      ReadGroup(group, results.subspan(done, count), options);
+    }
   }
-  return first;
+  for (const ReadResult& result : results) {
+    if (result.outcome != Outcome::kOk) return result.outcome;
+  }
+  return Outcome::kOk;
 }
 
 template class LodgeTree<Fixed64Codec>;

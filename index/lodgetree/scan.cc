@@ -14,6 +14,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/lodgetree/prefetch.h"
 #include "index/lodgetree/scan_page.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
@@ -31,9 +32,6 @@ constexpr size_t kShortRecordBytes = 48;
 // Leaves are fetched so far ahead; they usually hold so many pairs at least.
 constexpr unsigned kLeavesAhead = 2;
 constexpr unsigned kUsualPairs = 16;
-
-// In assembly, since the compiler drops calls of functions that do nothing but __builtin_prefetch.
-inline void Prefetch(const char* at) { asm volatile("prefetcht0 %0" : : "m"(*at)); }
 
 // The smallest 8-byte key that is not below `bound`; false: there is none.
 bool FixedBound(std::string_view bound, uint64_t* word) {
@@ -179,7 +177,7 @@ void LodgeTree<C>::Scanner::Seek(uint64_t wanted) {
       const auto seek = options_.reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
       node_ = tree_.tree_.Descend(near_, &snapshot_, seek);
     }
-    Prefetch(reinterpret_cast<const char*>(node_->leaf_count));
+    Prefetch(node_->leaf_count);
     leaf_ = LeafOfBound();
     for (unsigned i = 0; i < kLeavesAhead; ++i) PrefetchAhead(i, wanted);
   } while (!node_->lock.Validate(snapshot_));
@@ -276,9 +274,9 @@ void LodgeTree<C>::Scanner::PrefetchLeaf(unsigned leaf) const {
   for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
     Prefetch(media + line * pmem::kLineBytes);
   }
-  Prefetch(reinterpret_cast<const char*>(&node_->mirrors[leaf].bits));
+  Prefetch(&node_->mirrors[leaf].bits);
   if constexpr (C::kRecords) {
-    Prefetch(reinterpret_cast<const char*>(node_->separators.low + leaf + 1));
+    Prefetch(node_->separators.low + leaf + 1);
   }
 }
 
