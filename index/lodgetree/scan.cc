@@ -215,6 +215,7 @@ bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
   PrefetchAhead(kLeavesAhead, wanted);
   CopyPairs(slots, group, copy);
   if (!node->lock.Validate(snapshot_)) return false;
+  const OptimisticSection::Validated validated;
   copy->last = IsLast(*copy, at_end && !bounded);
   return true;
 }
@@ -263,6 +264,7 @@ void LodgeTree<C>::Scanner::Advance(LeafCopy* copy) {
 // is validated it may be no leaf, which does no harm.
 template <class C>
 void LodgeTree<C>::Scanner::PrefetchAhead(unsigned distance, uint64_t wanted) const {
+  const OptimisticSection section;
   const unsigned leaf = options_.reverse ? leaf_ - distance : leaf_ + distance;
   if (leaf < node_->index_count && wanted > distance * kUsualPairs) PrefetchLeaf(leaf);
 }
