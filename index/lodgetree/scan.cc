@@ -28,7 +28,10 @@ namespace {
 constexpr size_t kPageBytes = size_t{1} << 20;
 constexpr unsigned kPagePairs = 1u << 16;
 
-constexpr size_t kShortRecordBytes = 48;
+// Of a record, fetched ahead at most; the rest is read in a row.
+constexpr size_t kFetchedBytes = 256;
+// As large as this thread's last scanned record was, are most likely the next ones.
+thread_local size_t usual_record_bytes = 48;
 // Leaves are fetched so far ahead; they usually hold so many pairs at least.
 constexpr unsigned kLeavesAhead = 2;
 constexpr unsigned kUsualPairs = 16;
@@ -69,7 +72,8 @@ class LodgeTree<C>::Scanner {
     unsigned count;
     unsigned buffered_count;
     uint32_t deleted;  // bit i: buffered[i] is a delete
-    uint32_t prefix;   // bytes that its keys share
+    uint32_t prefix;   // bytes that the node's keys share
+    bool bounded;      // `high` is set
     bool last_of_node;
     bool last;  // of the range
     bool trim;  // found by `near`: may have pairs before it
@@ -94,6 +98,7 @@ class LodgeTree<C>::Scanner {
 
   void Merge(const LeafCopy& copy);
   void SortPairs(const LeafCopy& copy);
+  bool SortByWords(const LeafCopy& copy, const uint64_t* words);
   void MergeBuffered(const LeafCopy& copy);
   void Trim(const LeafCopy& copy);
   bool IsBelow(Pair pair, const Key& key) const;
@@ -209,6 +214,7 @@ bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
   copy->low = node->LowOf(leaf_);
   copy->high = at_end ? node->high : node->LowOf(leaf_ + 1);
   copy->prefix = bounded ? node->prefix : 0;
+  copy->bounded = !at_end || bounded;
   copy->last_of_node = options_.reverse ? leaf_ == 0 : at_end;
   // What may be no leaf's address is not followed.
   if (!node->lock.Validate(snapshot_)) return false;
@@ -282,17 +288,15 @@ void LodgeTree<C>::Scanner::PrefetchLeaf(unsigned leaf) const {
   }
 }
 
-// Of each record the lines that a short one has; a longer one's are read in a row.
 template <class C>
 void LodgeTree<C>::Scanner::PrefetchRecords(const LeafCopy& copy) const requires C::kRecords {
+  const size_t bytes = usual_record_bytes;
   const auto prefetch = [&](uint64_t value) {
     if (!C::IsRecord(value)) return;
     const pmem::Offset record = C::RecordOf(value);
-    const char* at = tree_.pool_.template At<char>(record);
-    Prefetch(at);
-    if (record % pmem::kLineBytes + kShortRecordBytes > pmem::kLineBytes) {
-      Prefetch(at + pmem::kLineBytes);
-    }
+    const char* first = tree_.pool_.template At<char>(record - record % pmem::kLineBytes);
+    const char* end = tree_.pool_.template At<char>(record + bytes);
+    for (const char* line = first; line < end; line += pmem::kLineBytes) Prefetch(line);
   };
   for (unsigned i = 0; i < copy.count; ++i) prefetch(copy.values[i]);
   for (unsigned i = 0; i < copy.buffered_count; ++i) prefetch(copy.buffered[i].value);
@@ -309,30 +313,41 @@ void LodgeTree<C>::Scanner::Merge(const LeafCopy& copy) {
   if (options_.reverse) std::reverse(run_.begin(), run_.end());
 }
 
-// A pair's place is the number of those below it: wide compares, without the branches of a sort.
-// Where words tie, places do.
+// By the keys' first words, which need no look at the records; where these tie, by the words behind
+// what all keys of the node share, then of the leaf; where these tie too, by whole keys.
 template <class C>
 void LodgeTree<C>::Scanner::SortPairs(const LeafCopy& copy) {
-  const unsigned count = copy.count;
-  alignas(64) uint64_t behind_prefix[kRoom];
-  const uint64_t* words = copy.words;
-  if (C::kRecords && copy.prefix != 0) {
-    for (unsigned i = 0; i < count; ++i) {
-      behind_prefix[i] = tree_.codec_.WordOf(copy.PairAt(i), copy.prefix);
-    }
-    words = behind_prefix;
+  run_.resize(copy.count);
+  const bool may_differ = !C::kRecords || copy.prefix < sizeof(uint64_t);
+  if (may_differ && SortByWords(copy, copy.words)) return;
+  if constexpr (C::kRecords) {
+    const auto sort_behind = [&](size_t shared) {
+      alignas(64) uint64_t words[kRoom];
+      char scratch[8];
+      for (unsigned i = 0; i < copy.count; ++i) {
+        words[i] = KeyWord(tree_.codec_.KeyText(copy.PairAt(i), scratch), shared);
+      }
+      return SortByWords(copy, words);
+    };
+    if (copy.prefix != 0 && sort_behind(copy.prefix)) return;
+    if (copy.bounded && sort_behind(CommonPrefix(copy.low->view(), copy.high->view()))) return;
+    for (unsigned i = 0; i < copy.count; ++i) run_[i] = copy.PairAt(i);
+    std::sort(run_.begin(), run_.end(), [&](Pair x, Pair y) { return tree_.codec_.Less(x, y); });
   }
-  run_.resize(count);
-  const uint32_t valid = (uint32_t{1} << count) - 1;
+}
+
+// A pair's place is the number of words below its own: wide compares, without the branches of a
+// sort. False: words tie.
+template <class C>
+bool LodgeTree<C>::Scanner::SortByWords(const LeafCopy& copy, const uint64_t* words) {
+  const uint32_t valid = (uint32_t{1} << copy.count) - 1;
   uint32_t taken = 0;
-  for (unsigned i = 0; i < count; ++i) {
+  for (unsigned i = 0; i < copy.count; ++i) {
     const auto place = static_cast<unsigned>(std::popcount(NotAbove(words, words[i]) & valid)) - 1;
     run_[place] = copy.PairAt(i);
     taken |= uint32_t{1} << place;
   }
-  if (taken == valid) return;
-  for (unsigned i = 0; i < count; ++i) run_[i] = copy.PairAt(i);
-  std::sort(run_.begin(), run_.end(), [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
+  return taken == valid;
 }
 
 // A buffered pair takes the place of the leaf's pair of that key.
@@ -465,6 +480,9 @@ Outcome LodgeTree<C>::Scanner::CopyItem(Pair pair, ScanPage* page) const require
   bool live;
   const Outcome outcome = tree_.CheckRecord(offset, record, options_.now_unix_ms, &live);
   if (outcome != Outcome::kOk || !live) return outcome;
+  usual_record_bytes =
+      std::min(RecordBytes(record.key.size(), record.value.size(), record.expiry_unix_ms != 0),
+               kFetchedBytes);
   const std::string_view value = options_.keys_only ? std::string_view() : record.value;
   page->Append(record.key, value, tree_.codec_.inline_pairs() ? 0 : record.version,
                record.expiry_unix_ms);
