@@ -85,26 +85,37 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
 // Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them.
 template <class C>
 void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const {
-  const unsigned leaves = last - first;
-  part->index_count = static_cast<uint8_t>(leaves);
-  part->bounded = whole.bounded || last < whole.index_count;
-  part->high = last < whole.index_count ? whole.LowOf(last) : whole.high;
-  std::memcpy(part->words, whole.words + first, leaves * sizeof(uint64_t));
-  std::memcpy(part->values, whole.values + first, leaves * sizeof(uint64_t));
-  std::memcpy(part->leaf_count, whole.leaf_count + first, leaves);
-  std::memcpy(part->mirrors, whole.mirrors + first, leaves * sizeof(LeafMirror));
-  if constexpr (C::kRecords) {
-    std::memcpy(part->separators.low, whole.separators.low + first, leaves * sizeof(Separator));
-  }
+  part->index_count = 0;
   part->buf_count = 0;
   part->tombstones = 0;
+  part->bounded = whole.bounded || last < whole.index_count;
+  part->high = last < whole.index_count ? whole.LowOf(last) : whole.high;
+  part->sparse = whole.sparse;
+  AddPart(whole, first, last, part);
+  RebaseNode(part);
+}
+
+// Leaves [first, last) of `whole` and the pairs buffered for them come behind those of `part`.
+template <class C>
+void LodgeTree<C>::AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const {
+  const unsigned leaves = last - first;
+  const unsigned behind = part->index_count;
+  std::memcpy(part->words + behind, whole.words + first, leaves * sizeof(uint64_t));
+  std::memcpy(part->values + behind, whole.values + first, leaves * sizeof(uint64_t));
+  std::memcpy(part->leaf_count + behind, whole.leaf_count + first, leaves);
+  std::memcpy(part->mirrors + behind, whole.mirrors + first, leaves * sizeof(LeafMirror));
+  if constexpr (C::kRecords) {
+    std::memcpy(part->separators.low + behind, whole.separators.low + first,
+                leaves * sizeof(Separator));
+  }
+  part->index_count = static_cast<uint8_t>(behind + leaves);
   for (unsigned from = kNodeSlots; from-- > whole.buf_start();) {
     const unsigned target = whole.leaf_count[from];
     if (target < first || target >= last) continue;
     const unsigned to = part->buf_start() - 1;
     part->words[to] = whole.words[from];
     part->values[to] = whole.values[from];
-    part->leaf_count[to] = static_cast<uint8_t>(target - first);
+    part->leaf_count[to] = static_cast<uint8_t>(behind + target - first);
     part->buf_ver[to] = whole.buf_ver[from];
     part->tombstones |= (whole.tombstones >> from & 1) << to;
     if constexpr (C::kRecords) {
@@ -112,7 +123,6 @@ void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, No
     }
     ++part->buf_count;
   }
-  RebaseNode(part);
 }
 
 // Chooses the node's prefix anew and computes its words from it.

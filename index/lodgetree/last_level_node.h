@@ -76,7 +76,8 @@ struct alignas(64) LastLevelNode {
   uint32_t ps_counter;  // time of the split before the last one (LodgeTree III-C)
   uint32_t ls_counter;  // time of the last split
   uint32_t tombstones;  // bit i: buffered pair i is a delete
-  uint32_t reserved[3];
+  bool sparse;          // pairs were deleted: neighbouring leaves may be merged
+  uint32_t reserved[2];
   uint64_t values[kNodeSlots];
 
   uint8_t leaf_count[32];

@@ -126,7 +126,7 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
   FlushPlan& plan = context.plan;
   const bool single = node->index_count == 1;
   const size_t needed = single ? 1 : context.kept_leaves + 1;
-  if (plan.splits > 0 && !EnsureSpares(context.worker, needed, pmem::Reserve::kUse)) {
+  if (plan.splits > 0 && !EnsureSpares(context.worker, needed, context.reserve)) {
     DropSplits(node, &plan);
   }
   if (plan.count == 0) return single ? node : SplitNode(context, node, key);
@@ -175,7 +175,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     buffered_deletes_.fetch_sub(static_cast<uint64_t>(std::popcount(deletes)),
                                 std::memory_order_relaxed);
   }
-  UnlinkEmptyLeaves(worker, node, works, watermark);
+  if (deletes != 0 || node->sparse) MergeSparseLeaves(worker, node, watermark);
   worker.counters.Add(WorkerCounters::kFlushes);
   worker.counters.Add(WorkerCounters::kFlushedLeaves, plan.count);
   worker.counters.Add(WorkerCounters::kFlushedPairs, static_cast<uint64_t>(std::popcount(drained)));
@@ -364,17 +364,22 @@ template <class C>
 void LodgeTree<C>::PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained) {
   const LeafWork* split = nullptr;
   for (const LeafWork& work : works) {
-    LeafMirror& mirror = node->mirrors[work.leaf];
-    for (uint32_t left = work.filled; left != 0; left &= left - 1) {
-      const int slot = std::countr_zero(left);
-      mirror.fingerprints[slot] = work.fingerprints[slot];
-    }
-    mirror.bits = work.NewBits() | (work.use_n != work.flip ? LeafMirror::kUseN : 0);
-    node->leaf_count[work.leaf] = static_cast<uint8_t>(mirror.count());
+    PublishLeaf(node, work);
     if (work.flip) split = &work;
   }
   DropDrained(node, drained);
   if (split != nullptr) InsertLeaf(node, *split);
+}
+
+template <class C>
+void LodgeTree<C>::PublishLeaf(Node* node, const LeafWork& work) const {
+  LeafMirror& mirror = node->mirrors[work.leaf];
+  for (uint32_t left = work.filled; left != 0; left &= left - 1) {
+    const int slot = std::countr_zero(left);
+    mirror.fingerprints[slot] = work.fingerprints[slot];
+  }
+  mirror.bits = work.NewBits() | (work.use_n != work.flip ? LeafMirror::kUseN : 0);
+  node->leaf_count[work.leaf] = static_cast<uint8_t>(mirror.count());
 }
 
 // Closes the gaps that drained pairs leave in the Buffer Part, keeping its order.

@@ -40,7 +40,7 @@ constexpr std::string_view kCounterNames[WorkerCounters::kCount] = {
     "buffer_flushes_total", "flushed_leaves_total",  "flushed_pairs_total",
     "leaf_splits_total",    "second_commits_total",  "node_splits_total",
     "adding_splits_total",  "reducing_splits_total", "superseded_pairs_total",
-    "log_reclaims_total",   "unlinked_leaves_total"};
+    "log_reclaims_total",   "merged_leaves_total"};
 constexpr std::string_view kCounterHelp[WorkerCounters::kCount] = {
     "Leaf-count flushes of a last-level node's buffer",
     "Leaves drained by flushes",
@@ -52,7 +52,7 @@ constexpr std::string_view kCounterHelp[WorkerCounters::kCount] = {
     "Splits into fewer nodes than the time before (cooling)",
     "Buffered pairs replaced before they reached a leaf",
     "Times that old logs were emptied because live logs passed their limit",
-    "Emptied leaves that left the chain"};
+    "Sparse leaves that their left neighbour took over"};
 
 }  // namespace
 

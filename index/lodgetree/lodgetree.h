@@ -72,7 +72,7 @@ struct alignas(64) WorkerCounters {
     kReducingSplits,
     kSuperseded,
     kLogReclaims,
-    kUnlinkedLeaves,
+    kMergedLeaves,
     kCount
   };
   std::array<std::atomic<uint64_t>, kCount> values{};
@@ -153,13 +153,14 @@ class LodgeTree final : public Engine {
     std::vector<pmem::Offset> spare_leaves;
     std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
-    std::vector<uint64_t> unlinked;      // value words of pairs that the flush in hand removes
-    std::vector<pmem::Offset> retired;   // records that nothing leads to any more
-    std::vector<uint32_t> order;         // of a group, by key
+    LeafWork merge;
+    std::vector<uint64_t> unlinked;     // value words of pairs that the flush in hand removes
+    std::vector<pmem::Offset> retired;  // records that nothing leads to any more
+    std::vector<uint32_t> order;        // of a group, by key
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
-    std::vector<Separator> empty_nodes;  // low fences of nodes that may be merged
+    std::vector<Separator> sparse_nodes;  // low fences of nodes that may be merged
     WorkerCounters counters;
   };
 
@@ -183,6 +184,7 @@ class LodgeTree final : public Engine {
     FlushPlan plan;  // chosen before the lock was taken; for the first flush only
     bool plan_ready = false;
     bool fenced = false;
+    pmem::Reserve reserve = pmem::Reserve::kUse;  // for the leaves of splits
     size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
     Node* Covering(const Key& key) const;
   };
@@ -198,6 +200,7 @@ class LodgeTree final : public Engine {
 
   // write.cc
   Worker& CurrentWorker();
+  Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options);
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
   size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
@@ -211,6 +214,8 @@ class LodgeTree final : public Engine {
   Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
   Outcome CheckFormat(const WriteOp& op) const;
   bool MakeRoom(std::span<const PendingOp> group, Worker& worker, unsigned extra_entries);
+  bool AdmitGroup(WriteContext& context, std::span<const PendingOp> group);
+  size_t PendingSplits(const Node* node) const;
   bool AdmitOne(WriteContext& context, const PendingOp& pending);
   void LockOne(WriteContext& context, const Key& key);
   void LockMany(WriteContext& context, std::span<PendingOp> group);
@@ -250,19 +255,24 @@ class LodgeTree final : public Engine {
   void CommitLeaves(std::span<LeafWork> works);
   void CommitSecond(LeafWork& work);
   void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
+  void PublishLeaf(Node* node, const LeafWork& work) const;
   static void DropDrained(Node* node, uint32_t drained);
   void ReleaseDrainedLogs(Worker& worker);
 
-  // leaf_unlink.cc
-  void MergeEmptyNodes(Worker& worker);
-  bool MergeIntoLeft(WriteContext& context, const Key& low);
-  void PassOver(const Node* left, unsigned left_index, const media::Leaf* empty, unsigned use_n);
+  // leaf_merge.cc
+  bool AreSparse(unsigned left_count, unsigned right_count) const;
+  void MergeSparseLeaves(Worker& worker, Node* node, uint64_t watermark);
+  bool MergeIntoLeftLeaf(Worker& worker, Node* node, unsigned right, uint64_t watermark);
+  bool CommitMerge(const Node* node, unsigned left, const Node* other, unsigned right,
+                   uint64_t watermark, LeafWork* work);
   void FreeLeaf(Worker& worker, pmem::Offset offset);
-  void UnlinkEmptyLeaves(Worker& worker, Node* node, std::span<const LeafWork> works,
-                         uint64_t watermark);
-  bool CanUnlink(const Node* node, unsigned leaf) const;
-  void UnlinkLeaf(Worker& worker, Node* node, unsigned leaf, uint64_t watermark);
   void RemoveLeaf(Node* node, unsigned leaf) const;
+  void NoteIfSparse(Worker& worker, const Node* node);
+  void MergeSparseNodes(Worker& worker);
+  bool MergeIntoLeftNode(WriteContext& context, const Key& low);
+  bool CanJoin(const Node* left, const Node* right) const;
+  bool CanEmpty(const Node* left, const Node* right) const;
+  void FreeNode(WriteContext& context, Node* node);
 
   // log_reclaim.cc
   void FlushOldestLogs();
@@ -288,6 +298,7 @@ class LodgeTree final : public Engine {
   unsigned NodesAfterSplit(const Node* node, unsigned free_slots, Worker& worker) const;
   Node* NewNode();
   void MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const;
+  void AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const;
   void RebaseNode(Node* node) const;
   uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
 
@@ -310,8 +321,7 @@ class LodgeTree final : public Engine {
   static bool IsKey(std::string_view text);
   void FetchMirror(Lookup* lookup) const;
   void FetchSlots(const Lookup& lookup) const;
-  void FetchRecords(const Lookup& lookup) const
-    requires C::kRecords;
+  void FetchRecords(const Lookup& lookup) const requires C::kRecords;
   void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results,
                     const ReadOptions& options) const;
   void ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,

@@ -13,8 +13,9 @@ constexpr uint64_t kWritesBetweenReclaims = 256;
 constexpr uint64_t kNodesWalkedAtOnce = 1024;
 }  // namespace
 
-// One thread at a time; the others go on, the limit is a soft one. Each round goes on where the last
-// one ended: a log that another thread has yet to let go is met again only after all the others.
+// One thread at a time; the others go on, the limit is a soft one. Each round goes on where the
+// last one ended: a log that another thread has yet to let go is met again only after all the
+// others.
 template <class C>
 void LodgeTree<C>::FlushOldestLogs() {
   const std::unique_lock lock(reclaim_mutex_, std::try_to_lock);
@@ -68,6 +69,7 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
   LockOne(context, key);
   context.plan_ready = false;
   context.fenced = true;
+  context.reserve = pmem::Reserve::kKeep;
   Node* node = context.locked.front();
   const auto position = node->Search(key);
   const int at = BufferedIndex(node, key, position.hits);
@@ -79,7 +81,7 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
   UnlockAll(context);
 }
 
-// Drains every buffer. Deletes that wait in them give their space back.
+// Drains every buffer, so that deletes that wait in them give their space back, and merges leaves.
 template <class C>
 void LodgeTree<C>::FlushAllBuffers() {
   Worker& worker = CurrentWorker();
@@ -87,6 +89,7 @@ void LodgeTree<C>::FlushAllBuffers() {
   for (Separator low = C::MinusInfinity(); more;) {
     WriteContext context(worker);
     context.fenced = true;
+    context.reserve = pmem::Reserve::kKeep;
     LockOne(context, C::KeyOf(low));
     context.plan_ready = false;
     Node* locked = context.locked.front();
@@ -96,11 +99,13 @@ void LodgeTree<C>::FlushAllBuffers() {
       ChooseTargets(locked, 0, &context.plan);
       locked = FlushOrSplit(context, locked, C::KeyOf(low), pool_.PeekSequence() - 1);
     }
+    MergeSparseLeaves(worker, locked, pool_.PeekSequence() - 1);
+    NoteIfSparse(worker, locked);
     more = locked->bounded;
     low = locked->high;
     UnlockAll(context);
   }
-  MergeEmptyNodes(worker);
+  MergeSparseNodes(worker);
   ReleaseDrainedLogs(worker);
 }
 

@@ -209,7 +209,7 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
     medium_.StreamLine(pool_.At<char>(line), partition.line);
   }
   if (position + 1 == partition.entries && partition.next == kNoLog) {
-    partition.next = OpenLog(partition, entries_, pmem::Reserve::kUse);
+    partition.next = OpenLog(partition, entries_, pmem::Reserve::kKeep);
   }
   return partition.Open();
 }

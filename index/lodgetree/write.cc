@@ -6,6 +6,7 @@
 //  3  pairs published in the Buffer Part         (DRAM)                  replayed
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/optimistic_section.h"
 #include "index/pmem/crash_point.h"
@@ -42,9 +43,19 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
                             const WriteOptions& options) {
   if (options.atomic) return WriteAtomic(ops, results, options);
   if (ops.size() != 1) return WriteChunks(ops, results, options);
-  PendingOp pending;
-  const Outcome outcome = Prepare(ops[0], &results[0], &pending);
-  return outcome == Outcome::kOk ? WriteGroup({&pending, 1}, options) : outcome;
+  return WriteOne(ops[0], &results[0], options);
+}
+
+template <class C>
+Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
+                               const WriteOptions& options) {
+  for (bool again = false;; again = true) {
+    PendingOp pending;
+    Outcome outcome = Prepare(op, result, &pending);
+    if (outcome == Outcome::kOk) outcome = WriteGroup({&pending, 1}, options);
+    if (outcome != Outcome::kPoolFull || again || !ReclaimSpace()) [[likely]]
+      return outcome;
+  }
 }
 
 // How many of `ops`, from the front, can share a fence: no key twice, and they fit into a log.
@@ -75,6 +86,12 @@ Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteR
   absl::InlinedVector<PendingOp, 32> group;
   for (size_t begin = 0; begin < ops.size();) {
     const size_t chunk = ChunkWithoutRepeats(ops.subspan(begin), CurrentWorker());
+    if (chunk == 1) {
+      const Outcome outcome = WriteOne(ops[begin], &results[begin], options);
+      if (first == Outcome::kOk) first = outcome;
+      ++begin;
+      continue;
+    }
     group.clear();
     for (size_t i = begin; i < begin + chunk; ++i) {
       PendingOp pending;
@@ -149,6 +166,11 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     LockOne(context, group[0].key);
   } else {
     LockMany(context, group);
+    for (bool again = false; !AdmitGroup(context, group); again = true) {
+      UnlockAll(context);
+      if (again || !ReclaimSpace()) return fail_all(Outcome::kPoolFull);
+      LockMany(context, group);
+    }
   }
   ReleaseDrainedLogs(worker);
   const bool all_hold = EvaluateAll(context, group, options);
@@ -257,22 +279,50 @@ Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp*
 }
 
 // What a group may need from the medium is at hand before its first durable step: each operation
-// may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne.) Deletes
-// may use the reserve, so that a full pool can be emptied.
+// may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne, a group
+// of deletes by AdmitGroup.)
 template <class C>
 bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
                             unsigned extra_entries) {
-  pmem::Reserve reserve = pmem::Reserve::kUse;
-  for (const PendingOp& pending : group) {
-    if (pending.op->kind == WriteKind::kPut) reserve = pmem::Reserve::kKeep;
-  }
+  const bool puts = std::any_of(group.begin(), group.end(), [](const PendingOp& pending) {
+    return pending.op->kind == WriteKind::kPut;
+  });
+  const auto reserve = puts ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
   const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
   const auto enough = [&] {
-    // Logs come back by themselves.
-    if (!log_.Reserve(entries, pmem::Reserve::kUse)) return false;
-    return group.size() <= 1 || EnsureSpares(worker, group.size() + 1, reserve);
+    if (!log_.Reserve(entries, reserve)) return false;
+    const size_t leaves = group.size() > 1 ? group.size() + 1 : 0;
+    return EnsureSpares(worker, leaves, pmem::Reserve::kKeep) || !puts;
   };
   return enough() || (ReclaimSpace() && enough());
+}
+
+// Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
+// they go, and have to leave, may need some. These may use the reserve, so that a full pool can be
+// emptied.
+template <class C>
+bool LodgeTree<C>::AdmitGroup(WriteContext& context, std::span<const PendingOp> group) {
+  if (context.worker.spare_leaves.size() > group.size()) [[likely]]
+    return true;
+  absl::flat_hash_map<const Node*, unsigned> deletes;
+  for (const PendingOp& pending : group) ++deletes[context.Covering(pending.key)];
+  size_t leaves = 0;
+  for (const auto& [node, count] : deletes) {
+    const bool fit = node->index_count + node->buf_count + count < parameters_.node_slots;
+    if (!fit || node->index_count < crowded_below_) leaves += PendingSplits(node);
+  }
+  return EnsureSpares(context.worker, leaves, pmem::Reserve::kUse);
+}
+
+// Leaves that would split if all that is buffered were drained.
+template <class C>
+size_t LodgeTree<C>::PendingSplits(const Node* node) const {
+  size_t splits = 0;
+  for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
+    const uint32_t group = node->GroupMask(leaf);
+    splits += group != 0 && Splits(node, {static_cast<uint8_t>(leaf), group}) ? 1 : 0;
+  }
+  return splits;
 }
 
 // Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what
@@ -537,7 +587,7 @@ void LodgeTree<C>::FinishWrite(Worker& worker) {
   const size_t batch = medium_.tracer() == nullptr ? kRetireBatch : 1;
   if (worker.retired.size() >= batch) reclaimer_.Retire(worker.retired);
   TrimSpares(worker);
-  if (!worker.empty_nodes.empty()) MergeEmptyNodes(worker);
+  if (!worker.sparse_nodes.empty()) MergeSparseNodes(worker);
 }
 
 // A record that was staged but never linked.

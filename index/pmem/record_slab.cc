@@ -78,6 +78,19 @@ struct RecordSlab::State {
     return *arena;
   }
 
+  // From what the larger classes have: in a full pool, free units of another class are often all
+  // the space there is.
+  Offset AllocateLarger(uint64_t bytes, Reserve reserve) const {
+    constexpr uint64_t kMostWaste = 4;
+    for (size_t index = class_of[(bytes + 15) / 16] + size_t{1};
+         index < sizes.size() && sizes[index] <= kMostWaste * bytes; ++index) {
+      UnitArena* arena = arenas[index].load(std::memory_order_acquire);
+      const Offset record = arena != nullptr ? arena->Allocate(reserve) : 0;
+      if (record != 0) return record;
+    }
+    return 0;
+  }
+
   // Is it a chunk of a class's units?
   bool IsClass(const Chunk& chunk) const {
     return chunk.index != UINT32_MAX && chunk.use == ChunkUse::kRecords &&
@@ -100,7 +113,8 @@ RecordSlab::~RecordSlab() = default;
 
 Offset RecordSlab::Allocate(uint64_t bytes, Reserve reserve) {
   if (IsLarge(bytes)) return pool_.ReserveLarge(bytes, reserve);
-  return state_->ArenaFor(bytes).Allocate(reserve);
+  const Offset record = state_->ArenaFor(bytes).Allocate(reserve);
+  return record != 0 ? record : state_->AllocateLarger(bytes, reserve);
 }
 
 void RecordSlab::Publish(Offset record) {

@@ -110,6 +110,24 @@ TEST(RecordSlab, SpaceOfOneSizeServesAnotherOnceItIsFree) {
 }
 
 // Each record carries its owner; two owners of one byte would show.
+TEST(RecordSlab, AFullPoolServesFromLargerClasses) {
+  TestArena memory(256 << 10);
+  auto pool = memory.Create();
+  RecordSlab slab(*pool);
+  std::vector<Offset> records;
+  for (Offset record; (record = slab.Allocate(160, Reserve::kKeep)) != 0;) {
+    records.push_back(record);
+  }
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(slab.Allocate(128, Reserve::kKeep), 0u);
+  slab.Free(records.back());
+  EXPECT_EQ(slab.Allocate(32, Reserve::kKeep), 0u) << "five times the size: too great a waste";
+  EXPECT_EQ(slab.Allocate(320, Reserve::kKeep), 0u) << "does not fit";
+  const Offset record = slab.Allocate(128, Reserve::kKeep);
+  EXPECT_EQ(record, records.back());
+  EXPECT_EQ(slab.SpaceAt(record), 160u);
+}
+
 TEST(RecordSlab, ThreadsNeverShareSpace) {
   TestArena memory(2 << 20);
   auto pool = memory.Create();
