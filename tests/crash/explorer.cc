@@ -47,6 +47,11 @@ Explorer::Explorer(const ExplorerOptions& options)
 Explorer::~Explorer() = default;
 
 ExplorerResult Explorer::Run() {
+  Watchdog watchdog([this] {
+    const Life* life = living_.load();
+    return life == nullptr ? Where() : life->Locate();
+  });
+  watchdog_ = &watchdog;
   auto life = std::make_unique<Life>(*this, 0, 0, Oracle(options_.engine_case),
                                      ArenaMemory(options_.memory_bytes));
   life->Create();
@@ -64,7 +69,7 @@ ExplorerResult Explorer::Run() {
 std::string Explorer::Where() const {
   std::string text = absl::StrCat(
       "engine ", options_.engine_case.Name(), ", model ", ModelName(options_.model), ", workload ",
-      std::string(options_.mixture.name), ", run ", options_.run, ", options");
+      std::string(options_.mixture.name), "/", options_.run, ", options");
   for (const auto& [name, value] : options_.engine_options) {
     absl::StrAppend(&text, " ", name, "=", value);
   }

@@ -6,6 +6,7 @@
 // Everything is drawn from one seed: the same options and seed give the same images.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +20,7 @@
 #include "tests/crash/image_set.h"
 #include "tests/crash/oracle.h"
 #include "tests/crash/tracer.h"
+#include "tests/crash/watchdog.h"
 #include "tests/crash/workload.h"
 #include "tests/support/arena_memory.h"
 #include "tests/support/engine_case.h"
@@ -86,6 +88,8 @@ class Explorer {
   Workload workload_;
   std::unique_ptr<Hands> hands_;
   ExplorerResult result_;
+  Watchdog* watchdog_ = nullptr;
+  std::atomic<const Life*> living_{nullptr};  // the life in which something is done now
 };
 
 // Draws small values for the engine's options, so that rare steps become frequent; the same for all

@@ -25,11 +25,12 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// LODGEKV_CRASH_RUN=WORKLOAD/RUN repeats one run alone, as a failure names it.
+// LODGEKV_CRASH_RUN=WORKLOAD/RUN repeats one run alone, as a failure names it; WORKLOAD all of its.
 bool IsWanted(const ExplorerOptions& options) {
   const char* wanted = std::getenv("LODGEKV_CRASH_RUN");
   if (wanted == nullptr) return true;
-  return absl::StrFormat("%s/%d", std::string(options.mixture.name), options.run) == wanted;
+  const std::string name(options.mixture.name);
+  return name == wanted || absl::StrFormat("%s/%d", name, options.run) == wanted;
 }
 
 std::string Repeat(const ExplorerOptions& options) {

@@ -81,6 +81,7 @@ Explorer::Life::Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracl
 Explorer::Life::~Life() {
   if (tracer_ == nullptr) return;
   exploring_ = false;
+  explorer_.living_ = nullptr;
   explorer_.result_.crash_points.insert(tracer_->crash_points().begin(),
                                         tracer_->crash_points().end());
   explorer_.result_.fault_happened |= tracer_->fault_happened();
@@ -134,6 +135,7 @@ void Explorer::Life::Create() {
 }
 
 void Explorer::Life::Recover() {
+  Moves();
   if (doing_.empty()) doing_ = "recovery";
   tracer_ = std::make_unique<CrashTracer>(memory_.span(), options_.fault);
   tracer_->before_fence = [this] { Explore("before a fence"); };
@@ -166,6 +168,7 @@ void Explorer::Life::Steps(unsigned count) {
 }
 
 void Explorer::Life::TakeStep(const Step& step) {
+  Moves();
   doing_ = absl::StrCat("operation ", ++step_, " (", step.Describe(), ")");
   ++explorer_.result_.steps;
   oracle_.Begin(step);
@@ -197,7 +200,13 @@ void Explorer::Life::Explore(const char* position) {
   }
 }
 
+void Explorer::Life::Moves() {
+  explorer_.living_ = this;
+  explorer_.watchdog_->Progress();
+}
+
 bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& picks) {
+  Moves();
   ++explorer_.result_.images;
   if (crashes_ > 0) ++explorer_.result_.nested_images;
   images.Apply(picks, image_.span().data());
@@ -258,13 +267,17 @@ std::unique_ptr<Explorer::Life> Explorer::Life::TakeHeir() {
 
 void Explorer::Life::Fail(const std::string& what, const std::string& image) {
   if (explorer_.result_.failure.has_value()) return;
-  const std::string point(tracer_ == nullptr ? "" : tracer_->last_point());
   explorer_.result_.failure = absl::StrCat(
-      what, "\n  after ", crashes_, " crashes, ", position_, " in ", doing_, "\n  fence ",
-      tracer_ == nullptr ? 0 : tracer_->fences(), ", last crash point ",
-      point.empty() ? "none" : point,
-      image.empty() ? "" : "\n  of what was not durable survives (stores kept of stores made):",
-      image, "\n  ", explorer_.Where());
+      what, "\n  ",
+      image.empty() ? "" : "of what was not durable survives (stores kept of stores made):", image,
+      image.empty() ? "" : "\n  ", Locate());
+}
+
+std::string Explorer::Life::Locate() const {
+  const std::string point(tracer_ == nullptr ? "" : tracer_->last_point());
+  return absl::StrCat("after ", crashes_, " crashes, ", position_, " in ", doing_, "\n  fence ",
+                      tracer_ == nullptr ? 0 : tracer_->fences(), ", last crash point ",
+                      point.empty() ? "none" : point, "\n  ", explorer_.Where());
 }
 
 }  // namespace lodgekv::test

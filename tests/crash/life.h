@@ -33,8 +33,11 @@ class Explorer::Life {
   // The life that follows when the power goes off: from one of the images that were looked at, each
   // as likely as any other.
   std::unique_ptr<Life> TakeHeir();
+  // Where it is, for a person.
+  std::string Locate() const;
 
  private:
+  void Moves();  // for the watchdog
   pmem::Pool::ArenaOptions ArenaOf(const ArenaMemory& memory, pmem::Tracer* tracer) const;
   EngineContext ContextOf(pmem::Pool* pool) const;
   // Opens by the engine's real recovery.
