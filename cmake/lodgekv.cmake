@@ -24,18 +24,24 @@ function(lodgekv_library name)
   target_link_libraries(${name} PUBLIC lodgekv_flags ${ARG_DEPS})
 endfunction()
 
-# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s]): a GoogleTest program, one ctest
-# entry.
-# LABELS (default: unit) are those of scripts/check.
+# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [RPC]): a GoogleTest program, one
+# ctest entry.
+# LABELS (default: unit) are those of scripts/check. RPC: it uses gRPC or protobuf's messages, and is
+# not run under ThreadSanitizer. Debian builds both libraries without it, so it sees no order between
+# gRPC's threads, and protobuf's headers lay out map fields otherwise than the library does.
 function(lodgekv_test name)
   if(NOT LODGEKV_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "RPC" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE
     lodgekv_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  if(ARG_RPC AND LODGEKV_SANITIZE STREQUAL "thread")
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
