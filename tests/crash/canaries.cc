@@ -38,6 +38,12 @@ constexpr Canary kLodgeTree[] = {
      Under::kLinePrefix},
     {"slot used again before it is free", "second commit",
      Ask("lodgetree.second_commit.reuse_at_once")},
+    {"pairs not flushed", "leaf merge", Forget("lodgetree.merge.1")},
+    {"pairs not fenced before the commit", "leaf merge", DropFence("lodgetree.merge.1")},
+    // Where words tear, a commit has a second flush and fence.
+    {"commit not flushed", "leaf merge", DropFlushes("lodgetree.merge.2"), Under::kLinePrefix},
+    {"commit not fenced before the leaf is free", "leaf merge", DropFence("lodgetree.merge.2"),
+     Under::kLinePrefix},
     {"watermark ignored", "recovery", Ask("lodgetree.recovery.no_watermark")},
     {"order by log instead of number", "recovery", Ask("lodgetree.recovery.order_by_log")},
     // Torn words leave so many images that too few of this kind are drawn.
