@@ -26,9 +26,9 @@ endfunction()
 
 # lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [RPC]): a GoogleTest program, one
 # ctest entry.
-# LABELS (default: unit) are those of scripts/check. RPC: it uses gRPC or protobuf's messages, and is
-# not run under ThreadSanitizer. Debian builds both libraries without it, so it sees no order between
-# gRPC's threads, and protobuf's headers lay out map fields otherwise than the library does.
+# LABELS (default: unit) are those of scripts/check. RPC: it uses gRPC or protobuf's messages, and
+# is not run under ThreadSanitizer. Debian builds both libraries without it, so it sees no order
+# between gRPC's threads, and protobuf's headers lay out map fields otherwise than the library does.
 function(lodgekv_test name)
   if(NOT LODGEKV_BUILD_TESTS)
     return()
