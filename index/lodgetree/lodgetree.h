@@ -18,6 +18,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,12 @@ struct alignas(64) WorkerCounters {
     auto& value = values[name];
     value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
+};
+
+// Stands for the record of an operation where there are none.
+struct NoRecord {
+  static constexpr pmem::Offset offset = 0;
+  static constexpr uint32_t crc = 0;
 };
 
 template <class C>
@@ -166,15 +173,21 @@ class LodgeTree final : public Engine {
 
   // One operation on its way through Write.
   struct PendingOp {
-    const WriteOp* op = nullptr;
-    WriteResult* result = nullptr;
-    Key key{};
-    StagedRecord record;
-    Pair pair{};
-    bool tombstone = false;
-    bool apply = false;
-    uint64_t sequence = 0;
-    uint32_t log = PartitionedVersionLog::kNoLog;
+    const WriteOp* op;
+    WriteResult* result;
+    Key key;
+    [[no_unique_address]] std::conditional_t<C::kRecords, StagedRecord, NoRecord> record;
+    // From here on set where the operation comes to it.
+    Pair pair;
+    bool tombstone;
+    bool apply;
+    uint64_t sequence;
+    uint32_t log;
+  };
+  // Where a search ended; the lock proves whether it still holds.
+  struct Seen {
+    Node* node = nullptr;
+    uint64_t snapshot = 0;
   };
   // The nodes that a Write holds, ascending, and whether its log entries are durable.
   struct WriteContext {
@@ -201,7 +214,7 @@ class LodgeTree final : public Engine {
   // write.cc
   Worker& CurrentWorker();
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
-  Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options);
+  Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
   size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
@@ -210,6 +223,7 @@ class LodgeTree final : public Engine {
                       const WriteOptions& options);
   void NoteLongestKey(uint64_t bytes);
   Outcome Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending);
+  Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp* pending);
   Outcome MakePair(const WriteOp& op, PendingOp* pending);
   Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
   Outcome CheckFormat(const WriteOp& op) const;
@@ -217,7 +231,7 @@ class LodgeTree final : public Engine {
   bool AdmitGroup(WriteContext& context, std::span<const PendingOp> group);
   size_t PendingSplits(const Node* node) const;
   bool AdmitOne(WriteContext& context, const PendingOp& pending);
-  void LockOne(WriteContext& context, const Key& key);
+  void LockOne(WriteContext& context, const Key& key, Seen seen = {});
   void LockMany(WriteContext& context, std::span<PendingOp> group);
   void UnlockAll(WriteContext& context);
   Outcome Evaluate(const Node* node, PendingOp& pending, uint64_t now) const;
@@ -326,6 +340,7 @@ class LodgeTree final : public Engine {
                     const ReadOptions& options) const;
   void ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
                  const ReadOptions& options) const;
+  Outcome ReadAlone(std::string_view text, const ReadOptions& options, ReadResult* result) const;
   Outcome ReadOne(std::string_view text, const ReadOptions& options, ReadResult* result) const;
   // Optimistic: the value word of the key's live pair.
   bool FindValueWord(const Key& key, uint64_t* value_word) const;

@@ -233,8 +233,24 @@ void LodgeTree<C>::ReadGroup(std::span<const std::string_view> keys, std::span<R
 }
 
 template <class C>
+Outcome LodgeTree<C>::ReadAlone(std::string_view text, const ReadOptions& options,
+                                ReadResult* result) const {
+  result->found = false;
+  result->version = result->expiry_unix_ms = 0;
+  if (!IsKey(text)) return result->outcome = Outcome::kInvalidArgument;
+  if constexpr (C::kRecords) {
+    const EpochGuard guard;
+    return result->outcome = ReadOne(text, options, result);
+  } else {
+    return result->outcome = ReadOne(text, options, result);
+  }
+}
+
+template <class C>
 Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                            const ReadOptions& options) {
+  if (keys.size() == 1) [[likely]]
+    return ReadAlone(keys[0], options, &results[0]);
   for (size_t done = 0; done < keys.size(); done += kReadTogether) {
     const size_t count = std::min(keys.size() - done, kReadTogether);
     const auto group = keys.subspan(done, count);

@@ -46,13 +46,23 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   return WriteOne(ops[0], &results[0], options);
 }
 
+// The search comes before all else: its misses overlap with the fence of the operation before, as
+// long as the stores in between fit into the processor's queue.
 template <class C>
 Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
                                const WriteOptions& options) {
+  const Outcome format = CheckFormat(op);
+  if (format != Outcome::kOk) {
+    *result = {format, false, 0};
+    return format;
+  }
+  const Key key = C::MakeKey(op.key);
+  Seen seen;
+  seen.node = tree_.DescendForWrite(key, &seen.snapshot);
   for (bool again = false;; again = true) {
     PendingOp pending;
-    Outcome outcome = Prepare(op, result, &pending);
-    if (outcome == Outcome::kOk) outcome = WriteGroup({&pending, 1}, options);
+    Outcome outcome = Stage(op, key, result, &pending);
+    if (outcome == Outcome::kOk) outcome = WriteGroup({&pending, 1}, options, seen);
     if (outcome != Outcome::kPoolFull || again || !ReclaimSpace()) [[likely]]
       return outcome;
   }
@@ -146,7 +156,8 @@ Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteR
 // --- one fence group ---
 
 template <class C>
-Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions& options) {
+Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions& options,
+                                 Seen seen) {
   Worker& worker = CurrentWorker();
   const auto fail_all = [&](Outcome outcome) {
     for (PendingOp& pending : group) {
@@ -163,7 +174,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   WriteContext context(worker);
   context.kept_leaves = group.size() > 1 ? group.size() : 0;
   if (group.size() == 1) {
-    LockOne(context, group[0].key);
+    LockOne(context, group[0].key, seen);
   } else {
     LockMany(context, group);
     for (bool again = false; !AdmitGroup(context, group); again = true) {
@@ -260,12 +271,19 @@ void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
 
 template <class C>
 Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending) {
+  const Outcome format = CheckFormat(op);
+  if (format == Outcome::kOk) return Stage(op, C::MakeKey(op.key), result, pending);
+  *result = {format, false, 0};
+  return format;
+}
+
+template <class C>
+Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* result,
+                            PendingOp* pending) {
   *result = {};
   pending->op = &op;
   pending->result = result;
-  result->outcome = CheckFormat(op);
-  if (result->outcome != Outcome::kOk) return result->outcome;
-  pending->key = C::MakeKey(op.key);
+  pending->key = key;
   if (C::kRecords && op.key.size() > longest_key_.load(std::memory_order_acquire)) {
     NoteLongestKey(op.key.size());
   }
@@ -346,10 +364,10 @@ bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
 // Searches and chooses what to flush before it takes the lock, so that the lines are on their way
 // while it waits; that the lock could be taken proves that nothing had changed.
 template <class C>
-void LodgeTree<C>::LockOne(WriteContext& context, const Key& key) {
+void LodgeTree<C>::LockOne(WriteContext& context, const Key& key, Seen seen) {
   for (Backoff backoff;; backoff.Pause()) {
-    uint64_t snapshot;
-    Node* node = tree_.DescendForWrite(key, &snapshot);
+    auto [node, snapshot] = std::exchange(seen, {});
+    if (node == nullptr) node = tree_.DescendForWrite(key, &snapshot);
     const OptimisticSection section;
     const auto position = node->Search(key);
     context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
@@ -467,8 +485,8 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
   for (PendingOp& pending : group) {
     if (!pending.apply) continue;
     pending.sequence = sequence++;
-    if (pending.record.offset != 0) FinishRecord(pool_, pending.record, pending.sequence);
     if constexpr (C::kRecords) {
+      if (pending.record.offset != 0) FinishRecord(pool_, pending.record, pending.sequence);
       if (!pending.tombstone && !codec_.inline_pairs()) pending.result->version = pending.sequence;
     }
     uint32_t record_crc = pending.record.crc;
@@ -593,8 +611,10 @@ void LodgeTree<C>::FinishWrite(Worker& worker) {
 // A record that was staged but never linked.
 template <class C>
 void LodgeTree<C>::Discard(PendingOp& pending) {
-  if (pending.record.offset != 0) slab_.Free(pending.record.offset);
-  pending.record.offset = 0;
+  if constexpr (C::kRecords) {
+    if (pending.record.offset != 0) slab_.Free(pending.record.offset);
+    pending.record.offset = 0;
+  }
 }
 
 template class LodgeTree<Fixed64Codec>;
