@@ -55,8 +55,10 @@ bool LodgeTree<C>::AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) c
   plan->splits += splits ? 1 : 0;
 
   __builtin_prefetch(&node->mirrors[leaf], 1, 3);
-  const char* line = reinterpret_cast<const char*>(LeafAt(node, leaf));
-  for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * 64, 1, 3);
+  const uintptr_t line = LeafAddress(node, leaf);
+  for (unsigned i = 0; i < kLeafLines; ++i) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line + i * pmem::kLineBytes), 1, 3);
+  }
   return !(splits && parameters_.split_alone);
 }
 

@@ -354,6 +354,10 @@ class LodgeTree final : public Engine {
   media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
     return pool_.At<media::Leaf>(node->values[leaf]);
   }
+  // The same of a node that is changing, where it may be none: to be fetched, not followed.
+  uintptr_t LeafAddress(const Node* node, unsigned leaf) const {
+    return reinterpret_cast<uintptr_t>(pool_.base()) + node->values[leaf];
+  }
   static Pair SlotPair(const media::Leaf* leaf, unsigned slot) {
     return {leaf->slots[slot].key.LoadRelaxed(), leaf->slots[slot].value.LoadRelaxed()};
   }

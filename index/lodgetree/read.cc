@@ -75,9 +75,10 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
     return node->lock.Validate(snapshot);
   }
   uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
-  const media::Leaf* leaf = LeafAt(node, position.leaf);
+  const pmem::Offset offset = node->values[position.leaf];
   // What may be no leaf's address is not followed.
   if (slots != 0) valid = node->lock.Validate(snapshot);
+  const auto* leaf = slots != 0 && valid ? pool_.At<media::Leaf>(offset) : nullptr;
   for (; slots != 0 && valid; slots &= slots - 1) {
     const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
     if (!is_key(pair, &valid)) continue;
@@ -160,9 +161,12 @@ void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
 template <class C>
 void LodgeTree<C>::FetchSlots(const Lookup& lookup) const {
   const OptimisticSection section;
-  const media::Leaf* leaf = LeafAt(lookup.node, lookup.leaf);
+  const uintptr_t first = LeafAddress(lookup.node, lookup.leaf) + offsetof(media::Leaf, slots);
   uint32_t slots = lookup.node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
-  for (; slots != 0; slots &= slots - 1) Prefetch(&leaf->slots[std::countr_zero(slots)]);
+  for (; slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    Prefetch(reinterpret_cast<const void*>(first + slot * sizeof(media::Slot)));
+  }
 }
 
 template <class C>
@@ -178,10 +182,11 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
   for (uint32_t hits = lookup.hits; hits != 0; hits &= hits - 1) {
     fetch(node->BufferedPair(static_cast<unsigned>(std::countr_zero(hits))));
   }
-  const media::Leaf* leaf = LeafAt(node, lookup.leaf);
+  const pmem::Offset offset = node->values[lookup.leaf];
   uint32_t slots = node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
   // What may be no leaf's address is not followed.
   if (!node->lock.Validate(lookup.snapshot)) return;
+  const auto* leaf = pool_.At<media::Leaf>(offset);
   for (; slots != 0; slots &= slots - 1) {
     fetch(SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots))));
   }

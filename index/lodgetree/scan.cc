@@ -89,7 +89,7 @@ class LodgeTree<C>::Scanner {
   void Seek(uint64_t wanted);
   unsigned LeafOfBound() const;
   bool CopyLeaf(uint64_t wanted, LeafCopy* copy) const;
-  void CopyPairs(uint32_t slots, uint32_t group, LeafCopy* copy) const;
+  void CopyPairs(pmem::Offset offset, uint32_t slots, uint32_t group, LeafCopy* copy) const;
   bool IsLast(const LeafCopy& copy, bool rightmost) const;
   void Advance(LeafCopy* copy);
   void PrefetchAhead(unsigned distance, uint64_t wanted) const;
@@ -207,6 +207,7 @@ template <class C>
 bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
   const OptimisticSection section;
   const Node* node = node_;
+  const pmem::Offset offset = node->values[leaf_];
   const uint32_t slots = node->mirrors[leaf_].slots();
   const uint32_t group = node->GroupMask(leaf_);
   const bool at_end = leaf_ + 1 == node->index_count;
@@ -219,7 +220,7 @@ bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
   // What may be no leaf's address is not followed.
   if (!node->lock.Validate(snapshot_)) return false;
   PrefetchAhead(kLeavesAhead, wanted);
-  CopyPairs(slots, group, copy);
+  CopyPairs(offset, slots, group, copy);
   if (!node->lock.Validate(snapshot_)) return false;
   const OptimisticSection::Validated validated;
   copy->last = IsLast(*copy, at_end && !bounded);
@@ -227,8 +228,9 @@ bool LodgeTree<C>::Scanner::CopyLeaf(uint64_t wanted, LeafCopy* copy) const {
 }
 
 template <class C>
-void LodgeTree<C>::Scanner::CopyPairs(uint32_t slots, uint32_t group, LeafCopy* copy) const {
-  const media::Leaf* leaf = tree_.LeafAt(node_, leaf_);
+void LodgeTree<C>::Scanner::CopyPairs(pmem::Offset offset, uint32_t slots, uint32_t group,
+                                      LeafCopy* copy) const {
+  const auto* leaf = tree_.pool_.template At<media::Leaf>(offset);
   unsigned count = 0;
   for (; slots != 0; slots &= slots - 1) {
     const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
@@ -278,9 +280,9 @@ void LodgeTree<C>::Scanner::PrefetchAhead(unsigned distance, uint64_t wanted) co
 // What will be read of a leaf, on the medium and in the node.
 template <class C>
 void LodgeTree<C>::Scanner::PrefetchLeaf(unsigned leaf) const {
-  const auto* media = reinterpret_cast<const char*>(tree_.LeafAt(node_, leaf));
+  const uintptr_t media = tree_.LeafAddress(node_, leaf);
   for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
-    Prefetch(media + line * pmem::kLineBytes);
+    Prefetch(reinterpret_cast<const void*>(media + line * pmem::kLineBytes));
   }
   Prefetch(&node_->mirrors[leaf].bits);
   if constexpr (C::kRecords) {
