@@ -19,7 +19,8 @@ struct StoreOptions {
   std::string engine = "lodgetree";
   // A file, a poolset file or /dev/daxX.Y. Empty only for a volatile engine.
   std::string pool_path;
-  // Bytes, for a pool that is created; 0 on a device or poolset (its whole size).
+  // Bytes, for a pool that is created. 0: 1 GiB for a file, all of a device or poolset, which take
+  // no other.
   uint64_t pool_size_bytes = 0;
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;

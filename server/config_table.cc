@@ -34,8 +34,9 @@ constexpr std::array kStorage{
         "pool", "", &Config::pool,
         "The pool: a file, a poolset file or a device (/dev/dax0.0). It is created where there is\n"
         "none. Required, but for the volatile engines (dram, null), which take none."),
-    Number(FieldKind::kSize, "pool_size", {kGiB, 0, 16 * kTiB}, &Config::pool_size,
-           "Size of a pool that is created; 0 on a device or poolset, whose whole size is taken."),
+    Number(FieldKind::kSize, "pool_size", {0, 0, 16 * kTiB}, &Config::pool_size,
+           "Size of a pool that is created. 0: 1GiB for a file, all of a device or poolset, whose\n"
+           "size cannot be chosen."),
     Text("engine", "lodgetree", &Config::engine,
          "The index that keeps the data; lodgekvd --help lists those of this build. A pool is "
          "opened\n"

@@ -20,11 +20,24 @@
 // them.
 #include <algorithm>
 #include <bit>
+#include <cstdio>
+#include <cstdlib>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
+
+namespace {
+
+// The operation is in the log, so it can be neither refused nor forgotten. AdmitOne, AdmitGroup and
+// MakeRoom see to it that this cannot be.
+[[noreturn]] void DieWithoutLeaf() {
+  std::fputs("lodgetree: no leaf for an operation that was admitted\n", stderr);
+  std::abort();
+}
+
+}  // namespace
 
 // --- when, and which leaves ---
 
@@ -89,6 +102,10 @@ typename LodgeTree<C>::Node* LodgeTree<C>::MakeBufferRoom(WriteContext& context,
   for (;;) {
     const unsigned leaf = node->Search(pending.key).leaf;
     if (!NeedsFlush(node, leaf)) return node;
+    if (context.stuck) {
+      if (!context.replaying) DieWithoutLeaf();
+      return node;
+    }
     if (!context.plan_ready) ChooseTargets(node, leaf, &context.plan);
     context.plan_ready = false;
     const uint64_t own = medium_.Canary("lodgetree.flush.own_number") ? 1 : 0;
@@ -128,10 +145,13 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
   FlushPlan& plan = context.plan;
   const bool single = node->index_count == 1;
   const size_t needed = single ? 1 : context.kept_leaves + 1;
-  if (plan.splits > 0 && !EnsureSpares(context.worker, needed, context.reserve)) {
+  const bool may_split = single || !context.replaying;
+  if (plan.splits > 0 && !(may_split && EnsureSpares(context.worker, needed, context.reserve))) {
     DropSplits(node, &plan);
   }
-  if (plan.count == 0) return single ? node : SplitNode(context, node, key);
+  context.stuck = plan.count == 0 && single;
+  if (context.stuck) return node;
+  if (plan.count == 0) return SplitNode(context, node, key);
   Flush(context, node, watermark);
   return node->index_count >= MaxIndex() ? SplitNode(context, node, key) : node;
 }

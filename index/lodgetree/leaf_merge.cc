@@ -69,7 +69,9 @@ template <class C>
 bool LodgeTree<C>::CommitMerge(const Node* node, unsigned left, const Node* other, unsigned right,
                                uint64_t watermark, LeafWork* work) {
   const media::Leaf* from = LeafAt(other, right);
-  BeginLeaf(node, {static_cast<uint8_t>(left), 0}, from->watermark.LoadRelaxed(), work);
+  const bool lower = medium_.Canary("lodgetree.merge.low_watermark");
+  const uint64_t larger = lower ? 0 : from->watermark.LoadRelaxed();
+  BeginLeaf(node, {static_cast<uint8_t>(left), 0}, larger, work);
   if (work->watermark > watermark) return false;
   const LeafMirror& mirror = other->mirrors[right];
   for (uint32_t slots = mirror.slots(); slots != 0; slots &= slots - 1) {

@@ -199,6 +199,10 @@ class LodgeTree final : public Engine {
     bool fenced = false;
     pmem::Reserve reserve = pmem::Reserve::kUse;  // for the leaves of splits
     size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
+    // Recovery: a leaf splits only where splitting its node does not make room. So it needs no leaf
+    // that was not at hand before the crash (README, Recovery).
+    bool replaying = false;
+    bool stuck = false;  // no leaf, where nothing else makes room
     Node* Covering(const Key& key) const;
   };
   // The pair of a key, as Evaluate finds it.

@@ -73,9 +73,9 @@ class LodgeTree<C>::Recovery {
   uint32_t KeepLog(uint32_t log);
   void TakeAppliedIndex();
   absl::Status MarkWinner(const Candidate& winner);
-  void Replay();
+  absl::Status Replay();
   size_t NodeBorder(size_t wanted) const;
-  void ReplayRange(size_t first, size_t last);
+  absl::Status ReplayRange(size_t first, size_t last);
 
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task);
@@ -490,7 +490,7 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
 // Each thread replays a range of keys, in order of numbers: so a flush in between finds every older
 // pair of its node applied, and its watermark is true.
 template <class C>
-void LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
+absl::Status LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
   const auto begin = candidates_.begin();
   const bool by_key = pool_.medium().Canary("lodgetree.recovery.replay_by_key");
   std::sort(begin + static_cast<ptrdiff_t>(first), begin + static_cast<ptrdiff_t>(last),
@@ -509,11 +509,17 @@ void LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
     pending.log = log_ids_[winner.log];
     WriteContext context(tree_.CurrentWorker());
     context.fenced = true;
+    context.replaying = true;
     tree_.LockOne(context, pending.key);
     tree_.Apply(context, pending);
     tree_.UnlockAll(context);
+    if (context.stuck) {
+      return absl::ResourceExhaustedError(
+          "the pool is full: there is no leaf for what its log holds; nothing is lost");
+    }
   }
   tree_.ReleaseDrainedLogs(tree_.CurrentWorker());
+  return absl::OkStatus();
 }
 
 // The first candidate at or behind `wanted` whose node holds none before it.
@@ -530,15 +536,13 @@ size_t LodgeTree<C>::Recovery::NodeBorder(size_t wanted) const {
 }
 
 template <class C>
-void LodgeTree<C>::Recovery::Replay() {
+absl::Status LodgeTree<C>::Recovery::Replay() {
   constexpr size_t kEntriesPerTask = 16384;
   const size_t tasks = (candidates_.size() + kEntriesPerTask - 1) / kEntriesPerTask;
   std::vector<size_t> borders(tasks + 1);
   for (size_t i = 1; i <= tasks; ++i) borders[i] = NodeBorder(candidates_.size() * i / tasks);
-  (void)Parallel(tasks, [&](size_t task) {
-    ReplayRange(borders[task], borders[task + 1]);
-    return absl::OkStatus();
-  });
+  return Parallel(tasks,
+                  [&](size_t task) { return ReplayRange(borders[task], borders[task + 1]); });
 }
 
 template <class C>
@@ -567,7 +571,8 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   ChooseWinners();
   status = KeepWinners();
   if (!status.ok()) return status;
-  Replay();
+  status = Replay();
+  if (!status.ok()) return status;
   Progress("log", candidates_.size(), candidates_.size());
   report_.keys = tree_.CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

@@ -536,6 +536,7 @@ void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
   }
   if (NeedsFlush(node, position.leaf)) {
     node = MakeBufferRoom(context, node, pending);
+    if (context.stuck) return;
     position = node->Search(pending.key);
   }
   EnsureFenced(context);

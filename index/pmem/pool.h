@@ -36,9 +36,13 @@ struct PoolIdentity {
 enum class MediumClass : uint8_t { kPmemAdr, kPmemEadr, kPmemForced, kCxl, kFile, kVolatile };
 std::string_view MediumClassName(MediumClass medium_class);  // "pmem-adr", ...
 
+inline constexpr uint64_t kDefaultPoolFileBytes = uint64_t{1} << 30;
+
 struct PoolOptions {
   std::string path;
-  uint64_t size_bytes = 0;  // create only; 0 on a device or poolset
+  // Create only. 0: kDefaultPoolFileBytes for a file. A device or poolset has its own size and takes
+  // no other.
+  uint64_t size_bytes = 0;
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;

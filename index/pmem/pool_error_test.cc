@@ -108,7 +108,7 @@ TEST(PoolErrors, TooSmall) {
   EXPECT_EQ(created.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(created.message(),
               AllOf(HasSubstr(dir / "pool"), HasSubstr("8388607"), HasSubstr("8388608")));
-  EXPECT_EQ(CreateError(OptionsFor(dir / "pool", 0)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CreateError(OptionsFor(dir / "pool", 1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(dir.Names(), "");
   WriteFile(dir / "small", std::string(100'000, '\0'));
   const absl::Status opened = OpenError(OptionsFor(dir / "small"));

@@ -28,6 +28,12 @@ absl::Status CheckFileToOpen(const PoolPath& pool) {
                    " bytes, a pool has at least ", PmemobjSource::MinPoolBytes()));
 }
 
+// 0 for what has its own size.
+uint64_t FileBytes(const PoolPath& pool, const PoolOptions& options) {
+  if (pool.kind != PoolPath::Kind::kMissing && pool.kind != PoolPath::Kind::kFile) return 0;
+  return options.size_bytes != 0 ? options.size_bytes : kDefaultPoolFileBytes;
+}
+
 absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
   absl::StatusOr<bool> occupied = pool.Occupied();
   if (!occupied.ok()) return occupied.status();
@@ -36,8 +42,8 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
         absl::StrCat("pool ", pool.path,
                      " cannot be created: there is something already; open it, or remove it"));
   }
-  const bool file = pool.kind == PoolPath::Kind::kMissing || pool.kind == PoolPath::Kind::kFile;
-  if (!file && options.size_bytes != 0) {
+  const uint64_t file_bytes = FileBytes(pool, options);
+  if (file_bytes == 0 && options.size_bytes != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("pool ", pool.path,
                      " is a device or poolset, whose size is its own; the size "
@@ -45,7 +51,7 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
                      options.size_bytes, ", it must be 0"));
   }
   absl::StatusOr<PoolGeometry> geometry =
-      PmemobjSource::Cut(file ? options.size_bytes : pool.bytes());
+      PmemobjSource::Cut(file_bytes != 0 ? file_bytes : pool.bytes());
   return geometry.ok() ? absl::OkStatus() : Named(pool.path, geometry.status());
 }
 
@@ -99,7 +105,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
   if (absl::Status status = CompleteIdentity(complete); !status.ok()) return status;
 
   absl::StatusOr<std::unique_ptr<PoolMapping>> mapping =
-      PoolMapping::Create(*path, options.size_bytes);
+      PoolMapping::Create(*path, FileBytes(*path, options));
   if (!mapping.ok()) return mapping.status();
   absl::StatusOr<PoolGeometry> geometry = PmemobjSource::Cut((*mapping)->path().bytes());
   if (!geometry.ok()) return Named(options.path, geometry.status());

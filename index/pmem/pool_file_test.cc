@@ -59,6 +59,12 @@ void WriteFile(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
+TEST(PoolFile, HasOneGibibyteIfNoSizeIsGiven) {
+  TempDir dir;
+  Create(OptionsFor(dir / "pool", 0));
+  EXPECT_EQ(std::filesystem::file_size(dir / "pool"), kDefaultPoolFileBytes);
+}
+
 TEST(PoolFile, IsThereAfterClose) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");

@@ -44,6 +44,7 @@ constexpr Canary kLodgeTree[] = {
     {"commit not flushed", "leaf merge", DropFlushes("lodgetree.merge.2"), Under::kLinePrefix},
     {"commit not fenced before the leaf is free", "leaf merge", DropFence("lodgetree.merge.2"),
      Under::kLinePrefix},
+    {"watermark of the left leaf", "leaf merge", Ask("lodgetree.merge.low_watermark")},
     {"watermark ignored", "recovery", Ask("lodgetree.recovery.no_watermark")},
     {"order by log instead of number", "recovery", Ask("lodgetree.recovery.order_by_log")},
     // Torn words leave so many images that too few of this kind are drawn.
