@@ -6,8 +6,10 @@ target_include_directories(lodgekv_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # chosen at run time.
 target_compile_options(lodgekv_flags INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -march=x86-64-v3 -mclwb -mclflushopt
-  -fno-omit-frame-pointer
   -Wno-restrict)  # GCC 12 warns without cause where std::string is concatenated (GCC bug 105651)
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(lodgekv_flags INTERFACE -fno-omit-frame-pointer)
+endif()
 if(LODGEKV_SANITIZE STREQUAL "address")
   target_compile_options(lodgekv_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=all)

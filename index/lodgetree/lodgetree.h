@@ -194,7 +194,10 @@ class LodgeTree final : public Engine {
     explicit WriteContext(Worker& w) : worker(w) {}
     Worker& worker;
     absl::InlinedVector<Node*, kMaxSplit> locked;
-    FlushPlan plan;  // chosen before the lock was taken; for the first flush only
+    // Of a lone key, from before its lock was taken: its place, and what to flush first.
+    typename Node::Position position;
+    FlushPlan plan;
+    bool searched = false;
     bool plan_ready = false;
     bool fenced = false;
     pmem::Reserve reserve = pmem::Reserve::kUse;  // for the leaves of splits
@@ -217,6 +220,7 @@ class LodgeTree final : public Engine {
 
   // write.cc
   Worker& CurrentWorker();
+  Worker& NewWorker();
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);

@@ -93,13 +93,15 @@ uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
 }
 
 PartitionedVersionLog::Partition& PartitionedVersionLog::Current() const {
-  auto& slot = partitions_[pmem::CurrentWorkerSlot()];
-  Partition* partition = slot.load(std::memory_order_acquire);
-  if (partition == nullptr) [[unlikely]] {
-    partition = new Partition;
-    partition->free_logs.reserve(kFreeLogsOfPartition);
-    slot.store(partition, std::memory_order_release);
-  }
+  Partition* partition = partitions_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
+  return partition != nullptr ? *partition : NewPartition();
+}
+
+// Out of the way of those that find theirs.
+[[gnu::noinline]] PartitionedVersionLog::Partition& PartitionedVersionLog::NewPartition() const {
+  auto* partition = new Partition;
+  partition->free_logs.reserve(kFreeLogsOfPartition);
+  partitions_[pmem::CurrentWorkerSlot()].store(partition, std::memory_order_release);
   return *partition;
 }
 
@@ -143,8 +145,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
 }
 
 // A log with a new version, pinned; its header is written but not fenced.
-uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
-                                        pmem::Reserve reserve) {
+[[gnu::noinline]] uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
+                                                          pmem::Reserve reserve) {
   const uint32_t id = TakeFree(partition, entries, reserve);
   if (id == kNoLog) return kNoLog;
   Log& log = LogAt(id);
@@ -232,7 +234,7 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   return entries + 1;
 }
 
-void PartitionedVersionLog::FreeLog(uint32_t id) {
+[[gnu::noinline]] void PartitionedVersionLog::FreeLog(uint32_t id) {
   Log& log = LogAt(id);
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);

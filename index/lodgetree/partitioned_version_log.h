@@ -137,6 +137,7 @@ class PartitionedVersionLog {
     return blocks_[id / kBlock].load(std::memory_order_acquire)->valid[id % kBlock];
   }
   Partition& Current() const;
+  Partition& NewPartition() const;
   uint32_t NewLogId();
   uint32_t Untaken(uint32_t id) const;
   void ReleaseMany(uint32_t id, uint32_t count);

@@ -20,12 +20,14 @@ constexpr size_t kLargestChunk = 64;  // operations of a group that need not be 
 
 template <class C>
 typename LodgeTree<C>::Worker& LodgeTree<C>::CurrentWorker() {
-  auto& slot = workers_[pmem::CurrentWorkerSlot()];
-  Worker* worker = slot.load(std::memory_order_acquire);
-  if (worker == nullptr) [[unlikely]] {
-    worker = new Worker;
-    slot.store(worker, std::memory_order_release);
-  }
+  Worker* worker = workers_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
+  return worker != nullptr ? *worker : NewWorker();
+}
+
+template <class C>
+[[gnu::noinline]] typename LodgeTree<C>::Worker& LodgeTree<C>::NewWorker() {
+  auto* worker = new Worker;
+  workers_[pmem::CurrentWorkerSlot()].store(worker, std::memory_order_release);
   return *worker;
 }
 
@@ -168,9 +170,9 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   };
   if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
   if (log_.OverLimit()) FlushOldestLogs();
-  if (!MakeRoom(group, worker, options.applied_index.has_value() ? 1 : 0)) {
-    return fail_all(Outcome::kPoolFull);
-  }
+  const unsigned extra_entries = options.applied_index.has_value() ? 1 : 0;
+  const bool has_room = group.size() == 1 && log_.OpenRoom() > extra_entries;
+  if (!has_room && !MakeRoom(group, worker, extra_entries)) return fail_all(Outcome::kPoolFull);
   WriteContext context(worker);
   context.kept_leaves = group.size() > 1 ? group.size() : 0;
   if (group.size() == 1) {
@@ -300,8 +302,8 @@ Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* resu
 // may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne, a group
 // of deletes by AdmitGroup.)
 template <class C>
-bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
-                            unsigned extra_entries) {
+[[gnu::noinline]] bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
+                                              unsigned extra_entries) {
   const bool puts = std::any_of(group.begin(), group.end(), [](const PendingOp& pending) {
     return pending.op->kind == WriteKind::kPut;
   });
@@ -346,9 +348,9 @@ size_t LodgeTree<C>::PendingSplits(const Node* node) const {
 // Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what
 // needs no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
 template <class C>
-bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
+[[gnu::noinline]] bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
   const Node* node = context.locked.front();
-  const auto position = node->Search(pending.key);
+  const auto position = context.position;
   if (!NeedsFlush(node, position.leaf)) return true;
   if (BufferedIndex(node, pending.key, position.hits) >= 0) return true;
   if (!context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
@@ -370,11 +372,13 @@ void LodgeTree<C>::LockOne(WriteContext& context, const Key& key, Seen seen) {
     if (node == nullptr) node = tree_.DescendForWrite(key, &snapshot);
     const OptimisticSection section;
     const auto position = node->Search(key);
+    context.position = position;
     context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
     if (context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
     if (context.plan_ready && context.plan.splits > 0) PrefetchSpareLeaf(context.worker);
     if (node->lock.TryUpgrade(snapshot)) {
       context.locked.push_back(node);
+      context.searched = true;
       return;
     }
   }
@@ -395,7 +399,7 @@ void LodgeTree<C>::LockMany(WriteContext& context, std::span<PendingOp> group) {
     }
     LockOne(context, key);
   }
-  context.plan_ready = false;
+  context.plan_ready = context.searched = false;
 }
 
 template <class C>
@@ -527,7 +531,7 @@ void LodgeTree<C>::EnsureFenced(WriteContext& context) {
 template <class C>
 void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
   Node* node = context.Covering(pending.key);
-  auto position = node->Search(pending.key);
+  auto position = context.searched ? context.position : node->Search(pending.key);
   const int at = BufferedIndex(node, pending.key, position.hits);
   if (at >= 0) {
     EnsureFenced(context);
