@@ -121,6 +121,8 @@ struct alignas(64) LastLevelNode {
   void PrefetchForRead() const {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 8; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
+    // One of the mirrors, too, but only the search tells which.
+    for (unsigned i = 10; i < 25; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
   }
   void PrefetchForWrite() const {
     const char* line = reinterpret_cast<const char*>(this);

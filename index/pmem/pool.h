@@ -40,8 +40,8 @@ inline constexpr uint64_t kDefaultPoolFileBytes = uint64_t{1} << 30;
 
 struct PoolOptions {
   std::string path;
-  // Create only. 0: kDefaultPoolFileBytes for a file. A device or poolset has its own size and takes
-  // no other.
+  // Create only. 0: kDefaultPoolFileBytes for a file. A device or poolset has its own size and
+  // takes no other.
   uint64_t size_bytes = 0;
   bool process_durability = false;
   bool allow_volatile_medium = false;

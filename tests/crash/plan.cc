@@ -17,11 +17,12 @@ struct PlannedRun {
 
 constexpr uint64_t kRoomy = uint64_t{512} << 10;
 
-std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
+// For every format and size of node.
+std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
   const Mixture mixed{.name = "mixed", .family = family, .largest_value = 40, .expiries = 10};
-  std::vector<PlannedRun> runs = {
+  return {
       {{.name = "puts",
         .family = family,
         .keys = 40,
@@ -30,7 +31,7 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
         .groups = 0,
         .batches = 0}},
       {mixed},
-      // The tree fills and is emptied: leaves and nodes are split, unlinked, merged.
+      // The tree fills and is emptied: leaves and nodes are split and merged.
       {{.name = "tides",
         .family = family,
         .keys = 48,
@@ -81,6 +82,11 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
        1,
        uint64_t{64} << 10},
   };
+}
+
+std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
+  const bool fixed = engine_case.fixed64();
+  std::vector<PlannedRun> runs = CommonRuns(engine_case);
   if (!fixed) {
     runs.push_back(
         {{.name = "long", .family = "long", .keys = 30, .deletes = 15, .largest_value = 300},
