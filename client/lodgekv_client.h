@@ -9,8 +9,7 @@
 // - A missing key is a normal answer, not an error.
 // - Keys, values and messages are byte strings; nothing is assumed about their encoding.
 // - An error is an absl::Status with the code of gRPC, the server's message, and the server's
-// details
-//   as payload, which ErrorOf reads.
+//   details as payload, which ErrorOf reads.
 #pragma once
 
 #include <cstdint>

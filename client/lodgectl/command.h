@@ -2,7 +2,7 @@
 //
 // INVARIANTS
 // - Data goes to stdout, everything else to stderr; an error is one line that begins with
-// "lodgectl: ".
+//   "lodgectl: ".
 // - A command ends with one of the codes of ExitCode, which --help lists.
 #pragma once
 

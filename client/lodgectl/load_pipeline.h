@@ -2,11 +2,9 @@
 //
 // INVARIANTS
 // - Acknowledged records are reported in the order they were added, from the thread that calls Add
-// and
-//   Finish; also those acknowledged after the first failure.
+//   and Finish; also those acknowledged after the first failure.
 // - A key that is added twice ends with the later value: a record waits until no earlier one with
-// its
-//   key is under way.
+//   its key is under way.
 // - After the first failure nothing more is sent; nothing is ever repeated.
 #pragma once
 

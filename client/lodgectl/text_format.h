@@ -2,12 +2,10 @@
 //
 // INVARIANTS
 // - Decode(Encode(bytes)) == bytes, and ParseRecord(FormatRecord(record)) == record, for all bytes.
-// An
-//   encoded text holds no tab and no newline.
+//   An encoded text holds no tab and no newline.
 // - Plain text keeps its look: only a backslash (\\), a tab (\t), a newline (\n), a carriage return
-// (\r)
-//   and the other control bytes (\xNN, two hexadecimal digits) are escaped. Bytes from 0x80 on,
-//   such as those of UTF-8, stand for themselves.
+//   (\r) and the other control bytes (\xNN, two hexadecimal digits) are escaped. Bytes from 0x80
+//   on, such as those of UTF-8, stand for themselves.
 #pragma once
 
 #include <optional>
@@ -44,9 +42,8 @@ enum class RecordFormat {
   // Key, tab, value, each encoded. A line without a tab has an empty value.
   kTsv,
   // One object a line: "key" and "value" as strings, or "key_hex" and "value_hex" in hexadecimal
-  // (what
-  // is not UTF-8, and everything with Encoding::kHex); "expire_unix_ms" if the value ends to exist.
-  // A missing value is empty.
+  // (what is not UTF-8, and everything with Encoding::kHex); "expire_unix_ms" if the value ends to
+  // exist. A missing value is empty.
   kJsonLines,
 };
 

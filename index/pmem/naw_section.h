@@ -1,14 +1,12 @@
 // An 8-byte-atomic-write section (NAW; LB+-Tree, Definition 2.1): anything may be staged in space
-// that
-// nobody looks at, then one store of a word makes all of it count.
+// that nobody looks at, then one store of a word makes all of it count.
 //
 //   NawSection section(medium);
 //   section.Stage(node, bytes);   // written before, through the medium: flushed here
 //   section.Commit(word, value);  // fence, store, persist
 //
 // Whoever finds the old word after a crash finds nothing of the section, whoever finds the new one
-// finds
-// all of it. Not thread-safe; the caller keeps others from the word.
+// finds all of it. Not thread-safe; the caller keeps others from the word.
 #pragma once
 
 #include <cstddef>

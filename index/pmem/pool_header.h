@@ -6,8 +6,7 @@
 // Invariants:
 // - The identity is written last when a pool is made, and never again. Without it there is no pool.
 // - The state word names the valid state slot: slot generation % 2. A change is written to the
-// other
-//   slot and fenced, then the state word is stored: one 8-byte store makes the change count.
+//   other slot and fenced, then the state word is stored: one 8-byte store makes the change count.
 // - A sealed state word says that the pool was closed in order: then both slots are copies of one
 //   another and `seal` covers the engine area and the chunk rows, so that every flipped bit is
 //   found.

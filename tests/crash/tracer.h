@@ -2,12 +2,10 @@
 //
 // Invariants
 //  1. durable() holds what survives any crash now: the memory at the tracer's construction and all
-//  that
-//     was flushed and then fenced by the same thread.
+//     that was flushed and then fenced by the same thread.
 //  2. Each line's pending stores are in program order (the order in which the seam saw them).
 //  3. A fence makes durable what its own thread flushed, up to the store before that flush; of
-//  streamed
-//     words, those of its own thread.
+//     streamed words, those of its own thread.
 //
 // Thread-safe as far as its user is: one thread at a time stores, flushes and fences.
 #pragma once
