@@ -4,8 +4,7 @@
 // config/lodgekv.yaml.
 //
 // INVARIANT  A Config that LoadConfig returned is within all bounds and consistent. Nothing has
-// been
-//            opened or written by then.
+//            been opened or written by then.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,8 @@
 // What arrived beyond a group's size waits in hand, counted by the admission, for the next turn.
 //
 // INVARIANT  Everything but Start, RequestStop, Join and recorder() happens on the poller's thread.
-// That
-//            thread also shuts the completion queue down, so that no operation starts on a closed
-//            one.
+//            That thread also shuts the completion queue down, so that no operation starts on a
+//            closed one.
 #pragma once
 
 #include <grpcpp/alarm.h>

@@ -2,9 +2,8 @@
 // ended, so that between pages nothing is held but that key.
 //
 // INVARIANT  A page holds at most the asked items and bytes of keys and values, but for a single
-// item
-//            that is larger alone. Its continuation is empty when the range is finished, else its
-//            last key.
+//            item that is larger alone. Its continuation is empty when the range is finished, else
+//            its last key.
 #pragma once
 
 #include <cstdint>
