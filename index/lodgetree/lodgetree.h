@@ -222,6 +222,7 @@ class LodgeTree final : public Engine {
   Worker& CurrentWorker();
   Worker& NewWorker();
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
+  bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options, Seen seen);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
   size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);

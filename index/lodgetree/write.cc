@@ -61,6 +61,10 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
   const Key key = C::MakeKey(op.key);
   Seen seen;
   seen.node = tree_.DescendForWrite(key, &seen.snapshot);
+  if (!C::kRecords && PutIntoBuffer(op, key, options, seen)) {
+    *result = {medium_.failed() ? Outcome::kMediumFailed : Outcome::kOk, false, 0};
+    return result->outcome;
+  }
   for (bool again = false;; again = true) {
     PendingOp pending;
     Outcome outcome = Stage(op, key, result, &pending);
@@ -68,6 +72,37 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
     if (outcome != Outcome::kPoolFull || again || !ReclaimSpace()) [[likely]]
       return outcome;
   }
+}
+
+// The steady way of a Put: nothing to decide, room in the log and in the buffer. What WriteGroup does
+// then, and nothing else. False: nothing was done.
+template <class C>
+bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
+                                 Seen seen) {
+  if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
+  if (options.applied_index.has_value() || !parameters_.surrogate_buffer) return false;
+  if (log_.OpenRoom() == 0 || log_.OverLimit() || medium_.failed()) return false;
+  Node* node = seen.node;
+  typename Node::Position position;
+  {
+    const OptimisticSection section;
+    position = node->Search(key);
+    if (position.hits != 0 || NeedsFlush(node, position.leaf)) return false;
+    if (!node->lock.TryUpgrade(seen.snapshot)) return false;
+  }
+  Worker& worker = CurrentWorker();
+  ReleaseDrainedLogs(worker);
+  PendingOp pending;
+  pending.key = key;
+  pending.pair = {key.word, KeyWord(op.value, 0)};
+  pending.tombstone = false;
+  pending.log = log_.Append(pending.pair, pool_.TakeSequence(1), media::LogOp::kPut, 0, 0);
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.1");
+  medium_.Fence();
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
+  InsertBuffered(node, position.leaf, pending);
+  node->lock.Unlock();
+  return true;
 }
 
 // How many of `ops`, from the front, can share a fence: no key twice, and they fit into a log.
