@@ -21,11 +21,11 @@ class Admission {
   // Takes both or neither.
   Verdict Enter(uint64_t operations, uint64_t bytes) {
     if (operations_.fetch_add(operations, std::memory_order_relaxed) + operations >
-        max_operations_) {
+        max_operations()) {
       operations_.fetch_sub(operations, std::memory_order_relaxed);
       return Verdict::kTooManyOperations;
     }
-    if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > max_bytes_) {
+    if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > max_bytes()) {
       Leave(operations, bytes);
       return Verdict::kTooManyBytes;
     }
@@ -43,12 +43,18 @@ class Admission {
 
   uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint64_t max_operations() const { return max_operations_; }
-  uint64_t max_bytes() const { return max_bytes_; }
+  // What is admitted stays so, though it may then lie above the new limits.
+  void SetLimits(uint64_t max_operations, uint64_t max_bytes) {
+    max_operations_.store(max_operations, std::memory_order_relaxed);
+    max_bytes_.store(max_bytes, std::memory_order_relaxed);
+  }
+
+  uint64_t max_operations() const { return max_operations_.load(std::memory_order_relaxed); }
+  uint64_t max_bytes() const { return max_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  const uint64_t max_operations_;
-  const uint64_t max_bytes_;
+  std::atomic<uint64_t> max_operations_;
+  std::atomic<uint64_t> max_bytes_;
   std::atomic<uint64_t> operations_{0};
   std::atomic<uint64_t> bytes_{0};
 };

@@ -22,7 +22,9 @@ std::string Footer() {
          "\nEach field can also stand in the YAML file, or in an environment variable "
          "LODGEKV_<FIELD>;\n"
          "flags come before variables, variables before the file. --print-config shows all "
-         "fields.\n";
+         "fields.\n"
+         "SIGHUP reads file, variables and flags again and applies the fields that are marked "
+         "so.\n";
 }
 
 struct Parsed {
@@ -45,6 +47,7 @@ void AddField(CLI::App& app, const ConfigField& field, Parsed& parsed) {
   for (char& c : doc) {
     if (c == '\n') c = ' ';
   }
+  if (field.reloadable) doc += " SIGHUP applies it.";
   if (field.kind == FieldKind::kSwitch) {
     app.add_flag_function(
         FlagName(field) + "{true}",
@@ -75,8 +78,8 @@ ExitNow Wrong(std::string_view message) {
 
 }  // namespace
 
-std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const* argv,
-                                                    const char* const* environment) {
+std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
+                                              const char* const* environment) {
   CLI::App app("lodgekvd: a key-value server on persistent memory", "lodgekvd");
   Parsed parsed;
   app.footer(Footer());
@@ -98,14 +101,14 @@ std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const*
   } catch (const CLI::ParseError& error) {
     return Wrong(fmt::format("{} (lodgekvd --help lists the flags)", error.what()));
   }
-  const ConfigSources sources = Sources(parsed, environment);
+  ConfigSources sources = Sources(parsed, environment);
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources);
   if (!loaded.ok()) return Wrong(std::string(loaded.status().message()));
   if (parsed.print_config) return ExitNow{0, RenderConfig(loaded->config)};
   const absl::Status status = ValidateConfig(loaded->config);
   if (!status.ok()) return Wrong(std::string(status.message()));
   if (parsed.check_config) return ExitNow{0, "the configuration is valid\n"};
-  return *std::move(loaded);
+  return RunNow{*std::move(loaded), std::move(sources)};
 }
 
 }  // namespace lodgekv::server

@@ -17,8 +17,14 @@ struct ExitNow {
 inline constexpr int kExitConfig = 2;  // the command line or the configuration is wrong
 inline constexpr int kExitFailure = 1;
 
+// What to run: the configuration, and where to read it again.
+struct RunNow {
+  LoadedConfig loaded;
+  ConfigSources sources;
+};
+
 // Reads flags, the file that --config names, and `environment` (as main's environ).
-std::variant<LoadedConfig, ExitNow> ReadCommandLine(int argc, const char* const* argv,
-                                                    const char* const* environment);
+std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
+                                              const char* const* environment);
 
 }  // namespace lodgekv::server

@@ -224,7 +224,8 @@ std::string RenderComment(const ConfigField& field) {
     default: break;
   }
   const Config defaults = DefaultConfig();
-  return fmt::format("{}\n# {}Default: {}\n", text, facts, FormatConfigField(defaults, field));
+  return fmt::format("{}\n# {}Default: {}{}\n", text, facts, FormatConfigField(defaults, field),
+                     field.reloadable ? ". SIGHUP applies it." : "");
 }
 
 }  // namespace
@@ -336,7 +337,8 @@ std::string FormatConfigField(const Config& config, const ConfigField& field) {
 std::string RenderConfig(const Config& config) {
   std::string text =
       "# The configuration of lodgekvd. A variable LODGEKV_<FIELD> overrides a field of this file, "
-      "a flag\n# --<field> overrides both.\n";
+      "a flag\n# --<field> overrides both. SIGHUP reads all three again and applies the fields "
+      "marked so; the\n# others need a restart.\n";
   for (const ConfigSection& section : ConfigSections()) {
     text += fmt::format("\n# == {} ==\n", section.title);
     for (const ConfigField& field : section.fields) {

@@ -74,6 +74,7 @@ struct ConfigField {
   std::string_view choices;       // kChoice: separated by |
   std::string_view doc;
   FieldMember member;
+  bool reloadable = false;  // SIGHUP applies a change; without it a change needs a restart
 };
 
 struct ConfigSection {

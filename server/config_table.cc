@@ -29,6 +29,13 @@ constexpr ConfigField Number(FieldKind kind, std::string_view name, LimitRange r
   return {name, kind, "", range, "", doc, member};
 }
 
+// May change while requests are served: nothing was sized by it at the start, and each use reads it
+// anew.
+constexpr ConfigField Reloadable(ConfigField field) {
+  field.reloadable = true;
+  return field;
+}
+
 constexpr std::array kStorage{
     Text(
         "pool", "", &Config::pool,
@@ -89,8 +96,9 @@ constexpr std::array kWork{
            "write's sync. 0: one of each per core."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
            "Threads that read the pages of scans."),
-    Number(FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
-           "Most single writes that go to the engine as one group and share its fences or sync."),
+    Reloadable(Number(
+        FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
+        "Most single writes that go to the engine as one group and share its fences or sync.")),
     Number(FieldKind::kCount, "max_streams_per_connection", kMaxStreamsPerConnection,
            &Config::max_streams_per_connection,
            "Most calls open on one connection; further ones wait in the client."),
@@ -104,32 +112,36 @@ constexpr std::array kRequestLimits{
            "Most bytes of keys and values in a batch, and of the answer to a BatchGet."),
     Number(FieldKind::kCount, "max_batch_operations", kMaxBatchOperations,
            &Config::max_batch_operations, "Most operations in a batch."),
-    Number(FieldKind::kCount, "max_inflight_operations", kMaxInflightOperations,
-           &Config::max_inflight_operations,
-           "Operations accepted and not yet answered; beyond, RESOURCE_EXHAUSTED and RetryInfo."),
-    Number(
+    Reloadable(Number(
+        FieldKind::kCount, "max_inflight_operations", kMaxInflightOperations,
+        &Config::max_inflight_operations,
+        "Operations accepted and not yet answered; beyond, RESOURCE_EXHAUSTED and RetryInfo.")),
+    Reloadable(Number(
         FieldKind::kSize, "max_inflight_size", kMaxInflightSize, &Config::max_inflight_size,
-        "Bytes of requests and answers held for them; beyond, RESOURCE_EXHAUSTED and RetryInfo."),
-    Number(FieldKind::kCount, "scan_page_items", kScanPageItems, &Config::scan_page_items,
-           "Most items in a page of a scan."),
-    Number(FieldKind::kSize, "scan_page_size", kScanPageSize, &Config::scan_page_size,
-           "Most bytes of keys and values in a page of a scan; one item is always sent."),
+        "Bytes of requests and answers held for them; beyond, RESOURCE_EXHAUSTED and RetryInfo.")),
+    Reloadable(Number(FieldKind::kCount, "scan_page_items", kScanPageItems,
+                      &Config::scan_page_items, "Most items in a page of a scan.")),
+    Reloadable(
+        Number(FieldKind::kSize, "scan_page_size", kScanPageSize, &Config::scan_page_size,
+               "Most bytes of keys and values in a page of a scan; one item is always sent.")),
 };
 
 constexpr std::array kOperation{
     Choice("log_format", "text|json", "text", &Config::log_format,
            "text: for people. json: one object a line."),
-    Choice("log_level", "debug|info|warning|error", "info", &Config::log_level,
-           "The least serious messages that are logged."),
-    Number(FieldKind::kDuration, "slow_request", {100, 0, 10 * kMinute}, &Config::slow_request_ms,
-           "A request that takes longer is logged, with its cost. 0: none is."),
-    Number(
+    Reloadable(Choice("log_level", "debug|info|warning|error", "info", &Config::log_level,
+                      "The least serious messages that are logged.")),
+    Reloadable(Number(FieldKind::kDuration, "slow_request", {100, 0, 10 * kMinute},
+                      &Config::slow_request_ms,
+                      "A request that takes longer is logged, with its cost. 0: none is.")),
+    Reloadable(Number(
         FieldKind::kDuration, "drain_delay", {0, 0, 10 * kMinute}, &Config::drain_delay_ms,
         "After SIGTERM, how long health answers NOT_SERVING while requests are still served, so\n"
-        "that load balancers look elsewhere first."),
-    Number(FieldKind::kDuration, "drain_grace", {10 * kSecond, 0, 10 * kMinute},
-           &Config::drain_grace_ms,
-           "After that, how long requests in flight may take to finish before they are cancelled."),
+        "that load balancers look elsewhere first.")),
+    Reloadable(Number(
+        FieldKind::kDuration, "drain_grace", {10 * kSecond, 0, 10 * kMinute},
+        &Config::drain_grace_ms,
+        "After that, how long requests in flight may take to finish before they are cancelled.")),
 };
 
 constexpr std::array<ConfigSection, 5> kSections{{

@@ -15,6 +15,7 @@
 #include "server/config_values.h"
 #include "server/listen_error.h"
 #include "server/log.h"
+#include "server/reload.h"
 #include "server/version.h"
 
 namespace lodgekv::server {
@@ -115,6 +116,15 @@ void LogStore(const StoreInfo& info) {
        {"bytes_reclaimed", report.bytes_reclaimed},
        {"threads", report.threads},
        {"milliseconds", fmt::format("{:.1f}", report.milliseconds)}});
+}
+
+void LogReload(const ReloadPlan& plan) {
+  Log(LogLevel::kInfo, "configuration reloaded",
+      {{"changed",
+        plan.changed.empty() ? "nothing" : fmt::to_string(fmt::join(plan.changed, ", "))}});
+  if (plan.needs_restart.empty()) return;
+  Log(LogLevel::kWarning, "fields that differ and need a restart were left as they were",
+      {{"fields", fmt::to_string(fmt::join(plan.needs_restart, ", "))}});
 }
 
 }  // namespace
@@ -225,6 +235,21 @@ absl::Status Daemon::OpenStore() {
   SetHealth(true);
   Log(LogLevel::kInfo, "serving", {{"data", data_address_}});
   return absl::OkStatus();
+}
+
+void Daemon::Reload(const ConfigSources& sources) {
+  const absl::StatusOr<ReloadPlan> plan = PlanReload(state_.config(), sources);
+  if (!plan.ok()) {
+    Log(LogLevel::kError, "reload refused, the configuration stays as it was",
+        {{"what", std::string(plan.status().message())}});
+    return;
+  }
+  if (!plan->changed.empty()) state_.Adopt(plan->config);
+  // Under whichever of the old and the new level lets it through.
+  const bool logs_now = Logs(LogLevel::kInfo);
+  if (logs_now) LogReload(*plan);
+  SetUpLog(plan->config.log_format, plan->config.log_level);
+  if (!logs_now) LogReload(*plan);
 }
 
 void Daemon::SetHealth(bool serving) {

@@ -45,6 +45,11 @@ class Daemon {
   // Creates or recovers the pool and begins to serve.
   absl::Status OpenStore();
 
+  // Reads the configuration again and applies what may change while serving; the log says what
+  // changed and what needs a restart. A bad configuration changes nothing: the log says why.
+  // By one thread at a time.
+  void Reload(const ConfigSources& sources);
+
   // Health says NOT_SERVING for drain_delay, then no new call is taken and those in flight may
   // finish within drain_grace, then the pool is closed. Without effect the second time.
   absl::Status Stop();

@@ -85,6 +85,15 @@ class Process {
     return "";
   }
 
+  // False when `text` is not in its log within ten seconds.
+  bool AwaitLog(const std::string& text) {
+    for (int i = 0; i < 1'000; ++i) {
+      if (err().find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
  private:
   std::filesystem::path Out() const { return directory_ / "out"; }
   std::filesystem::path Err() const { return directory_ / "err"; }
@@ -208,6 +217,56 @@ TEST_F(LodgekvdTest, ASignalEndsItClean) {
     EXPECT_EQ(process.Wait(), 0);
     EXPECT_THAT(process.err(), AllOf(HasSubstr("draining"), HasSubstr("closed clean")));
   }
+}
+
+TEST_F(LodgekvdTest, SighupReloadsWhatIsSafeAndSaysWhatIsNot) {
+  const std::string file = directory_ / "lodgekv.yaml";
+  std::ofstream(file) << "engine: dram\n";
+  Process process(directory_, Serving({"--config", file}));
+  const std::string address = process.AwaitAddress("serving", "data");
+  ASSERT_NE(address, "") << process.err();
+
+  std::ofstream(file) << "engine: dram\nlog_level: loud\nscan_page_items: 7\n";
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("reload refused")) << process.err();
+  EXPECT_THAT(process.err(), AllOf(HasSubstr("lodgekv.yaml:2"), HasSubstr("log_level is 'loud'")));
+
+  // The level falls below info: the line is written all the same.
+  std::ofstream(file) << "engine: dram\nlog_level: error\nthreads: 9\n";
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("need a restart")) << process.err();
+  EXPECT_THAT(process.err(), AllOf(HasSubstr("changed=\"log_level: info -> error\""),
+                                   HasSubstr("fields=\"threads: 0 -> 9\"")));
+
+  std::ofstream(file) << "engine: dram\nlog_level: debug\n";
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("changed=\"log_level: error -> debug\"")) << process.err();
+  EXPECT_TRUE(Put(address, "k", "v").ok());
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_THAT(process.err(), HasSubstr("closed clean"));
+}
+
+TEST_F(LodgekvdTest, SighupWithoutAFileIsHarmless) {
+  Process process(directory_, Serving({"--engine", "dram"}));
+  const std::string address = process.AwaitAddress("serving", "data");
+  ASSERT_NE(address, "") << process.err();
+  process.Signal(SIGHUP);
+  ASSERT_TRUE(process.AwaitLog("changed=nothing")) << process.err();
+  EXPECT_TRUE(Put(address, "k", "v").ok());
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0);
+}
+
+// While draining it must not end the process, as it does where nobody waits for it.
+TEST_F(LodgekvdTest, SighupDuringTheDrainIsHarmless) {
+  Process process(directory_, Serving({"--engine", "dram", "--drain-delay", "300ms"}));
+  ASSERT_NE(process.AwaitAddress("serving", "data"), "") << process.err();
+  process.Signal(SIGTERM);
+  ASSERT_TRUE(process.AwaitLog("draining")) << process.err();
+  process.Signal(SIGHUP);
+  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_THAT(process.err(), HasSubstr("closed clean"));
 }
 
 TEST_F(LodgekvdTest, LogsJsonWhenAsked) {

@@ -94,8 +94,10 @@ void SetUpLog(std::string_view format, std::string_view least_level) {
   }
 }
 
+bool Logs(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
+
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
-  if (!Logger().should_log(ToSpdlog(level))) return;
+  if (!Logs(level)) return;
   Logger().log(ToSpdlog(level), FormatLogLine(g_format, Now(), level, message, fields));
 }
 

@@ -23,6 +23,9 @@ struct LogField {
 // Names as in the configuration: log_format, log_level. Until then text at level info.
 void SetUpLog(std::string_view format, std::string_view least_level);
 
+// Whether a message of this level is written.
+bool Logs(LogLevel level);
+
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
 // One line without its end, as Log writes it; `time` as it is to appear.

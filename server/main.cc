@@ -16,30 +16,38 @@
 namespace {
 
 using lodgekv::server::Config;
+using lodgekv::server::ConfigSources;
 using lodgekv::server::Daemon;
 using lodgekv::server::ExitNow;
 using lodgekv::server::kExitFailure;
-using lodgekv::server::LoadedConfig;
 using lodgekv::server::Log;
 using lodgekv::server::LogLevel;
+using lodgekv::server::RunNow;
 
-// Blocked in every thread from the start, so that only AwaitSignal takes them; one that comes
+// Blocked in every thread from the start, so that only AwaitStop takes them; one that comes
 // during recovery waits until the pool is open and can be closed clean.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
 
-void AwaitSignal(const sigset_t& signals) {
+// Reloads at each SIGHUP, returns at a signal to stop.
+void AwaitStop(const sigset_t& signals, const ConfigSources& sources, Daemon& daemon) {
   int signal = 0;
-  sigwait(&signals, &signal);
+  for (sigwait(&signals, &signal); signal == SIGHUP; sigwait(&signals, &signal)) {
+    daemon.Reload(sources);
+  }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
-  // A second one ends the process at once; the pool is then recovered at the next start.
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  // A second one ends the process at once; the pool is then recovered at the next start. SIGHUP
+  // stays blocked: it is no reason to cut the drain short.
+  sigset_t stops = signals;
+  sigdelset(&stops, SIGHUP);
+  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
 }
 
 int Fail(const absl::Status& status) {
@@ -47,12 +55,12 @@ int Fail(const absl::Status& status) {
   return kExitFailure;
 }
 
-int Run(const Config& config, const sigset_t& signals) {
-  Daemon daemon(config);
+int Serve(const RunNow& run, const sigset_t& signals) {
+  Daemon daemon(run.loaded.config);
   absl::Status status = daemon.Listen();
   if (status.ok()) status = daemon.OpenStore();
   if (!status.ok()) return Fail(status);
-  AwaitSignal(signals);
+  AwaitStop(signals, run.sources, daemon);
   status = daemon.Stop();
   return status.ok() ? EXIT_SUCCESS : Fail(status);
 }
@@ -66,9 +74,10 @@ int main(int argc, char** argv) {
     std::fputs(exit_now->text.c_str(), exit_now->code == 0 ? stdout : stderr);
     return exit_now->code;
   }
-  const auto& loaded = std::get<LoadedConfig>(outcome);
-  lodgekv::server::SetUpLog(loaded.config.log_format, loaded.config.log_level);
+  const auto& run = std::get<RunNow>(outcome);
+  const Config& config = run.loaded.config;
+  lodgekv::server::SetUpLog(config.log_format, config.log_level);
   lodgekv::server::AdoptGrpcLog();
-  for (const std::string& warning : loaded.warnings) Log(LogLevel::kWarning, warning);
-  return Run(loaded.config, signals);
+  for (const std::string& warning : run.loaded.warnings) Log(LogLevel::kWarning, warning);
+  return Serve(run, signals);
 }

@@ -4,6 +4,13 @@
 
 namespace lodgekv::server {
 
+void ServerState::Adopt(const Config& config) {
+  all_settings_.push_back(std::make_unique<const Settings>(
+      Settings{.config = config, .limits = config.RequestLimits()}));
+  settings_.store(all_settings_.back().get(), std::memory_order_release);
+  admission_.SetLimits(config.max_inflight_operations, config.max_inflight_size);
+}
+
 void ServerState::Serve(Store& store) {
   const StoreInfo& info = store.info();
   pool_ = {.key_format = info.key_format == "fixed64" ? KeyFormat::kFixed64 : KeyFormat::kBytes,

@@ -4,14 +4,17 @@
 // INVARIANT  The phase goes recovering -> serving -> draining, or recovering -> draining, never
 // back.
 //            store() is set before the phase leaves recovering for serving, and stays until no
-//            service runs any more.
+//            service runs any more. What config() and limits() refer to stays as it is to the
+//            end: a reload puts another object in its place.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "index/store.h"
 #include "server/admission.h"
@@ -32,10 +35,12 @@ struct Progress {
 class ServerState {
  public:
   ServerState(const Config& config, const Clock& clock)
-      : config_(config),
-        limits_(config.RequestLimits()),
-        clock_(clock),
-        admission_(config.max_inflight_operations, config.max_inflight_size) {}
+      : clock_(clock), admission_(config.max_inflight_operations, config.max_inflight_size) {
+    Adopt(config);
+  }
+
+  // From now on this is the configuration. By one thread at a time.
+  void Adopt(const Config& config);
 
   // From recovering to serving. Without effect on the phase when draining has begun.
   void Serve(Store& store);
@@ -46,8 +51,8 @@ class ServerState {
   // Of the store in service.
   const PoolFeatures& pool() const { return pool_; }
 
-  const Config& config() const { return config_; }
-  const Limits& limits() const { return limits_; }
+  const Config& config() const { return settings_.load(std::memory_order_acquire)->config; }
+  const Limits& limits() const { return settings_.load(std::memory_order_acquire)->limits; }
   const Clock& clock() const { return clock_; }
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
@@ -71,8 +76,15 @@ class ServerState {
   uint64_t started_unix_ms() const { return started_unix_ms_; }
 
  private:
-  const Config config_;
-  const Limits limits_;
+  struct Settings {
+    Config config;
+    Limits limits;
+  };
+
+  // The earlier ones are kept for whoever still reads them: a few hundred bytes for each reload
+  // that changed something.
+  std::vector<std::unique_ptr<const Settings>> all_settings_;
+  std::atomic<const Settings*> settings_{nullptr};
   const Clock& clock_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const uint64_t started_unix_ms_ = clock_.NowUnixMs();
