@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "server/testing/test_daemon.h"
 
@@ -148,6 +151,61 @@ TEST(Lifecycle, CancelsWhatOutlastsTheGracePeriod) {
   while (reader->Read(&page)) {
   }
   EXPECT_FALSE(reader->Finish().ok());
+}
+
+TEST(Lifecycle, AReloadHoldsForTheNextRequestABadOneForNone) {
+  TestDaemon daemon;
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
+  const auto pages = [&] {
+    std::vector<v1::ScanResponse> answers;
+    EXPECT_TRUE(daemon.Scan({}, &answers).ok());
+    return answers.size();
+  };
+  EXPECT_EQ(pages(), 1);
+  ConfigSources sources;
+  sources.flags = {{FindConfigField("engine"), "dram"},
+                   {FindConfigField("scan_page_items"), "1"},
+                   {FindConfigField("max_inflight_operations"), "2"},
+                   {FindConfigField("max_key_size"), "64"}};
+  daemon.daemon().Reload(sources);
+  EXPECT_EQ(pages(), 3);
+  const ServerState& state = daemon.daemon().state();
+  EXPECT_EQ(state.admission().max_operations(), 2);
+  EXPECT_EQ(state.limits().max_key_size, kMaxKeySize.default_value) << "needs a restart";
+  v1::BatchGetRequest three;
+  for (const char* key : {"a", "b", "c"}) three.add_keys(key);
+  v1::BatchGetResponse response;
+  EXPECT_EQ(daemon.BatchGet(three, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+
+  sources.flags = {{FindConfigField("engine"), "dram"},
+                   {FindConfigField("scan_page_items"), "2"},
+                   {FindConfigField("log_level"), "loud"}};
+  daemon.daemon().Reload(sources);
+  EXPECT_EQ(pages(), 3);
+}
+
+// Readers and the reload meet without a lock; a data race is for the thread sanitizer to see.
+TEST(Lifecycle, ReloadsWhileRequestsAreServed) {
+  TestDaemon daemon;
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
+  std::atomic<bool> done{false};
+  std::thread reloader([&] {
+    for (int i = 0; !done; ++i) {
+      ConfigSources sources;
+      sources.flags = {{FindConfigField("engine"), "dram"},
+                       {FindConfigField("scan_page_items"), i % 2 == 0 ? "1" : "3"}};
+      daemon.daemon().Reload(sources);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    std::vector<v1::ScanResponse> pages;
+    EXPECT_TRUE(daemon.Scan({}, &pages).ok());
+    EXPECT_THAT(pages.size(), ::testing::AnyOf(1, 3));
+    EXPECT_EQ(daemon.ValueOf("b"), "v");
+  }
+  done = true;
+  reloader.join();
 }
 
 TEST(Lifecycle, AFailedCloseIsReported) {
