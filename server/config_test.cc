@@ -170,6 +170,8 @@ TEST_F(ConfigTest, BadValuesAreNamedWithWhatIsRight) {
               AllOf(HasSubstr("pool_size is '1GB'"), HasSubstr("a size such as 64MiB")));
   EXPECT_THAT(YamlError("max_key_size: 70000\n"),
               AllOf(HasSubstr("max_key_size is '70000'"), HasSubstr("from 8B to 65535B")));
+  EXPECT_THAT(YamlError("max_batch_operations: 1025\n"),
+              AllOf(HasSubstr("max_batch_operations is '1025'"), HasSubstr("from 1 to 1024")));
   EXPECT_THAT(YamlError("key_format: utf8\n"),
               AllOf(HasSubstr("key_format is 'utf8'"), HasSubstr("one of bytes, fixed64")));
   EXPECT_THAT(YamlError("inline_pairs: maybe\n"), HasSubstr("true or false"));

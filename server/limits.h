@@ -28,8 +28,9 @@ inline constexpr LimitRange kMaxValueSize{kMiB, 8, 16 * kMiB};
 inline constexpr LimitRange kMaxBatchSize{4 * kMiB, 4 * kKiB, 64 * kMiB};
 
 // A batch holds locks while it is applied: a thousand operations stay below a millisecond in
-// memory.
-inline constexpr LimitRange kMaxBatchOperations{1'024, 1, 65'536};
+// memory. More than 1,024 no engine applies in one step: that many entries has the longest group of
+// LodgeTree's logs.
+inline constexpr LimitRange kMaxBatchOperations{1'024, 1, 1'024};
 
 // Work accepted and not yet answered. Beyond it waiting is worse than a refusal: at 100,000
 // operations a second, 8,192 wait 80 ms.
