@@ -184,7 +184,6 @@ TEST(Lifecycle, AReloadHoldsForTheNextRequestABadOneForNone) {
   EXPECT_EQ(pages(), 3);
 }
 
-// Readers and the reload meet without a lock; a data race is for the thread sanitizer to see.
 TEST(Lifecycle, ReloadsWhileRequestsAreServed) {
   TestDaemon daemon;
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());

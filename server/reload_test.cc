@@ -7,6 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+
+#include "server/clock.h"
+#include "server/server_state.h"
 
 namespace lodgekv::server {
 namespace {
@@ -98,6 +102,29 @@ TEST_F(ReloadTest, WithoutAFileItChangesNothing) {
   ASSERT_TRUE(reload.ok()) << reload.status();
   EXPECT_THAT(reload->changed, IsEmpty());
   EXPECT_THAT(reload->needs_restart, IsEmpty());
+}
+
+// Readers and the reload meet without a lock; the thread sanitizer would see a data race.
+TEST_F(ReloadTest, WhoReadsDuringAReloadSeesTheOldOrTheNewConfiguration) {
+  constexpr uint64_t kReloads = 1'000;
+  running_.slow_request_ms = running_.scan_page_items = 1;
+  const SystemClock clock;
+  ServerState state(running_, clock);
+  std::thread reader([&state] {
+    for (uint64_t seen = 0; seen < kReloads;) {
+      const Config& config = state.config();
+      EXPECT_EQ(config.slow_request_ms, config.scan_page_items);
+      EXPECT_GE(config.scan_page_items, seen);
+      seen = config.scan_page_items;
+      EXPECT_GE(state.limits().scan_page_items, seen);
+    }
+  });
+  for (uint64_t i = 1; i <= kReloads; ++i) {
+    Config config = running_;
+    config.slow_request_ms = config.scan_page_items = i;
+    state.Adopt(config);
+  }
+  reader.join();
 }
 
 }  // namespace
