@@ -223,6 +223,7 @@ void LodgeTree<C>::Checker::CheckCounts() {
 
 template <class C>
 CheckReport LodgeTree<C>::Check() {
+  const std::lock_guard lock(reclaim_mutex_);
   return Checker(*this).Run();
 }
 

@@ -165,7 +165,9 @@ typename LastLevelNode<C>::Position LastLevelNode<C>::Search(const Key& key) con
   if constexpr (C::kRecords) {
     if (!bounded && prefix != 0 && separators.low[0] != nullptr) {
       const std::string_view common = separators.low[0]->view().substr(0, prefix);
-      if (key.text.substr(0, common.size()) != common) return {leaves - 1, equal & buffer};
+      if (key.text.substr(0, common.size()) != common) {
+        return {leaves == 0 ? 0 : leaves - 1, equal & buffer};
+      }
     }
   }
   return {LeafOfTie(key, less & index, equal & index), equal & buffer};

@@ -175,22 +175,11 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   medium_.Fence();
   context.fenced = true;
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.2");
-  CommitLeaves(works);
-  medium_.Fence();
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
-  // A second commit writes over slots in which readers still look: they wait for it.
-  node->lock.BeginPublish();
-  for (LeafWork& work : works) {
-    if (!work.second_commit) continue;
-    CommitSecond(work);
-    worker.counters.Add(WorkerCounters::kSecondCommits);
-  }
   for (uint32_t left = drained; left != 0; left &= left - 1) {
     worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
   }
   const uint32_t deletes = drained & node->tombstones;
-  PublishFlush(node, works, drained);
-  node->lock.EndPublish();
+  CommitAndPublish(worker, node, works, drained);
 
   for (const uint64_t value_word : worker.unlinked) RetireRecord(worker, value_word);
   if (deletes != 0) {
@@ -335,6 +324,23 @@ void LodgeTree<C>::FlushLines(LeafWork& work) {
 }
 
 // --- commit ---
+
+// A second commit writes over slots in which readers still look: they wait for it.
+template <class C>
+void LodgeTree<C>::CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works,
+                                    uint32_t drained) {
+  CommitLeaves(works);
+  medium_.Fence();
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
+  node->lock.BeginPublish();
+  for (LeafWork& work : works) {
+    if (!work.second_commit) continue;
+    CommitSecond(work);
+    worker.counters.Add(WorkerCounters::kSecondCommits);
+  }
+  PublishFlush(node, works, drained);
+  node->lock.EndPublish();
+}
 
 // All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A
 // line that may tear needs a fence between the last two.

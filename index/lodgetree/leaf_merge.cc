@@ -162,9 +162,11 @@ bool LodgeTree<C>::MergeIntoLeftNode(WriteContext& context, const Key& low) {
   if (parent == nullptr) return false;
   LeafWork& work = context.worker.merge;
   if (!join) {
-    // Outside of replay: no watermark is above the last number.
     const uint64_t watermark = pool_.PeekSequence() - 1;
-    (void)CommitMerge(left, left->index_count - 1u, node, 0, watermark, &work);
+    if (!CommitMerge(left, left->index_count - 1u, node, 0, watermark, &work)) {
+      parent->lock.Unlock();
+      return false;
+    }
   }
   const pmem::Offset emptied = node->values[0];
   left->lock.BeginPublish();

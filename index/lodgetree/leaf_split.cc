@@ -133,8 +133,13 @@ FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
   if (text.empty()) return C::EncodeFence(separator, 0);
   StagedRecord record = StageRecord(pool_, slab_, text, {}, 0, pmem::Reserve::kUse);
   if (record.offset == 0) {
-    record = StageRecordAt(pool_, slab_, worker.spare_fences.back().first, text, {}, 0);
+    const auto [space, bytes] = worker.spare_fences.back();
     worker.spare_fences.pop_back();
+    record = StageRecordAt(pool_, slab_, space, text, {}, 0);
+    if (slab_.IsLarge(bytes) && !record.large) {
+      medium_.Persist(pool_.At<char>(space), record.bytes);
+      slab_.Publish(space);
+    }
   }
   FinishRecord(pool_, record, 0);
   return C::EncodeFence(separator, record.offset);

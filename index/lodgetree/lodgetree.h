@@ -249,6 +249,8 @@ class LodgeTree final : public Engine {
   void Apply(WriteContext& context, PendingOp& pending);
   void Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending);
   void InsertBuffered(Node* node, unsigned leaf, const PendingOp& pending);
+  void EndAppend();
+  void FenceLog();
   void EnsureFenced(WriteContext& context);
   void Discard(PendingOp& pending);
   void FinishWrite(Worker& worker);
@@ -275,6 +277,7 @@ class LodgeTree final : public Engine {
   void WriteUpdates(LeafWork& work);
   void StoreFingerprints(LeafWork& work);
   void FlushLines(LeafWork& work);
+  void CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works, uint32_t drained);
   void CommitLeaves(std::span<LeafWork> works);
   void CommitSecond(LeafWork& work);
   void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
@@ -403,7 +406,9 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
-  std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
+  uint64_t deletes_left_ = 0;              // that the last ReclaimSpace could not drain
+  std::atomic<uint64_t> reclaims_{0};
+  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };
 

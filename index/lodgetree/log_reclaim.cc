@@ -53,8 +53,10 @@ void LodgeTree<C>::FlushLogEntry(const ReadEntry& entry, uint32_t log) {
         RecordView view;
         if (!VerifyRecord(pool_, slab_, C::RecordOf(entry.pair.value), &view)) return;
         if (view.crc != entry.record_crc) return;
+        text.assign(view.key);
+      } else {
+        text.assign(codec_.KeyText(entry.pair, scratch));
       }
-      text.assign(codec_.KeyText(entry.pair, scratch));
     }
     FlushLeafOf(C::MakeKey(text), log);
   } else {
@@ -121,17 +123,23 @@ void LodgeTree<C>::DrainRetired(Worker& worker) {
 // walked only when enough has been written since the last time, or deletes wait in them.
 template <class C>
 bool LodgeTree<C>::ReclaimSpace() {
+  const uint64_t seen = reclaims_.load(std::memory_order_acquire);
   const std::lock_guard lock(reclaim_mutex_);
+  if (reclaims_.load(std::memory_order_relaxed) != seen) return true;  // by the one we waited for
   Worker& worker = CurrentWorker();
   const uint64_t wrote = pool_.PeekSequence() - reclaimed_at_.load(std::memory_order_relaxed);
   const bool small = node_count_.load(std::memory_order_relaxed) <= kNodesWalkedAtOnce;
   const bool walk = wrote >= (small ? 1 : kWritesBetweenReclaims) ||
-                    buffered_deletes_.load(std::memory_order_relaxed) != 0;
+                    buffered_deletes_.load(std::memory_order_relaxed) != deletes_left_;
   const bool retired = !worker.retired.empty();
   if (!walk && !retired) return false;
-  if (walk) FlushAllBuffers();
+  if (walk) {
+    FlushAllBuffers();
+    deletes_left_ = buffered_deletes_.load(std::memory_order_relaxed);
+  }
   reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
   DrainRetired(worker);
+  reclaims_.fetch_add(1, std::memory_order_release);
   return true;
 }
 

@@ -81,8 +81,17 @@ class PartitionedVersionLog {
   void VisitLive(Visit visit) const {
     const uint32_t ids = ids_.load(std::memory_order_acquire);
     for (uint32_t id = 0; id < ids; ++id) {
-      const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
-      if (count > 0) visit(id, count - Untaken(id));
+      for (;;) {
+        const uint64_t version = LogAt(id).version.load(std::memory_order_acquire);
+        const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
+        if (count == 0) break;
+        const uint32_t untaken = Untaken(id);
+        // Else the log has begun another life meanwhile.
+        if (ValidOf(id).load(std::memory_order_acquire) != count) continue;
+        if (LogAt(id).version.load(std::memory_order_acquire) != version) continue;
+        visit(id, count - untaken);
+        break;
+      }
     }
   }
 

@@ -175,6 +175,11 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* 
   if ((commit & ~(media::kBitmapMask | media::kUseN)) != 0) {
     return Damaged("a commit word with stray bits", ref.offset);
   }
+  if ((commit & media::kBitmapMask) >> tree_.parameters_.leaf_slots != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("leaf_slots is ", tree_.parameters_.leaf_slots,
+                     ", but a leaf of the pool has more pairs; open it with the larger value"));
+  }
   for (unsigned slot = 0; slot < kLeafSlots; ++slot) {
     const uint64_t word = leaf->fingerprints[slot / 8].LoadRelaxed();
     mirror->fingerprints[slot] = static_cast<uint8_t>(word >> (8 * (slot % 8)));
@@ -518,7 +523,9 @@ absl::Status LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
           "the pool is full: there is no leaf for what its log holds; nothing is lost");
     }
   }
-  tree_.ReleaseDrainedLogs(tree_.CurrentWorker());
+  Worker& worker = tree_.CurrentWorker();
+  tree_.ReleaseDrainedLogs(worker);
+  if (!worker.retired.empty()) tree_.reclaimer_.Retire(worker.retired);
   return absl::OkStatus();
 }
 

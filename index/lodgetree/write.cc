@@ -43,9 +43,10 @@ typename LodgeTree<C>::Node* LodgeTree<C>::WriteContext::Covering(const Key& key
 template <class C>
 Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                             const WriteOptions& options) {
-  if (options.atomic) return WriteAtomic(ops, results, options);
-  if (ops.size() != 1) return WriteChunks(ops, results, options);
-  return WriteOne(ops[0], &results[0], options);
+  if (ops.size() == 1 && !options.applied_index.has_value()) {
+    return WriteOne(ops[0], &results[0], options);
+  }
+  return options.atomic ? WriteAtomic(ops, results, options) : WriteChunks(ops, results, options);
 }
 
 // The search comes before all else: its misses overlap with the fence of the operation before, as
@@ -74,8 +75,8 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
   }
 }
 
-// The steady way of a Put: nothing to decide, room in the log and in the buffer. What WriteGroup does
-// then, and nothing else. False: nothing was done.
+// The steady way of a Put: nothing to decide, room in the log and in the buffer. What WriteGroup
+// does then, and nothing else. False: nothing was done.
 template <class C>
 bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
                                  Seen seen) {
@@ -97,9 +98,8 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   pending.pair = {key.word, KeyWord(op.value, 0)};
   pending.tombstone = false;
   pending.log = log_.Append(pending.pair, pool_.TakeSequence(1), media::LogOp::kPut, 0, 0);
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.1");
-  medium_.Fence();
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
+  EndAppend();
+  FenceLog();
   InsertBuffered(node, position.leaf, pending);
   node->lock.Unlock();
   return true;
@@ -201,6 +201,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
       Discard(pending);
       *pending.result = {outcome, false, 0};
     }
+    TrimSpares(worker);
     return outcome;
   };
   if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
@@ -321,7 +322,8 @@ Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* resu
   pending->op = &op;
   pending->result = result;
   pending->key = key;
-  if (C::kRecords && op.key.size() > longest_key_.load(std::memory_order_acquire)) {
+  if (C::kRecords && op.kind == WriteKind::kPut &&
+      op.key.size() > longest_key_.load(std::memory_order_acquire)) {
     NoteLongestKey(op.key.size());
   }
   if (op.kind == WriteKind::kPut) {
@@ -393,6 +395,12 @@ template <class C>
   const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
   if (context.plan.splits == 0 || EnsureSpares(context.worker, 1, reserve)) return true;
   DropSplits(node, &context.plan);
+  if (node->index_count < crowded_below_ && Crowded(node, position.leaf)) {
+    // Nothing makes room but its own leaf's flush.
+    const auto* begin = context.plan.targets.data();
+    return std::any_of(begin, begin + context.plan.count,
+                       [&](const auto& target) { return target.leaf == position.leaf; });
+  }
   return context.plan.count > 0 || (pending.tombstone && node->index_count > 1);
 }
 
@@ -541,8 +549,19 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
     const Pair pair{*options.applied_index, 0};
     applied_log = log_.Append(pair, sequence, media::LogOp::kAppliedIndex, 0, 0);
   }
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.1");
+  EndAppend();
   return applied_log;
+}
+
+template <class C>
+void LodgeTree<C>::EndAppend() {
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.1");
+}
+
+template <class C>
+void LodgeTree<C>::FenceLog() {
+  medium_.Fence();
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
 }
 
 // After the fence of the entry that `log` holds: the older entry is no longer needed.
@@ -558,8 +577,7 @@ void LodgeTree<C>::StoreAppliedIndex(uint64_t index, uint32_t log) {
 template <class C>
 void LodgeTree<C>::EnsureFenced(WriteContext& context) {
   if (context.fenced) return;
-  medium_.Fence();
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
+  FenceLog();
   context.fenced = true;
 }
 
@@ -584,6 +602,7 @@ void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
     context.plan.Clear();
     (void)AddTarget(node, position.leaf, &context.plan);
     (void)FlushOrSplit(context, node, pending.key, pending.sequence);
+    context.stuck = false;  // then the pair stays in the buffer
   }
 }
 

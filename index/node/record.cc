@@ -81,12 +81,13 @@ void FinishRecord(Pool& pool, StagedRecord& record, uint64_t version) {
   medium.Flush(header, record.large ? sizeof(RecordHeader) : record.bytes);
 }
 
-RecordView ViewRecord(const Pool& pool, Offset offset) {
+namespace {
+
+// By the header's words as they were read.
+RecordView ViewBy(const Pool& pool, Offset offset, uint64_t first, uint64_t value_bytes) {
   const auto* header = pool.At<RecordHeader>(offset);
-  const uint64_t first = header->crc_and_lengths.LoadRelaxed();
   const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
   const uint64_t key_bytes = first >> 32 & 0xffff;
-  const uint64_t value_bytes = header->value_bytes.LoadRelaxed() & kCrcMask;
   const char* body = pool.At<char>(offset) + BodyOffset(has_expiry);
   RecordView view;
   view.key = {body, key_bytes};
@@ -95,6 +96,14 @@ RecordView ViewRecord(const Pool& pool, Offset offset) {
   if (has_expiry) __builtin_memcpy(&view.expiry_unix_ms, body - 8, 8);
   view.crc = static_cast<uint32_t>(first);
   return view;
+}
+
+}  // namespace
+
+RecordView ViewRecord(const Pool& pool, Offset offset) {
+  const auto* header = pool.At<RecordHeader>(offset);
+  return ViewBy(pool, offset, header->crc_and_lengths.LoadRelaxed(),
+                header->value_bytes.LoadRelaxed() & kCrcMask);
 }
 
 bool RecordIsSound(const Pool& pool, Offset offset, const RecordView& view) {
@@ -115,7 +124,8 @@ bool VerifyRecord(const Pool& pool, const pmem::RecordSlab& slab, Offset offset,
   const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
   const uint64_t value_bytes = header->value_bytes.LoadRelaxed() & kCrcMask;
   if (RecordBytes(first >> 32 & 0xffff, value_bytes, has_expiry) > space) return false;
-  *view = ViewRecord(pool, offset);
+  // Not read again: what is no record any more may change under us.
+  *view = ViewBy(pool, offset, first, value_bytes);
   return RecordIsSound(pool, offset, *view);
 }
 

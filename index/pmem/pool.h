@@ -7,6 +7,7 @@
 // Thread-safe but for Create, Open and Close.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -138,8 +139,12 @@ class Pool {
     }
     return first;
   }
-  // The next number that will be handed out.
-  uint64_t PeekSequence() const { return sequence_.load(std::memory_order_relaxed); }
+  // Above every number in use, and at most the next one that will be handed out: a number below it
+  // is never handed out again, not even after a crash.
+  uint64_t PeekSequence() const {
+    return std::min(sequence_.load(std::memory_order_relaxed),
+                    sequence_refill_.load(std::memory_order_relaxed));
+  }
 
   // The engine's own root words (256 of them): zero in a new pool, stored through medium() only.
   std::span<Word> engine_area() const { return engine_area_; }
