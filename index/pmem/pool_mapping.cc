@@ -2,9 +2,15 @@
 
 #include <fcntl.h>
 #include <libpmem.h>
+#include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+// MADV_COLLAPSE, which the C library does not know yet.
+#include <asm/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +29,7 @@ namespace {
 constexpr char kLayout[] = "lodgekv";
 constexpr mode_t kFileMode = 0600;
 constexpr size_t kHeaderPage = 4096;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 // libpmemobj leaves these bytes of its header page zero, and its checksum does not cover them.
 constexpr size_t kUnusedBegin = 2048;
 constexpr size_t kUnusedEnd = 4024;
@@ -117,6 +124,18 @@ absl::Status CreateError(const std::string& path, int error, uint64_t bytes) {
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", detail, ")"));
 }
 
+// Persistent memory is mapped by huge pages; a memory file system that stands for it gives small
+// ones, which libpmemobj has allocated by now, unless asked. Best effort: nothing depends on it.
+void UseHugePages(PMEMobjpool* pop, const PoolPath& path) {
+  struct statfs system;
+  if (path.kind != PoolPath::Kind::kFile || statfs(path.parts[0].path.c_str(), &system) != 0 ||
+      system.f_type != TMPFS_MAGIC) {
+    return;
+  }
+  const uint64_t bytes = path.bytes() / kHugePage * kHugePage;
+  if (madvise(pop, bytes, MADV_HUGEPAGE) == 0) (void)madvise(pop, bytes, MADV_COLLAPSE);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath& path,
@@ -136,6 +155,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
   if (!made.ok()) return made.status();
   mapping->path_ = *std::move(made);
   mapping->path_.path = path.path;
+  UseHugePages(mapping->pop_, mapping->path_);
   return mapping;
 }
 
@@ -143,6 +163,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
   auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
   mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
+  UseHugePages(mapping->pop_, path);
   const char* page = mapping->base();
   if (std::any_of(page + kUnusedBegin, page + kUnusedEnd, [](char c) { return c != 0; })) {
     return absl::DataLossError(absl::StrCat("pool ", path.path, " is damaged: bytes ", kUnusedBegin,
