@@ -406,8 +406,6 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
-  uint64_t deletes_left_ = 0;              // that the last ReclaimSpace could not drain
-  std::atomic<uint64_t> reclaims_{0};
   std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };

@@ -123,23 +123,17 @@ void LodgeTree<C>::DrainRetired(Worker& worker) {
 // walked only when enough has been written since the last time, or deletes wait in them.
 template <class C>
 bool LodgeTree<C>::ReclaimSpace() {
-  const uint64_t seen = reclaims_.load(std::memory_order_acquire);
   const std::lock_guard lock(reclaim_mutex_);
-  if (reclaims_.load(std::memory_order_relaxed) != seen) return true;  // by the one we waited for
   Worker& worker = CurrentWorker();
   const uint64_t wrote = pool_.PeekSequence() - reclaimed_at_.load(std::memory_order_relaxed);
   const bool small = node_count_.load(std::memory_order_relaxed) <= kNodesWalkedAtOnce;
   const bool walk = wrote >= (small ? 1 : kWritesBetweenReclaims) ||
-                    buffered_deletes_.load(std::memory_order_relaxed) != deletes_left_;
+                    buffered_deletes_.load(std::memory_order_relaxed) != 0;
   const bool retired = !worker.retired.empty();
   if (!walk && !retired) return false;
-  if (walk) {
-    FlushAllBuffers();
-    deletes_left_ = buffered_deletes_.load(std::memory_order_relaxed);
-  }
+  if (walk) FlushAllBuffers();
   reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
   DrainRetired(worker);
-  reclaims_.fetch_add(1, std::memory_order_release);
   return true;
 }
 
