@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "server/config_values.h"
+#include "server/testing/temp_folder.h"
 
 namespace lodgekv::server {
 namespace {
@@ -20,15 +21,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ConfigTest : public ::testing::Test {
+class ConfigTest : public TempFolderTest {
  protected:
-  void SetUp() override {
-    std::string path = ::testing::TempDir() + "lodgekv_config_XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    directory_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string WriteYaml(std::string_view text) {
     std::string path = directory_ / "lodgekv.yaml";
     std::ofstream(path) << text;
@@ -44,8 +38,6 @@ class ConfigTest : public ::testing::Test {
     const auto loaded = LoadYaml(text);
     return loaded.ok() ? "loaded" : std::string(loaded.status().message());
   }
-
-  std::filesystem::path directory_;
 };
 
 // A configuration that is valid in this build, to be spoilt by a test.

@@ -11,6 +11,7 @@
 
 #include "server/clock.h"
 #include "server/server_state.h"
+#include "server/testing/temp_folder.h"
 
 namespace lodgekv::server {
 namespace {
@@ -20,22 +21,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ReloadTest : public ::testing::Test {
+class ReloadTest : public TempFolderTest {
  protected:
-  void SetUp() override {
-    std::string path = ::testing::TempDir() + "lodgekv_reload_XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    directory_ = path;
+  ReloadTest() {
     sources_.yaml_path = directory_ / "lodgekv.yaml";
     Write("engine: dram\n");
     running_ = LoadConfig(sources_)->config;
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   void Write(std::string_view text) { std::ofstream(sources_.yaml_path) << text; }
   std::string Complaint() { return std::string(PlanReload(running_, sources_).status().message()); }
 
-  std::filesystem::path directory_;
   ConfigSources sources_;
   Config running_;
 };

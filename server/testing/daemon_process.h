@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/testing/temp_folder.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server::testing {
@@ -108,14 +109,9 @@ class Process {
   pid_t pid_ = 0;
 };
 
-class LodgekvdTest : public ::testing::Test {
+class LodgekvdTest : public TempFolderTest {
  protected:
-  void SetUp() override {
-    std::string path = "/dev/shm/lodgekvd_test_XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    directory_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
+  LodgekvdTest() : TempFolderTest("/dev/shm") {}
 
   // Runs to its end: "code | stdout | stderr".
   std::string Run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
@@ -158,8 +154,6 @@ class LodgekvdTest : public ::testing::Test {
     if (!status.ok()) return CodeAndReason(status);
     return response.found() ? response.value() : "(none)";
   }
-
-  std::filesystem::path directory_;
 };
 
 }  // namespace lodgekv::server::testing

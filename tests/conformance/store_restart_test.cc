@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <new>
 #include <string>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "index/pmem/temp_dir.h"
 #include "index/store.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/engine_case.h"
@@ -54,13 +54,6 @@ class SharedAcknowledged {
 
 class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
  protected:
-  void SetUp() override {
-    std::string folder = "/dev/shm/lodgekv-conformance-XXXXXX";
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   absl::StatusOr<std::unique_ptr<Store>> Open() const {
     StoreOptions options;
     options.engine = std::string(GetParam().engine->name);
@@ -132,7 +125,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
   }
 
  private:
-  std::filesystem::path folder_;
+  const pmem::TempDir folder_;
 };
 
 TEST_P(StoreRestartTest, ClosedAndOpenedAgain) {
