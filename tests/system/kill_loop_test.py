@@ -1,30 +1,59 @@
-"""Kill, restart, verify, again and again: a ledger outside the daemon against what it kept.
+"""Kill, restart, judge, again and again: ledgers outside the daemon against what it kept.
 
-Two writers, each on keys of its own, put and delete at random while the daemon is killed at random,
-sometimes in its recovery too. After each restart every key has the state of its last acknowledged
-write, or of a later one that was under way. LODGEKV_KILL_CYCLES sets the number of cycles.
+Several clients of several threads put, delete, put under conditions, in atomic batches and with
+lives of milliseconds, read and scan, each thread on keys of its own and on some that all of them
+write (tests/system/ledger). The daemon is killed at a random moment: under load, while it shuts
+down, and again and again while it recovers. After each restart the judge holds what it has against
+the ledgers: every acknowledged write is there, every history is linearizable, no batch is there in
+part.
+
+LODGEKV_KILL_CYCLES sets the number of cycles, of each engine in each key format. Where a cycle
+fails, LODGEKV_KEEP names a folder that gets the ledgers, the log and the pool.
 """
 
 import os
+import pathlib
 import random
+import re
+import shutil
+import subprocess
 import time
 
 import daemon
-import records
 import system_test
 
+LOAD_LEDGER = daemon.BIN / "load_ledger"
 CYCLES = int(os.environ.get("LODGEKV_KILL_CYCLES", "20"))
-KEYS_PER_WRITER = 3000
-WRITERS = 2
-RECORDS_PER_LOAD = 60_000
+KEEP = os.environ.get("LODGEKV_KEEP")
+KEY_FORMATS = ("bytes", "fixed64")
+CLIENTS = 3
+THREADS_PER_CLIENT = 3
+# So many keys, and a single thread to recover them, that a kill can come in the middle of it.
+FILL = 400_000
+POOL_SIZE = 256 * daemon.MIB
+KILL_SECONDS = (0.005, 0.5)
 CREATIONS = 10
 CREATION_SECONDS = 0.15  # a little longer than it takes
-ABSENT = None
+CLIENT_SECONDS = 120
+
+
+class Counts:
+    """Of one engine, over all of its key formats."""
+
+    def __init__(self):
+        self.cycles = self.in_recovery = self.in_replay = self.in_shutdown = 0
+        self.acknowledged = self.unknown = self.reads = self.problems = 0
+
+    def line(self, engine):
+        return (f"{engine}: {self.cycles} kill cycles, {self.in_recovery} more kills in recovery "
+                f"({self.in_replay} of them while it replayed), {self.in_shutdown} in shutdown, "
+                f"{self.acknowledged} acknowledged writes, {self.unknown} unknown, "
+                f"{self.reads} reads, {self.problems} lost")
 
 
 class KillLoopTest(system_test.SystemTest):
-    def test_ledger(self):
-        self.for_each_engine(self.run_cycles)
+    def test_killed_under_load(self):
+        self.for_each_engine(self.run_engine)
 
     def test_killed_while_creating(self):
         self.for_each_engine(self.kill_while_creating)
@@ -44,82 +73,169 @@ class KillLoopTest(system_test.SystemTest):
             self.assertEqual(server.stop(), 0, server.tail())
             self.assertEqual({path.name for path in workdir.iterdir()}, {"pool", "lodgekvd.log"})
 
-    def run_cycles(self, engine):
-        self.random = random.Random(system_test.SEED)
-        workdir = self.folder()
-        server = self.daemon(workdir, engine=engine, pool=workdir / "pool",
-                             pool_size=256 * daemon.MIB)
-        self.state = {}  # key -> value; a key that is not in it is absent
+    def test_an_older_pool_is_noticed(self):
+        """Whatever is lost must be noticed: here all writes since the pool was copied."""
+        for engine in daemon.persistent_engines():
+            loop = KillLoop(self, engine, "bytes", Counts())
+            loop.fill(1000)
+            pool, copy = loop.workdir / "pool", loop.workdir / "copy"
+            for cycle in range(2):
+                if cycle == 1:
+                    loop.server.kill()
+                    shutil.copy(pool, copy)
+                    loop.server.start()
+                clients = loop.start_clients(cycle)
+                time.sleep(0.5)
+                loop.server.kill()
+                loop.join(clients)
+                if cycle == 1:
+                    shutil.copy(copy, pool)
+                loop.restart()
+                outcome = loop.ask_judge()
+                self.assertEqual(outcome.returncode, cycle, outcome.stderr)
+            self.assertRegex(outcome.stderr, r"key \d+ of range \d+ was .*, is ")
+
+    def run_engine(self, engine):
+        counts = Counts()
+        try:
+            for key_format in KEY_FORMATS:
+                KillLoop(self, engine, key_format, counts).run()
+        finally:
+            print(counts.line(engine), flush=True)
+        if counts.cycles >= len(KEY_FORMATS) * 10:
+            self.assertGreater(counts.in_replay, 0, "no kill came in the middle of a recovery")
+
+
+class KillLoop:
+    """A pool of one engine and key format, and what became of it."""
+
+    def __init__(self, test, engine, key_format, counts):
+        self.test, self.engine, self.key_format, self.counts = test, engine, key_format, counts
+        self.random = random.Random(f"{system_test.SEED} {engine} {key_format}")
+        self.workdir = test.folder()
+        self.server = test.daemon(self.workdir, engine=engine, key_format=key_format,
+                                  pool=self.workdir / "pool", pool_size=POOL_SIZE,
+                                  recovery_threads=1)
+        self.filled = 0
+        self.recovery_seconds = 0.1  # of the last one that was left in peace
+
+    def fill(self, keys):
+        self.filled = keys
+        outcome = self.ledger("fill", keys)
+        self.test.assertEqual(outcome.returncode, 0, outcome.stderr)
+
+    def run(self):
+        self.fill(FILL)
         for cycle in range(CYCLES):
-            with self.subTest(cycle=cycle):
-                self.run_cycle(server, workdir, cycle)
-        self.assertEqual(server.stop(), 0, server.tail())
-        print(f"{engine}: {CYCLES} cycles, {len(self.state)} keys", flush=True)
+            with self.test.subTest(key_format=self.key_format, cycle=cycle):
+                try:
+                    self.run_cycle(cycle)
+                except BaseException:
+                    self.keep(cycle)
+                    raise
+            self.counts.cycles += 1
+        self.test.assertEqual(self.server.stop(), 0, self.server.tail())
+        (self.workdir / "pool").unlink()
 
-    def run_cycle(self, server, workdir, cycle):
-        loads = [self.start_load(server, workdir, cycle, writer) for writer in range(WRITERS)]
-        time.sleep(self.random.uniform(0.005, 0.5))
-        server.kill()
-        possible = {}
-        for load in loads:
-            possible |= self.finish_load(*load)
-        while self.random.random() < 0.3:  # also in the middle of recovery
-            server.spawn()
-            time.sleep(self.random.uniform(0, 0.1))
-            server.kill()
-        server.start()
-        self.check(server, possible)
+    def run_cycle(self, cycle):
+        clients = self.start_clients(cycle)
+        time.sleep(self.random.uniform(*KILL_SECONDS))
+        if self.random.random() < 0.2:
+            self.kill_in_shutdown()
+        else:
+            self.server.kill()
+        self.join(clients)
+        for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
+            self.kill_in_recovery()
+        self.restart()
+        self.judge(cycle)
 
-    def start_load(self, server, workdir, cycle, writer):
-        """One lodgectl load of puts, or of deletes, on this writer's keys."""
-        deletes = self.random.random() < 0.25
-        batch, concurrency = self.random.choice((1, 16, 256)), self.random.choice((1, 8))
-        lines = []
-        for number in range(RECORDS_PER_LOAD):
-            key = b"writer%d/%05d" % (writer, self.random.randrange(KEYS_PER_WRITER))
-            value = b"%d.%d " % (cycle, number) + b"v" * self.random.choice((0, 10, 100, 1000))
-            lines.append((key, ABSENT if deletes else value))
-        source, acks = workdir / f"input{writer}", workdir / f"acks{writer}"
-        records.write_lines(source, [key + (b"" if value is ABSENT else b"\t" + value)
-                                     for key, value in lines])
-        acks.unlink(missing_ok=True)
-        process = server.start_ctl("load", source, "--format", "tsv", "--ack-log", acks, "--batch",
-                                   batch, "--concurrency", concurrency,
-                                   *(["--delete"] if deletes else []))
-        return process, lines, acks, batch * concurrency
+    def start_clients(self, cycle):
+        return [subprocess.Popen(
+            self.ledger_command("run", "--cycle", cycle, "--first-client",
+                                number * THREADS_PER_CLIENT, "--threads", THREADS_PER_CLIENT,
+                                "--out", self.ledger_path(number)),
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=daemon.environment(LODGEKV_TEST_SEED=system_test.SEED))
+            for number in range(CLIENTS)]
 
-    def finish_load(self, process, lines, acks, window):
-        """The states in which a key of this load may be: key -> set of values.
+    def join(self, clients):
+        for client in clients:
+            message = client.communicate(timeout=CLIENT_SECONDS)[1]
+            self.test.assertEqual(client.returncode, 0, message)
 
-        lodgectl logs in the order of the input: all records up to the first that was not
-        acknowledged, then those acknowledged of the calls under way with it. Their keys differ.
-        """
-        message = process.communicate()[1].decode()
-        self.assertIn(process.returncode, (0, 4), message)
-        acknowledged = iter(records.read_lines(acks))
-        possible, under_way = {}, 0
-        expected = next(acknowledged, None)
-        for key, value in lines:
-            if key == expected:
-                possible[key] = {value}
-                expected = next(acknowledged, None)
-            else:
-                possible.setdefault(key, {self.state.get(key, ABSENT)}).add(value)
-                under_way = 1
-            window -= under_way
-            if window == 0:
-                break
-        self.assertIsNone(expected, f"a key in the ack log out of order; {message}")
-        return possible
+    def kill_in_shutdown(self):
+        self.server.terminate()
+        time.sleep(self.random.uniform(0, 0.008))
+        self.counts.in_shutdown += self.server.process.poll() is None
+        self.server.kill()
 
-    def check(self, server, possible):
-        now = dict(line.split(b"\t") for line in server.dump())
-        for key in now.keys() | self.state.keys() | possible.keys():
-            allowed = possible.get(key, {self.state.get(key, ABSENT)})
-            self.assertIn(now.get(key, ABSENT), allowed, f"{key}; seed {system_test.SEED}")
-        check = server.ask_json("check")
-        self.assertTrue(check["sound"], check["problems"])
-        self.state = now
+    def kill_in_recovery(self):
+        """At any moment of it, or in its last part, where logs are replayed and leaves written."""
+        written = self.server.log.stat().st_size
+        self.server.spawn()
+        if self.random.random() < 0.5:
+            self.wait_for(written, "recovering")
+            time.sleep(self.random.uniform(0, self.recovery_seconds / 4))
+        else:
+            self.wait_for(written, "listening")
+            time.sleep(self.random.uniform(0, self.recovery_seconds))
+        self.server.kill()
+        log = self.log_since(written)
+        if "listening" in log and " recovered " not in log:
+            self.counts.in_recovery += 1
+            self.counts.in_replay += "recovering" in log
+
+    def log_since(self, offset):
+        with open(self.server.log, "rb") as log:
+            log.seek(offset)
+            return log.read().decode(errors="replace")
+
+    def wait_for(self, offset, word):
+        deadline = time.monotonic() + daemon.START_SECONDS
+        while word not in self.log_since(offset):
+            if self.server.process.poll() is not None or time.monotonic() > deadline:
+                self.test.fail(f"the daemon did not come to '{word}':\n{self.server.tail()}")
+            time.sleep(0.0005)
+
+    def restart(self):
+        written = self.server.log.stat().st_size
+        self.server.start()
+        report = re.search(r"recovery report .*milliseconds=([\d.]+)", self.log_since(written))
+        self.test.assertIsNotNone(report, self.server.tail())
+        self.recovery_seconds = float(report[1]) / 1000
+
+    def ask_judge(self):
+        return self.ledger("judge", "--fill", self.filled, "--state", self.workdir / "state",
+                           *[self.ledger_path(number) for number in range(CLIENTS)])
+
+    def judge(self, cycle):
+        outcome = self.ask_judge()
+        found = dict(re.findall(r"(\w+)=(\d+)", outcome.stdout))
+        for name in ("acknowledged", "unknown", "reads", "problems"):
+            setattr(self.counts, name, getattr(self.counts, name) + int(found.get(name, 0)))
+        self.test.assertEqual(outcome.returncode, 0,
+                              f"cycle {cycle}, seed {system_test.SEED}: {outcome.stderr}")
+        check = self.server.ask_json("check")
+        self.test.assertTrue(check["sound"], check["problems"])
+
+    def ledger_path(self, number):
+        return self.workdir / f"ledger{number}"
+
+    def ledger_command(self, *words):
+        flags = ["--fixed64"] if self.key_format == "fixed64" else []
+        return [str(word) for word in (LOAD_LEDGER, "--server", self.server.server, *flags, *words)]
+
+    def ledger(self, *words):
+        return subprocess.run(self.ledger_command(*words), capture_output=True, text=True,
+                              check=False, timeout=CLIENT_SECONDS, env=daemon.environment())
+
+    def keep(self, cycle):
+        if KEEP is None:
+            return
+        place = pathlib.Path(KEEP) / f"kill_loop.{self.engine}.{self.key_format}.cycle{cycle}"
+        shutil.copytree(self.workdir, place, dirs_exist_ok=True)
+        print(f"ledgers, log and pool are kept in {place}", flush=True)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,8 @@ client::PutOptions LoadClient::DrawOptions(const client::WriteCondition& conditi
 bool LoadClient::Answered(const absl::Status& status, const char* what) {
   if (status.ok()) return true;
   gone_ = true;
-  if (!client::WriteIsUnknown(status)) {
+  // A daemon that shuts down says so, and has not applied it.
+  if (!client::WriteIsUnknown(status) && !absl::IsUnavailable(status)) {
     ledger_.mistakes.push_back(absl::StrCat(what, " was answered with ", status.ToString()));
   }
   return false;
@@ -105,7 +106,7 @@ void LoadClient::Note(uint64_t key, int64_t call, const absl::Status& status,
                       const RegisterOp& applied, const RegisterOp& refused, uint64_t batch) {
   const bool is_refused = IsRefusedCondition(status);
   const bool unknown = client::WriteIsUnknown(status);
-  if (!is_refused && !Answered(status, "a write") && !unknown) return;
+  if (!is_refused && !Answered(status, "a write") && !unknown) return;  // not applied
   const int64_t end = unknown ? kNeverReturned : TimeOfReturn();
   const RegisterOp op =
       (is_refused ? refused : applied).At(call, end, static_cast<uint32_t>(options_.client));

@@ -34,6 +34,9 @@ struct Arguments {
   std::vector<std::string> ledgers;
 };
 
+// Coprime to whatever number of keys a test asks for: the order of the fill is none of the keys'.
+constexpr uint64_t kFillStride = 1'000'003;
+
 uint64_t FillNumber(uint64_t i) { return KeyNumber(kFillRange + i / kFillPlaces, i % kFillPlaces); }
 std::string FillValue(KeyFormat format, uint64_t i) {
   return ValueOf(format, 1 + i, 8 + i % 3 * 20);
@@ -64,9 +67,10 @@ int RunLoad(const Arguments& arguments) {
 int RunFill(const Arguments& arguments) {
   const auto client = client::Client::Create({.server = arguments.load.server});
   const KeyFormat format = arguments.load.format;
-  for (uint64_t i = 0; i < arguments.fill;) {
+  for (uint64_t n = 0; n < arguments.fill;) {
     std::vector<client::BatchOp> ops;
-    for (; i < arguments.fill && ops.size() < kFillBatch; ++i) {
+    for (; n < arguments.fill && ops.size() < kFillBatch; ++n) {
+      const uint64_t i = n * kFillStride % arguments.fill;
       ops.push_back({LedgerKey(format, FillNumber(i)), FillValue(format, i), {}});
     }
     const auto results = client->BatchWrite(ops);
