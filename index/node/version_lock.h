@@ -20,7 +20,13 @@ namespace lodgekv {
 // Waits politely: spins, then yields the processor (the holder may wait for a disk).
 class Backoff {
  public:
+  // Called instead of waiting by a test that decides itself which thread goes on; else null.
+  using Waiter = void (*)();
+  static inline constinit std::atomic<Waiter> waiter{nullptr};
+
   void Pause() {
+    if (const Waiter wait = waiter.load(std::memory_order_relaxed); wait != nullptr) [[unlikely]]
+      return wait();
     if (++rounds_ < kSpins) {
       _mm_pause();
     } else {

@@ -1,0 +1,13 @@
+# Deterministic schedules: docs/crash_model.md, "Several threads".
+lodgekv_library(lodgekv_schedule_lab
+  SRCS scheduler.cc scheduled_calls.cc strategies.cc
+  DEPS lodgekv_crash_lab lodgekv_node absl::str_format absl::strings)
+foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield
+        _ZN7lodgekv10EpochGuardC1Ev _ZN7lodgekv10EpochGuardD1Ev _ZN7lodgekv13WaitForEpochsEv
+        _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE
+        _ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE)
+  target_link_options(lodgekv_schedule_lab INTERFACE "LINKER:--wrap=${call}")
+endforeach()
+
+lodgekv_test(crash_scheduler_test
+  SRCS scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
