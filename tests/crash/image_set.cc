@@ -74,14 +74,28 @@ bool ImageSet::Visit(uint64_t exhaustive_up_to, unsigned samples, Random& random
                      Visitor visitor) const {
   if (count() <= exhaustive_up_to) return VisitAll(visitor);
   if (!VisitEdges(visitor)) return false;
-  Picks picks(limits_.size());
   for (unsigned i = 0; i < samples; ++i) {
-    for (size_t choice = 0; choice < picks.size(); ++choice) {
-      picks[choice] = static_cast<uint16_t>(random.Below(limits_[choice] + uint64_t{1}));
-    }
-    if (!visitor(picks)) return false;
+    if (!visitor(Any(random))) return false;
   }
   return false;
+}
+
+ImageSet::Picks ImageSet::Any(Random& random) const {
+  Picks picks(limits_.size());
+  for (size_t choice = 0; choice < picks.size(); ++choice) {
+    picks[choice] = static_cast<uint16_t>(random.Below(limits_[choice] + uint64_t{1}));
+  }
+  return picks;
+}
+
+ImageSet::Picks ImageSet::Draw(Random& random) const {
+  const uint64_t kind = random.Below(8);
+  if (kind < 2 || lines_.empty()) return All(kind == 0);
+  if (kind >= 6) return Any(random);
+  const bool kept = kind < 4;
+  Picks picks = All(kept);
+  Set(lines_[random.Below(lines_.size())], !kept, &picks);
+  return picks;
 }
 
 bool ImageSet::VisitAll(Visitor visitor) const {

@@ -29,6 +29,9 @@ class ImageSet {
   // line alone kept, each alone dropped, and `samples` drawn at random. True: these were all.
   bool Visit(uint64_t exhaustive_up_to, unsigned samples, Random& random, Visitor visitor) const;
 
+  // One image at random: nothing kept, everything, one line alone kept or dropped, or any.
+  Picks Draw(Random& random) const;
+
   // Writes the survivors into `image`, which holds what is durable.
   void Apply(const Picks& picks, std::byte* image) const;
   // Restores in `image` every word that Apply may have written.
@@ -54,6 +57,7 @@ class ImageSet {
   bool VisitAll(Visitor visitor) const;
   bool VisitEdges(Visitor visitor) const;
   Picks All(bool kept) const;
+  Picks Any(Random& random) const;
   void Set(const Line& line, bool kept, Picks* picks) const;
 
   std::vector<Survivor> survivors_;

@@ -7,44 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/crash/hands.h"
+#include "tests/crash/looking_tracer.h"
 
 namespace lodgekv::test {
 namespace {
-
-// Under an image that is only looked at: it notes what was written, so that the image can be made
-// good again, and answers when recovery asks for its mistake.
-class LookingTracer final : public pmem::Tracer {
- public:
-  LookingTracer(const ArenaMemory& image, Fault fault) : image_(image.span()), fault_(fault) {}
-  void OnStore(const void* dst, size_t bytes, bool) override {
-    written_.emplace_back(static_cast<const std::byte*>(dst) - image_.data(), bytes);
-  }
-  void OnFlush(const void*) override {}
-  void OnFence() override {}
-  void OnCrashPoint(std::string_view name) override {
-    if (last_ != name.data()) points.emplace(last_ = name.data());
-  }
-  bool OnCanary(std::string_view name) override {
-    const bool asked = fault_.kind == Fault::Kind::kAsk && name == fault_.where;
-    happened |= asked;
-    return asked;
-  }
-
-  std::set<std::string, std::less<>> points;
-  bool happened = false;
-
-  void Undo(std::span<const std::byte> durable) const {
-    for (const auto& [offset, bytes] : written_) {
-      std::memcpy(image_.data() + offset, durable.data() + offset, bytes);
-    }
-  }
-
- private:
-  const std::span<std::byte> image_;
-  const Fault fault_;
-  std::vector<std::pair<size_t, size_t>> written_;
-  const char* last_ = nullptr;
-};
 
 // Is what was drawn made good again? Asked once in so many positions: it takes long, and whoever
 // writes past the seam does so again.
@@ -53,6 +19,8 @@ constexpr uint64_t kPositionsPerLook = 8;
 void CopyInto(std::span<const std::byte> from, const ArenaMemory& to) {
   std::memcpy(to.span().data(), from.data(), from.size());
 }
+
+}  // namespace
 
 pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run) {
   pmem::PoolIdentity identity;
@@ -65,8 +33,6 @@ pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run) {
   }
   return identity;
 }
-
-}  // namespace
 
 Explorer::Life::Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle,
                      ArenaMemory memory)

@@ -19,6 +19,9 @@ struct OpenPool {
   ~OpenPool() { engine.reset(); }
 };
 
+// Of the pools of a case; `run` tells them apart.
+pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run);
+
 class Explorer::Life {
  public:
   // `memory` holds the image that the life begins with, or anything for Create.

@@ -1,7 +1,9 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
-  SRCS scheduler.cc scheduled_calls.cc strategies.cc
-  DEPS lodgekv_crash_lab lodgekv_node absl::str_format absl::strings)
+  SRCS concurrent_history.cc program.cc schedule_explorer.cc schedule_plan.cc
+       scheduled_calls.cc scheduled_tracer.cc
+       scheduler.cc strategies.cc
+  DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield
         _ZN7lodgekv10EpochGuardC1Ev _ZN7lodgekv10EpochGuardD1Ev _ZN7lodgekv13WaitForEpochsEv
         _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE
@@ -11,3 +13,5 @@ endforeach()
 
 lodgekv_test(crash_scheduler_test
   SRCS scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
+lodgekv_test(crash_schedule_test
+  SRCS schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)

@@ -22,6 +22,9 @@ constexpr uint64_t kMostSteps = 200'000;
 // A waiting thread looks again after so many steps of the others, twice as many each time, up to
 // this power of two; and when a call of another thread has ended.
 constexpr unsigned kLargestPatience = 6;
+// Who waits may find at once that it can go on: the lock was free, but not what it had been. So a
+// thread tries again this often where nobody has done anything, before that is a deadlock.
+constexpr unsigned kTriesAlone = 3;
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
@@ -68,6 +71,7 @@ struct Scheduler::Thread {
   bool live = false;
   bool waiting = false;
   unsigned waits_in_row = 0;
+  unsigned waits_for_nothing = 0;
   uint64_t wait_progress = 0;
   uint64_t wait_calls = 0;
   unsigned epoch_depth = 0;
@@ -80,6 +84,7 @@ struct Scheduler::Thread {
 
 Scheduler::Scheduler(unsigned threads) {
   if (threads == 0 || threads > kMaxThreads) throw std::invalid_argument("1 to 4 threads");
+  (void)pmem::CurrentWorkerSlot();
   for (unsigned i = 0; i < threads; ++i) {
     Thread& thread = *threads_.emplace_back(std::make_unique<Thread>());
     thread.owner = this;
@@ -132,7 +137,8 @@ const Scheduler::Run& Scheduler::Execute(std::span<const std::function<void()>> 
     thread.body = &bodies[i];
     thread.live = true;
     thread.waiting = false;
-    thread.waits_in_row = thread.epoch_depth = 0;
+    thread.waits_in_row = thread.waits_for_nothing = thread.epoch_depth = 0;
+    thread.wait_progress = 0;
   }
   strategy.Begin(static_cast<unsigned>(bodies.size()));
   current_ = strategy.Choose(PointKind::kBegin, 0, Runnable());
@@ -148,6 +154,7 @@ const Scheduler::Run& Scheduler::Execute(std::span<const std::function<void()>> 
 uint32_t Scheduler::Runnable() const {
   uint32_t ready = 0;
   uint32_t may_retry = 0;
+  uint32_t last_tries = 0;
   for (const auto& thread : threads_) {
     if (!thread->live) continue;
     const uint32_t bit = uint32_t{1} << thread->number;
@@ -156,9 +163,11 @@ uint32_t Scheduler::Runnable() const {
         progress_ >= thread->wait_progress + patience) {
       ready |= bit;
     }
-    if (thread->waiting && progress_ > thread->wait_progress) may_retry |= bit;
+    if (progress_ > thread->wait_progress) may_retry |= bit;
+    if (thread->waits_for_nothing < kTriesAlone) last_tries |= bit;
   }
-  return ready != 0 ? ready : may_retry;
+  if (ready != 0) return ready;
+  return may_retry != 0 ? may_retry : last_tries;
 }
 
 void Scheduler::SwitchTo(unsigned next, PointKind kind) {
@@ -193,6 +202,7 @@ void Scheduler::WaitForOthers() {
   ++run_.points[static_cast<size_t>(PointKind::kWait)];
   if (run_.stuck) throw Stuck("another thread is stuck");
   ++run_.steps;
+  self.waits_for_nothing = self.wait_progress == progress_ ? self.waits_for_nothing + 1 : 0;
   self.waiting = true;
   self.wait_progress = progress_;
   self.wait_calls = calls_;
@@ -205,7 +215,8 @@ void Scheduler::WaitForOthers() {
   if (run_.steps > kMostSteps) {
     Fail(absl::StrCat("after ", kMostSteps, " steps it has not ended"));
   }
-  SwitchTo(strategy_->Choose(PointKind::kWait, current_, runnable), PointKind::kWait);
+  const unsigned next = strategy_->Choose(PointKind::kWait, current_, runnable);
+  if (next != current_) SwitchTo(next, PointKind::kWait);
   self.waiting = false;
 }
 

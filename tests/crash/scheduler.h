@@ -74,7 +74,7 @@ class Scheduler {
     std::string ToString() const;
   };
 
-  // The threads take their worker slots in order.
+  // The caller and the threads take their worker slots in this order.
   explicit Scheduler(unsigned threads);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;

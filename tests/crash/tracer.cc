@@ -116,7 +116,9 @@ void CrashTracer::OnCrashPoint(std::string_view name) {
       thread.marks.clear();
       break;
     case Fault::Kind::kNone:
-    case Fault::Kind::kAsk: break;
+    case Fault::Kind::kAsk:
+    case Fault::Kind::kLateFence:
+    case Fault::Kind::kIgnoreEpochs: break;
   }
 }
 

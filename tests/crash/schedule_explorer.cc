@@ -1,0 +1,339 @@
+#include "tests/crash/schedule_explorer.h"
+
+#include <xxhash.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/crash/looking_tracer.h"
+#include "tests/crash/strategies.h"
+#include "tests/support/engine_calls.h"
+
+namespace lodgekv::test {
+namespace {
+
+// Where all schedules are run, threads are switched where it can matter to another thread: a store
+// counts for the others, or for a crash, at the fence or the publication behind it.
+constexpr uint32_t kFewPoints = ~(BitOf(PointKind::kStore) | BitOf(PointKind::kFlush));
+// The steps of a program are counted in one schedule; others may take more.
+constexpr uint64_t kLongerByPercent = 120;
+// Of one program: they are some hundred bytes each.
+constexpr size_t kMostImagesKnown = 100'000;
+// A tree that does not fit is drawn again.
+constexpr unsigned kTries = 20;
+
+// Under the engine that makes the tree: with a tracer its space is used again at once.
+class SilentTracer final : public pmem::Tracer {
+ public:
+  void OnStore(const void*, size_t, bool) override {}
+  void OnFlush(const void*) override {}
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view) override {}
+  bool OnCanary(std::string_view) override { return false; }
+};
+
+void CopyInto(std::span<const std::byte> from, const ArenaMemory& to) {
+  std::memcpy(to.span().data(), from.data(), from.size());
+}
+
+}  // namespace
+
+void ScheduleResult::Add(const ScheduleResult& other) {
+  programs += other.programs;
+  schedules += other.schedules;
+  exhausted += other.exhausted;
+  steps += other.steps;
+  switches += other.switches;
+  positions += other.positions;
+  images += other.images;
+  recoveries += other.recoveries;
+  pool_full += other.pool_full;
+  for (size_t i = 0; i < points.size(); ++i) points[i] += other.points[i];
+  crash_points.insert(other.crash_points.begin(), other.crash_points.end());
+  fault_happened |= other.fault_happened;
+  if (!failure) failure = other.failure;
+}
+
+ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& scheduler)
+    : options_(options),
+      scheduler_(scheduler),
+      engine_options_(OptionsFor(options.engine_case)),
+      tree_(options.memory_bytes),
+      memory_(options.memory_bytes),
+      image_(options.memory_bytes),
+      random_("schedule explorer"),
+      watchdog_([this] { return Where(); }) {
+  scheduler_.ignores_epochs = options.fault.kind == Fault::Kind::kIgnoreEpochs;
+  scheduler_.on_stuck = [this](const std::string& what) {
+    std::fprintf(stderr, "%s\n  %s\n", what.c_str(), Where().c_str());
+    std::abort();
+  };
+}
+
+ScheduleExplorer::~ScheduleExplorer() {
+  scheduler_.ignores_epochs = false;
+  scheduler_.on_stuck = nullptr;
+}
+
+// --- programs ---
+
+OpenPool ScheduleExplorer::OpenEngine(const ArenaMemory& memory, pmem::Tracer* tracer,
+                                      std::string* problem) {
+  pmem::Pool::ArenaOptions arena;
+  arena.memory = memory.span();
+  arena.chunk_bytes = options_.chunk_bytes;
+  arena.strict_order = options_.model == CrashModel::kTornWords;
+  arena.tracer = tracer;
+  OpenPool open;
+  auto pool = pmem::Pool::OpenArena(arena);
+  if (!pool.ok()) {
+    *problem = absl::StrCat("it cannot be opened: ", pool.status().ToString());
+    return open;
+  }
+  open.pool = *std::move(pool);
+  EngineContext context;
+  context.pool = open.pool.get();
+  context.key_format = options_.engine_case.key_format;
+  context.inline_pairs = options_.engine_case.inline_pairs;
+  context.options = engine_options_;
+  const EngineInfo& info = *options_.engine_case.engine;
+  const bool created = open.pool->engine_created();
+  RecoveryReport report;
+  auto engine = created ? info.recover(context, &report) : info.create(context);
+  if (!engine.ok()) {
+    *problem = absl::StrCat("it cannot be opened: ", engine.status().ToString());
+    return open;
+  }
+  if (!created) open.pool->MarkEngineCreated();
+  open.engine = *std::move(engine);
+  return open;
+}
+
+// False: it does not fit into the pool.
+bool ScheduleExplorer::MakeTree(ProgramMaker& maker) {
+  program_ = maker.MakeTree();
+  engine_options_ = OptionsFor(options_.engine_case, program_.engine_options);
+  tree_.FillWithGarbage(TestSeed());
+  pmem::Pool::ArenaOptions arena;
+  arena.memory = tree_.span();
+  arena.chunk_bytes = options_.chunk_bytes;
+  arena.strict_order = options_.model == CrashModel::kTornWords;
+  const auto pool = pmem::Pool::CreateArena(arena, IdentityOf(options_.engine_case, number_));
+  if (!pool.ok()) throw std::runtime_error(pool.status().ToString());
+  SilentTracer tracer;
+  std::string problem;
+  {
+    const OpenPool open = OpenEngine(tree_, &tracer, &problem);
+    if (!problem.empty()) throw std::runtime_error(problem);
+    for (const Step& step : program_.warm_up) {
+      const std::vector<WriteOp> ops = step.Ops();
+      std::vector<WriteResult> results(ops.size());
+      if (open.engine->Write(ops, results, step.Options()) == Outcome::kPoolFull) return false;
+    }
+  }
+  CopyInto(tree_.span(), memory_);
+  const OpenPool open = OpenEngine(memory_, &tracer, &problem);
+  if (!problem.empty()) throw std::runtime_error(problem);
+  std::map<std::string, uint64_t, std::less<>> versions;
+  for (const Pair& pair : ScanAll(*open.engine, {.now_unix_ms = kRunNow})) {
+    versions[pair.key] = pair.version;
+  }
+  maker.AddCalls(
+      [&](std::string_view key) {
+        const auto it = versions.find(key);
+        return it == versions.end() ? 0 : it->second;
+      },
+      &program_);
+  history_ = std::make_unique<ConcurrentHistory>(options_.engine_case, program_, *open.engine);
+  return true;
+}
+
+ScheduleResult ScheduleExplorer::Run(const ProgramMixture& mixture, uint64_t number,
+                                     const Plan& plan, std::optional<uint64_t> only) {
+  result_ = {};
+  number_ = number;
+  seen_.clear();
+  Random random(absl::StrCat("program ", options_.engine_case.Name(), " ",
+                             ModelName(options_.model), " ", std::string(mixture.name)),
+                number);
+  bool fits = false;
+  for (unsigned i = 0; i < kTries && !fits; ++i) {
+    ProgramMaker maker(options_.engine_case, mixture, random);
+    fits = MakeTree(maker);
+  }
+  if (!fits) throw std::runtime_error("no tree of this mixture fits: " + std::string(mixture.name));
+  ++result_.programs;
+  schedule_ = 0;
+  RunRandom(plan, only);
+  RunExhaustive(plan, only);
+  result_.pool_full = history_->pool_full();
+  return std::exchange(result_, {});
+}
+
+// The first schedule, without a switch, tells how long a program is.
+void ScheduleExplorer::RunRandom(const Plan& plan, std::optional<uint64_t> only) {
+  uint64_t length = 0;
+  way_ = "random priorities";
+  for (unsigned i = 0; i < plan.random && !result_.failure; ++i, ++schedule_) {
+    const bool wanted = !only || *only == schedule_;
+    if (!wanted && i > 0) continue;
+    if (i == 0) {
+      OneAfterTheOther strategy(number_ % 2 == 1);
+      RunSchedule(strategy, kAllPoints, wanted);
+      length = scheduler_.run().steps * kLongerByPercent / 100;
+      continue;
+    }
+    RandomPriorities strategy(Random("priorities", number_ << 32 | schedule_), plan.depth, length);
+    RunSchedule(strategy, kAllPoints, true);
+  }
+}
+
+void ScheduleExplorer::RunExhaustive(const Plan& plan, std::optional<uint64_t> only) {
+  way_ = "all schedules";
+  BoundedExhaustive strategy(plan.preemptions);
+  exhaustive_ = &strategy;
+  for (uint64_t i = 0; i < plan.exhaustive_up_to && !result_.failure; ++schedule_) {
+    RunSchedule(strategy, kFewPoints, !only || *only == schedule_);
+    if (!strategy.repeats()) ++i;
+    if (!strategy.Next()) {
+      ++result_.exhausted;
+      break;
+    }
+    quiet_until_ = only ? 0 : strategy.first_new_choice();
+  }
+  exhaustive_ = nullptr;
+  quiet_until_ = 0;
+}
+
+// --- a schedule ---
+
+void ScheduleExplorer::RunSchedule(Strategy& strategy, uint32_t kinds, bool counts) {
+  watchdog_.Progress();
+  random_ = Random("images", number_ << 32 | schedule_);
+  CopyInto(tree_.span(), memory_);
+  tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), options_.fault);
+  tracer_->before_fence = [this] { Look("before a fence"); };
+  history_->Restart();
+  std::string problem;
+  looking_ = false;
+  open_.emplace(OpenEngine(memory_, tracer_.get(), &problem));
+  if (!problem.empty()) return Fail(problem, "");
+  using Calls = std::vector<std::vector<Call>>;
+  const auto bodies = [this](const Calls& calls) {
+    std::vector<std::function<void()>> all;
+    for (unsigned i = 0; i < calls.size(); ++i) {
+      all.push_back([this, i, &calls] { RunThread(i, calls[i]); });
+    }
+    return all;
+  };
+  if (program_.has_before()) {
+    OneAfterTheOther in_turns;
+    scheduler_.Execute(bodies(program_.before), in_turns, 0);
+  }
+  looking_ = counts;
+  const auto& run = scheduler_.Execute(bodies(program_.threads), strategy, kinds);
+  if (!result_.failure) {
+    position_ = "in the living engine at the end";
+    if (const auto wrong = history_->Judge(history_->Observe(*open_->engine))) Fail(*wrong, "");
+    Look("at the end");
+  }
+  looking_ = false;
+  open_.reset();
+  result_.fault_happened |= tracer_->fault_happened() || scheduler_.ignores_epochs;
+  const auto& points = tracer_->inner().crash_points();
+  result_.crash_points.insert(points.begin(), points.end());
+  if (!counts) return;
+  if (exhaustive_ == nullptr || !exhaustive_->repeats()) ++result_.schedules;
+  result_.steps += run.steps;
+  result_.switches += run.switches.size();
+  for (size_t i = 0; i < run.points.size(); ++i) result_.points[i] += run.points[i];
+}
+
+void ScheduleExplorer::RunThread(unsigned thread, const std::vector<Call>& calls) {
+  for (const Call& call : calls) {
+    if (result_.failure) return;
+    const auto problem = history_->Make(*open_->engine, thread, call, [&] { tracer_->Returned(); });
+    if (problem) {
+      position_ = "in the answer of a call";
+      return Fail(*problem, "");
+    }
+    Look("behind a call");
+    Scheduler::Point(PointKind::kCall);
+  }
+}
+
+// --- images ---
+
+void ScheduleExplorer::Look(const char* position) {
+  if (!looking_ || result_.failure) return;
+  if (exhaustive_ != nullptr && exhaustive_->choices_made() < quiet_until_) return;
+  const Scheduler::Aside aside;
+  position_ = position;
+  ++result_.positions;
+  CopyInto(tracer_->inner().durable(), image_);
+  const ImageSet images(tracer_->inner(), options_.model);
+  const uint64_t few = options_.images + uint64_t{1};
+  if (images.count() <= few) {
+    images.Visit(few, 0, random_, [&](const auto& picks) {
+      Try(images, picks);
+      return !result_.failure.has_value();
+    });
+    return;
+  }
+  for (unsigned i = 0; i < few && !result_.failure; ++i) Try(images, images.Draw(random_));
+}
+
+void ScheduleExplorer::Try(const ImageSet& images, const ImageSet::Picks& picks) {
+  ++result_.images;
+  images.Apply(picks, image_.span().data());
+  const XXH128_hash_t hash = XXH3_128bits(image_.span().data(), image_.span().size());
+  const auto [known, fresh] = seen_.try_emplace({hash.low64, hash.high64});
+  if (fresh) known->second = Recover();
+  images.Undo(tracer_->inner().durable(), image_.span().data());
+  if (const auto wrong = history_->Judge(known->second)) Fail(*wrong, images.Describe(picks));
+  if (seen_.size() > kMostImagesKnown) seen_.clear();
+}
+
+Observation ScheduleExplorer::Recover() {
+  ++result_.recoveries;
+  watchdog_.Progress();
+  Observation observation;
+  LookingTracer tracer(image_, options_.fault);
+  {
+    const OpenPool open = OpenEngine(image_, &tracer, &observation.problem);
+    if (observation.problem.empty()) observation = history_->Observe(*open.engine);
+  }
+  tracer.Undo(tracer_->inner().durable());
+  result_.fault_happened |= tracer.happened;
+  result_.crash_points.merge(tracer.points);
+  return observation;
+}
+
+void ScheduleExplorer::Fail(const std::string& what, const std::string& image) {
+  if (result_.failure) return;
+  result_.failure = absl::StrCat(
+      what,
+      image.empty() ? "" : "\n  of what was not durable survives (stores kept of stores made):",
+      image, "\n  ", Where());
+}
+
+std::string ScheduleExplorer::Where() const {
+  std::string options;
+  for (const auto& [name, value] : program_.engine_options) {
+    absl::StrAppend(&options, " ", name, "=", value);
+  }
+  return absl::StrCat(position_, " on thread ",
+                      scheduler_.run().switches.empty() ? 0 : scheduler_.run().switches.back().to,
+                      "\n  ", program_.Describe(), "\n  schedule: ", scheduler_.run().ToString(),
+                      "\n  engine ", options_.engine_case.Name(), ", model ",
+                      ModelName(options_.model), ", options", options, ", ", way_, ", run ",
+                      program_.name, "/", number_, "/", schedule_, "; ", SeedNote());
+}
+
+}  // namespace lodgekv::test

@@ -1,0 +1,58 @@
+#include "tests/crash/schedule_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lodgekv::test {
+
+std::vector<EngineCase> ScheduleCases() {
+  std::vector<EngineCase> cases = PersistentCases();
+  const auto has_small = [](const EngineCase& of) {
+    const std::vector<EngineCase> all = PersistentCases();
+    return std::any_of(all.begin(), all.end(), [&](const EngineCase& other) {
+      return other.engine == of.engine && other.small_nodes;
+    });
+  };
+  std::erase_if(cases, [&](const EngineCase& engine_case) {
+    return !engine_case.small_nodes && has_small(engine_case);
+  });
+  return cases;
+}
+
+std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case, double effort) {
+  const bool fixed = engine_case.fixed64();
+  const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
+  const ScheduleExplorer::Plan random{.random = 24, .depth = 3};
+  const ScheduleExplorer::Plan all{
+      .random = 2, .depth = 2, .exhaustive_up_to = 10'000, .preemptions = 2};
+  std::vector<PlannedPrograms> plan = {
+      {{.name = "pairs", .family = family}, 200, random},
+      {{.name = "triples", .family = family, .threads = 3}, 120, random},
+      // One key, so that every call meets the others.
+      {{.name = "one_key", .family = family, .keys = 8, .hot_keys = 1, .reads = 40}, 80, random},
+      // Atomic batches beside puts that flush leaves which may hold the same keys.
+      {{.name = "batches",
+        .family = family,
+        .keys = 40,
+        .warm_up = 60,
+        .calls = 3,
+        .hot_keys = 8,
+        .reads = 5,
+        .deletes = 5,
+        .conditions = 0,
+        .groups = 0,
+        .batches = 50,
+        .before = 1},
+       120,
+       random},
+      {{.name = "few", .family = family, .calls = 1, .hot_keys = 2}, 4, all},
+      {{.name = "some", .family = family, .calls = 2, .hot_keys = 2}, 2, all},
+  };
+  for (PlannedPrograms& planned : plan) {
+    planned.programs =
+        static_cast<uint64_t>(std::ceil(effort * static_cast<double>(planned.programs)));
+  }
+  return plan;
+}
+
+}  // namespace lodgekv::test
