@@ -335,7 +335,10 @@ void LodgeTree<C>::CommitAndPublish(Worker& worker, Node* node, std::span<LeafWo
   node->lock.BeginPublish();
   for (LeafWork& work : works) {
     if (!work.second_commit) continue;
+    const bool readers_go_on = medium_.Canary("lodgetree.second_commit.readers_go_on");
+    if (readers_go_on) node->lock.EndPublish();
     CommitSecond(work);
+    if (readers_go_on) node->lock.BeginPublish();
     worker.counters.Add(WorkerCounters::kSecondCommits);
   }
   PublishFlush(node, works, drained);

@@ -12,6 +12,7 @@
 #include "tests/crash/isolated.h"
 #include "tests/crash/plan.h"
 #include "tests/crash/released_logs.h"
+#include "tests/crash/schedule_canaries.h"
 
 namespace lodgekv::test {
 namespace {
@@ -142,6 +143,9 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
       EXPECT_TRUE((asks ? names.canaries : names.crash_points).contains(where))
           << where << " is in no source";
       if (asks) listed.insert(where);
+    }
+    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
+      listed.insert(std::string(canary.fault.where));
     }
   }
   for (const std::string& name : names.canaries) {

@@ -1,6 +1,6 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
-  SRCS concurrent_history.cc program.cc schedule_explorer.cc schedule_plan.cc
+  SRCS concurrent_history.cc program.cc schedule_canaries.cc schedule_explorer.cc schedule_plan.cc
        scheduled_calls.cc scheduled_tracer.cc
        scheduler.cc strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
@@ -12,6 +12,19 @@ foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sche
 endforeach()
 
 lodgekv_test(crash_scheduler_test
-  SRCS scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
+  SRCS concurrent_history_test.cc scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
 lodgekv_test(crash_schedule_test
   SRCS schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
+lodgekv_test(crash_schedule_canary_test
+  SRCS schedule_canary_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
+target_compile_definitions(crash_schedule_canary_test PRIVATE
+  LODGEKV_INDEX_DIR="${PROJECT_SOURCE_DIR}/index")
+# 10^7 schedules.
+if(TARGET crash_schedule_test)
+  add_test(NAME crash_schedule_long COMMAND crash_schedule_test)
+  set_tests_properties(crash_schedule_long PROPERTIES
+    ENVIRONMENT LODGEKV_TEST_SCALE=85 LABELS torture TIMEOUT 36000)
+  add_dependencies(tests_torture crash_schedule_test)
+  # Whose switches are also looked for in the sources.
+  target_sources(crash_canary_test PRIVATE schedule_canaries.cc)
+endif()

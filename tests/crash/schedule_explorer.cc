@@ -70,6 +70,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
       random_("schedule explorer"),
       watchdog_([this] { return Where(); }) {
   scheduler_.ignores_epochs = options.fault.kind == Fault::Kind::kIgnoreEpochs;
+  scheduler_.ignores_mutexes = options.fault.kind == Fault::Kind::kIgnoreMutexes;
   scheduler_.on_stuck = [this](const std::string& what) {
     std::fprintf(stderr, "%s\n  %s\n", what.c_str(), Where().c_str());
     std::abort();
@@ -77,7 +78,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
 }
 
 ScheduleExplorer::~ScheduleExplorer() {
-  scheduler_.ignores_epochs = false;
+  scheduler_.ignores_epochs = scheduler_.ignores_mutexes = false;
   scheduler_.on_stuck = nullptr;
 }
 
@@ -245,7 +246,8 @@ void ScheduleExplorer::RunSchedule(Strategy& strategy, uint32_t kinds, bool coun
   }
   looking_ = false;
   open_.reset();
-  result_.fault_happened |= tracer_->fault_happened() || scheduler_.ignores_epochs;
+  result_.fault_happened |=
+      tracer_->fault_happened() || scheduler_.ignores_epochs || scheduler_.ignores_mutexes;
   const auto& points = tracer_->inner().crash_points();
   result_.crash_points.insert(points.begin(), points.end());
   if (!counts) return;

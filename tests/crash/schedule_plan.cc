@@ -1,7 +1,6 @@
 #include "tests/crash/schedule_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace lodgekv::test {
 
@@ -19,13 +18,13 @@ std::vector<EngineCase> ScheduleCases() {
   return cases;
 }
 
-std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case, double effort) {
+std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
   const ScheduleExplorer::Plan random{.random = 24, .depth = 3};
   const ScheduleExplorer::Plan all{
       .random = 2, .depth = 2, .exhaustive_up_to = 10'000, .preemptions = 2};
-  std::vector<PlannedPrograms> plan = {
+  return {
       {{.name = "pairs", .family = family}, 200, random},
       {{.name = "triples", .family = family, .threads = 3}, 120, random},
       // One key, so that every call meets the others.
@@ -48,11 +47,6 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case, double 
       {{.name = "few", .family = family, .calls = 1, .hot_keys = 2}, 4, all},
       {{.name = "some", .family = family, .calls = 2, .hot_keys = 2}, 2, all},
   };
-  for (PlannedPrograms& planned : plan) {
-    planned.programs =
-        static_cast<uint64_t>(std::ceil(effort * static_cast<double>(planned.programs)));
-  }
-  return plan;
 }
 
 }  // namespace lodgekv::test

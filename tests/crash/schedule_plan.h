@@ -18,7 +18,7 @@ struct PlannedPrograms {
 // Cases whose nodes are small, where the engine has such.
 std::vector<EngineCase> ScheduleCases();
 
-// For one engine in one key format; `effort` multiplies the number of programs.
-std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case, double effort = 1);
+// For one engine in one key format.
+std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case);
 
 }  // namespace lodgekv::test

@@ -102,8 +102,9 @@ class Scheduler {
   static void LeaveEpoch();
   // False: not on such a thread, the caller waits by itself.
   static bool WaitForEpochs();
-  // Epochs are not waited for any more: a mistake made on purpose.
+  // Mistakes made on purpose: epochs, or mutexes, are not waited for.
   bool ignores_epochs = false;
+  bool ignores_mutexes = false;
 
   // While it lives the calling thread is not switched: what it does is no part of the run.
   class Aside {

@@ -118,7 +118,8 @@ void CrashTracer::OnCrashPoint(std::string_view name) {
     case Fault::Kind::kNone:
     case Fault::Kind::kAsk:
     case Fault::Kind::kLateFence:
-    case Fault::Kind::kIgnoreEpochs: break;
+    case Fault::Kind::kIgnoreEpochs:
+    case Fault::Kind::kIgnoreMutexes: break;
   }
 }
 

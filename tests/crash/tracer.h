@@ -42,8 +42,9 @@ struct Fault {
     kDropFlushes,    // flushes between `where` and the next fence do nothing
     kAsk,            // the code asks for the mistake by the name `where` (Medium::Canary)
     // Of concurrent runs only:
-    kLateFence,     // the first fence after `where` takes effect when its call returns, not before
-    kIgnoreEpochs,  // space is used again although readers may look at it
+    kLateFence,      // the first fence after `where` takes effect when its call returns, not before
+    kIgnoreEpochs,   // space is used again although readers may look at it
+    kIgnoreMutexes,  // a mutex lets everybody in
   };
   Kind kind = Kind::kNone;
   std::string_view where = {};

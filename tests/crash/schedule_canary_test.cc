@@ -1,0 +1,102 @@
+// Every mistake of several threads must be noticed.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/crash/crash_points.h"
+#include "tests/crash/isolated.h"
+#include "tests/crash/plan.h"
+#include "tests/crash/schedule_canaries.h"
+#include "tests/crash/schedule_plan.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr uint64_t kSchedulesPerCanary = 40'000;
+constexpr unsigned kSecondsPerCanary = 120 * kSanitizerSlowdown;
+constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
+
+bool Applies(const Canary& canary, CrashModel model) {
+  return canary.under == Under::kBoth ||
+         (canary.under == Under::kLinePrefix) == (model == CrashModel::kLinePrefix);
+}
+
+// One program of each mixture and case in turns, so that what is caught easily is caught soon.
+std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel model) {
+  Scheduler scheduler(3);
+  ScheduleResult total;
+  std::vector<EngineCase> cases = ScheduleCases();
+  std::erase_if(cases, [&](const EngineCase& engine_case) {
+    return engine_case.engine != &engine || (canary.in == In::kFixed64 && !engine_case.fixed64()) ||
+           (canary.in == In::kBytes && engine_case.fixed64());
+  });
+  std::vector<std::unique_ptr<ScheduleExplorer>> explorers;
+  for (const EngineCase& engine_case : cases) {
+    ScheduleOptions options;
+    options.engine_case = engine_case;
+    options.model = model;
+    options.fault = canary.fault;
+    explorers.push_back(std::make_unique<ScheduleExplorer>(options, scheduler));
+  }
+  for (uint64_t number = 0; total.schedules < kSchedulesPerCanary; ++number) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (PlannedPrograms& planned : PlanPrograms(cases[i])) {
+        if (planned.plan.exhaustive_up_to > 0) continue;
+        total.Add(explorers[i]->Run(planned.mixture, number, planned.plan));
+        if (!total.failure) continue;
+        const std::string what = total.failure->substr(0, total.failure->find('\n'));
+        return absl::StrFormat("caught %6d schedules %7d images  %s", total.schedules, total.images,
+                               what.substr(0, 90));
+      }
+    }
+  }
+  return absl::StrFormat("MISSED in %d schedules; the mistake was %s", total.schedules,
+                         total.fault_happened ? "made" : "never made");
+}
+
+TEST(ScheduleCanaries, AreAllCaught) {
+  unsigned count = 0;
+  unsigned missed = 0;
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    const std::span<const Canary> canaries = ScheduleCanariesOf(engine->name);
+    EXPECT_FALSE(canaries.empty()) << "no canary is known for engine " << engine->name
+                                   << ": list its in tests/crash/schedule_canaries.cc";
+    for (const Canary& canary : canaries) {
+      for (const CrashModel model : kModels) {
+        if (!Applies(canary, model)) continue;
+        const IsolatedResult result =
+            RunIsolated(kSecondsPerCanary, [&] { return Hunt(*engine, canary, model); });
+        const std::string outcome =
+            result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
+        const bool caught = outcome.substr(0, 6) == "caught";
+        (caught ? count : missed) += 1;
+        std::cout << absl::StreamFormat("%-12s %-14s %-42s %s\n", std::string(canary.group),
+                                        ModelName(model), std::string(canary.name), outcome)
+                  << std::flush;
+        EXPECT_TRUE(caught) << "engine " << engine->name << ", " << canary.group << ": "
+                            << canary.name << ", " << ModelName(model) << ": " << outcome << "; "
+                            << SeedNote();
+      }
+    }
+  }
+  std::cout << count << " caught, " << missed << " missed\n";
+}
+
+// A row whose name no source has tests nothing.
+TEST(ScheduleCanaries, AreInTheSources) {
+  const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
+      const std::string where(canary.fault.where);
+      const bool asks = canary.fault.kind == Fault::Kind::kAsk;
+      EXPECT_TRUE(where.empty() || (asks ? names.canaries : names.crash_points).contains(where))
+          << where << " is in no source";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lodgekv::test
