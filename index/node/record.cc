@@ -87,7 +87,11 @@ namespace {
 RecordView ViewBy(const Pool& pool, Offset offset, uint64_t first, uint64_t value_bytes) {
   const auto* header = pool.At<RecordHeader>(offset);
   const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
-  const uint64_t key_bytes = first >> 32 & 0xffff;
+  uint64_t key_bytes = first >> 32 & 0xffff;
+  // Damaged lengths may reach past the pool: then nothing is looked at, and no checksum fits.
+  if (RecordBytes(key_bytes, value_bytes, has_expiry) > pool.bytes() - offset) [[unlikely]] {
+    key_bytes = value_bytes = 0;
+  }
   const char* body = pool.At<char>(offset) + BodyOffset(has_expiry);
   RecordView view;
   view.key = {body, key_bytes};

@@ -167,6 +167,21 @@ TEST_F(RecordTest, ALargeOnesBodyIsDurableBeforeItsLockIsTaken) {
   EXPECT_TRUE(Sound(record.offset));
 }
 
+// Whoever follows a damaged length must stay in the pool.
+TEST_F(RecordTest, EveryFlippedBitOfAHeaderIsFoundWithoutReadingPastThePool) {
+  const Offset offset = Write("key", std::string(5, 'v'), kExpiry);
+  auto* bytes = pool_->At<uint8_t>(offset);
+  for (size_t bit = 0; bit < 8 * 32; ++bit) {
+    bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    const RecordView view = ViewRecord(*pool_, offset);
+    EXPECT_LE(view.value.data() + view.value.size(), pool_->base() + pool_->bytes()) << bit;
+    EXPECT_FALSE(RecordIsSound(*pool_, offset, view)) << bit;
+    EXPECT_FALSE(Sound(offset)) << bit;
+    bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+  }
+  EXPECT_TRUE(Sound(offset));
+}
+
 TEST_F(RecordTest, NoRoom) {
   const StagedRecord record =
       StageRecord(*pool_, slab_, "key", std::string(2 << 20, 'v'), 0, Reserve::kKeep);

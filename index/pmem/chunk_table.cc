@@ -3,8 +3,19 @@
 #include <bit>
 
 #include "absl/strings/str_format.h"
+#include "index/pmem/crc32c.h"
 
 namespace lodgekv::pmem {
+namespace {
+
+// Records carry checksums of their own, and would take long.
+bool IsSealed(const Chunk& chunk) {
+  return chunk.use == ChunkUse::kNodes || chunk.use == ChunkUse::kLogs;
+}
+
+constexpr uint64_t kContentSealed = uint64_t{1} << 32;
+
+}  // namespace
 
 ChunkTable::ChunkTable(Medium& medium, const PoolHeader& header, uint64_t reserve_rows)
     : medium_(medium),
@@ -22,8 +33,7 @@ absl::Status ChunkTable::Load(ChunkSource& source) {
   for (uint32_t row = 0; row < rows_.size(); ++row) {
     const uint64_t word = rows_[row].class_word.Load();
     ChunkClass chunk_class;
-    if (!ChunkClass::Decode(word, crc_seed_, row, &chunk_class) ||
-        rows_[row].reserved.Load() != 0) {
+    if (!ChunkClass::Decode(word, crc_seed_, row, &chunk_class)) {
       return absl::DataLossError(absl::StrFormat(
           "its chunk table is damaged: row %u has class word 0x%016x with wrong check bits", row,
           word));
@@ -41,6 +51,34 @@ absl::Status ChunkTable::Load(ChunkSource& source) {
     }
     free_.erase(row);
     if (ClassOf(row).use != ChunkClass::kLargeObject) ++in_use_;
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ChunkTable::ContentWord(const Chunk& chunk, const char* base) const {
+  return kContentSealed | Crc32c(crc_seed_, base + chunk.begin, chunk.bytes);
+}
+
+void ChunkTable::SealContents(const char* base) {
+  for (const Chunk& chunk : InUse()) {
+    Word& word = rows_[chunk.index].content;
+    medium_.Store(word, IsSealed(chunk) ? ContentWord(chunk, base) : 0);
+    medium_.Flush(&word, sizeof word);
+  }
+  medium_.Fence();
+}
+
+absl::Status ChunkTable::CheckContents(const char* base) const {
+  for (const Chunk& chunk : InUse()) {
+    const uint64_t sealed = rows_[chunk.index].content.Load();
+    // 0: closed by a program that made none. The seal covers the row, so nothing else becomes 0.
+    if (!IsSealed(chunk) || sealed == 0 || sealed == ContentWord(chunk, base)) continue;
+    return absl::DataLossError(absl::StrFormat(
+        "its %s in chunk %u (offset %u to %u) are damaged: the pool was closed in order with "
+        "checksum 0x%08x over them, now it is 0x%08x",
+        chunk.use == ChunkUse::kNodes ? "nodes" : "logs", chunk.index, chunk.begin,
+        chunk.begin + chunk.bytes - 1, static_cast<uint32_t>(sealed),
+        static_cast<uint32_t>(ContentWord(chunk, base))));
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,12 @@ class ChunkTable {
   // Decodes the rows' classes and lets the source find their memory.
   absl::Status Load(ChunkSource& source);
 
+  // When the pool is closed in order: a checksum of each chunk whose units carry none that would
+  // find every flipped bit (nodes and logs) goes into its row.
+  void SealContents(const char* base);
+  // Of a sealed pool, before anything in it is used: is what the chunks hold what was sealed?
+  absl::Status CheckContents(const char* base) const;
+
   absl::StatusOr<Chunk> Acquire(ChunkSource& source, ChunkUse use, uint32_t unit_bytes,
                                 Reserve reserve);
   void Release(uint32_t row);
@@ -66,6 +72,7 @@ class ChunkTable {
   };
 
   Chunk MakeChunk(uint32_t row) const;
+  uint64_t ContentWord(const Chunk& chunk, const char* base) const;
   void Index(uint32_t row, Offset begin, bool add);
 
   Medium& medium_;

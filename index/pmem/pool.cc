@@ -207,6 +207,7 @@ absl::Status Pool::Adopt() {
   identity_ = header.identity();
   crc_seed_ = header.crc_seed();
   engine_area_ = header.engine_area();
+  bytes_ = header.geometry().pool_bytes;
   chunk_bytes_ = header.geometry().chunk_bytes;
   was_clean_ = header.sealed();
   if (header.state().sequence == 0 || header.state().sequence >= kSequenceEnd) {
@@ -215,6 +216,9 @@ absl::Status Pool::Adopt() {
   }
   state_->table = std::make_unique<ChunkTable>(*medium_, header, ReserveRows(header.geometry()));
   if (absl::Status status = state_->table->Load(*state_->source); !status.ok()) return status;
+  if (was_clean_) {
+    if (absl::Status status = state_->table->CheckContents(base_); !status.ok()) return status;
+  }
   for (const ChunkSource::Large& large : state_->source->LargeObjects()) {
     state_->large[large.offset] = large.bytes;
   }
@@ -229,6 +233,7 @@ void Pool::BeginUse() {
 
 absl::Status Pool::Close(bool clean) {
   if (clean && !medium_->failed()) {
+    state_->table->SealContents(base_);
     std::lock_guard lock(state_->header_mu);
     media::StateSlot next = state_->header.state();
     next.sequence = sequence_.load(std::memory_order_relaxed);

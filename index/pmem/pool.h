@@ -114,6 +114,9 @@ class Pool {
     return static_cast<Offset>(static_cast<const char*>(address) - base_);
   }
 
+  // From base() on: what lies within can be read.
+  uint64_t bytes() const { return bytes_; }
+
   const PoolIdentity& identity() const { return identity_; }
   // CRC32C of the pool id: the start value of every checksum in the pool.
   uint32_t crc_seed() const { return crc_seed_; }
@@ -206,6 +209,7 @@ class Pool {
   absl::Status Format(const PoolIdentity& identity, const PoolGeometry& geometry);
 
   char* base_ = nullptr;
+  uint64_t bytes_ = 0;
   std::unique_ptr<Medium> medium_;
   PoolIdentity identity_;
   uint32_t crc_seed_ = 0;

@@ -217,6 +217,48 @@ TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
   EXPECT_TRUE(arena.OpenError().ok());
 }
 
+// It also vouches for the nodes and logs: a leaf's bitmap has no check of its own.
+TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
+  for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
+    TestArena arena(64 << 10);
+    auto pool = arena.Create();
+    const absl::StatusOr<Chunk> chunk = pool->AcquireChunk(use, 256, Reserve::kKeep);
+    ASSERT_TRUE(chunk.ok());
+    pool->medium().StoreZeros(pool->At<char>(chunk->begin), chunk->bytes);
+    ASSERT_TRUE(pool->Close(true).ok());
+    for (size_t i = 0; i < 8 * chunk->bytes; i += 7) {
+      std::byte& at = arena.data()[chunk->begin + i / 8];
+      at ^= std::byte(1 << i % 8);
+      const absl::Status status = arena.OpenError();
+      at ^= std::byte(1 << i % 8);
+      if (use == ChunkUse::kRecords) {
+        ASSERT_TRUE(status.ok()) << "records carry checksums of their own: " << status;
+        continue;
+      }
+      ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << "byte " << i / 8;
+      ASSERT_THAT(status.message(), HasSubstr(absl::StrCat("chunk ", chunk->index)));
+    }
+  }
+}
+
+// What a seal said has no meaning once the pool is used again.
+TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
+  TestArena arena(64 << 10);
+  auto pool = arena.Create();
+  const Chunk chunk = *pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep);
+  ASSERT_TRUE(pool->Close(true).ok());
+  for (uint64_t life = 1; life <= 3; ++life) {
+    pool = arena.Open();
+    ASSERT_EQ(pool->was_clean(), life != 3) << life;
+    pool->medium().Store(*pool->At<Word>(chunk.begin), life);
+    if (life != 2) {
+      ASSERT_TRUE(pool->Close(true).ok());
+    }
+    pool.reset();
+  }
+  EXPECT_TRUE(arena.Open()->was_clean());
+}
+
 // After a crash the slot that is not named may hold anything, and the engine vouches for its area.
 TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
   TestArena arena(64 << 10);
@@ -231,7 +273,7 @@ TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
   }
   const size_t area = offsetof(media::Header, engine_area);
   const size_t table = sizeof(media::Header);
-  int harmless = 0;
+  size_t harmless = 0;
   for (size_t i = 0; i < 8 * bytes; ++i) {
     if (i / 8 >= area && i / 8 < table) continue;
     std::memcpy(arena.data(), image.data(), bytes);
@@ -245,7 +287,9 @@ TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
     ASSERT_EQ((*opened)->Chunks().size(), 1u) << "byte " << i / 8;
     ++harmless;
   }
-  EXPECT_EQ(harmless, 8 * 128);  // one slot
+  const size_t rows = (bytes - table) / sizeof(media::ChunkRow);
+  EXPECT_EQ(harmless,
+            8 * 128 + 64 * rows);  // one slot, and of each row what only a seal gives sense
 }
 
 TEST(ArenaPool, NamesANewerFormat) {

@@ -172,7 +172,9 @@ absl::Status PoolHeader::LoadState() {
 absl::Status PoolHeader::CheckSeal() const {
   if (std::memcmp(&header_->slots[0], &header_->slots[1], sizeof(media::StateSlot)) != 0) {
     return absl::DataLossError(
-        "its header is damaged: the pool was closed in order, but its two state slots differ");
+        "its header is damaged: the pool was closed in order, but its two state slots (bytes 512 "
+        "to "
+        "767) differ");
   }
   if (const uint32_t crc = SealCrc(); crc != state_.seal) {
     return absl::DataLossError(absl::StrFormat(

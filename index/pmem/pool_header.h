@@ -8,8 +8,8 @@
 // - The state word names the valid state slot: slot generation % 2. A change is written to the
 //   other slot and fenced, then the state word is stored: one 8-byte store makes the change count.
 // - A sealed state word says that the pool was closed in order: then both slots are copies of one
-//   another and `seal` covers the engine area and the chunk rows, so that every flipped bit is
-//   found.
+//   another and `seal` covers the engine area and the chunk rows, which cover the chunks of nodes
+//   and logs, so that every flipped bit of them is found.
 #pragma once
 
 #include <cstddef>
@@ -95,7 +95,9 @@ struct ChunkRow {
   Word pool_uuid;
   Word object;
   Word class_word;  // 0: free; see ChunkClass
-  Word reserved;    // 0
+  // While the pool is sealed, and the chunk holds nodes or logs: bit 32 and the CRC32C of the
+  // chunk, started with the seed. Otherwise without meaning.
+  Word content;
 };
 static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
 

@@ -69,7 +69,7 @@ void WritePool(Writer& writer) {
   LODGEKV_FIELD(ChunkRow, pool_uuid);
   LODGEKV_FIELD(ChunkRow, object);
   LODGEKV_FIELD(ChunkRow, class_word);
-  LODGEKV_FIELD(ChunkRow, reserved);
+  LODGEKV_FIELD(ChunkRow, content);
 }
 
 void WriteRecords(Writer& writer) {
