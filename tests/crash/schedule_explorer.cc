@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ constexpr uint32_t kFewPoints = ~(BitOf(PointKind::kStore) | BitOf(PointKind::kF
 constexpr uint64_t kLongerByPercent = 120;
 // Of one program: they are some hundred bytes each.
 constexpr size_t kMostImagesKnown = 100'000;
+// Whether a smaller program fails is asked of so many of its schedules.
+constexpr unsigned kSchedulesOfShrunk = 150;
 // A tree that does not fit is drawn again.
 constexpr unsigned kTries = 20;
 
@@ -84,15 +87,20 @@ ScheduleExplorer::~ScheduleExplorer() {
 
 // --- programs ---
 
-OpenPool ScheduleExplorer::OpenEngine(const ArenaMemory& memory, pmem::Tracer* tracer,
-                                      std::string* problem) {
+pmem::Pool::ArenaOptions ScheduleExplorer::ArenaOf(const ArenaMemory& memory,
+                                                   pmem::Tracer* tracer) const {
   pmem::Pool::ArenaOptions arena;
   arena.memory = memory.span();
   arena.chunk_bytes = options_.chunk_bytes;
   arena.strict_order = options_.model == CrashModel::kTornWords;
   arena.tracer = tracer;
+  return arena;
+}
+
+OpenPool ScheduleExplorer::OpenEngine(const ArenaMemory& memory, pmem::Tracer* tracer,
+                                      std::string* problem) {
   OpenPool open;
-  auto pool = pmem::Pool::OpenArena(arena);
+  auto pool = pmem::Pool::OpenArena(ArenaOf(memory, tracer));
   if (!pool.ok()) {
     *problem = absl::StrCat("it cannot be opened: ", pool.status().ToString());
     return open;
@@ -116,16 +124,13 @@ OpenPool ScheduleExplorer::OpenEngine(const ArenaMemory& memory, pmem::Tracer* t
   return open;
 }
 
-// False: it does not fit into the pool.
-bool ScheduleExplorer::MakeTree(ProgramMaker& maker) {
-  program_ = maker.MakeTree();
+// Makes the tree of program_, and an empty history. False: it does not fit into the pool.
+bool ScheduleExplorer::MakeTree(absl::FunctionRef<void(Engine&)> complete) {
   engine_options_ = OptionsFor(options_.engine_case, program_.engine_options);
+  seen_.clear();
   tree_.FillWithGarbage(TestSeed());
-  pmem::Pool::ArenaOptions arena;
-  arena.memory = tree_.span();
-  arena.chunk_bytes = options_.chunk_bytes;
-  arena.strict_order = options_.model == CrashModel::kTornWords;
-  const auto pool = pmem::Pool::CreateArena(arena, IdentityOf(options_.engine_case, number_));
+  const auto pool =
+      pmem::Pool::CreateArena(ArenaOf(tree_, nullptr), IdentityOf(options_.engine_case, number_));
   if (!pool.ok()) throw std::runtime_error(pool.status().ToString());
   SilentTracer tracer;
   std::string problem;
@@ -141,38 +146,44 @@ bool ScheduleExplorer::MakeTree(ProgramMaker& maker) {
   CopyInto(tree_.span(), memory_);
   const OpenPool open = OpenEngine(memory_, &tracer, &problem);
   if (!problem.empty()) throw std::runtime_error(problem);
-  std::map<std::string, uint64_t, std::less<>> versions;
-  for (const Pair& pair : ScanAll(*open.engine, {.now_unix_ms = kRunNow})) {
-    versions[pair.key] = pair.version;
-  }
-  maker.AddCalls(
-      [&](std::string_view key) {
-        const auto it = versions.find(key);
-        return it == versions.end() ? 0 : it->second;
-      },
-      &program_);
+  complete(*open.engine);
   history_ = std::make_unique<ConcurrentHistory>(options_.engine_case, program_, *open.engine);
   return true;
+}
+
+void ScheduleExplorer::Draw(const ProgramMixture& mixture) {
+  Random random(absl::StrCat("program ", options_.engine_case.Name(), " ",
+                             ModelName(options_.model), " ", std::string(mixture.name)),
+                number_);
+  for (unsigned i = 0; i < kTries; ++i) {
+    ProgramMaker maker(options_.engine_case, mixture, random);
+    program_ = maker.MakeTree();
+    const bool fits = MakeTree([&](Engine& engine) {
+      std::map<std::string, uint64_t, std::less<>> versions;
+      for (const Pair& pair : ScanAll(engine, {.now_unix_ms = kRunNow})) {
+        versions[pair.key] = pair.version;
+      }
+      const auto version_of = [&](std::string_view key) {
+        const auto it = versions.find(key);
+        return it == versions.end() ? 0 : it->second;
+      };
+      maker.AddCalls(version_of, &program_);
+    });
+    if (fits) return;
+  }
+  throw std::runtime_error("no tree of this mixture fits: " + std::string(mixture.name));
 }
 
 ScheduleResult ScheduleExplorer::Run(const ProgramMixture& mixture, uint64_t number,
                                      const Plan& plan, std::optional<uint64_t> only) {
   result_ = {};
   number_ = number;
-  seen_.clear();
-  Random random(absl::StrCat("program ", options_.engine_case.Name(), " ",
-                             ModelName(options_.model), " ", std::string(mixture.name)),
-                number);
-  bool fits = false;
-  for (unsigned i = 0; i < kTries && !fits; ++i) {
-    ProgramMaker maker(options_.engine_case, mixture, random);
-    fits = MakeTree(maker);
-  }
-  if (!fits) throw std::runtime_error("no tree of this mixture fits: " + std::string(mixture.name));
-  ++result_.programs;
   schedule_ = 0;
+  Draw(mixture);
+  ++result_.programs;
   RunRandom(plan, only);
   RunExhaustive(plan, only);
+  if (result_.failure && options_.shrinks) Shrink(plan);
   result_.pool_full = history_->pool_full();
   return std::exchange(result_, {});
 }
@@ -210,6 +221,57 @@ void ScheduleExplorer::RunExhaustive(const Plan& plan, std::optional<uint64_t> o
   }
   exhaustive_ = nullptr;
   quiet_until_ = 0;
+}
+
+// --- a failure ---
+
+// Leaves calls and steps of the warm-up out, one after the other, as long as some schedule of what
+// is left still fails.
+void ScheduleExplorer::Shrink(const Plan& plan) {
+  const std::string first = *std::exchange(result_.failure, std::nullopt);
+  std::optional<std::string> smaller;
+  const auto try_without = [&](auto leave_out) {
+    const Program kept = program_;
+    leave_out(&program_);
+    if (std::optional<std::string> failure = FindFailure(plan)) {
+      smaller = std::move(failure);
+      return true;
+    }
+    program_ = kept;
+    return false;
+  };
+  const auto try_each = [&](auto list_of) {
+    for (size_t i = list_of(&program_)->size(); i-- > 0;) {
+      try_without(
+          [&](Program* p) { list_of(p)->erase(list_of(p)->begin() + static_cast<ptrdiff_t>(i)); });
+    }
+  };
+  (void)try_without([](Program* p) { p->engine_options.clear(); });
+  for (size_t thread = 0; thread < program_.threads.size(); ++thread) {
+    try_each([&](Program* p) { return &p->before[thread]; });
+    try_each([&](Program* p) { return &p->threads[thread]; });
+  }
+  try_each([](Program* p) { return &p->warm_up; });
+  result_.failure = absl::StrCat(
+      first, smaller ? "\n\n  A smaller program that fails (its schedule has no number):\n  " : "",
+      smaller.value_or(""));
+}
+
+std::optional<std::string> ScheduleExplorer::FindFailure(const Plan& plan) {
+  if (!MakeTree([](Engine&) {})) return {};
+  way_ = "shrunk";
+  uint64_t length = 0;
+  for (unsigned i = 0; i < kSchedulesOfShrunk && !result_.failure; ++i) {
+    if (i == 0) {
+      OneAfterTheOther strategy(number_ % 2 == 1);
+      RunSchedule(strategy, kAllPoints, true);
+      length = scheduler_.run().steps * kLongerByPercent / 100;
+      continue;
+    }
+    RandomPriorities strategy(Random("shrunk", i), plan.depth, length);
+    RunSchedule(strategy, kAllPoints, true);
+  }
+  return std::exchange(result_.failure, std::nullopt);
 }
 
 // --- a schedule ---
@@ -280,15 +342,15 @@ void ScheduleExplorer::Look(const char* position) {
   ++result_.positions;
   CopyInto(tracer_->inner().durable(), image_);
   const ImageSet images(tracer_->inner(), options_.model);
-  const uint64_t few = options_.images + uint64_t{1};
-  if (images.count() <= few) {
-    images.Visit(few, 0, random_, [&](const auto& picks) {
+  if (images.count() <= options_.images) {
+    images.Visit(options_.images, 0, random_, [&](const auto& picks) {
       Try(images, picks);
       return !result_.failure.has_value();
     });
     return;
   }
-  for (unsigned i = 0; i < few && !result_.failure; ++i) Try(images, images.Draw(random_));
+  for (unsigned i = 0; i < options_.images && !result_.failure; ++i)
+    Try(images, images.Draw(random_));
 }
 
 void ScheduleExplorer::Try(const ImageSet& images, const ImageSet::Picks& picks) {

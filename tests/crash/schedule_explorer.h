@@ -31,9 +31,10 @@ struct ScheduleOptions {
   EngineCase engine_case;
   CrashModel model = CrashModel::kLinePrefix;
   Fault fault = {};
-  uint64_t memory_bytes = uint64_t{128} << 10;
+  uint64_t memory_bytes = uint64_t{64} << 10;
   uint64_t chunk_bytes = 4096;
-  unsigned images = 3;  // of a position, besides the one that keeps nothing
+  unsigned images = 4;   // of a position
+  bool shrinks = false;  // a program that fails is made smaller, as long as it still fails
 };
 
 struct ScheduleResult {
@@ -81,7 +82,9 @@ class ScheduleExplorer {
     size_t operator()(const Hash& hash) const { return hash.low; }
   };
 
-  bool MakeTree(ProgramMaker& maker);
+  void Draw(const ProgramMixture& mixture);
+  // `complete` is called before the history is made, with an engine that holds the tree.
+  bool MakeTree(absl::FunctionRef<void(Engine&)> complete);
   void RunRandom(const Plan& plan, std::optional<uint64_t> only);
   void RunExhaustive(const Plan& plan, std::optional<uint64_t> only);
   void RunSchedule(Strategy& strategy, uint32_t kinds, bool counts);
@@ -89,6 +92,9 @@ class ScheduleExplorer {
   void Look(const char* position);
   void Try(const ImageSet& images, const ImageSet::Picks& picks);
   Observation Recover();
+  void Shrink(const Plan& plan);
+  std::optional<std::string> FindFailure(const Plan& plan);
+  pmem::Pool::ArenaOptions ArenaOf(const ArenaMemory& memory, pmem::Tracer* tracer) const;
   OpenPool OpenEngine(const ArenaMemory& memory, pmem::Tracer* tracer, std::string* problem);
   void Fail(const std::string& what, const std::string& image);
   std::string Where() const;

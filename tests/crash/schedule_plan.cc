@@ -21,9 +21,9 @@ std::vector<EngineCase> ScheduleCases() {
 std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
-  const ScheduleExplorer::Plan random{.random = 24, .depth = 3};
+  const ScheduleExplorer::Plan random{.random = 32, .depth = 3};
   const ScheduleExplorer::Plan all{
-      .random = 2, .depth = 2, .exhaustive_up_to = 10'000, .preemptions = 2};
+      .random = 2, .depth = 2, .exhaustive_up_to = 6'000, .preemptions = 2};
   return {
       {{.name = "pairs", .family = family}, 200, random},
       {{.name = "triples", .family = family, .threads = 3}, 120, random},

@@ -50,7 +50,7 @@ struct Wanted {
 
 std::string Repeat(const std::string& failure) {
   const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  const size_t at = failure.rfind("run ");
+  const size_t at = failure.find(", run ") + 2;
   const std::string run = failure.substr(at + 4, failure.find(';', at) - at - 4);
   return absl::StrFormat(
       "\nthis schedule alone: LODGEKV_TEST_SEED=%d LODGEKV_SCHEDULE=%s crash_schedule_test "
@@ -106,6 +106,7 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
   ScheduleOptions options;
   options.engine_case = engine_case;
   options.model = model;
+  options.shrinks = true;
   ScheduleExplorer explorer(options, scheduler);
   ScheduleResult total;
   unsigned failures = 0;
@@ -133,6 +134,32 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
     total.Add(of_mixture);
   }
   Totals::Add(engine_case, total, CpuSeconds() - start);
+}
+
+// A schedule by itself, in new threads, is what it was among others.
+TEST_P(EverySchedule, IsTheSameAlone) {
+  if (Wanted::FromEnvironment()) GTEST_SKIP() << "one schedule was asked for";
+  constexpr uint64_t kSchedules = 6;
+  ScheduleOptions options;
+  options.engine_case = std::get<EngineCase>(GetParam());
+  options.model = std::get<CrashModel>(GetParam());
+  for (PlannedPrograms& planned : PlanPrograms(options.engine_case)) {
+    planned.plan.random = kSchedules;
+    planned.plan.exhaustive_up_to = 0;
+    const auto run = [&](std::optional<uint64_t> only) {
+      Scheduler scheduler(3);
+      ScheduleExplorer explorer(options, scheduler);
+      return explorer.Run(planned.mixture, 7, planned.plan, only);
+    };
+    const ScheduleResult together = run({});
+    ScheduleResult alone;
+    for (uint64_t i = 0; i < kSchedules; ++i) alone.Add(run(i));
+    EXPECT_EQ(alone.schedules, together.schedules);
+    EXPECT_EQ(alone.steps, together.steps) << planned.mixture.name;
+    EXPECT_EQ(alone.switches, together.switches) << planned.mixture.name;
+    EXPECT_EQ(alone.images, together.images) << planned.mixture.name;
+    EXPECT_EQ(alone.points, together.points) << planned.mixture.name;
+  }
 }
 
 struct ParameterName {

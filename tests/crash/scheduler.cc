@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "index/cost.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::test {
@@ -90,7 +91,9 @@ Scheduler::Scheduler(unsigned threads) {
     thread.owner = this;
     thread.number = i;
     thread.thread = std::thread([this, &thread] {
+      // What a thread does once only is no part of any run.
       (void)pmem::CurrentWorkerSlot();
+      (void)ThreadCost();
       Signal(all_ended_);
       Work(thread);
     });
