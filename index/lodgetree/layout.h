@@ -10,7 +10,7 @@
 
 namespace lodgekv::lodgetree {
 
-inline constexpr uint32_t kMediaVersion = 1;
+inline constexpr uint32_t kMediaVersion = 2;
 inline constexpr unsigned kLeafBytes = 512;
 inline constexpr unsigned kLeafSlots = 27;  // LodgeTree IV-A
 // Of a last-level internal node, index and buffer together.
@@ -87,6 +87,9 @@ enum EngineWord : unsigned {
   kFirstLeaf = 0,   // offset of the leftmost leaf; it is never unlinked
   kLogEntries = 1,  // L of this pool's logs
   kLongestKey = 2,  // bytes of the longest key ever put: no separator is longer
+  // Every log entry with a number below it was fenced, or was dropped for good by a recovery. No
+  // record was ever given back whose entry has a number from here on (codecs with records).
+  kFencedBelow = 3,
 };
 
 }  // namespace media

@@ -168,6 +168,9 @@ class LodgeTree final : public Engine {
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
     std::vector<Separator> sparse_nodes;  // low fences of nodes that may be merged
+    // At most the first number that the operation in hand has taken and not fenced (codecs with
+    // records).
+    std::atomic<uint64_t> unfenced_from{UINT64_MAX};
     WorkerCounters counters;
   };
 
@@ -224,6 +227,8 @@ class LodgeTree final : public Engine {
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options, Seen seen);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
+  uint32_t AppendAndApply(WriteContext& context, std::span<PendingOp> group,
+                          const WriteOptions& options);
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
   size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
@@ -308,6 +313,9 @@ class LodgeTree final : public Engine {
   void FlushAllBuffers();
   void DrainRetired(Worker& worker);
   bool ReclaimSpace();
+  Reclaimer::Horizon Horizon();
+  void WaitUntilFenced(uint64_t number) const;
+  bool RaiseFencedBelow(uint64_t number);
 
   // leaf_split.cc
   void StageLeafSplit(Worker& worker, LeafWork& work);
@@ -405,6 +413,7 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
+  std::mutex horizon_mutex_;               // kFencedBelow
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
   std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};

@@ -4,6 +4,7 @@
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
+#include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
 
@@ -109,6 +110,45 @@ void LodgeTree<C>::FlushAllBuffers() {
   }
   MergeSparseNodes(worker);
   ReleaseDrainedLogs(worker);
+}
+
+// Recovery meets log entries without a whole record: those whose record was given back, and those
+// whose fence was never reached. Their numbers tell them apart.
+template <class C>
+Reclaimer::Horizon LodgeTree<C>::Horizon() {
+  if constexpr (!C::kRecords) return {};
+  return {.now = [this] { return pool_.PeekSequence(); },
+          .reached = [this](uint64_t number) {
+            WaitUntilFenced(number);
+            return RaiseFencedBelow(number);
+          }};
+}
+
+// Until all numbers below `number`, which was the next one at some time, are fenced. Whoever has
+// taken one has said so before, in unfenced_from.
+template <class C>
+void LodgeTree<C>::WaitUntilFenced(uint64_t number) const {
+  for (const auto& slot : workers_) {
+    const Worker* worker = slot.load(std::memory_order_acquire);
+    if (worker == nullptr) continue;
+    for (Backoff wait; worker->unfenced_from.load(std::memory_order_acquire) < number;) {
+      wait.PauseLong();
+    }
+  }
+}
+
+// False: it is not durable.
+template <class C>
+bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
+  const std::lock_guard lock(horizon_mutex_);
+  pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
+  if (number > word.Load() && !medium_.Canary("lodgetree.horizon.stays")) {
+    medium_.Store(word, number);
+    medium_.FlushLine(&word);
+    LODGEKV_CRASH_POINT(medium_, "lodgetree.horizon.1");
+    medium_.Fence();
+  }
+  return !medium_.failed();
 }
 
 template <class C>

@@ -5,7 +5,8 @@
 //
 // An entry is replayed when its number is above the watermark of the leaf that its key belongs to,
 // and no newer entry has its key. Entries whose record is not whole are unacknowledged tails, or
-// dead ones whose record's space serves another; anything else is damage, and the pool is refused.
+// dead ones whose record's space serves another: the engine word kFencedBelow tells which. Anything
+// else is damage, and the pool is refused.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -68,6 +69,7 @@ class LodgeTree<C>::Recovery {
   absl::Status ExplainUnreadable();
   void ForgetDroppedGroups();
   bool IsDead(const ReadEntry& entry) const;
+  uint64_t FencedBelow() const;
   void ChooseWinners();
   absl::Status KeepWinners();
   uint32_t KeepLog(uint32_t log);
@@ -379,15 +381,22 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
   return false;
 }
 
-// An entry without a whole record is dead, or its fence group was never fenced: then the whole
-// group was not acknowledged, and goes.
+// The canary believes leaves and newer entries alone.
+template <class C>
+uint64_t LodgeTree<C>::Recovery::FencedBelow() const {
+  if (pool_.medium().Canary("lodgetree.recovery.no_horizon")) return UINT64_MAX;
+  return pool_.engine_area()[media::kFencedBelow].Load();
+}
+
+// An entry without a whole record is dead, its record given back: then its number is below
+// kFencedBelow. Or its fence group was never fenced: then the whole group was not acknowledged, and
+// goes. No leaf and no other entry can tell these apart, since other threads may have written newer
+// numbers meanwhile.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   tail_dropped_.assign(logs_.size(), false);
   if (unreadable_.empty()) return absl::OkStatus();
-  // The newest entry of each {key word, hash}: it supersedes the older ones. Two operations on a
-  // key are never in flight together, so a newer entry proves that the older one's fence was
-  // reached.
+  // The newest entry of each {key word, hash}: it supersedes the older ones.
   std::unordered_map<uint64_t, uint64_t> newest;
   const auto tag = [this](const ReadEntry& entry) {
     return entry.pair.key * 0x9E3779B97F4A7C15ull + tree_.codec_.HashOf(entry.pair);
@@ -398,9 +407,11 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
   };
   for (const Candidate& candidate : candidates_) note(candidate.entry);
   for (const Logged& unreadable : unreadable_) note(unreadable.entry);
+  const uint64_t fenced_below = FencedBelow();
   for (const auto& [entry, log] : unreadable_) {
-    if (newest[tag(entry)] > entry.sequence || IsDead(entry)) continue;
-    if (!entry.in_last_group) {
+    const bool fenced = entry.sequence < fenced_below;
+    if (fenced && (newest[tag(entry)] > entry.sequence || IsDead(entry))) continue;
+    if (fenced || !entry.in_last_group || pool_.was_clean()) {
       return Damaged("a log entry whose record is damaged, in the log", logs_[log].offset);
     }
     tail_dropped_[log] = true;
@@ -485,6 +496,12 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
     if (!status.ok()) return status;
   }
   TakeAppliedIndex();
+  if constexpr (C::kRecords) {
+    // What is not reached is given back from here on, and what was not fenced is forgotten.
+    if (!tree_.RaiseFencedBelow(pool_.PeekSequence())) {
+      return absl::UnavailableError("a sync of the medium has failed");
+    }
+  }
   tree_.leaves_.FinishMark();
   tree_.slab_.FinishMark();
   tree_.log_.FinishAdopt();

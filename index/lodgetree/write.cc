@@ -223,14 +223,9 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   }
   ReleaseDrainedLogs(worker);
   const bool all_hold = EvaluateAll(context, group, options);
-  uint32_t applied_log = PartitionedVersionLog::kNoLog;
-  if (all_hold || !options.atomic) {
-    applied_log = AppendToLog(group, options);
-    for (PendingOp& pending : group) {
-      if (pending.apply) Apply(context, pending);
-    }
-    if (options.applied_index.has_value()) EnsureFenced(context);
-  }
+  const bool appends = all_hold || !options.atomic;
+  const uint32_t applied_log =
+      appends ? AppendAndApply(context, group, options) : PartitionedVersionLog::kNoLog;
   UnlockAll(context);
   if (applied_log != PartitionedVersionLog::kNoLog) {
     StoreAppliedIndex(*options.applied_index, applied_log);
@@ -243,6 +238,23 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     if (first == Outcome::kOk) first = pending.result->outcome;
   }
   return first;
+}
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t LodgeTree<C>::AppendAndApply(WriteContext& context, std::span<PendingOp> group,
+                                      const WriteOptions& options) {
+  auto& unfenced_from = context.worker.unfenced_from;
+  if constexpr (C::kRecords) {
+    unfenced_from.store(pool_.PeekSequence(), std::memory_order_relaxed);
+  }
+  const uint32_t applied_log = AppendToLog(group, options);
+  for (PendingOp& pending : group) {
+    if (pending.apply) Apply(context, pending);
+  }
+  if (options.applied_index.has_value()) EnsureFenced(context);
+  if constexpr (C::kRecords) unfenced_from.store(UINT64_MAX, std::memory_order_release);
+  return applied_log;
 }
 
 template <class C>

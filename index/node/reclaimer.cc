@@ -1,7 +1,5 @@
 #include "index/node/reclaimer.h"
 
-#include <utility>
-
 #include "index/node/epoch.h"
 
 namespace lodgekv {
@@ -15,14 +13,17 @@ Reclaimer::~Reclaimer() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Reclaimer::FreeAll(const std::vector<pmem::Offset>& records) {
+void Reclaimer::WaitAndFree(const std::vector<pmem::Offset>& records) {
+  const bool bounded = horizon_.now != nullptr && !records.empty();
+  const uint64_t horizon = bounded ? horizon_.now() : 0;
+  WaitForEpochs();
+  if (bounded && !horizon_.reached(horizon)) return;
   for (const pmem::Offset record : records) slab_.Free(record);
 }
 
 void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
   if (in_place_) {
-    WaitForEpochs();
-    FreeAll(batch);
+    WaitAndFree(batch);
     batch.clear();
     return;
   }
@@ -41,8 +42,7 @@ void Reclaimer::Drain() {
     const std::lock_guard lock(mutex_);
     records.swap(waiting_);
   }
-  WaitForEpochs();
-  FreeAll(records);
+  WaitAndFree(records);
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [this] { return !freeing_; });
 }
@@ -56,8 +56,7 @@ void Reclaimer::Run() {
     records.swap(waiting_);
     freeing_ = true;
     lock.unlock();
-    WaitForEpochs();
-    FreeAll(records);
+    WaitAndFree(records);
     lock.lock();
     freeing_ = false;
     idle_.notify_all();

@@ -6,8 +6,10 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "index/pmem/record_slab.h"
@@ -16,8 +18,18 @@ namespace lodgekv {
 
 class Reclaimer {
  public:
+  // For an engine whose recovery must tell a record that was given back from one that never became
+  // whole. Before records are given back, what `now` said when they were retired is made durable.
+  struct Horizon {
+    // Called before the wait for the epochs; null: there is no horizon.
+    std::function<uint64_t()> now;
+    // Called behind the wait, with that. False: it is not durable, and the records are kept.
+    std::function<bool(uint64_t)> reached;
+  };
+
   // `in_place`: frees on the retiring thread, for tests whose every step must repeat.
-  Reclaimer(pmem::RecordSlab& slab, bool in_place) : slab_(slab), in_place_(in_place) {}
+  Reclaimer(pmem::RecordSlab& slab, bool in_place, Horizon horizon = {})
+      : slab_(slab), in_place_(in_place), horizon_(std::move(horizon)) {}
   ~Reclaimer();
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
@@ -30,10 +42,11 @@ class Reclaimer {
 
  private:
   void Run();
-  void FreeAll(const std::vector<pmem::Offset>& records);
+  void WaitAndFree(const std::vector<pmem::Offset>& records);
 
   pmem::RecordSlab& slab_;
   const bool in_place_;
+  const Horizon horizon_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;

@@ -13,7 +13,9 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace lodgekv {
 
@@ -32,6 +34,11 @@ class Backoff {
     } else {
       sched_yield();
     }
+  }
+  // For a thread that nobody waits for.
+  void PauseLong() {
+    if (rounds_ < kSpins || waiter.load(std::memory_order_relaxed) != nullptr) return Pause();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 
  private:

@@ -136,16 +136,17 @@ class Pool {
   // life of the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below
   // 2^52.
   uint64_t TakeSequence(uint64_t n) {
-    const uint64_t first = sequence_.fetch_add(n, std::memory_order_relaxed);
+    const uint64_t first = sequence_.fetch_add(n, std::memory_order_acq_rel);
     if (first + n > sequence_refill_.load(std::memory_order_relaxed)) [[unlikely]] {
       ReserveSequence(first + n);
     }
     return first;
   }
   // Above every number in use, and at most the next one that will be handed out: a number below it
-  // is never handed out again, not even after a crash.
+  // is never handed out again, not even after a crash. What a thread did before it took a number is
+  // seen by those that find the number taken.
   uint64_t PeekSequence() const {
-    return std::min(sequence_.load(std::memory_order_relaxed),
+    return std::min(sequence_.load(std::memory_order_acquire),
                     sequence_refill_.load(std::memory_order_relaxed));
   }
 

@@ -54,6 +54,12 @@ constexpr Canary kLodgeTree[] = {
     {"replay in order of keys", "recovery", Ask("lodgetree.recovery.replay_by_key")},
     {"a dropped group is not made unreadable", "recovery", Forget("lodgetree.recovery.1"),
      Under::kBoth, In::kBytes},
+    {"newer flushes explain an entry in flight", "recovery", Ask("lodgetree.recovery.no_horizon"),
+     Under::kBoth, In::kBytes, By::kBatchInFlight},
+    {"records given back above the horizon", "horizon", Ask("lodgetree.horizon.stays"),
+     Under::kBoth, In::kBytes},
+    {"horizon not flushed", "horizon", Forget("lodgetree.horizon.1"), Under::kBoth, In::kBytes},
+    {"horizon not fenced", "horizon", DropFence("lodgetree.horizon.1"), Under::kBoth, In::kBytes},
     {"any record of the right place is taken", "recovery", Ask("lodgetree.recovery.any_record"),
      Under::kBoth, In::kBytes},
 };

@@ -13,7 +13,7 @@ namespace lodgekv::test {
 enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
 enum class In : uint8_t { kAny, kFixed64, kBytes };
 // Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long.
-enum class By : uint8_t { kExplorer, kReleasedLogs };
+enum class By : uint8_t { kExplorer, kReleasedLogs, kBatchInFlight };
 
 struct Canary {
   std::string_view name;   // what is wrong, for the table

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "tests/crash/batch_in_flight.h"
 #include "tests/crash/canaries.h"
 #include "tests/crash/crash_points.h"
 #include "tests/crash/isolated.h"
@@ -63,7 +64,19 @@ std::vector<ExplorerOptions> Hunt(const EngineInfo& engine, const Canary& canary
   return runs;
 }
 
-std::string LookForCanary(const Canary& canary, CrashModel model) {
+std::string LookAtBatches(const EngineInfo& engine, const Canary& canary, CrashModel model) {
+  BatchInFlight sum;
+  for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
+    const BatchInFlight seen = LookAtBatchInFlight(engine_case, model, canary.fault);
+    sum.images += seen.images;
+    sum.with_part += seen.with_part;
+  }
+  if (sum.with_part == 0) return absl::StrFormat("MISSED in %d images", sum.images);
+  return absl::StrFormat("caught %7d images  of them %d with a part of a batch in flight",
+                         sum.images, sum.with_part);
+}
+
+std::string LookAtLogs(const Canary& canary, CrashModel model) {
   const ReleasedLogs seen = LookAtReleasedLogs(model, canary.fault);
   if (seen.with_old_logs == 0) return absl::StrFormat("MISSED in %d images", seen.images);
   return absl::StrFormat("caught %7d images  of them %d with old logs in a free chunk", seen.images,
@@ -72,7 +85,8 @@ std::string LookForCanary(const Canary& canary, CrashModel model) {
 
 // "caught ...", or how it was missed.
 std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashModel model) {
-  if (canary.by == By::kReleasedLogs) return LookForCanary(canary, model);
+  if (canary.by == By::kReleasedLogs) return LookAtLogs(canary, model);
+  if (canary.by == By::kBatchInFlight) return LookAtBatches(engine, canary, model);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
     options.fault = canary.fault;

@@ -114,9 +114,9 @@ void ApplyToModel(const std::vector<Step>& steps, std::map<std::string, GoldenPa
 
 const std::vector<GoldenPool>& GoldenPools() {
   static const std::vector<GoldenPool> pools = {
-      {"lodgetree_v1_bytes", KeyFormat::kBytes, false},
-      {"lodgetree_v1_bytes_inline", KeyFormat::kBytes, true},
-      {"lodgetree_v1_fixed64", KeyFormat::kFixed64, false},
+      {"lodgetree_v2_bytes", KeyFormat::kBytes, false},
+      {"lodgetree_v2_bytes_inline", KeyFormat::kBytes, true},
+      {"lodgetree_v2_fixed64", KeyFormat::kFixed64, false},
   };
   return pools;
 }

@@ -115,6 +115,7 @@ void WriteLodgeTree(Writer& writer) {
   word("first_leaf", lodgetree::media::kFirstLeaf);
   word("log_entries", lodgetree::media::kLogEntries);
   word("longest_key", lodgetree::media::kLongestKey);
+  word("fenced_below", lodgetree::media::kFencedBelow);
 }
 
 #undef LODGEKV_FIELD

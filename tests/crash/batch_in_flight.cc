@@ -1,0 +1,139 @@
+#include "tests/crash/batch_in_flight.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "index/pmem/pool.h"
+#include "tests/crash/image_set.h"
+#include "tests/support/engine_calls.h"
+#include "tests/support/key_sets.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr uint64_t kBytes = uint64_t{1} << 20;
+constexpr uint64_t kKeys = 3003;  // of which two thirds are put
+constexpr uint64_t kExhaustiveUpTo = 64;
+constexpr unsigned kSamples = 100;
+
+// The pool and its engine on one image.
+class Opened {
+ public:
+  Opened(const EngineCase& engine_case, const ArenaMemory& memory, CrashModel model,
+         pmem::Tracer* tracer) {
+    pmem::Pool::ArenaOptions options;
+    options.memory = memory.span();
+    options.chunk_bytes = 4096;
+    options.strict_order = model == CrashModel::kTornWords;
+    options.tracer = tracer;
+    pmem::PoolIdentity identity;
+    identity.engine = std::string(engine_case.engine->name);
+    identity.media_version = engine_case.engine->media_version;
+    identity.key_format = engine_case.key_format;
+    identity.inline_pairs = engine_case.inline_pairs;
+    auto pool = pmem::Pool::OpenArena(options);
+    const bool is_new = !pool.ok();
+    if (is_new) pool = pmem::Pool::CreateArena(options, identity);
+    if (!pool.ok()) throw std::runtime_error(pool.status().ToString());
+    pool_ = *std::move(pool);
+    EngineContext context;
+    context.pool = pool_.get();
+    context.key_format = engine_case.key_format;
+    context.inline_pairs = engine_case.inline_pairs;
+    context.options = OptionsFor(engine_case);
+    RecoveryReport report;
+    auto engine = is_new ? engine_case.engine->create(context)
+                         : engine_case.engine->recover(context, &report);
+    if (is_new) pool_->MarkEngineCreated();
+    if (engine.ok()) engine_ = *std::move(engine);
+  }
+  ~Opened() { engine_.reset(); }
+
+  Engine* engine() { return engine_.get(); }
+
+ private:
+  std::unique_ptr<pmem::Pool> pool_;  // outlives the engine
+  std::unique_ptr<Engine> engine_;
+};
+
+std::string KeyOf(const EngineCase& engine_case, uint64_t number) {
+  return OrderedKey(engine_case.key_format, number);
+}
+
+// Each value is 40 bytes where it may be: no pair lies in a word.
+std::string NumberedValue(const EngineCase& engine_case, uint64_t number) {
+  return ValueOf(engine_case.key_format, number, 40);
+}
+
+// Every other key, so that the other thread's are new: it would wait for the stopped one to give
+// replaced records back.
+void PutMany(const EngineCase& engine_case, Engine& engine, uint64_t first, uint64_t end) {
+  for (uint64_t i = first; i < end; i += 2) {
+    const auto result = Put(engine, KeyOf(engine_case, i), NumberedValue(engine_case, i));
+    if (result.outcome != Outcome::kOk) throw std::runtime_error("a put was refused");
+  }
+}
+
+void Judge(const EngineCase& engine_case, const ArenaMemory& image, CrashModel model, Fault fault,
+           BatchInFlight* seen) {
+  CrashTracer tracer(image.span(), fault);
+  Opened there(engine_case, image, model, &tracer);
+  seen->fault_happened |= tracer.fault_happened();
+  if (there.engine() == nullptr) {
+    ++seen->refused;
+    return;
+  }
+  unsigned found = 0;
+  for (const uint64_t number : {uint64_t{0}, kKeys - 1}) {
+    const ReadResult result = Get(*there.engine(), KeyOf(engine_case, number));
+    found += result.value == NumberedValue(engine_case, kKeys + number) ? 1 : 0;
+  }
+  ++(found == 0 ? seen->with_none : found == 2 ? seen->with_all : seen->with_part);
+}
+
+}  // namespace
+
+BatchInFlight LookAtBatchInFlight(const EngineCase& engine_case, CrashModel model, Fault fault) {
+  ArenaMemory memory(kBytes);
+  {
+    Opened fresh(engine_case, memory, model, nullptr);
+    PutMany(engine_case, *fresh.engine(), 0, kKeys);
+  }
+  CrashTracer tracer(memory.span(), fault);
+  Opened open(engine_case, memory, model, &tracer);
+  Engine& engine = *open.engine();
+  const std::string keys[] = {KeyOf(engine_case, 0), KeyOf(engine_case, kKeys - 1)};
+  const auto put_both = [&](uint64_t value) {
+    const std::string values[] = {NumberedValue(engine_case, value),
+                                  NumberedValue(engine_case, value + kKeys - 1)};
+    (void)Atomic(engine, {PutOp(keys[0], values[0]), PutOp(keys[1], values[1])});
+  };
+  // So that the batch finds what it needs at hand, and its first fence is that of its log.
+  put_both(0);
+
+  BatchInFlight seen;
+  ArenaMemory image(kBytes);
+  Random random("batch in flight");
+  bool stopped = false;
+  tracer.before_fence = [&] {
+    if (std::exchange(stopped, true)) return;
+    std::thread other([&] { PutMany(engine_case, engine, kKeys / 3, kKeys * 2 / 3); });
+    other.join();
+    const ImageSet images(tracer, model);
+    images.Visit(kExhaustiveUpTo, kSamples, random, [&](const ImageSet::Picks& picks) {
+      ++seen.images;
+      std::memcpy(image.span().data(), tracer.durable().data(), kBytes);
+      images.Apply(picks, image.span().data());
+      Judge(engine_case, image, model, fault, &seen);
+      return true;
+    });
+  };
+  put_both(kKeys);
+  seen.fault_happened |= tracer.fault_happened();
+  return seen;
+}
+
+}  // namespace lodgekv::test
