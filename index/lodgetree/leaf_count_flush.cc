@@ -146,7 +146,11 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
   const bool single = node->index_count == 1;
   const size_t needed = single ? 1 : context.kept_leaves + 1;
   const bool may_split = single || !context.replaying;
-  if (plan.splits > 0 && !(may_split && EnsureSpares(context.worker, needed, context.reserve))) {
+  // The plan counts splits that may come. Replay asks exactly: the one leaf that is left may be
+  // what another thread needs.
+  const bool exactly = context.replaying && single;
+  const bool sure = plan.splits > 0 && (!exactly || Splits(node, plan.targets.front()));
+  if (sure && !(may_split && EnsureSpares(context.worker, needed, context.reserve))) {
     DropSplits(node, &plan);
   }
   context.stuck = plan.count == 0 && single;

@@ -81,7 +81,7 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
       codec_(pool_, &slab_, context.inline_pairs),
       tree_(dram_),
       log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes)),
-      reclaimer_(slab_, medium_.tracer() != nullptr) {}
+      reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
 
 template <class C>
 LodgeTree<C>::~LodgeTree() {
@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
   const pmem::Offset leaf = tree->leaves_.Allocate(pmem::Reserve::kKeep);
   if (leaf == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
+  tree->log_.TakeOwnChunks();
   pmem::Medium& medium = tree->medium_;
   auto* first = tree->pool_.template At<media::Leaf>(leaf);
   medium.StoreZeros(first, offsetof(media::Leaf, slots));

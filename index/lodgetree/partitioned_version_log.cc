@@ -15,7 +15,10 @@ using pmem::Crc32c;
 using pmem::Offset;
 using pmem::Reserve;
 
-constexpr size_t kFreeLogsOfPartition = 64;
+constexpr size_t kFreeLogsOfPartition = 4;
+// For logs of each size; a smaller pool has fewer.
+constexpr uint64_t kMostOwnChunks = 2;
+constexpr uint64_t kChunksForOneOwn = 128;
 
 // An entry before it is written.
 struct EntryWords {
@@ -403,7 +406,15 @@ void PartitionedVersionLog::AddValid(uint32_t id) {
   ValidOf(id).fetch_add(1, std::memory_order_relaxed);
 }
 
+void PartitionedVersionLog::TakeOwnChunks() {
+  const uint64_t chunks = pool_.capacity_bytes() / pool_.chunk_bytes();
+  const uint64_t own = std::min(kMostOwnChunks, chunks / kChunksForOneOwn);
+  logs_->KeepChunks(own);
+  if (long_logs_ != nullptr) long_logs_->KeepChunks(own);
+}
+
 void PartitionedVersionLog::FinishAdopt() {
+  TakeOwnChunks();
   logs_->FinishMark();
   if (long_logs_ != nullptr) long_logs_->FinishMark();
 }

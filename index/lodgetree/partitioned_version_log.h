@@ -95,6 +95,10 @@ class PartitionedVersionLog {
     }
   }
 
+  // Takes the chunks that serve logs alone, so that a pool full of pairs still has room to log the
+  // writes that make room again. In a new pool, and by FinishAdopt.
+  void TakeOwnChunks();
+
   // --- recovery ---
   // Takes over the pool's log chunks.
   void Adopt(const std::vector<pmem::Chunk>& chunks);

@@ -76,7 +76,7 @@ struct UnitArena::State {
   uint64_t free_in_chunks = 0;
   uint64_t chunk_count = 0;
   uint64_t empty_chunks = 0;
-  uint64_t ensured = 0;  // the largest number asked of EnsureFree: kept when chunks are given back
+  uint64_t kept_chunks = 0;
 
   ~State() {
     ForEachCache([](UnitCache& cache) { delete &cache; });
@@ -162,7 +162,7 @@ struct UnitArena::State {
     if (chunk.free < chunk.units) return false;
     ++empty_chunks;
     // One empty chunk stays, lest a unit that comes and goes move a chunk each time.
-    return empty_chunks > 1 && free_in_chunks - chunk.units >= ensured;
+    return empty_chunks > 1 && chunk_count > kept_chunks;
   }
 };
 
@@ -213,19 +213,12 @@ void UnitArena::Free(Offset unit) {
   cache.Push(unit, state_->cache_units);
 }
 
-bool UnitArena::EnsureFree(uint64_t units, Reserve reserve) {
-  if (TryEnsureFree(units, reserve)) return true;
-  return pool_.CollectEmptyChunks() && TryEnsureFree(units, reserve);
-}
-
-bool UnitArena::TryEnsureFree(uint64_t units, Reserve reserve) {
+void UnitArena::KeepChunks(uint64_t chunks) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
-  while (s.free_in_chunks + s.CachedUnits() < units) {
-    if (!AddChunk(reserve)) return false;
+  s.kept_chunks = chunks;
+  while (s.chunk_count < chunks && AddChunk(Reserve::kUse)) {
   }
-  s.ensured = std::max(s.ensured, units);
-  return true;
 }
 
 bool UnitArena::AddChunk(Reserve reserve) {
@@ -255,13 +248,12 @@ bool UnitArena::GiveBackEmptyChunks() {
   State& s = *state_;
   std::lock_guard lock(s.mu);
   const uint64_t units = pool_.chunk_bytes() / unit_bytes_;
-  if (s.free_in_chunks + s.CachedUnits() < s.ensured + units) return false;
+  if (s.chunk_count <= s.kept_chunks || s.free_in_chunks + s.CachedUnits() < units) return false;
   const uint64_t before = s.chunk_count;
   Steal();
-  for (uint32_t row = 0; row < s.chunks.size(); ++row) {
+  for (uint32_t row = 0; row < s.chunks.size() && s.chunk_count > s.kept_chunks; ++row) {
     const ChunkUnits* chunk = s.Own(row);
-    if (chunk == nullptr || chunk->free < chunk->units) continue;
-    if (s.free_in_chunks >= s.ensured + chunk->units) Release(row);
+    if (chunk != nullptr && chunk->free == chunk->units) Release(row);
   }
   return s.chunk_count < before;
 }
@@ -341,7 +333,7 @@ void UnitArena::FinishMark() {
     // Units past the end look used.
     used -= static_cast<uint32_t>(chunk->bits.size()) * kWordBits - chunk->units;
     if (used == 0) {
-      Release(row);
+      if (s.chunk_count > s.kept_chunks) Release(row);
       continue;
     }
     chunk->free = chunk->units - used;

@@ -31,8 +31,10 @@ class UnitArena final : public ChunkHolder {
   // most 256), or 0 when the medium is full.
   Offset Allocate(Reserve reserve);
   void Free(Offset unit);
-  // Units that Allocate can surely still hand out without a new chunk are made at least `units`.
-  bool EnsureFree(uint64_t units, Reserve reserve);
+
+  // From here on the arena never has fewer chunks than `chunks`; takes what is missing, as far as
+  // the pool has it. May be called before FinishMark too.
+  void KeepChunks(uint64_t chunks);
 
   uint32_t unit_bytes() const { return unit_bytes_; }
   uint64_t used_units() const;   // handed out and not freed (units in caches count as free)
@@ -65,7 +67,6 @@ class UnitArena final : public ChunkHolder {
   std::vector<Chunk> OwnChunks() const;  // by offset
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
   Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
-  bool TryEnsureFree(uint64_t units, Reserve reserve);
   // Under the arena's mutex:
   bool AddChunk(Reserve reserve);
   void Steal();  // takes all units out of the caches

@@ -84,29 +84,31 @@ TEST(UnitArena, EmptyChunksServeOtherClasses) {
   }
 }
 
-TEST(UnitArena, EnsureFreeCoversWhatFollows) {
-  TestArena memory(64 << 10);
-  auto pool = memory.Create();
-  UnitArena arena(*pool, ChunkUse::kLogs, 1024);
-  EXPECT_TRUE(arena.EnsureFree(20, Reserve::kKeep));
-  const uint64_t total = arena.total_units();
-  EXPECT_GE(total, 20u);
-  UnitArena other(*pool, ChunkUse::kNodes, 256);
-  TakeAll(other);
-  for (int i = 0; i < 20; ++i) EXPECT_NE(arena.Allocate(Reserve::kKeep), 0u);
-  EXPECT_EQ(arena.total_units(), total);
-  EXPECT_FALSE(arena.EnsureFree(1000, Reserve::kUse));
-}
-
-TEST(UnitArena, EnsuredUnitsStayWhenChunksGoBack) {
+TEST(UnitArena, KeptChunksStayTheArenas) {
+  constexpr uint64_t kKept = 3;
   TestArena memory(128 << 10);
-  auto pool = memory.Create();
-  UnitArena arena(*pool, ChunkUse::kLogs, 1024);
-  ASSERT_TRUE(arena.EnsureFree(24, Reserve::kKeep));
-  const std::vector<Offset> units = TakeAll(arena);
-  for (const Offset unit : units) arena.Free(unit);
-  EXPECT_LT(arena.total_units(), units.size());
-  EXPECT_GE(arena.total_units(), 24u);
+  {
+    auto pool = memory.Create();
+    UnitArena logs(*pool, ChunkUse::kLogs, 1024);
+    logs.KeepChunks(kKept);
+    UnitArena other(*pool, ChunkUse::kNodes, 256);
+    const size_t others = TakeAll(other).size();
+    EXPECT_EQ(others * 256, pool->capacity_bytes() - kKept * pool->chunk_bytes());
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<Offset> units = TakeAll(logs, Reserve::kKeep);
+      EXPECT_THAT(units, SizeIs(kKept * pool->chunk_bytes() / 1024)) << round;
+      for (const Offset unit : units) logs.Free(unit);
+      logs.GiveBackEmptyChunks();
+    }
+  }
+  // Nothing is marked, and yet they stay.
+  auto pool = memory.Open();
+  UnitArena logs(*pool, ChunkUse::kLogs, 1024);
+  logs.Adopt(pool->Chunks());
+  logs.KeepChunks(kKept);
+  logs.FinishMark();
+  EXPECT_EQ(logs.total_units(), kKept * pool->chunk_bytes() / 1024);
+  EXPECT_EQ(logs.used_units(), 0u);
 }
 
 TEST(UnitArena, MarkTellsOnceTwiceAndNotAUnit) {
