@@ -1,0 +1,198 @@
+// Bits of pools in memory flipped, region by region, and pools cut short: each must be refused, or
+// quarantined, or without effect.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/corruption/unseen.h"
+#include "tests/corruption/victim.h"
+#include "tests/support/random.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr uint64_t kFlipsOfChunks = 2'000;
+constexpr uint64_t kFlipsOfFreeSpace = 100;
+constexpr uint64_t kPageBytes = 4096;
+constexpr unsigned kFailuresShown = 5;
+
+struct Damage {
+  uint64_t offset;
+  unsigned bit;
+};
+
+struct Row {
+  std::array<uint64_t, kEffects> effects{};
+  std::array<uint64_t, 2> unseen{};  // by their standing
+};
+
+using Parameter = std::tuple<EngineCase, bool>;
+
+// Rows of the table that some damage needed. When every test ran, with the seed of every day, one
+// that none needed is stale.
+class SeenRows : public ::testing::Environment {
+ public:
+  static void Add(const Unseen* row) { Rows().insert(row); }
+  void TearDown() override {
+    const auto& tests = *::testing::UnitTest::GetInstance();
+    if (tests.test_to_run_count() != tests.total_test_count() || Scaled(10) < 10 ||
+        std::getenv("LODGEKV_TEST_SEED") != nullptr)
+      return;
+    for (const Unseen& row : AllUnseen()) {
+      EXPECT_TRUE(Rows().contains(&row))
+          << row.engine << ", " << row.region << " (" << row.what
+          << "): no damage needs this row of tests/corruption/unseen.cc any more; take it out";
+    }
+  }
+
+ private:
+  static std::set<const Unseen*>& Rows() {
+    static std::set<const Unseen*> rows;
+    return rows;
+  }
+};
+const auto* const kSeenRows = ::testing::AddGlobalTestEnvironment(new SeenRows);
+
+struct ParameterName {
+  std::string operator()(const ::testing::TestParamInfo<Parameter>& info) const {
+    return std::get<0>(info.param).Name() + (std::get<1>(info.param) ? "_closed" : "_killed");
+  }
+};
+
+class Corruption : public ::testing::TestWithParam<Parameter> {
+ protected:
+  void TryFlips(const std::vector<Damage>& damages) {
+    const auto verdicts = TryAll(
+        damages.size(), [&](size_t i) { return victim_.Flip(damages[i].offset, damages[i].bit); });
+    for (size_t i = 0; i < damages.size(); ++i) Count(damages[i], verdicts[i]);
+  }
+
+  void Count(const Damage& damage, const Verdict& verdict) {
+    const Region& region = victim_.RegionOf(damage.offset);
+    Row& row = rows_[region.name];
+    if (verdict.effect > Effect::kNamed) {
+      const Unseen* unseen =
+          FindUnseen(victim_.engine_case(), closed_, region, damage.offset, verdict.effect);
+      if (unseen != nullptr) {
+        ++row.unseen[static_cast<size_t>(unseen->standing)];
+        return SeenRows::Add(unseen);
+      }
+    }
+    ++row.effects[static_cast<size_t>(verdict.effect)];
+    if (verdict.effect <= Effect::kNamed) return;
+    ++failures_;
+    if (++shown_[{region.name, verdict.effect}] > kFailuresShown) return;
+    const uint64_t in_region = damage.offset - region.begin;
+    ADD_FAILURE() << EffectName(verdict.effect) << ": bit " << damage.bit << " of byte "
+                  << damage.offset << " (" << region.name << ", byte "
+                  << (region.unit_bytes == 0 ? in_region : in_region % region.unit_bytes) << " of "
+                  << region.unit_bytes << "): " << verdict.message
+                  << "\n  alone: LODGEKV_FLIP=" << damage.offset << "." << damage.bit
+                  << " LODGEKV_TEST_SEED=" << TestSeed()
+                  << " corruption_test --gtest_filter='*FlippedBits/"
+                  << ParameterName()({GetParam(), 0}) << "'";
+  }
+
+  void PrintTable() const {
+    std::cout << victim_.engine_case().Name() << ", "
+              << (closed_ ? "closed in order" : "as a killed process leaves it") << "\n";
+    for (const auto& [name, row] : rows_) {
+      std::cout << absl::StreamFormat("  %-24s", name);
+      for (size_t i = 0; i < kEffects; ++i) {
+        if (row.effects[i] == 0) continue;
+        std::cout << absl::StreamFormat("  %d %s", row.effects[i],
+                                        std::string(EffectName(static_cast<Effect>(i))));
+      }
+      const auto& [named, open] = row.unseen;
+      if (named > 0) std::cout << absl::StreamFormat("  %d unseen, as named", named);
+      if (open > 0) std::cout << absl::StreamFormat("  %d unseen, a known defect", open);
+      std::cout << "\n";
+    }
+  }
+
+  const bool closed_ = std::get<1>(GetParam());
+  const Victim victim_{std::get<0>(GetParam()), closed_};
+  std::map<std::string, Row> rows_;
+  uint64_t failures_ = 0;
+  std::map<std::pair<std::string, Effect>, unsigned> shown_;  // failures, by what they are
+};
+
+TEST_P(Corruption, AnUndamagedPoolIsWhole) {
+  const auto verdicts = TryAll(1, [&](size_t) { return victim_.Truncate(victim_.bytes()); });
+  EXPECT_EQ(EffectName(verdicts[0].effect), EffectName(Effect::kNone)) << verdicts[0].message;
+}
+
+// LODGEKV_FLIP=BYTE.BIT flips that one bit, in this process, as a failure names it.
+std::optional<Damage> WantedFlip() {
+  const char* wanted = std::getenv("LODGEKV_FLIP");
+  Damage damage{};
+  if (wanted == nullptr) return std::nullopt;
+  if (std::sscanf(wanted, "%" SCNu64 ".%u", &damage.offset, &damage.bit) != 2) {
+    throw std::invalid_argument(
+        absl::StrCat("LODGEKV_FLIP is '", wanted, "', it must be BYTE.BIT, such as 6139.0"));
+  }
+  return damage;
+}
+
+TEST_P(Corruption, FlippedBits) {
+  if (const auto flip = WantedFlip()) {
+    const Verdict verdict = victim_.Flip(flip->offset, flip->bit);
+    return Count(*flip, verdict);
+  }
+  Random random("flips");
+  std::vector<Damage> damages;
+  uint64_t in_chunks = 0;
+  for (const Region& region : victim_.regions()) {
+    if (region.use != pmem::ChunkUse::kFree) ++in_chunks;
+  }
+  for (const Region& region : victim_.regions()) {
+    if (region.use == pmem::ChunkUse::kFree && region.name != "large records") {
+      for (uint64_t at = region.begin; at < region.end; ++at) {
+        damages.push_back({at, static_cast<unsigned>(random.Below(8))});
+      }
+      continue;
+    }
+    for (uint64_t n = Scaled(kFlipsOfChunks) / in_chunks; n > 0; --n) {
+      damages.push_back({region.begin + random.Below(region.end - region.begin),
+                         static_cast<unsigned>(random.Below(8))});
+    }
+  }
+  for (uint64_t n = 0; n < kFlipsOfFreeSpace;) {
+    const uint64_t offset = random.Below(victim_.bytes());
+    if (victim_.RegionOf(offset).name != "free space") continue;
+    damages.push_back({offset, static_cast<unsigned>(random.Below(8))});
+    ++n;
+  }
+  TryFlips(damages);
+  PrintTable();
+  EXPECT_EQ(failures_, 0U) << "of " << damages.size() << " damages";
+}
+
+TEST_P(Corruption, CutShortAtEveryPage) {
+  const uint64_t pages = victim_.bytes() / kPageBytes;
+  const auto verdicts =
+      TryAll(pages, [&](size_t page) { return victim_.Truncate(page * kPageBytes); });
+  for (size_t page = 0; page < pages; ++page) {
+    EXPECT_EQ(EffectName(verdicts[page].effect), EffectName(Effect::kRefused))
+        << page << " pages of " << pages << ": " << verdicts[page].message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, Corruption,
+                         ::testing::Combine(::testing::ValuesIn(PersistentCases()),
+                                            ::testing::Bool()),
+                         ParameterName());
+
+}  // namespace
+}  // namespace lodgekv::test

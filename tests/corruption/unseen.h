@@ -1,0 +1,36 @@
+// Where damage can change an answer, engine by engine. docs/crash_model.md tells users of each row;
+// a row that nothing needs any more fails the test.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tests/corruption/victim.h"
+
+namespace lodgekv::test {
+
+enum class When : uint8_t { kKilled, kAlways };  // a pool that was not closed in order; any pool
+enum class How : uint8_t { kAny, kBytes, kInPlace };  // pairs: all, with records alone, in the slot
+// A check of it would cost each write or read; it is to be closed.
+enum class Standing : uint8_t { kNamed, kOpen };
+
+struct Unseen {
+  std::string_view engine;
+  std::string_view region;
+  uint64_t begin = 0;  // bytes of the unit, or of the region if it has none
+  uint64_t end = 0;
+  When when = When::kKilled;
+  How how = How::kAny;
+  Effect worst = Effect::kMissing;  // this or a lesser one
+  Standing standing = Standing::kNamed;
+  std::string_view what;
+};
+
+std::span<const Unseen> AllUnseen();
+
+// The row that covers the effect of a damage; null: it must not be.
+const Unseen* FindUnseen(const EngineCase& engine_case, bool closed, const Region& region,
+                         uint64_t offset, Effect effect);
+
+}  // namespace lodgekv::test
