@@ -21,6 +21,7 @@ constexpr uint64_t kPoolBytes = uint64_t{8} << 20;
 constexpr uint64_t kPageBytes = 4096;
 // libpmemobj's own header; its lanes and heap come behind.
 constexpr uint64_t kPmemobjHeaderBytes = 4096;
+constexpr uint64_t kFlips = 400;
 constexpr uint64_t kPuts = 200;
 constexpr uint64_t kFresh = 10;
 
@@ -81,32 +82,38 @@ TEST_P(FileCorruption, FlippedBitsOfTheHeaderOfLibpmemobj) {
   const std::string copy = folder_ / "copy";
   std::filesystem::copy_file(pool_, copy);
   Random random("file flips");
-  std::vector<unsigned> bits(kPmemobjHeaderBytes);
-  for (unsigned& bit : bits) bit = static_cast<unsigned>(random.Below(8));
-  const auto flip = [&](size_t at) {
+  struct Bit {
+    uint64_t byte;
+    unsigned bit;
+  };
+  std::vector<Bit> bits(Scaled(kFlips));
+  for (Bit& bit : bits) {
+    bit = {random.Below(kPmemobjHeaderBytes), static_cast<unsigned>(random.Below(8))};
+  }
+  const auto flip = [&](const Bit& bit) {
     std::fstream file(pool_, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(at));
-    const char flipped = static_cast<char>(file.get() ^ (1 << bits[at]));
-    file.seekp(static_cast<std::streamoff>(at));
+    file.seekg(static_cast<std::streamoff>(bit.byte));
+    const char flipped = static_cast<char>(file.get() ^ (1 << bit.bit));
+    file.seekp(static_cast<std::streamoff>(bit.byte));
     file.put(flipped);
   };
-  const auto verdicts = TryAll(bits.size(), [&](size_t at) {
-    flip(at);
+  const auto verdicts = TryAll(bits.size(), [&](size_t i) {
+    flip(bits[i]);
     Verdict verdict = Open();
     // What is refused is left as it was.
     if (verdict.effect == Effect::kRefused) {
-      flip(at);
+      flip(bits[i]);
     } else {
       std::filesystem::copy_file(copy, pool_, std::filesystem::copy_options::overwrite_existing);
     }
     return verdict;
   });
   std::array<uint64_t, kEffects> effects{};
-  for (size_t at = 0; at < bits.size(); ++at) {
-    ++effects[static_cast<size_t>(verdicts[at].effect)];
-    EXPECT_LE(verdicts[at].effect, Effect::kNamed)
-        << EffectName(verdicts[at].effect) << ": bit " << bits[at] << " of byte " << at << ": "
-        << verdicts[at].message << "; " << SeedNote();
+  for (size_t i = 0; i < bits.size(); ++i) {
+    ++effects[static_cast<size_t>(verdicts[i].effect)];
+    EXPECT_LE(verdicts[i].effect, Effect::kNamed)
+        << EffectName(verdicts[i].effect) << ": bit " << bits[i].bit << " of byte " << bits[i].byte
+        << ": " << verdicts[i].message << "; " << SeedNote();
   }
   std::cout << absl::StreamFormat("%s, header of libpmemobj: %d refused, %d no effect\n",
                                   GetParam().Name(), effects[static_cast<size_t>(Effect::kRefused)],
