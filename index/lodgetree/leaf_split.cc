@@ -122,8 +122,18 @@ void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
   work.flip = true;
   work.right = worker.spare_leaves.back();
   worker.spare_leaves.pop_back();
+  if (!parameters_.use_n_split) WriteLeafAside(work);
   WriteRightLeaf(worker, work, {right, right_count});
   worker.counters.Add(WorkerCounters::kLeafSplits);
+}
+
+// What a split costs that has a log: there the leaf is durable a second time before anything in it
+// changes. The space of the new leaf stands for that log's.
+template <class C>
+void LodgeTree<C>::WriteLeafAside(const LeafWork& work) {
+  char* aside = pool_.At<char>(work.right);
+  medium_.StoreBulk(aside, work.media, kLeafBytes);
+  medium_.Persist(aside, kLeafBytes);
 }
 
 // A separator too long for the fence's word goes to a record that the leaf owns.

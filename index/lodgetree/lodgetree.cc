@@ -25,6 +25,8 @@ constexpr EngineOption kOptions[] = {
     {"leaf_count_flush", 1, 0, 1, "switch: limit a flush to t_node leaves; off: all of the node"},
     {"split_alone", 0, 0, 1, "switch: a leaf about to split is flushed by itself (the paper)"},
     {"multiple_split", 1, 0, 1, "switch: hotness-aware multiple split; off: always into two"},
+    {"use_n_split", 1, 0, 1, "switch: split without a log; off: the leaf is written aside first"},
+    {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
 };
 
 uint64_t LogLimit(const pmem::Pool& pool, uint64_t wanted) {
@@ -68,6 +70,8 @@ Parameters::Parameters(const OptionValues& options)
       leaf_count_flush(options.Get("leaf_count_flush") != 0),
       split_alone(options.Get("split_alone") != 0),
       multiple_split(options.Get("multiple_split") != 0),
+      use_n_split(options.Get("use_n_split") != 0),
+      log_reuse(options.Get("log_reuse") != 0),
       log_limit_bytes(options.Get("log_limit_bytes")) {}
 
 template <class C>
@@ -80,7 +84,7 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
       slab_(pool_),
       codec_(pool_, &slab_, context.inline_pairs),
       tree_(dram_),
-      log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes)),
+      log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes), parameters_.log_reuse),
       reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
 
 template <class C>

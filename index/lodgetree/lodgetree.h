@@ -52,6 +52,8 @@ struct Parameters {
   bool leaf_count_flush;
   bool split_alone;
   bool multiple_split;
+  bool use_n_split;
+  bool log_reuse;
   uint64_t log_limit_bytes;
 
   explicit Parameters(const OptionValues& options);
@@ -319,6 +321,7 @@ class LodgeTree final : public Engine {
 
   // leaf_split.cc
   void StageLeafSplit(Worker& worker, LeafWork& work);
+  void WriteLeafAside(const LeafWork& work);
   void WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs);
   void InsertLeaf(Node* node, const LeafWork& work) const;
   bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);

@@ -65,12 +65,13 @@ struct PartitionedVersionLog::Partition {
 };
 
 PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
-                                             uint64_t limit_bytes)
+                                             uint64_t limit_bytes, bool reuse)
     : pool_(pool),
       medium_(pool.medium()),
       entries_(entries),
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
       limit_bytes_(limit_bytes),
+      kept_logs_(reuse ? kFreeLogsOfPartition : 0),
       logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
       block_count_(BlockCount(pool.capacity_bytes() / UnitBytes(entries))),
       blocks_(std::make_unique<std::atomic<Block*>[]>(block_count_)) {
@@ -242,7 +243,7 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
   Partition& partition = Current();
-  if (entries == entries_ && partition.free_logs.size() < kFreeLogsOfPartition) {
+  if (entries == entries_ && partition.free_logs.size() < kept_logs_) {
     partition.free_logs.push_back(id);
     return;
   }

@@ -45,8 +45,10 @@ class PartitionedVersionLog {
  public:
   static constexpr uint32_t kNoLog = UINT32_MAX;
 
-  // `entries` is L; `limit_bytes` the size of live logs above which OverLimit says so.
-  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, uint64_t limit_bytes);
+  // `entries` is L; `limit_bytes` the size of live logs above which OverLimit says so. Without
+  // `reuse` a partition keeps no free logs.
+  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, uint64_t limit_bytes,
+                        bool reuse = true);
   ~PartitionedVersionLog();
 
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
@@ -174,6 +176,7 @@ class PartitionedVersionLog {
   const unsigned entries_;
   const unsigned largest_group_;
   const uint64_t limit_bytes_;
+  const size_t kept_logs_;  // free ones of a partition
   std::unique_ptr<pmem::UnitArena> logs_;
   std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
   std::atomic<uint64_t> live_bytes_{0};
