@@ -23,8 +23,8 @@ run: packages  ## install, build, create data/lodgekv.pool if there is none, and
 test: packages  ## install, build, run every test; ends in ctest's closing lines
 	@scripts/check
 
-torture: packages  ## the long tests, sanitizers over everything (hours)
-	@scripts/check --torture
+torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test, sanitizers (hours)
+	@scripts/torture
 
 format: lint-packages  ## clang-format over every C++ and proto file
 	@scripts/format
