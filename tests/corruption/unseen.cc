@@ -13,8 +13,8 @@ constexpr Unseen kUnseen[] = {
      "bitmap and watermark of a leaf"},
     {"lodgetree", "nodes", 16, 32, When::kKilled, How::kAny, Effect::kMissing, Standing::kOpen,
      "next pointer of a leaf that leads past others"},
-    {"lodgetree", "nodes", 32, 64, When::kKilled, How::kAny, Effect::kMissing, Standing::kOpen,
-     "fingerprints of a leaf: recovery believes them"},
+    {"lodgetree", "nodes", 32, 64, When::kKilled, How::kAny, Effect::kWrong, Standing::kOpen,
+     "fingerprints of a leaf: recovery believes them, a put makes a second pair of the key"},
     {"lodgetree", "nodes", 64, 80, When::kKilled, How::kAny, Effect::kWrong, Standing::kOpen,
      "low fence of a leaf, changed within its order"},
     {"lodgetree", "nodes", 80, 512, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
@@ -27,10 +27,10 @@ constexpr Unseen kUnseen[] = {
      "size of the logs: those of another size are passed over, or recovery aborts"},
     {"lodgetree", "records", 0, kToTheEnd, When::kAlways, How::kAny, Effect::kMissing,
      Standing::kOpen, "key of a record: it is not found, and no read reports damage"},
-    {"lodgetree", "records", 0, kToTheEnd, When::kAlways, How::kAny, Effect::kWrong,
-     Standing::kOpen,
+    {"lodgetree", "records", 0, kToTheEnd, When::kAlways, How::kAny, Effect::kHung, Standing::kOpen,
      "record of the last group of a log: its entry is dropped, the value before it is back; length "
-     "of a value that becomes one above 4 KiB: it is not compared with the record's space"},
+     "of a value that becomes one above 4 KiB: it is not compared with the record's space; a leaf "
+     "that splits by the key of a damaged record: Check waits for itself"},
     {"lodgetree", "large records", 0, kToTheEnd, When::kAlways, How::kAny, Effect::kWrong,
      Standing::kNamed, "value above 4 KiB: one read in sixteen is verified"},
 };
