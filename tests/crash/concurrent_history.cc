@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t kUnknown = uint64_t{1} << 62;
 constexpr uint64_t kNone = kUnknown + 1;
 
-bool IsAtomic(const Step& step) { return step.atomic; }
-
 std::string ShowNumber(uint64_t number, const std::vector<std::string>& values) {
   if (number == kAbsent) return "nothing";
   return number < values.size() ? absl::StrCat("value ", number, " (", Show(values[number]), ")")
@@ -355,7 +353,7 @@ ConcurrentHistory::Problem ConcurrentHistory::Judge(const Observation& observati
   uint32_t batches = 0;
   for (size_t thread = 0; thread < flights_.size(); ++thread) {
     const Step* step = flights_[thread].step;
-    if (step != nullptr && IsAtomic(*step)) batches |= uint32_t{1} << thread;
+    if (step != nullptr && step->atomic) batches |= uint32_t{1} << thread;
   }
   // Each set of the batches in flight may be what has taken effect.
   for (uint32_t done = batches;; done = (done - 1) & batches) {
@@ -367,6 +365,16 @@ ConcurrentHistory::Problem ConcurrentHistory::Judge(const Observation& observati
     if (done == 0) break;
   }
   return Explain(observation, batches);
+}
+
+void ConcurrentHistory::Note(const Observation& observation) {
+  const int64_t call_time = Event();
+  Event();
+  for (size_t key = 0; key < hot_.size(); ++key) {
+    registers_[key].done.push_back(
+        RegisterOp::Read(observation.values[key])
+            .At(call_time, now_, static_cast<uint32_t>(flights_.size())));
+  }
 }
 
 bool ConcurrentHistory::Fits(size_t key, uint64_t value, uint32_t batches) {
@@ -387,7 +395,7 @@ std::vector<RegisterOp> ConcurrentHistory::HistoryOf(size_t key, uint64_t value,
     const Flight& flight = flights_[thread];
     if (flight.step == nullptr) continue;
     const bool took_effect = (batches >> thread & 1) != 0;
-    if (IsAtomic(*flight.step) && !took_effect) continue;
+    if (flight.step->atomic && !took_effect) continue;
     for (const StepOp& op : flight.step->ops) {
       if (op.key != hot_[key]) continue;
       history.push_back(

@@ -47,6 +47,8 @@ class ConcurrentHistory {
   Observation Observe(Engine& engine) const;
   // Could a crash now leave that? Where nothing is in flight also: could the living engine hold it?
   Problem Judge(const Observation& observation);
+  // A reader has seen all that: from here on it must be there.
+  void Note(const Observation& observation);
 
   uint64_t pool_full() const { return pool_full_; }
 

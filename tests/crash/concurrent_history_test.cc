@@ -117,6 +117,15 @@ TEST_F(ConcurrentHistoryTest, WhatWasScannedMustBeThere) {
   });
 }
 
+TEST_F(ConcurrentHistoryTest, WhatWasObservedMustStay) {
+  Make(0, Write({PutOf(1, 11)}), [&] { Make(1, Write({PutOf(1, 12)})); });
+  EXPECT_TRUE(May({{1, 11}}));
+  EXPECT_TRUE(May({{1, 12}}));
+  history_->Note(history_->Observe(engine_->engine()));
+  EXPECT_TRUE(May({{1, 12}}));
+  EXPECT_FALSE(May({{1, 11}}));
+}
+
 TEST_F(ConcurrentHistoryTest, TwoInFlightMayHaveEitherOrder) {
   Make(0, Write({PutOf(1, 11)}), [&] {
     Make(1, Write({PutOf(1, 12)}), [&] {

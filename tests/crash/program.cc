@@ -128,7 +128,7 @@ StepOp ProgramMaker::NextOp(const Program& program, VersionOf version_of) {
 Call ProgramMaker::NextCall(const Program& program, VersionOf version_of) {
   Call call;
   if (random_.Percent(mixture_.reads)) {
-    call.kind = random_.OneIn(5) ? Call::Kind::kScan : Call::Kind::kRead;
+    call.kind = random_.Percent(mixture_.scans) ? Call::Kind::kScan : Call::Kind::kRead;
     call.reverse = random_.OneIn(2);
     if (call.kind == Call::Kind::kRead) call.keys = program.hot;
     if (random_.OneIn(2) && !call.keys.empty()) {

@@ -50,7 +50,8 @@ struct ProgramMixture {
   unsigned threads = 2;
   unsigned calls = 2;     // of each thread, at most
   unsigned hot_keys = 3;  // at most
-  unsigned reads = 30;    // in percent of the calls; scans are a fifth of them
+  unsigned reads = 30;    // in percent of the calls
+  unsigned scans = 20;    // in percent of those
   unsigned deletes = 20;
   unsigned conditions = 15;
   unsigned groups = 10;

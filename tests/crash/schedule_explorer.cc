@@ -71,14 +71,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
       memory_(options.memory_bytes),
       image_(options.memory_bytes),
       random_("schedule explorer"),
-      watchdog_([this] { return Where(); }) {
-  scheduler_.ignores_epochs = options.fault.kind == Fault::Kind::kIgnoreEpochs;
-  scheduler_.ignores_mutexes = options.fault.kind == Fault::Kind::kIgnoreMutexes;
-  scheduler_.on_stuck = [this](const std::string& what) {
-    std::fprintf(stderr, "%s\n  %s\n", what.c_str(), Where().c_str());
-    std::abort();
-  };
-}
+      watchdog_([this] { return Where(); }) {}
 
 ScheduleExplorer::~ScheduleExplorer() {
   scheduler_.ignores_epochs = scheduler_.ignores_mutexes = false;
@@ -176,6 +169,12 @@ void ScheduleExplorer::Draw(const ProgramMixture& mixture) {
 
 ScheduleResult ScheduleExplorer::Run(const ProgramMixture& mixture, uint64_t number,
                                      const Plan& plan, std::optional<uint64_t> only) {
+  scheduler_.ignores_epochs = options_.fault.kind == Fault::Kind::kIgnoreEpochs;
+  scheduler_.ignores_mutexes = options_.fault.kind == Fault::Kind::kIgnoreMutexes;
+  scheduler_.on_stuck = [this](const std::string& what) {
+    std::fprintf(stderr, "%s\n  %s\n", what.c_str(), Where().c_str());
+    std::abort();
+  };
   result_ = {};
   number_ = number;
   schedule_ = 0;
@@ -303,7 +302,9 @@ void ScheduleExplorer::RunSchedule(Strategy& strategy, uint32_t kinds, bool coun
   const auto& run = scheduler_.Execute(bodies(program_.threads), strategy, kinds);
   if (!result_.failure) {
     position_ = "in the living engine at the end";
-    if (const auto wrong = history_->Judge(history_->Observe(*open_->engine))) Fail(*wrong, "");
+    const Observation living = history_->Observe(*open_->engine);
+    if (const auto wrong = history_->Judge(living)) Fail(*wrong, "");
+    history_->Note(living);
     Look("at the end");
   }
   looking_ = false;

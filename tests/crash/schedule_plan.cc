@@ -29,6 +29,22 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
       {{.name = "triples", .family = family, .threads = 3}, 120, random},
       // One key, so that every call meets the others.
       {{.name = "one_key", .family = family, .keys = 8, .hot_keys = 1, .reads = 40}, 80, random},
+      // Readers beside groups that fill leaves and split them, so that slots are used again.
+      {{.name = "groups",
+        .family = family,
+        .keys = 16,
+        .warm_up = 40,
+        .calls = 3,
+        .hot_keys = 8,
+        .reads = 45,
+        .scans = 60,
+        .deletes = 15,
+        .conditions = 0,
+        .groups = 70,
+        .batches = 0,
+        .before = 2},
+       80,
+       random},
       // Atomic batches beside puts that flush leaves which may hold the same keys.
       {{.name = "batches",
         .family = family,
