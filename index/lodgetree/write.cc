@@ -446,6 +446,9 @@ void LodgeTree<C>::LockMany(WriteContext& context, std::span<PendingOp> group) {
   for (uint32_t i = 0; i < group.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
             [&](uint32_t a, uint32_t b) { return group[a].op->key < group[b].op->key; });
+  if (medium_.Canary("lodgetree.write.numbers_before_locks")) {
+    group[0].sequence = pool_.TakeSequence(group.size() + 1);
+  }
   for (const uint32_t i : order) {
     const Key& key = group[i].key;
     if (!context.locked.empty()) {
@@ -540,7 +543,8 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
   for (const PendingOp& pending : group) left += pending.apply ? 1 : 0;
   uint32_t applied_log = PartitionedVersionLog::kNoLog;
   if (left == 0) return applied_log;
-  uint64_t sequence = pool_.TakeSequence(left);
+  const bool early = group.size() > 1 && medium_.Canary("lodgetree.write.numbers_before_locks");
+  uint64_t sequence = early ? group[0].sequence : pool_.TakeSequence(left);
   for (PendingOp& pending : group) {
     if (!pending.apply) continue;
     pending.sequence = sequence++;

@@ -19,6 +19,7 @@ constexpr Canary kLodgeTree[] = {
      In::kBytes},
     {"a mutex lets everybody in", "locks", {Fault::Kind::kIgnoreMutexes, ""}},
     {"watermark is the flushing pair's own number", "order", Ask("lodgetree.flush.own_number")},
+    {"numbers are taken before the locks", "order", Ask("lodgetree.write.numbers_before_locks")},
     {"order by log instead of number", "order", Ask("lodgetree.recovery.order_by_log")},
     {"part of a group taken", "batches", Ask("lodgetree.recovery.part_of_group")},
     {"newer flushes explain a batch in flight", "batches", Ask("lodgetree.recovery.no_horizon"),
