@@ -21,6 +21,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "index/pmem/bad_page.h"
 #include "index/pmem/persist.h"
 
 namespace lodgekv::pmem {
@@ -156,6 +157,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
   mapping->path_ = *std::move(made);
   mapping->path_.path = path.path;
   UseHugePages(mapping->pop_, mapping->path_);
+  WatchPages(mapping->base(), mapping->path_.bytes(), path.path);
   return mapping;
 }
 
@@ -164,6 +166,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
   mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
   UseHugePages(mapping->pop_, path);
+  WatchPages(mapping->base(), path.bytes(), path.path);
   const char* page = mapping->base();
   if (std::any_of(page + kUnusedBegin, page + kUnusedEnd, [](char c) { return c != 0; })) {
     return absl::DataLossError(absl::StrCat("pool ", path.path, " is damaged: bytes ", kUnusedBegin,
@@ -176,6 +179,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
 PoolMapping::~PoolMapping() {
   if (pop_ == nullptr) return;
   if (published_) {
+    ForgetPages(base());
     pmemobj_close(pop_);
   } else {
     CloseAndRemove().IgnoreError();
@@ -209,6 +213,7 @@ absl::Status PoolMapping::Publish() {
 }
 
 absl::Status PoolMapping::CloseAndRemove() {
+  ForgetPages(base());
   pmemobj_close(std::exchange(pop_, nullptr));
   for (const PoolPath::Part& part : path_.parts) {
     if (part.kind == PoolPath::Kind::kDevdax) {

@@ -1,6 +1,7 @@
 // Pool files, through the door that a daemon uses: cut short at every page, and with flipped bits in
 // what libpmemobj keeps for itself.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "index/pmem/temp_dir.h"
 #include "index/store.h"
 #include "tests/corruption/victim.h"
+#include "tests/support/engine_calls.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -118,6 +120,23 @@ TEST_P(FileCorruption, FlippedBitsOfTheHeaderOfLibpmemobj) {
   std::cout << absl::StreamFormat("%s, header of libpmemobj: %d refused, %d no effect\n",
                                   GetParam().Name(), effects[static_cast<size_t>(Effect::kRefused)],
                                   effects[static_cast<size_t>(Effect::kNone)]);
+}
+
+// What a process reads that it has mapped, and that is not there any more: as with a page that the
+// medium cannot read, it ends, and says where.
+TEST_P(FileCorruption, APageThatCannotBeReadEndsTheProcessByName) {
+  const auto read_all = [&](uint64_t pages) {
+    alarm(60);
+    auto store = Store::Open(Options());
+    if (!store.ok() || truncate(pool_.c_str(), static_cast<off_t>(pages * kPageBytes)) != 0) {
+      _exit(9);
+    }
+    (void)(*store)->engine().Check();
+    for (const auto& [key, value] : content_) (void)Get((*store)->engine(), key);
+    _exit(0);
+  };
+  EXPECT_EXIT(read_all(1), ::testing::KilledBySignal(SIGBUS),
+              "pool: " + pool_ + ": the page at offset [0-9]+ cannot be read or written");
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, FileCorruption, ::testing::ValuesIn([] {

@@ -1,0 +1,103 @@
+#include "index/pmem/bad_page.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr size_t kPathBytes = 512;
+
+struct Watched {
+  std::atomic<const char*> base{nullptr};  // stored last
+  uint64_t bytes = 0;
+  std::array<char, kPathBytes> path{};
+};
+
+std::array<Watched, 16> g_watched;
+std::mutex g_mutex;
+struct sigaction g_before;
+
+// In a signal handler little is allowed: no allocation, no formatting.
+class Message {
+ public:
+  void Add(std::string_view part) {
+    const size_t n = std::min(part.size(), text_.size() - used_);
+    std::memcpy(text_.data() + used_, part.data(), n);
+    used_ += n;
+  }
+  void AddNumber(uint64_t number) {
+    std::array<char, 20> digits;
+    size_t at = digits.size();
+    do digits[--at] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    Add({digits.data() + at, digits.size() - at});
+  }
+  void Write() const { (void)!write(STDERR_FILENO, text_.data(), used_); }
+
+ private:
+  std::array<char, kPathBytes + 256> text_;
+  size_t used_ = 0;
+};
+
+void Tell(const Watched& watched, uint64_t offset) {
+  Message message;
+  message.Add("lodgekv pool: ");
+  message.Add(watched.path.data());
+  message.Add(": the page at offset ");
+  message.AddNumber(offset);
+  message.Add(
+      " cannot be read or written: its medium reports an error, or the file was cut short; the "
+      "process ends\n");
+  message.Write();
+}
+
+void OnBusError(int, siginfo_t* info, void*) {
+  const char* at = static_cast<const char*>(info->si_addr);
+  for (const Watched& watched : g_watched) {
+    const char* base = watched.base.load(std::memory_order_acquire);
+    if (base == nullptr || at < base || at >= base + watched.bytes) continue;
+    Tell(watched, static_cast<uint64_t>(at - base));
+  }
+  // The access is tried again, and fails as if nobody had listened.
+  sigaction(SIGBUS, &g_before, nullptr);
+}
+
+void Listen() {
+  struct sigaction action {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, &g_before);
+}
+
+}  // namespace
+
+void WatchPages(const char* base, uint64_t bytes, std::string_view path) {
+  static std::once_flag listening;
+  std::call_once(listening, Listen);
+  const std::lock_guard lock(g_mutex);
+  for (Watched& watched : g_watched) {
+    if (watched.base.load(std::memory_order_relaxed) != nullptr) continue;
+    watched.bytes = bytes;
+    const size_t length = path.copy(watched.path.data(), kPathBytes - 1);
+    watched.path[length] = '\0';
+    watched.base.store(base, std::memory_order_release);
+    return;
+  }
+}
+
+void ForgetPages(const char* base) {
+  const std::lock_guard lock(g_mutex);
+  for (Watched& watched : g_watched) {
+    if (watched.base.load(std::memory_order_relaxed) == base) watched.base.store(nullptr);
+  }
+}
+
+}  // namespace lodgekv::pmem
