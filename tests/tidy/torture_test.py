@@ -73,7 +73,8 @@ class ReadingTest(unittest.TestCase):
     def test_what_a_failure_tells(self):
         lines = self.lines(
             ("explorer", EXPLORER.splitlines()[2] + "\nkey 'a' is lost: it was acknowledged\n"
-             "Check finds 1 problems, first: 12 leaves are taken, 11 reached, 0 spare\n", True))
+             "Check finds 1 problems, first: 12 leaves are taken, 11 reached, 0 spare\n"
+             "flush   line prefixes  slots not flushed   caught   12 images  key b is lost\n", True))
         self.assertRegex(lines[0], "1 lost, 1 leaked")
         self.assertRegex(self.lines(("other", "key 'a' is lost\n", True))[0],
                          "unknown engine: .* 1 lost")
