@@ -1,5 +1,5 @@
-// Pool files, through the door that a daemon uses: cut short at every page, and with flipped bits in
-// what libpmemobj keeps for itself.
+// Pool files, through the door that a daemon uses: cut short at every page, before they are opened
+// and while they are, and with flipped bits in what libpmemobj keeps for itself.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
