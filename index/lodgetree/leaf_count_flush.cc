@@ -329,24 +329,40 @@ void LodgeTree<C>::FlushLines(LeafWork& work) {
 
 // --- commit ---
 
-// A second commit writes over slots in which readers still look: they wait for it.
+// Readers wait from BeginPublish to EndPublish, behind the fence that makes it durable what they
+// then see. Where that fence is one of the processor, what is published is written while the lines
+// are on their way; where it syncs a file, readers do not wait for it. A second commit writes over
+// slots in which readers still look: they wait for it.
 template <class C>
 void LodgeTree<C>::CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works,
                                     uint32_t drained) {
   CommitLeaves(works);
+  const bool once = std::none_of(works.begin(), works.end(),
+                                 [](const LeafWork& work) { return work.second_commit; });
+  const bool ahead = once && !medium_.long_fences();
+  if (ahead) {
+    node->lock.BeginPublish();
+    PublishFlush(node, works, drained);
+  }
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
-  node->lock.BeginPublish();
-  for (LeafWork& work : works) {
-    if (!work.second_commit) continue;
-    const bool readers_go_on = medium_.Canary("lodgetree.second_commit.readers_go_on");
-    if (readers_go_on) node->lock.EndPublish();
-    CommitSecond(work);
-    if (readers_go_on) node->lock.BeginPublish();
-    worker.counters.Add(WorkerCounters::kSecondCommits);
+  if (!ahead) {
+    node->lock.BeginPublish();
+    for (LeafWork& work : works) {
+      if (work.second_commit) SecondCommit(worker, node, work);
+    }
+    PublishFlush(node, works, drained);
   }
-  PublishFlush(node, works, drained);
   node->lock.EndPublish();
+}
+
+template <class C>
+void LodgeTree<C>::SecondCommit(Worker& worker, Node* node, LeafWork& work) {
+  const bool readers_go_on = medium_.Canary("lodgetree.second_commit.readers_go_on");
+  if (readers_go_on) node->lock.EndPublish();
+  CommitSecond(work);
+  if (readers_go_on) node->lock.BeginPublish();
+  worker.counters.Add(WorkerCounters::kSecondCommits);
 }
 
 // All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A

@@ -286,6 +286,7 @@ class LodgeTree final : public Engine {
   void FlushLines(LeafWork& work);
   void CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works, uint32_t drained);
   void CommitLeaves(std::span<LeafWork> works);
+  void SecondCommit(Worker& worker, Node* node, LeafWork& work);
   void CommitSecond(LeafWork& work);
   void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
   void PublishLeaf(Node* node, const LeafWork& work) const;

@@ -86,6 +86,7 @@ class Medium {
     FlushMode mode = FlushMode::kNone;
     bool fence_instruction = true;  // false: `process` durability, a compiler barrier is enough
     bool strict_order = true;  // lines may tear: commit protocols fence between words of one line
+    bool long_fences = false;  // a fence may wait for a disk; always so with FlushMode::kFile
     FileSync* file_sync = nullptr;  // with FlushMode::kFile; outlives the Medium
     Tracer* tracer = nullptr;       // tests only; outlives the Medium
   };
@@ -93,6 +94,7 @@ class Medium {
       : mode_(options.mode),
         fence_instruction_(options.fence_instruction),
         strict_order_(options.strict_order),
+        long_fences_(options.long_fences || options.mode == FlushMode::kFile),
         file_sync_(options.file_sync),
         tracer_(options.tracer) {}
   Medium(const Medium&) = delete;
@@ -181,6 +183,10 @@ class Medium {
   // two stores to one line fences between them.
   bool strict_order() const { return strict_order_; }
 
+  // False: a fence is an instruction. True: it may wait for a disk, and no reader should have to
+  // wait for it without need.
+  bool long_fences() const { return long_fences_; }
+
   // True after a sync has failed; nothing may be acknowledged any more.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
@@ -239,6 +245,7 @@ class Medium {
   const FlushMode mode_;
   const bool fence_instruction_;
   const bool strict_order_;
+  const bool long_fences_;
   std::atomic<bool> failed_{false};
   FileSync* const file_sync_;
   Tracer* const tracer_;

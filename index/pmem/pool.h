@@ -95,7 +95,7 @@ class Pool {
   struct ArenaOptions {
     std::span<std::byte> memory;
     uint64_t chunk_bytes = 8192;
-    bool strict_order = false;
+    bool strict_order = false;  // and long fences, as on an ordinary file
     Tracer* tracer = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,
