@@ -42,7 +42,9 @@ class PausingTracer final : public pmem::Tracer {
  public:
   // An observer that is kept waiting by the stopped writer is let go after `patience`.
   PausingTracer(std::chrono::milliseconds patience, std::function<void()> observe)
-      : patience_(patience), observe_(std::move(observe)), observer_([this] { ObserveUntilEnded(); }) {}
+      : patience_(patience),
+        observe_(std::move(observe)),
+        observer_([this] { ObserveUntilEnded(); }) {}
   ~PausingTracer() override {
     {
       const std::lock_guard lock(mutex_);
