@@ -23,7 +23,7 @@ run: packages  ## install, build, create data/lodgekv.pool if there is none, and
 test: packages  ## install, build, run every test; ends in ctest's closing lines
 	@scripts/check
 
-torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test, sanitizers (hours)
+torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test (hours)
 	@scripts/torture
 
 format: lint-packages  ## clang-format over every C++ and proto file

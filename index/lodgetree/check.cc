@@ -36,6 +36,9 @@ class LodgeTree<C>::Checker {
     }
   }
 
+  void Follow(const pmem::Word& next) {
+    if (!ReadChecked(next.Load(), &chain_)) Problem("a leaf pointer with wrong check bits");
+  }
   void LockAll();
   void CheckNode(const Node& node);
   void CheckLeaf(const Node& node, unsigned leaf);
@@ -57,13 +60,14 @@ class LodgeTree<C>::Checker {
 
 template <class C>
 void LodgeTree<C>::Checker::LockAll() {
-  chain_ = tree_.pool_.engine_area()[media::kFirstLeaf].Load();
+  Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
   Separator low = C::MinusInfinity();
   for (bool more = true; more;) {
     tree_.LockOne(context_, C::KeyOf(low));
     const Node* node = context_.locked.back();
     nodes_.push_back(node);
-    more = node->bounded;
+    more = GoesOnBehind(node, low);
+    if (!more && node->bounded) Problem("separators out of order: the rest is not looked at");
     low = node->high;
   }
 }
@@ -90,11 +94,13 @@ void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
   const media::Leaf& media = *tree_.LeafAt(&node, leaf);
   const LeafMirror& mirror = node.mirrors[leaf];
   const uint64_t commit = media.commit.Load();
-  chain_ = media.next[(commit & media::kUseN) != 0 ? 1 : 0].Load();
+  Follow(media.next[(commit & media::kUseN) != 0 ? 1 : 0]);
   if (commit != mirror.CommitWord()) Problem("leaf ", offset, ": commit word and mirror differ");
   if (node.leaf_count[leaf] != mirror.count()) Problem("leaf ", offset, ": wrong leaf_count");
-  if (media.watermark.Load() >= tree_.pool_.PeekSequence()) {
-    Problem("leaf ", offset, ": watermark ", media.watermark.Load(), " was never handed out");
+  uint64_t watermark;
+  if (!ReadChecked(media.watermark.Load(), &watermark) ||
+      watermark >= tree_.pool_.PeekSequence()) {
+    Problem("leaf ", offset, ": watermark ", watermark, " was never handed out");
   }
   CheckFence(node, leaf, media);
   CheckSlots(node, leaf, media);
@@ -146,10 +152,8 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
 template <class C>
 void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
   if constexpr (C::kRecords) {
-    if (!C::IsRecord(pair.value)) {
-      if (!C::InlineIsSound(pair)) Problem("leaf ", where, ": a damaged short pair");
-      return;
-    }
+    if (!tree_.codec_.PairIsSound(pair)) Problem("leaf ", where, ": a damaged pair");
+    if (!C::IsRecord(pair.value)) return;
     const pmem::Offset record = C::RecordOf(pair.value);
     RecordView view;
     if (!VerifyRecord(tree_.pool_, tree_.slab_, record, &view)) {

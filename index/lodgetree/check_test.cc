@@ -41,7 +41,7 @@ TEST_F(DamageTest, CheckFindsEachKind) {
     EXPECT_EQ(Problems(), 0u) << what;
   };
   expect_found(leaf_->commit, slot_, "a slot that counts no more");
-  expect_found(leaf_->commit, 63, "use_n");
+  expect_found(leaf_->commit, 51, "use_n");
   expect_found(leaf_->watermark, 60, "a watermark of the future");
   expect_found(leaf_->next[(leaf_->commit.Load() & media::kUseN) != 0 ? 1 : 0], 9, "the chain");
   expect_found(leaf_->fingerprints[slot_ / 8], 8 * (slot_ % 8), "a fingerprint");
@@ -65,13 +65,21 @@ TEST_F(DamageTest, AReadOfADamagedShortPairSaysSo) {
 TEST_F(DamageTest, RecoveryRefusesWhatItCannotTrust) {
   const auto expect_refused = [&](pmem::Word& word, unsigned bit, const char* what) {
     Flip(word, bit);
-    EXPECT_EQ(tree_.RecoverError().code(), absl::StatusCode::kDataLoss) << what;
+    EXPECT_EQ(tree_.RecoverError().code(), absl::StatusCode::kDataLoss) << what << ' ' << bit;
     Flip(word, bit);
   };
-  expect_refused(leaf_->commit, 40, "a bit of no slot");
-  expect_refused(leaf_->next[(leaf_->commit.Load() & media::kUseN) != 0 ? 1 : 0], 5, "the chain");
-  expect_refused(leaf_->low[0], 62, "the low fence");
-  expect_refused(leaf_->low[1], 1, "the kind of the low fence");
+  pmem::Word& next = leaf_->next[(leaf_->commit.Load() & media::kUseN) != 0 ? 1 : 0];
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    expect_refused(leaf_->commit, bit, "the commit word");
+    expect_refused(leaf_->watermark, bit, "the watermark");
+    expect_refused(next, bit, "the chain");
+    expect_refused(leaf_->low[0], bit, "the low fence");
+    expect_refused(leaf_->low[1], bit, "the low fence's other word");
+    for (unsigned word = 0; word < 4; ++word) {
+      expect_refused(tree_.pool().engine_area()[word], bit, "the engine area");
+    }
+  }
+  expect_refused(leaf_->fingerprints[slot_ / 8], 8 * (slot_ % 8), "a fingerprint");
   expect_refused(leaf_->slots[slot_].value, 47, "a value");
   EXPECT_TRUE(tree_.RecoverError().ok()) << "all is as it was";
 }

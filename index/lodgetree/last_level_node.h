@@ -45,7 +45,9 @@ struct alignas(32) LeafMirror {
     return MatchBytes(fingerprints, fingerprint) & slots();
   }
   // The leaf's commit word.
-  uint64_t CommitWord() const { return slots() | ((bits & kUseN) != 0 ? media::kUseN : 0); }
+  uint64_t CommitWord() const {
+    return CheckedWord(slots() | ((bits & kUseN) != 0 ? media::kUseN : 0));
+  }
 };
 static_assert(sizeof(LeafMirror) == 32);
 

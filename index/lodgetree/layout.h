@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "index/node/checked_word.h"
 #include "index/pmem/persist.h"
 
 namespace lodgekv::lodgetree {
@@ -20,9 +21,10 @@ namespace media {
 
 using pmem::Word;
 
-// Commit word of a leaf: bit i of the low 27 says that slot i counts; the top bit is use_n.
+// Commit word of a leaf, a checked word (node/checked_word.h): bit i of the low 27 says that slot i
+// counts; bit 51 is use_n.
 inline constexpr uint64_t kBitmapMask = (uint64_t{1} << kLeafSlots) - 1;
-inline constexpr uint64_t kUseN = uint64_t{1} << 63;
+inline constexpr uint64_t kUseN = uint64_t{1} << 51;
 
 struct Slot {
   Word key;
@@ -37,8 +39,8 @@ struct Slot {
 //  4. The line of the commit word holds all that changes with it: watermark, next and fingerprints.
 struct Leaf {
   Word commit;
-  Word watermark;        // largest sequence number drained into this leaf
-  Word next[2];          // next[use_n] is the right sibling; 0: none
+  Word watermark;        // largest sequence number drained into this leaf; a checked word
+  Word next[2];          // next[use_n] is the right sibling, 0: none; checked words
   Word fingerprints[4];  // one byte a slot, low byte first; five bytes unused (zero)
   Word low[2];           // low fence, node/separator.h; fixed for the leaf's life
   Slot slots[kLeafSlots];
@@ -82,7 +84,7 @@ inline uint64_t SequenceOf(uint64_t meta) { return meta >> 12; }
 inline LogOp OpOf(uint64_t meta) { return static_cast<LogOp>(meta >> 10 & 3); }
 inline unsigned LeftOf(uint64_t meta) { return static_cast<unsigned>(meta & 1023); }
 
-// The pool's engine area (words).
+// The pool's engine area: checked words (node/checked_word.h).
 enum EngineWord : unsigned {
   kFirstLeaf = 0,   // offset of the leftmost leaf; it is never unlinked
   kLogEntries = 1,  // L of this pool's logs
@@ -91,6 +93,8 @@ enum EngineWord : unsigned {
   // record was ever given back whose entry has a number from here on (codecs with records).
   kFencedBelow = 3,
 };
+
+inline uint64_t WatermarkOf(const Leaf* leaf) { return leaf->watermark.Load() & kCheckedMask; }
 
 }  // namespace media
 

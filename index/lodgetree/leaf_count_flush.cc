@@ -173,7 +173,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     BeginLeaf(node, plan.targets[i], watermark, &works[i]);
     drained |= plan.targets[i].group;
     SortIntoLeaf(worker, node, works[i]);
-    StageLeaf(worker, works[i]);
+    StageLeaf(worker, node, works[i]);
   }
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.1");
   medium_.Fence();
@@ -209,7 +209,7 @@ void LodgeTree<C>::BeginLeaf(const Node* node, const typename FlushPlan::Target&
   work->flip = work->second_commit = false;
   work->fresh_count = work->update_count = 0;
   // Never backwards: recovery replays in order of numbers, node by node.
-  work->watermark = std::max(watermark, work->media->watermark.LoadRelaxed());
+  work->watermark = std::max(watermark, media::WatermarkOf(work->media));
   work->right = 0;
 }
 
@@ -240,11 +240,11 @@ void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work
 }
 
 template <class C>
-void LodgeTree<C>::StageLeaf(Worker& worker, LeafWork& work) {
+void LodgeTree<C>::StageLeaf(Worker& worker, const Node* node, LeafWork& work) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
   const auto kept = static_cast<unsigned>(std::popcount(work.old_bits & ~work.cleared));
   if (work.fresh_count > 0 && kept + work.fresh_count > parameters_.t_split) {
-    StageLeafSplit(worker, work);
+    StageLeafSplit(worker, node, work);
   }
   WriteUpdates(work);
   // A slot that this commit frees is not written before the commit is durable.
@@ -253,7 +253,7 @@ void LodgeTree<C>::StageLeaf(Worker& worker, LeafWork& work) {
   work.second_commit = work.fresh_count > static_cast<unsigned>(std::popcount(free_slots));
   if (!work.second_commit) WriteFresh(work, free_slots);
   if (medium_.Canary("lodgetree.flush.watermark_first")) {
-    medium_.Store(work.media->watermark, work.watermark);
+    medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     work.lines |= 1;
   }
   FlushLines(work);
@@ -373,17 +373,18 @@ void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
   for (LeafWork& work : works) {
     if (!strict) StoreFingerprints(work);
     if (medium_.Canary("lodgetree.flush.watermark_before_commit")) {
-      medium_.Store(work.media->watermark, work.watermark);
+      medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     }
     if (work.flip && medium_.Canary("lodgetree.split.two_words")) {
-      medium_.Store(work.media->commit, work.CommitWord() ^ media::kUseN);
+      const uint64_t with_old_use_n = (work.CommitWord() & kCheckedMask) ^ media::kUseN;
+      medium_.Store(work.media->commit, CheckedWord(with_old_use_n));
     }
     medium_.Store(work.media->commit, work.CommitWord());
     if (work.flip && medium_.Canary("lodgetree.split.next_after_commit")) {
-      medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+      medium_.Store(work.media->next[work.use_n ? 0 : 1], CheckedWord(work.right));
     }
     const bool whole = !work.second_commit || medium_.Canary("lodgetree.second_commit.watermark");
-    if (!strict && whole) medium_.Store(work.media->watermark, work.watermark);
+    if (!strict && whole) medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     medium_.FlushLine(work.media);
   }
   if (!strict) return;
@@ -391,7 +392,7 @@ void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.5");
   for (LeafWork& work : works) {
     if (work.second_commit) continue;
-    medium_.Store(work.media->watermark, work.watermark);
+    medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     medium_.FlushLine(work.media);
   }
 }

@@ -70,7 +70,7 @@ bool LodgeTree<C>::CommitMerge(const Node* node, unsigned left, const Node* othe
                                uint64_t watermark, LeafWork* work) {
   const media::Leaf* from = LeafAt(other, right);
   const bool lower = medium_.Canary("lodgetree.merge.low_watermark");
-  const uint64_t larger = lower ? 0 : from->watermark.LoadRelaxed();
+  const uint64_t larger = lower ? 0 : media::WatermarkOf(from);
   BeginLeaf(node, {static_cast<uint8_t>(left), 0}, larger, work);
   if (work->watermark > watermark) return false;
   const LeafMirror& mirror = other->mirrors[right];
@@ -78,7 +78,7 @@ bool LodgeTree<C>::CommitMerge(const Node* node, unsigned left, const Node* othe
     work->fresh[work->fresh_count++] =
         SlotPair(from, static_cast<unsigned>(std::countr_zero(slots)));
   }
-  medium_.Store(work->media->watermark, work->watermark);
+  medium_.Store(work->media->watermark, CheckedWord(work->watermark));
   medium_.Store(work->media->next[work->use_n ? 0 : 1], from->next[mirror.use_n()].LoadRelaxed());
   work->lines |= 1;
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;

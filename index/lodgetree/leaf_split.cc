@@ -17,12 +17,6 @@ namespace lodgekv::lodgetree {
 
 namespace {
 
-// A pair of the leaf and its group together.
-struct Origin {
-  Pair pair;
-  int slot;  // in the old leaf; -1: new
-};
-
 // What a leaf looks like before it is written.
 struct LeafImage {
   uint64_t commit;
@@ -86,10 +80,48 @@ void LodgeTree<C>::TrimSpares(Worker& worker) {
   }
 }
 
+// A pair of the leaf and its group together.
+template <class C>
+struct LodgeTree<C>::Origin {
+  Pair pair;
+  int slot;  // in the old leaf; -1: new
+};
+
+template <class C>
+bool LodgeTree<C>::Divides(const Node* node, unsigned leaf, Separator separator) {
+  const bool last = leaf + 1u == node->index_count;
+  return C::Compare(separator, node->LowOf(leaf)) > 0 &&
+         ((last && !node->bounded) ||
+          C::Compare(separator, last ? node->high : node->LowOf(leaf + 1)) < 0);
+}
+
+// Puts the upper half behind the lower one, and returns it. A damaged record may have any key:
+// where that would make a border outside the leaf's range, the nearest one inside is taken.
+template <class C>
+auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
+                             Separator* separator) -> std::span<Origin> {
+  const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
+  const size_t half = pairs.size() / 2;
+  std::nth_element(pairs.begin(), pairs.begin() + static_cast<ptrdiff_t>(half), pairs.end(), less);
+  const auto left_most = std::ranges::max_element(pairs.first(half), less);
+  *separator = codec_.Between(left_most->pair, pairs[half].pair, dram_);
+  if (!C::kRecords || Divides(node, leaf, *separator)) [[likely]]
+    return pairs.subspan(half);
+  std::ranges::sort(pairs, less);
+  // Neither part may be more than a leaf.
+  for (size_t away = 1; away < half && half + away <= parameters_.leaf_slots; ++away) {
+    for (const size_t at : {half - away, half + away}) {
+      *separator = codec_.Between(pairs[at - 1].pair, pairs[at].pair, dram_);
+      if (Divides(node, leaf, *separator)) return pairs.subspan(at);
+    }
+  }
+  return pairs.subspan(half);
+}
+
 // Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what
 // stays.
 template <class C>
-void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
+void LodgeTree<C>::StageLeafSplit(Worker& worker, const Node* node, LeafWork& work) {
   Origin all[2 * kLeafSlots];
   unsigned count = 0;
   for (uint32_t left = work.old_bits & ~work.cleared; left != 0; left &= left - 1) {
@@ -103,20 +135,15 @@ void LodgeTree<C>::StageLeafSplit(Worker& worker, LeafWork& work) {
   }
   for (unsigned i = 0; i < work.fresh_count; ++i) all[count++] = {work.fresh[i], -1};
 
-  const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
-  Origin* const middle = all + count / 2;
-  std::nth_element(all, middle, all + count, less);
-  const Origin* const left_most = std::max_element(all, middle, less);
-  work.separator = codec_.Between(left_most->pair, middle->pair, dram_);
-
+  const std::span<Origin> moved = UpperPart(node, work.leaf, {all, count}, &work.separator);
   Pair right[2 * kLeafSlots];
   unsigned right_count = 0;
-  for (const Origin* origin = middle; origin != all + count; ++origin) {
-    right[right_count++] = origin->pair;
-    if (origin->slot >= 0) work.moved |= uint32_t{1} << origin->slot;
+  for (const Origin& origin : moved) {
+    right[right_count++] = origin.pair;
+    if (origin.slot >= 0) work.moved |= uint32_t{1} << origin.slot;
   }
   work.fresh_count = 0;
-  for (const Origin* origin = all; origin != middle; ++origin) {
+  for (const Origin* origin = all; origin != moved.data(); ++origin) {
     if (origin->slot < 0) work.fresh[work.fresh_count++] = origin->pair;
   }
   work.flip = true;
@@ -159,8 +186,8 @@ template <class C>
 void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs) {
   LeafImage image;
   const auto count = static_cast<unsigned>(pairs.size());
-  image.commit = (uint64_t{1} << count) - 1;
-  image.watermark = work.watermark;
+  image.commit = CheckedWord((uint64_t{1} << count) - 1);
+  image.watermark = CheckedWord(work.watermark);
   image.next[0] = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
   image.next[1] = 0;
   std::memset(image.fingerprints, 0, sizeof(image.fingerprints));
@@ -176,13 +203,13 @@ void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work, std::span<cons
   medium_.StoreBulk(leaf, &image, bytes);
   if (!medium_.Canary("lodgetree.split.leaf_not_flushed")) medium_.Flush(leaf, bytes);
   if (!medium_.Canary("lodgetree.split.next_after_commit")) {
-    medium_.Store(work.media->next[work.use_n ? 0 : 1], work.right);
+    medium_.Store(work.media->next[work.use_n ? 0 : 1], CheckedWord(work.right));
   }
   work.lines |= 1;
 
   std::memcpy(work.right_mirror.fingerprints, image.fingerprints,
               sizeof(work.right_mirror.fingerprints));
-  work.right_mirror.bits = static_cast<uint32_t>(image.commit);
+  work.right_mirror.bits = static_cast<uint32_t>(image.commit & media::kBitmapMask);
 }
 
 // Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target;

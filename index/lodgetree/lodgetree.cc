@@ -104,11 +104,11 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   auto* first = tree->pool_.template At<media::Leaf>(leaf);
   medium.StoreZeros(first, offsetof(media::Leaf, slots));
   const auto area = tree->pool_.engine_area();
-  medium.Store(area[media::kLogEntries], log_entries);
+  medium.Store(area[media::kLogEntries], CheckedWord(log_entries));
   pmem::NawSection section(medium);
   section.Stage(first, offsetof(media::Leaf, slots));
   section.Stage(&area[media::kLogEntries], sizeof(pmem::Word));
-  section.Commit(area[media::kFirstLeaf], leaf);
+  section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
 
   Node* node = tree->NewNode();
   node->index_count = 1;
@@ -129,7 +129,7 @@ void LodgeTree<C>::ForEachNode(Visit visit) {
     LockOne(context, C::KeyOf(low));
     const Node* node = context.locked.front();
     visit(*node);
-    more = node->bounded;
+    more = GoesOnBehind(node, low);
     low = node->high;
     UnlockAll(context);
   }
@@ -192,9 +192,11 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
   return use;
 }
 
-// Everything acknowledged is durable already; retired records go back.
+// Everything acknowledged is durable already. What is buffered goes to its leaves, so that the next
+// opening replays nothing and needs no record that only a log knows; retired records go back.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
+  if (!medium_.failed()) FlushAllBuffers();
   for (auto& slot : workers_) {
     Worker* worker = slot.load(std::memory_order_acquire);
     if (worker == nullptr) continue;

@@ -144,7 +144,9 @@ class LodgeTree final : public Engine {
     LeafMirror right_mirror;
 
     uint32_t NewBits() const { return (old_bits & ~cleared & ~moved) | filled; }
-    uint64_t CommitWord() const { return NewBits() | (use_n != flip ? media::kUseN : 0); }
+    uint64_t CommitWord() const {
+      return CheckedWord(NewBits() | (use_n != flip ? media::kUseN : 0));
+    }
   };
   struct FlushPlan {
     struct Target {
@@ -279,7 +281,7 @@ class LodgeTree final : public Engine {
   void BeginLeaf(const Node* node, const typename FlushPlan::Target& target, uint64_t watermark,
                  LeafWork* work) const;
   void SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work);
-  void StageLeaf(Worker& worker, LeafWork& work);
+  void StageLeaf(Worker& worker, const Node* node, LeafWork& work);
   void WriteFresh(LeafWork& work, uint32_t free_slots);
   void WriteUpdates(LeafWork& work);
   void StoreFingerprints(LeafWork& work);
@@ -321,7 +323,11 @@ class LodgeTree final : public Engine {
   bool RaiseFencedBelow(uint64_t number);
 
   // leaf_split.cc
-  void StageLeafSplit(Worker& worker, LeafWork& work);
+  void StageLeafSplit(Worker& worker, const Node* node, LeafWork& work);
+  struct Origin;
+  std::span<Origin> UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
+                              Separator* separator);
+  static bool Divides(const Node* node, unsigned leaf, Separator separator);
   void WriteLeafAside(const LeafWork& work);
   void WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs);
   void InsertLeaf(Node* node, const LeafWork& work) const;
@@ -339,6 +345,11 @@ class LodgeTree final : public Engine {
   void AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const;
   void RebaseNode(Node* node) const;
   uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
+
+  // For a walk over the nodes. Separators ascend, but for those of keys that were damaged.
+  static bool GoesOnBehind(const Node* node, Separator low) {
+    return node->bounded && C::Compare(node->high, low) > 0;
+  }
 
   // lodgetree.cc
   // Calls visit(node) for every last-level node from left to right, each locked.
@@ -418,6 +429,7 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
   std::mutex reclaim_mutex_;               // one thread at a time empties old logs
   std::mutex horizon_mutex_;               // kFencedBelow
+  uint64_t fenced_below_ = 0;              // what it holds
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
   std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};

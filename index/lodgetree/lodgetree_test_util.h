@@ -126,10 +126,10 @@ class TestTree {
   }
   std::vector<const media::Leaf*> Leaves() const {
     std::vector<const media::Leaf*> leaves;
-    for (pmem::Offset at = pool_->engine_area()[media::kFirstLeaf].Load(); at != 0;) {
+    for (pmem::Offset at = OffsetIn(pool_->engine_area()[media::kFirstLeaf]); at != 0;) {
       leaves.push_back(pool_->At<media::Leaf>(at));
       const bool use_n = (leaves.back()->commit.Load() & media::kUseN) != 0;
-      at = leaves.back()->next[use_n ? 1 : 0].Load();
+      at = OffsetIn(leaves.back()->next[use_n ? 1 : 0]);
     }
     return leaves;
   }
@@ -141,6 +141,12 @@ class TestTree {
   }
 
  private:
+  static pmem::Offset OffsetIn(const pmem::Word& word) {
+    uint64_t offset;
+    EXPECT_TRUE(ReadChecked(word.Load(), &offset));
+    return offset;
+  }
+
   pmem::TestArena arena_;
   std::unique_ptr<pmem::Pool> pool_;
   EngineContext context_;

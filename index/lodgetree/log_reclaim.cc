@@ -104,7 +104,7 @@ void LodgeTree<C>::FlushAllBuffers() {
     }
     MergeSparseLeaves(worker, locked, pool_.PeekSequence() - 1);
     NoteIfSparse(worker, locked);
-    more = locked->bounded;
+    more = GoesOnBehind(locked, low);
     low = locked->high;
     UnlockAll(context);
   }
@@ -142,8 +142,9 @@ template <class C>
 bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
   const std::lock_guard lock(horizon_mutex_);
   pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
-  if (number > word.Load() && !medium_.Canary("lodgetree.horizon.stays")) {
-    medium_.Store(word, number);
+  if (number > fenced_below_ && !medium_.Canary("lodgetree.horizon.stays")) {
+    fenced_below_ = number;
+    medium_.Store(word, CheckedWord(number));
     medium_.FlushLine(&word);
     LODGEKV_CRASH_POINT(medium_, "lodgetree.horizon.1");
     medium_.Fence();

@@ -18,12 +18,6 @@
 
 namespace lodgekv::lodgetree {
 
-namespace {
-// Up to this size a record's checksum is verified at every read; above it, at one read in sixteen.
-constexpr size_t kAlwaysVerify = 4096;
-constexpr uint64_t kSampleMask = 15;
-}  // namespace
-
 template <class C>
 int LodgeTree<C>::FindInLeaf(const Node* node, unsigned leaf, const Key& key) const {
   const media::Leaf* media = LeafAt(node, leaf);
@@ -103,8 +97,7 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
 template <class C>
 Outcome LodgeTree<C>::CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
                                   bool* live) const {
-  const bool verify = record.value.size() <= kAlwaysVerify || (record.version & kSampleMask) == 0;
-  if (verify && !RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
+  if (!RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
   *live = record.expiry_unix_ms == 0 || record.expiry_unix_ms > now;
   return Outcome::kOk;
 }

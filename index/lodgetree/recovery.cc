@@ -56,10 +56,12 @@ class LodgeTree<C>::Recovery {
     uint32_t log;
   };
 
+  absl::Status ReadEngineArea();
   absl::Status WalkChain();
   absl::Status BuildNodes();
   absl::Status FillNode(Node* node, size_t first, size_t last);
   absl::Status FillMirror(const LeafRef& leaf, LeafMirror* mirror);
+  bool FingerprintsFit(const media::Leaf* leaf, const LeafMirror& mirror) const;
   absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);
   absl::Status ReadLogs();
   absl::Status ReadOneLog(uint32_t log, std::vector<Candidate>* candidates,
@@ -89,6 +91,7 @@ class LodgeTree<C>::Recovery {
   pmem::Pool& pool_;
   const EngineContext& context_;
   RecoveryReport& report_;
+  pmem::Offset first_leaf_ = 0;
   std::vector<LeafRef> leaves_;
   std::vector<Node*> nodes_;
   std::vector<PartitionedVersionLog::FoundLog> logs_;
@@ -129,8 +132,21 @@ absl::Status LodgeTree<C>::Recovery::Parallel(size_t tasks, Task task) {
 // --- leaves ---
 
 template <class C>
+absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
+  uint64_t longest_key;
+  if (!ReadChecked(pool_.engine_area()[media::kLongestKey].Load(), &longest_key) ||
+      !ReadChecked(pool_.engine_area()[media::kFencedBelow].Load(), &tree_.fenced_below_) ||
+      !ReadChecked(pool_.engine_area()[media::kFirstLeaf].Load(), &first_leaf_)) {
+    return Damaged("a word of the engine area with wrong check bits",
+                   pool_.OffsetOf(pool_.engine_area().data()));
+  }
+  tree_.longest_key_ = longest_key;
+  return absl::OkStatus();
+}
+
+template <class C>
 absl::Status LodgeTree<C>::Recovery::WalkChain() {
-  pmem::Offset offset = pool_.engine_area()[media::kFirstLeaf].Load();
+  pmem::Offset offset = first_leaf_;
   while (offset != 0) {
     if (!tree_.leaves_.IsUnit(offset))
       return Damaged("a leaf pointer that leads to no leaf", offset);
@@ -139,7 +155,10 @@ absl::Status LodgeTree<C>::Recovery::WalkChain() {
     }
     const auto* leaf = pool_.At<media::Leaf>(offset);
     const uint64_t commit = leaf->commit.Load();
-    const pmem::Offset next = leaf->next[(commit & media::kUseN) != 0 ? 1 : 0].Load();
+    pmem::Offset next;
+    if (!ReadChecked(leaf->next[(commit & media::kUseN) != 0 ? 1 : 0].Load(), &next)) {
+      return Damaged("a next pointer with wrong check bits in the leaf", offset);
+    }
     __builtin_prefetch(pool_.At<char>(next));
     __builtin_prefetch(pool_.At<char>(next) + pmem::kLineBytes);
     LeafRef ref{offset, {}};
@@ -148,7 +167,7 @@ absl::Status LodgeTree<C>::Recovery::WalkChain() {
     if (!tree_.codec_.DecodeFence(fence, tree_.dram_, &ref.low) ||
         first != (fence.kind() == FenceWords::kMinusInfinity) ||
         (!first && C::Compare(leaves_.back().low, ref.low) >= 0)) {
-      return Damaged("a low fence out of order", offset);
+      return Damaged("a low fence that is damaged or out of order", offset);
     }
     if (!first && pool_.medium().Canary("lodgetree.recovery.no_low_fence")) {
       const auto slots = static_cast<uint32_t>(commit & media::kBitmapMask);
@@ -174,8 +193,12 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* mirror) {
   const auto* leaf = pool_.At<media::Leaf>(ref.offset);
   const uint64_t commit = leaf->commit.Load();
-  if ((commit & ~(media::kBitmapMask | media::kUseN)) != 0) {
-    return Damaged("a commit word with stray bits", ref.offset);
+  uint64_t value;
+  if (!ReadChecked(commit, &value) || (value & ~(media::kBitmapMask | media::kUseN)) != 0) {
+    return Damaged("a damaged commit word in the leaf", ref.offset);
+  }
+  if (!ReadChecked(leaf->watermark.Load(), &value)) {
+    return Damaged("a damaged watermark in the leaf", ref.offset);
   }
   if ((commit & media::kBitmapMask) >> tree_.parameters_.leaf_slots != 0) {
     return absl::FailedPreconditionError(
@@ -188,7 +211,21 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* 
   }
   mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
                  ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
-  return MarkSlots(leaf, mirror->slots());
+  const absl::Status status = MarkSlots(leaf, mirror->slots());
+  if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
+  return Damaged("a fingerprint that is not its key's in the leaf", ref.offset);
+}
+
+// A pool that was closed in order has a checksum over its leaves instead.
+template <class C>
+bool LodgeTree<C>::Recovery::FingerprintsFit(const media::Leaf* leaf,
+                                             const LeafMirror& mirror) const {
+  for (uint32_t slots = mirror.slots(); slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    const uint16_t hash = tree_.codec_.HashOf(SlotPair(leaf, slot));
+    if (FingerprintOf(hash) != mirror.fingerprints[slot]) return false;
+  }
+  return true;
 }
 
 template <class C>
@@ -196,10 +233,10 @@ absl::Status LodgeTree<C>::Recovery::MarkSlots(const media::Leaf* leaf, uint32_t
   if constexpr (C::kRecords) {
     for (; slots != 0; slots &= slots - 1) {
       const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
-      if (!C::IsRecord(pair.value)) {
-        if (C::InlineIsSound(pair)) continue;
-        return Damaged("a short pair whose check bits do not fit", pool_.OffsetOf(leaf));
+      if (!tree_.codec_.PairIsSound(pair)) {
+        return Damaged("a pair whose check bits do not fit in the leaf", pool_.OffsetOf(leaf));
       }
+      if (!C::IsRecord(pair.value)) continue;
       const pmem::Offset record = C::RecordOf(pair.value);
       if (tree_.slab_.Mark(record) != pmem::UnitArena::MarkResult::kMarked) {
         return Damaged("a pair whose record is none or another's", pool_.OffsetOf(leaf));
@@ -284,7 +321,7 @@ template <class C>
 uint64_t LodgeTree<C>::Recovery::WatermarkFor(const Key& key) const {
   uint64_t snapshot;
   const Node* node = tree_.tree_.Descend(key, &snapshot);
-  return tree_.LeafAt(node, node->Search(key).leaf)->watermark.Load();
+  return media::WatermarkOf(tree_.LeafAt(node, node->Search(key).leaf));
 }
 
 template <class C>
@@ -376,7 +413,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
   for (auto leaf = begin == leaves_.begin() ? begin : begin - 1; leaf != leaves_.end(); ++leaf) {
     if (leaf >= begin && C::WordOf(leaf->low, 0) > entry.pair.key) return false;
     const auto* media = pool_.At<media::Leaf>(leaf->offset);
-    if (media->watermark.Load() >= entry.sequence) return true;
+    if (media::WatermarkOf(media) >= entry.sequence) return true;
   }
   return false;
 }
@@ -385,7 +422,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
 template <class C>
 uint64_t LodgeTree<C>::Recovery::FencedBelow() const {
   if (pool_.medium().Canary("lodgetree.recovery.no_horizon")) return UINT64_MAX;
-  return pool_.engine_area()[media::kFencedBelow].Load();
+  return tree_.fenced_below_;
 }
 
 // An entry without a whole record is dead, its record given back: then its number is below
@@ -584,8 +621,8 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   tree_.leaves_.Adopt(leaf_chunks);
   tree_.log_.Adopt(chunks);
   tree_.slab_.Adopt();
-  tree_.longest_key_ = pool_.engine_area()[media::kLongestKey].Load();
-  absl::Status status = WalkChain();
+  absl::Status status = ReadEngineArea();
+  if (status.ok()) status = WalkChain();
   if (status.ok()) status = BuildNodes();
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = ReadLogs();
@@ -607,9 +644,10 @@ absl::Status LodgeTree<C>::Recovery::Run() {
 template <class C>
 absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Recover(const EngineContext& context,
                                                               RecoveryReport* report) {
-  const uint64_t log_entries = context.pool->engine_area()[media::kLogEntries].Load();
-  if (log_entries < 2 || log_entries > 1000) {
-    return Damaged("a log size that no pool has", log_entries);
+  const pmem::Word& word = context.pool->engine_area()[media::kLogEntries];
+  uint64_t log_entries;
+  if (!ReadChecked(word.Load(), &log_entries) || log_entries < 2 || log_entries > 1000) {
+    return Damaged("a size of logs that no pool has", context.pool->OffsetOf(&word));
   }
   std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
   const absl::Status status = Recovery(*tree, context, report).Run();

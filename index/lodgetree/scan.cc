@@ -100,7 +100,9 @@ class LodgeTree<C>::Scanner {
   void SortPairs(const LeafCopy& copy);
   bool SortByWords(const LeafCopy& copy, const uint64_t* words);
   void MergeBuffered(const LeafCopy& copy);
+  using RunIterator = absl::InlinedVector<Pair, kLeafSlots + kNodeSlots>::iterator;
   void Trim(const LeafCopy& copy);
+  void CutOff(RunIterator first, RunIterator last);
   bool IsBelow(Pair pair, const Key& key) const;
 
   void VisitWords(ScanVisitor visitor);
@@ -129,6 +131,7 @@ class LodgeTree<C>::Scanner {
   bool sought_ = false;
   // The pairs of one leaf that are to be visited, in the scan's order.
   absl::InlinedVector<Pair, kLeafSlots + kNodeSlots> run_;
+  bool damaged_ = false;  // a record that was met
   unsigned page_pairs_ = 0;
 };
 
@@ -382,8 +385,17 @@ void LodgeTree<C>::Scanner::Trim(const LeafCopy& copy) {
     return std::partition_point(run_.begin(), run_.end(),
                                 [&](Pair pair) { return IsBelow(pair, key); });
   };
-  if (high != nullptr) run_.erase(first_from(*high), run_.end());
-  if (low != nullptr) run_.erase(run_.begin(), first_from(*low));
+  if (high != nullptr) CutOff(first_from(*high), run_.end());
+  if (low != nullptr) CutOff(run_.begin(), first_from(*low));
+}
+
+// A damaged key may seem to be out of the range, and hide others behind it.
+template <class C>
+void LodgeTree<C>::Scanner::CutOff(RunIterator first, RunIterator last) {
+  if constexpr (C::kRecords) {
+    damaged_ |= !std::all_of(first, last, [&](Pair pair) { return tree_.codec_.KeyFits(pair); });
+  }
+  run_.erase(first, last);
 }
 
 template <class C>
@@ -444,7 +456,7 @@ Outcome LodgeTree<C>::Scanner::FillPage(ScanPage* page) requires C::kRecords {
     if (ahead) Collect(wanted - pairs, &copies[at ^ 1]);
     Merge(leaf);
     bool full = false;
-    const Outcome outcome = CopyRun(page, &full);
+    const Outcome outcome = damaged_ ? Outcome::kDataLoss : CopyRun(page, &full);
     if (full || outcome != Outcome::kOk) return outcome;
     done_ = leaf.last;
   }

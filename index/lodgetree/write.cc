@@ -301,7 +301,8 @@ Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
     pending->record =
         StageRecord(pool_, slab_, op.key, op.value, op.expiry_unix_ms, pmem::Reserve::kKeep);
     if (pending->record.offset == 0) return Outcome::kPoolFull;
-    pending->pair.value = C::RecordWord(pending->record.offset, pending->key.hash);
+    const Key& key = pending->key;
+    pending->pair.value = C::RecordWord(key.word, pending->record.offset, key.hash);
   } else {
     pending->pair.value = KeyWord(op.value, 0);
   }
@@ -314,7 +315,7 @@ void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
   const std::lock_guard lock(reclaim_mutex_);
   if (bytes <= longest_key_.load(std::memory_order_relaxed)) return;
   pmem::Word& word = pool_.engine_area()[media::kLongestKey];
-  medium_.Store(word, bytes);
+  medium_.Store(word, CheckedWord(bytes));
   medium_.Persist(&word, sizeof(word));
   longest_key_.store(bytes, std::memory_order_release);
 }

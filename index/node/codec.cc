@@ -70,6 +70,18 @@ std::string_view BytesCodec::InlineValue(uint64_t value_word, char (&scratch)[8]
   return {scratch, value_word >> 54 & 0x7};
 }
 
+// Hash and first bytes fit, the key does not: nearly always another key with the same of both.
+[[gnu::noinline]] bool BytesCodec::IsDamaged(Pair pair) const {
+  const pmem::Offset record = RecordOf(pair.value);
+  return !RecordIsSound(pool_, record, ViewRecord(pool_, record));
+}
+
+bool BytesCodec::KeyFits(Pair pair) const {
+  if (!IsRecord(pair.value)) return true;
+  const std::string_view key = ViewRecord(pool_, RecordOf(pair.value)).key;
+  return KeyWord(key, 0) == pair.key && SlotHash(key) == HashOf(pair);
+}
+
 uint16_t BytesCodec::HashOf(Pair pair) const {
   if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1);
   char scratch[8];
@@ -112,6 +124,7 @@ FenceWords BytesCodec::EncodeFence(Separator separator, pmem::Offset record) {
 }
 
 bool BytesCodec::DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const {
+  if (!fence.IsSound()) return false;
   switch (fence.kind()) {
     case FenceWords::kMinusInfinity:
       *out = MinusInfinity();

@@ -5,7 +5,8 @@
 // BytesCodec: the key word is the first 8 bytes of the key, zero padded; the value word tells what
 // it is itself:
 //   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value, first byte < 0xC0
-//   110 | offset/16:44 | slot hash:16 | 0      a record (node/record.h)
+//   110 | offset/16:44 | slot hash:16 | parity:1
+//       a record (node/record.h); the parity makes the bits of the slot's two words even
 //   111 | key length:4 | value length:3 | check:6 | value:48     small: key 0..8, value 0..6 bytes
 // The raw and small forms are written only in pools created with `inline_pairs`.
 #pragma once
@@ -81,6 +82,7 @@ class Fixed64Codec {
   // False: not an encoding of this codec.
   bool DecodeFence(const FenceWords& fence, DramArena&, Separator* out) const {
     *out = fence.word;
+    if (!fence.IsSound()) return false;
     return fence.kind() == FenceWords::kMinusInfinity
                ? fence.word == 0 && fence.meta == 0
                : fence.kind() == FenceWords::kInline && fence.inline_length() == 8;
@@ -110,8 +112,9 @@ class BytesCodec {
   static pmem::Offset RecordOf(uint64_t value_word) {
     return (value_word >> 17 & ((uint64_t{1} << 44) - 1)) * 16;
   }
-  static uint64_t RecordWord(pmem::Offset offset, uint16_t hash) {
-    return uint64_t{0b110} << 61 | (offset / 16) << 17 | uint64_t{hash} << 1;
+  static uint64_t RecordWord(uint64_t key_word, pmem::Offset offset, uint16_t hash) {
+    const uint64_t word = uint64_t{0b110} << 61 | (offset / 16) << 17 | uint64_t{hash} << 1;
+    return word | (std::popcount(key_word ^ word) & 1);
   }
   // The inline form of a pair, if it has one and the pool takes it.
   bool InlineWord(std::string_view key, std::string_view value, uint64_t* word) const;
@@ -124,8 +127,11 @@ class BytesCodec {
     if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1) == key.hash;
     return InlineKeyLength(pair.value) == key.text.size();
   }
+  // A pair whose record is damaged has whatever key it may have: so the key is not absent, and who
+  // reads the value finds the damage.
   bool Matches(const Key& key, Pair pair) const {
-    return !IsRecord(pair.value) || ViewRecord(pool_, RecordOf(pair.value)).key == key.text;
+    if (!IsRecord(pair.value)) return true;
+    return ViewRecord(pool_, RecordOf(pair.value)).key == key.text || IsDamaged(pair);
   }
   bool SameKey(Pair a, Pair b) const;
   bool Less(Pair a, Pair b) const;
@@ -136,7 +142,13 @@ class BytesCodec {
     StoreBigEndian(pair.key, scratch);
     return {scratch, InlineKeyLength(pair.value)};
   }
-  // False: a pair in its slot that InlineWord never makes.
+  // False: the record of a sound pair has another key, so it is damaged.
+  bool KeyFits(Pair pair) const;
+  // False: a pair in its slot that this codec never makes.
+  bool PairIsSound(Pair pair) const {
+    return IsRecord(pair.value) ? (std::popcount(pair.key ^ pair.value) & 1) == 0
+                                : inline_pairs_ && InlineIsSound(pair);
+  }
   static bool InlineIsSound(Pair pair);
   // The value of an inline pair, written to `scratch`.
   static std::string_view InlineValue(uint64_t value_word, char (&scratch)[8]);
@@ -173,6 +185,7 @@ class BytesCodec {
   bool DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const;
 
  private:
+  bool IsDamaged(Pair pair) const;
   static uint64_t InlineKeyLength(uint64_t value_word) {
     return IsSmall(value_word) ? value_word >> 57 & 0xf : 8;
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "index/node/checked_word.h"
 #include "index/node/dram_arena.h"
 
 namespace lodgekv {
@@ -38,20 +39,29 @@ inline std::string_view ShortestSeparator(std::string_view left, std::string_vie
   return right.substr(0, CommonPrefix(left, right) + 1);
 }
 
-// The two words of a low fence. kind:8 | inline length:8 | reserved:4 | record offset/16:44 in
-// `meta`.
+// The two words of a low fence; `meta` is, low bits first, kind:4 | inline length:4 | check:12 |
+// record offset/16:44. The check bits cover all the others of both words.
 struct FenceWords {
   enum Kind : uint8_t { kMinusInfinity = 0, kInline = 1, kRecord = 2 };
   uint64_t word = 0;  // the first 8 bytes, big-endian, zero padded
   uint64_t meta = 0;
 
-  Kind kind() const { return static_cast<Kind>(meta & 0xff); }
-  uint64_t inline_length() const { return meta >> 8 & 0xff; }
+  Kind kind() const { return static_cast<Kind>(meta & 0xf); }
+  uint64_t inline_length() const { return meta >> 4 & 0xf; }
   uint64_t record() const { return (meta >> 20) * 16; }
+  bool IsSound() const { return (meta >> 8 & 0xfff) == CheckBitsOf(word, meta & ~kCheckMask); }
 
-  static FenceWords Inline(uint64_t word, uint64_t length) { return {word, kInline | length << 8}; }
+  static FenceWords Inline(uint64_t word, uint64_t length) {
+    return Checked(word, kInline | length << 4);
+  }
   static FenceWords Record(uint64_t word, uint64_t offset) {
-    return {word, kRecord | (offset / 16) << 20};
+    return Checked(word, kRecord | (offset / 16) << 20);
+  }
+
+ private:
+  static constexpr uint64_t kCheckMask = uint64_t{0xfff} << 8;
+  static FenceWords Checked(uint64_t word, uint64_t meta) {
+    return {word, meta | CheckBitsOf(word, meta) << 8};
   }
 };
 

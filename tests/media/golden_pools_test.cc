@@ -63,7 +63,8 @@ TEST_P(GoldenPoolsTest, HoldsWhatWasWritten) {
   ASSERT_NE(store, nullptr);
   EXPECT_FALSE(store->info().created);
   EXPECT_EQ(store->info().recovery.clean, closed());
-  EXPECT_GT(store->info().recovery.log_entries_replayed, 0u) << "the buffers are part of it";
+  // Who closes a pool in order leaves nothing to replay.
+  EXPECT_EQ(store->info().recovery.log_entries_replayed > 0, !closed());
   Engine& engine = store->engine();
   ExpectSound(engine);
   const auto dump = DumpEngine(engine);
