@@ -22,8 +22,11 @@ class LodgeTree<C>::Checker {
     for (const Node* node : nodes_) CheckNode(*node);
     if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
     CheckCounts();
+    // Elsewhere other threads retire records meanwhile.
+    if (tree_.medium_.tracer() != nullptr) CheckRecords();
     tree_.UnlockAll(context_);
     report_.keys = static_cast<uint64_t>(keys_);
+    report_.bytes_reachable += record_bytes_;
     return std::move(report_);
   }
 
@@ -45,8 +48,14 @@ class LodgeTree<C>::Checker {
   void CheckSlots(const Node& node, unsigned leaf, const media::Leaf& media);
   void CheckFence(const Node& node, unsigned leaf, const media::Leaf& media);
   void CheckPair(Pair pair, pmem::Offset where);
+  void AddRecord(Pair pair) {
+    if constexpr (C::kRecords) {
+      if (C::IsRecord(pair.value)) record_bytes_ += tree_.slab_.SpaceAt(C::RecordOf(pair.value));
+    }
+  }
   void CheckBuffer(const Node& node);
   void CheckCounts();
+  void CheckRecords();
 
   LodgeTree& tree_;
   WriteContext context_;
@@ -54,7 +63,8 @@ class LodgeTree<C>::Checker {
   std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
   pmem::Offset chain_ = 0;  // the leaf that must come next
   int64_t keys_ = 0;
-  DramArena fences_;  // as decoded; a map of memory for each would take most of the time
+  uint64_t record_bytes_ = 0;  // reached; each record once
+  DramArena fences_;           // as decoded; a map of memory for each would take most of the time
   CheckReport report_;
 };
 
@@ -116,7 +126,7 @@ void LodgeTree<C>::Checker::CheckFence(const Node& node, unsigned leaf, const me
     Problem("leaf ", node.values[leaf], ": its low fence is not the index's");
   }
   if (fence.kind() == FenceWords::kRecord) {
-    report_.bytes_reachable += tree_.slab_.SpaceAt(fence.record());
+    record_bytes_ += tree_.slab_.SpaceAt(fence.record());
   }
 }
 
@@ -160,7 +170,7 @@ void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
       Problem("leaf ", where, ": damaged record at ", record);
       return;
     }
-    report_.bytes_reachable += tree_.slab_.SpaceAt(record);
+    AddRecord(pair);
     if (SlotHash(view.key) != tree_.codec_.HashOf(pair) || KeyWord(view.key, 0) != pair.key) {
       Problem("leaf ", where, ": the record at ", record, " has another key");
     }
@@ -185,13 +195,22 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
       if (tree_.codec_.SameKey(pair, node.BufferedPair(j))) Problem("a key buffered twice");
     }
     ++buffered_in_log_[node.buf_ver[i]];
-    const bool in_leaf = tree_.FindPairInLeaf(&node, leaf, pair) >= 0;
+    const int slot = tree_.FindPairInLeaf(&node, leaf, pair);
+    const bool in_leaf = slot >= 0;
+    const uint64_t before = record_bytes_;
     if (node.IsTombstone(i)) {
       keys_ -= in_leaf ? 1 : 0;
+      AddRecord(pair);
     } else {
       keys_ += in_leaf ? 0 : 1;
       CheckPair(pair, node.values[leaf]);
     }
+    // A tombstone's record is mostly the leaf's, and so is that of a pair that was replayed
+    // although it had been drained.
+    const bool in_both =
+        in_leaf &&
+        SlotPair(tree_.LeafAt(&node, leaf), static_cast<unsigned>(slot)).value == pair.value;
+    if (in_both) record_bytes_ = before;
   }
 }
 
@@ -223,6 +242,22 @@ void LodgeTree<C>::Checker::CheckCounts() {
     Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
             " spare");
   }
+}
+
+// Nothing leaks, and nothing has two owners.
+template <class C>
+void LodgeTree<C>::Checker::CheckRecords() {
+  uint64_t waiting = 0;  // at hand for the next split, or about to be given back
+  for (const auto& slot : tree_.workers_) {
+    const Worker* worker = slot.load(std::memory_order_acquire);
+    if (worker == nullptr) continue;
+    for (const pmem::Offset record : worker->retired) waiting += tree_.slab_.SpaceAt(record);
+    for (const auto& [space, size] : worker->spare_fences) waiting += tree_.slab_.SpaceAt(space);
+  }
+  const uint64_t used = tree_.slab_.used_bytes();
+  if (used == record_bytes_ + waiting) return;
+  Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
+          " are spare or about to be given back");
 }
 
 template <class C>

@@ -185,6 +185,7 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
   const uint32_t deletes = drained & node->tombstones;
   CommitAndPublish(worker, node, works, drained);
 
+  if (medium_.Canary("lodgetree.flush.unlinked_stay")) worker.unlinked.clear();
   for (const uint64_t value_word : worker.unlinked) RetireRecord(worker, value_word);
   if (deletes != 0) {
     buffered_deletes_.fetch_sub(static_cast<uint64_t>(std::popcount(deletes)),
@@ -378,6 +379,11 @@ void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
     if (work.flip && medium_.Canary("lodgetree.split.two_words")) {
       const uint64_t with_old_use_n = (work.CommitWord() & kCheckedMask) ^ media::kUseN;
       medium_.Store(work.media->commit, CheckedWord(with_old_use_n));
+    }
+    if (work.flip && medium_.Canary("lodgetree.split.torn_commit")) {
+      constexpr uint64_t kLowHalf = UINT16_MAX;
+      const uint64_t old = work.media->commit.Load();
+      medium_.Store(work.media->commit, (old & ~kLowHalf) | (work.CommitWord() & kLowHalf));
     }
     medium_.Store(work.media->commit, work.CommitWord());
     if (work.flip && medium_.Canary("lodgetree.split.next_after_commit")) {

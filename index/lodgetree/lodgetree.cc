@@ -106,7 +106,9 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   const auto area = tree->pool_.engine_area();
   medium.Store(area[media::kLogEntries], CheckedWord(log_entries));
   pmem::NawSection section(medium);
-  section.Stage(first, offsetof(media::Leaf, slots));
+  if (!medium.Canary("lodgetree.create.leaf_not_flushed")) {
+    section.Stage(first, offsetof(media::Leaf, slots));
+  }
   section.Stage(&area[media::kLogEntries], sizeof(pmem::Word));
   section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
 

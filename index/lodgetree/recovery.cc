@@ -259,6 +259,10 @@ absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, size_t first, size_t l
     const absl::Status status = FillMirror(leaves_[i], &node->mirrors[at]);
     if (!status.ok()) return status;
     node->leaf_count[at] = static_cast<uint8_t>(node->mirrors[at].count());
+    if (pool_.medium().Canary("lodgetree.recovery.no_fingerprints")) {
+      std::fill(std::begin(node->mirrors[at].fingerprints),
+                std::end(node->mirrors[at].fingerprints), uint8_t{0});
+    }
   }
   tree_.RebaseNode(node);
   return absl::OkStatus();
@@ -339,6 +343,7 @@ absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, std::vector<Candid
     Key key;
     if (!KeyOfEntry(entry, &key)) {
       unreadable->push_back({entry, log});
+      if (pool_.medium().Canary("lodgetree.recovery.stops_at_hole")) break;
     } else if (entry.sequence > WatermarkFor(key) ||
                pool_.medium().Canary("lodgetree.recovery.no_watermark")) {
       candidates->push_back({entry, key, log});
@@ -498,7 +503,9 @@ void LodgeTree<C>::Recovery::TakeAppliedIndex() {
 template <class C>
 uint32_t LodgeTree<C>::Recovery::KeepLog(uint32_t log) {
   if (log_ids_[log] == PartitionedVersionLog::kNoLog) log_ids_[log] = tree_.log_.Keep(logs_[log]);
-  tree_.log_.AddValid(log_ids_[log]);
+  if (!pool_.medium().Canary("lodgetree.recovery.not_counted")) {
+    tree_.log_.AddValid(log_ids_[log]);
+  }
   return log_ids_[log];
 }
 

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "absl/strings/str_format.h"
+#include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
 
 namespace lodgekv::pmem {
@@ -65,6 +66,7 @@ void ChunkTable::SealContents(const char* base) {
     medium_.Store(word, IsSealed(chunk) ? ContentWord(chunk, base) : 0);
     medium_.Flush(&word, sizeof word);
   }
+  LODGEKV_CRASH_POINT(medium_, "pmem.seal.1");
   medium_.Fence();
 }
 
@@ -136,7 +138,9 @@ ChunkClass ChunkTable::ClassOf(uint32_t row) const {
 void ChunkTable::SetClass(uint32_t row, const ChunkClass& chunk_class) {
   Word& word = rows_[row].class_word;
   medium_.Store(word, chunk_class.Encode(crc_seed_, row));
-  medium_.Persist(&word, sizeof word);
+  medium_.FlushLine(&word);
+  LODGEKV_CRASH_POINT(medium_, "pmem.chunk.1");
+  medium_.Fence();
   state_[row].class_bits.store(chunk_class.use | uint64_t{chunk_class.unit_bytes} << 32,
                                std::memory_order_release);
 }

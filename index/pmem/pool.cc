@@ -14,7 +14,8 @@ namespace lodgekv::pmem {
 namespace {
 
 constexpr uint64_t kSequenceBlock = uint64_t{1} << 20;
-constexpr uint64_t kSequenceEnd = uint64_t{1} << 52;
+// A pool that has reserved up to here has no number left after a crash.
+constexpr uint64_t kLastReserved = (uint64_t{1} << 52) - 1;
 constexpr uint64_t kMaxReserveBytes = uint64_t{64} << 20;
 
 uint64_t ReserveRows(const PoolGeometry& geometry) {
@@ -78,10 +79,12 @@ void Pool::ResetForEngine() {
 void Pool::ReserveSequence(uint64_t at_least) {
   std::lock_guard lock(state_->header_mu);
   if (at_least <= sequence_refill_.load(std::memory_order_relaxed)) return;
-  if (at_least >= kSequenceEnd) Die("the sequence numbers are used up (2^52)");
+  const bool endless = medium_->Canary("pmem.sequence.no_end");
+  if (at_least > kLastReserved && !endless) Die("the sequence numbers are used up (2^52)");
   media::StateSlot next = state_->header.state();
   next.sequence = at_least + kSequenceBlock;
-  state_->header.Update(next);
+  if (!endless) next.sequence = std::min(next.sequence, kLastReserved);
+  if (!medium_->Canary("pmem.sequence.not_durable")) state_->header.Update(next);
   sequence_refill_.store(next.sequence, std::memory_order_relaxed);
 }
 
@@ -202,6 +205,18 @@ uint64_t Pool::reserve_bytes() const {
   return state_->table->reserve_rows() * state_->table->chunk_cost();
 }
 
+absl::Status Pool::CheckSequence(uint64_t next) const {
+  if (medium_->Canary("pmem.sequence.no_end")) return absl::OkStatus();
+  if (next == 0 || next > kLastReserved + kSequenceBlock) {
+    return absl::DataLossError(
+        absl::StrCat("its header is damaged: sequence number ", next, " is not in 1 .. 2^52"));
+  }
+  if (next < kLastReserved) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("its sequence numbers are used up: the next would be ", next,
+                   ", they end at 2^52; load a backup into a new pool"));
+}
+
 absl::Status Pool::Adopt() {
   PoolHeader& header = state_->header;
   identity_ = header.identity();
@@ -210,10 +225,7 @@ absl::Status Pool::Adopt() {
   bytes_ = header.geometry().pool_bytes;
   chunk_bytes_ = header.geometry().chunk_bytes;
   was_clean_ = header.sealed();
-  if (header.state().sequence == 0 || header.state().sequence >= kSequenceEnd) {
-    return absl::DataLossError(absl::StrCat("its header is damaged: sequence number ",
-                                            header.state().sequence, " is not in 1 .. 2^52"));
-  }
+  if (absl::Status status = CheckSequence(header.state().sequence); !status.ok()) return status;
   state_->table = std::make_unique<ChunkTable>(*medium_, header, ReserveRows(header.geometry()));
   if (absl::Status status = state_->table->Load(*state_->source); !status.ok()) return status;
   if (was_clean_) {

@@ -199,6 +199,7 @@ class Pool {
 
   Pool() = default;
   void ReserveSequence(uint64_t at_least);
+  absl::Status CheckSequence(uint64_t next) const;
   Offset TryReserveLarge(uint64_t bytes, Reserve reserve);
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
 
 namespace lodgekv::pmem {
@@ -78,6 +79,7 @@ void PoolHeader::Prepare(const PoolIdentity& identity, const PoolGeometry& geome
   // First, so that a crash in between leaves no identity beside another pool's state.
   medium_.StoreZeros(header_, BytesFor(geometry.chunk_rows));
   medium_.Persist(header_, BytesFor(geometry.chunk_rows));
+  if (medium_.Canary("pmem.create.identity_first")) Finish();
   media::StateSlot first{};
   first.sequence = 1;
   Update(first);
@@ -194,9 +196,9 @@ void PoolHeader::Update(media::StateSlot next) {
   if (word_.sealed) {
     // Before anything changes: a seal vouches for both slots.
     word_.sealed = false;
-    StoreStateWord(word_);
+    if (!medium_.Canary("pmem.state.stays_sealed")) StoreStateWord(word_);
   }
-  next.generation = word_.generation + 1;
+  next.generation = word_.generation + (medium_.Canary("pmem.state.in_place") ? 2 : 1);
   next.seal = 0;
   WriteSlot(static_cast<uint32_t>(next.generation % 2), next);
   word_.generation = static_cast<uint32_t>(next.generation);
@@ -221,12 +223,16 @@ void PoolHeader::WriteSlot(uint32_t index, const media::StateSlot& slot) {
   state_ = slot;
   state_.crc = SlotCrc(state_, crc_seed_);
   medium_.StoreBulk(&header_->slots[index], &state_, sizeof state_);
-  medium_.Persist(&header_->slots[index], sizeof state_);
+  medium_.Flush(&header_->slots[index], sizeof state_);
+  LODGEKV_CRASH_POINT(medium_, "pmem.state.1");
+  medium_.Fence();
 }
 
 void PoolHeader::StoreStateWord(const StateWord& word) {
   medium_.Store(header_->state_word, word.Encode(crc_seed_));
-  medium_.Persist(&header_->state_word, sizeof header_->state_word);
+  medium_.FlushLine(&header_->state_word);
+  LODGEKV_CRASH_POINT(medium_, "pmem.state.2");
+  medium_.Fence();
 }
 
 }  // namespace lodgekv::pmem

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "tests/crash/bug_classes.h"
 #include "tests/crash/tracer.h"
 
 namespace lodgekv::test {
@@ -12,12 +13,14 @@ namespace lodgekv::test {
 // Where the mistake is one.
 enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
 enum class In : uint8_t { kAny, kFixed64, kBytes };
-// Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long.
-enum class By : uint8_t { kExplorer, kReleasedLogs, kBatchInFlight };
+// Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long
+// or does not go: at the pool's creation and closing, and near the end of the numbers.
+enum class By : uint8_t { kExplorer, kReleasedLogs, kBatchInFlight, kPool, kHighNumbers };
 
 struct Canary {
   std::string_view name;   // what is wrong, for the table
   std::string_view group;  // the protocol
+  Bugs bugs;
   Fault fault;
   Under under = Under::kBoth;
   In in = In::kAny;
@@ -26,5 +29,7 @@ struct Canary {
 
 // Empty: the engine is not known here.
 std::span<const Canary> CanariesOf(std::string_view engine);
+// Of the pool itself: every engine rests on it.
+std::span<const Canary> PoolCanaries();
 
 }  // namespace lodgekv::test

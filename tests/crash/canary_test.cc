@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,8 +13,10 @@
 #include "tests/crash/batch_in_flight.h"
 #include "tests/crash/canaries.h"
 #include "tests/crash/crash_points.h"
+#include "tests/crash/high_numbers.h"
 #include "tests/crash/isolated.h"
 #include "tests/crash/plan.h"
+#include "tests/crash/pool_look.h"
 #include "tests/crash/released_logs.h"
 #include "tests/crash/schedule_canaries.h"
 
@@ -83,13 +88,21 @@ std::string LookAtLogs(const Canary& canary, CrashModel model) {
                          seen.with_old_logs);
 }
 
+std::string LookAtThePool(const Canary& canary, CrashModel model) {
+  const PoolLook seen = LookAtPool(model, canary.fault);
+  if (!seen.problem) return absl::StrFormat("MISSED in %d images", seen.images);
+  return absl::StrFormat("caught %7d images  %s", seen.images, seen.problem->substr(0, 90));
+}
+
 // "caught ...", or how it was missed.
 std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashModel model) {
   if (canary.by == By::kReleasedLogs) return LookAtLogs(canary, model);
   if (canary.by == By::kBatchInFlight) return LookAtBatches(engine, canary, model);
+  if (canary.by == By::kPool) return LookAtThePool(canary, model);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
     options.fault = canary.fault;
+    if (canary.by == By::kHighNumbers) options.first_sequence = kLastNumbers;
     options.max_images = kImagesPerCanary - total.images;
     total.Add(Explorer(options).Run());
     if (total.failure.has_value()) {
@@ -119,45 +132,126 @@ TEST(Canaries, WithoutOneNothingIsCaught) {
   }
 }
 
+// Who caught what, for the table at the end.
+using Catches = std::array<std::vector<std::string>, kBugClasses>;
+
+// Throws one canary under one model; true when it is caught.
+bool Throw(const EngineInfo& engine, const Canary& canary, CrashModel model) {
+  const IsolatedResult result =
+      RunIsolated(kSecondsPerCanary, [&] { return HuntCanary(engine, canary, model); });
+  const std::string outcome =
+      result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
+  const bool caught = outcome.substr(0, 6) == "caught";
+  std::cout << absl::StreamFormat("%-13s %-14s %-50s %s\n", std::string(canary.group),
+                                  ModelName(model), std::string(canary.name), outcome);
+  EXPECT_TRUE(caught) << "engine " << engine.name << ", " << canary.group << ": " << canary.name
+                      << ", " << ModelName(model) << ": " << outcome << "; " << SeedNote();
+  return caught;
+}
+
+void Note(const Canary& canary, std::string_view prefix, Catches* catches) {
+  for (unsigned bug_class = 1; bug_class <= kBugClasses; ++bug_class) {
+    if (!StandsFor(canary.bugs, bug_class)) continue;
+    (*catches)[bug_class - 1].push_back(absl::StrCat(std::string(prefix), std::string(canary.group),
+                                                     ": ", std::string(canary.name)));
+  }
+}
+
+void ThrowAll(const EngineInfo& engine, std::span<const Canary> canaries, unsigned* missed,
+              unsigned* count, Catches* catches) {
+  for (const Canary& canary : canaries) {
+    bool all = true;
+    for (const CrashModel model : kModels) {
+      if (!Applies(canary, model)) continue;
+      const bool caught = Throw(engine, canary, model);
+      ++*(caught ? count : missed);
+      all = all && caught;
+    }
+    if (all) Note(canary, "", catches);
+  }
+}
+
+// Each class is caught by some canary, or cannot be there.
+void PrintClasses(const EngineInfo& engine, const Catches& catches) {
+  std::cout << "bug classes of engine " << engine.name << " and the pool:\n";
+  for (unsigned bug_class = 1; bug_class <= kBugClasses; ++bug_class) {
+    const std::vector<std::string>& by = catches[bug_class - 1];
+    std::string outcome = absl::StrCat("caught by ", absl::StrJoin(by, "; "));
+    if (by.empty()) {
+      outcome = "NOBODY LOOKS FOR IT";
+      for (const DoesNotApply& row : ClassesWithout(engine.name)) {
+        if (row.bug_class == bug_class)
+          outcome = absl::StrCat("does not apply: ", std::string(row.reason));
+      }
+    }
+    std::cout << absl::StreamFormat("BC%-2d %s: %s\n", bug_class,
+                                    std::string(BugClassName(bug_class)), outcome);
+    EXPECT_NE(outcome, "NOBODY LOOKS FOR IT")
+        << "BC" << bug_class << " (" << BugClassName(bug_class) << ") of engine " << engine.name
+        << ": a row in tests/crash/canaries.cc, or a reason in bug_classes.cc";
+  }
+}
+
 TEST(Canaries, AreAllCaught) {
   unsigned count = 0;
   unsigned missed = 0;
   for (const EngineInfo* engine : AllPersistentEngines()) {
-    const std::span<const Canary> canaries = CanariesOf(engine->name);
-    EXPECT_FALSE(canaries.empty()) << "no canary is known for engine " << engine->name
-                                   << ": list its in tests/crash/canaries.cc";
-    for (const Canary& canary : canaries) {
-      for (const CrashModel model : kModels) {
-        if (!Applies(canary, model)) continue;
-        const IsolatedResult result =
-            RunIsolated(kSecondsPerCanary, [&] { return HuntCanary(*engine, canary, model); });
-        const std::string outcome =
-            result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
-        const bool caught = outcome.substr(0, 6) == "caught";
-        (caught ? count : missed) += 1;
-        std::cout << absl::StreamFormat("%-13s %-14s %-50s %s\n", std::string(canary.group),
-                                        ModelName(model), std::string(canary.name), outcome);
-        EXPECT_TRUE(caught) << "engine " << engine->name << ", " << canary.group << ": "
-                            << canary.name << ", " << ModelName(model) << ": " << outcome << "; "
-                            << SeedNote();
+    EXPECT_FALSE(CanariesOf(engine->name).empty())
+        << "no canary is known for engine " << engine->name
+        << ": list its in tests/crash/canaries.cc";
+    Catches catches;
+    ThrowAll(*engine, CanariesOf(engine->name), &missed, &count, &catches);
+    ThrowAll(*engine, PoolCanaries(), &missed, &count, &catches);
+    // That these are caught is crash_schedule_canary_test's to say.
+    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
+      Note(canary, "schedules, ", &catches);
+    }
+    PrintClasses(*engine, catches);
+  }
+  std::cout << count << " caught, " << missed << " missed\n";
+}
+
+// What has a reason not to apply has no canary: one of the two is wrong.
+TEST(Canaries, ClassesThatDoNotApplyHaveNone) {
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    for (const DoesNotApply& row : ClassesWithout(engine->name)) {
+      for (const auto canaries :
+           {CanariesOf(engine->name), PoolCanaries(), ScheduleCanariesOf(engine->name)}) {
+        for (const Canary& canary : canaries) {
+          EXPECT_FALSE(StandsFor(canary.bugs, row.bug_class))
+              << "BC" << row.bug_class << " of " << engine->name << ": " << canary.name;
+        }
       }
     }
   }
-  std::cout << count << " caught, " << missed << " missed\n";
+}
+
+TEST(Pool, KeepsItsPromisesInEveryImage) {
+  for (const CrashModel model : kModels) {
+    const PoolLook seen = LookAtPool(model, {});
+    EXPECT_EQ(seen.problem, std::nullopt) << ModelName(model) << "; " << SeedNote();
+    std::cout << absl::StreamFormat("%-28s quiet  %7d images of the pool\n", ModelName(model),
+                                    seen.images);
+    EXPECT_GT(seen.images, 1000U);
+  }
 }
 
 // A switch that no row names is never thrown; a row whose name no source has tests nothing.
 TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   std::set<std::string, std::less<>> listed;
-  for (const EngineInfo* engine : AllPersistentEngines()) {
-    for (const Canary& canary : CanariesOf(engine->name)) {
+  const auto list = [&](std::span<const Canary> canaries) {
+    for (const Canary& canary : canaries) {
       const std::string where(canary.fault.where);
       const bool asks = canary.fault.kind == Fault::Kind::kAsk;
       EXPECT_TRUE((asks ? names.canaries : names.crash_points).contains(where))
           << where << " is in no source";
       if (asks) listed.insert(where);
     }
+  };
+  list(PoolCanaries());
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    list(CanariesOf(engine->name));
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
       listed.insert(std::string(canary.fault.where));
     }
@@ -172,6 +266,9 @@ TEST(CrashPoints, AreAllHit) {
   ASSERT_FALSE(names.crash_points.empty()) << "none found below " << LODGEKV_INDEX_DIR;
   const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .live_on_one_in = 30};
   std::set<std::string, std::less<>> unhit = names.crash_points;
+  for (const std::string& point : LookAtPool(CrashModel::kLinePrefix, {}).crash_points) {
+    unhit.erase(point);
+  }
   for (const EngineCase& engine_case : PersistentCases()) {
     for (const CrashModel model : kModels) {
       for (ExplorerOptions options : PlanRuns(engine_case, model, effort)) {

@@ -29,7 +29,7 @@ NamesInSources ReadNames(const std::filesystem::path& folder) {
     text << std::ifstream(entry.path()).rdbuf();
     FindAll(text.str(), R"re(LODGEKV_CRASH_POINT\(\s*[^,()]+(?:\(\))?\s*,\s*"([^"]+)")re",
             &names.crash_points);
-    FindAll(text.str(), R"re(\.Canary\(\s*"([^"]+)")re", &names.canaries);
+    FindAll(text.str(), R"re((?:\.|->)Canary\(\s*"([^"]+)")re", &names.canaries);
   }
   return names;
 }

@@ -47,7 +47,8 @@ struct ExplorerOptions {
   unsigned max_depth = 2;
   unsigned threads = 1;  // steps go to one of so many threads, one at a time
   uint64_t max_images = UINT64_MAX;
-  uint64_t run = 0;  // number of the run: another stream of random numbers
+  uint64_t first_sequence = 1;  // the pool's next number when it is new
+  uint64_t run = 0;             // number of the run: another stream of random numbers
   Fault fault = {};
 };
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/crash/hands.h"
+#include "tests/crash/high_numbers.h"
 #include "tests/crash/looking_tracer.h"
 
 namespace lodgekv::test {
@@ -97,6 +98,7 @@ void Explorer::Life::Create() {
   const auto pool = pmem::Pool::CreateArena(ArenaOf(memory_, nullptr),
                                             IdentityOf(options_.engine_case, options_.run));
   if (!pool.ok()) return Fail(pool.status().ToString(), "");
+  if (options_.first_sequence > 1) SetNextSequence(memory_, options_.first_sequence);
   Recover();
 }
 

@@ -65,8 +65,12 @@ void CrashTracer::OnFlush(const void* line) {
     fault_happened_ = true;
     return;
   }
-  thread.marks.push_back(
-      {static_cast<uint32_t>(OffsetOf(line) / pmem::kLineBytes), stores_, false});
+  auto number = static_cast<uint32_t>(OffsetOf(line) / pmem::kLineBytes);
+  if (thread.flushes_elsewhere && number + 1 < lines_.size()) {
+    fault_happened_ = true;
+    ++number;
+  }
+  thread.marks.push_back({number, stores_, false});
 }
 
 // What the mark covers is durable. An older store to the same word that waits for another flush can
@@ -94,6 +98,7 @@ void CrashTracer::OnFence() {
   uint32_t number;
   Thread& thread = Current(&number);
   thread.drops_flushes = false;
+  thread.flushes_elsewhere = false;
   if (thread.drops_fence) {
     thread.drops_fence = false;
     fault_happened_ = true;
@@ -111,6 +116,7 @@ void CrashTracer::OnCrashPoint(std::string_view name) {
   switch (fault_.kind) {
     case Fault::Kind::kDropFence: thread.drops_fence = true; break;
     case Fault::Kind::kDropFlushes: thread.drops_flushes = true; break;
+    case Fault::Kind::kFlushElsewhere: thread.flushes_elsewhere = true; break;
     case Fault::Kind::kForgetFlushes:
       fault_happened_ = fault_happened_ || !thread.marks.empty();
       thread.marks.clear();

@@ -37,10 +37,11 @@ std::string ModelName(CrashModel model);
 struct Fault {
   enum class Kind : uint8_t {
     kNone,
-    kDropFence,      // the first fence after the crash point `where` does nothing
-    kForgetFlushes,  // what was flushed or streamed before `where`, since the last fence, was not
-    kDropFlushes,    // flushes between `where` and the next fence do nothing
-    kAsk,            // the code asks for the mistake by the name `where` (Medium::Canary)
+    kDropFence,       // the first fence after the crash point `where` does nothing
+    kForgetFlushes,   // what was flushed or streamed before `where`, since the last fence, was not
+    kDropFlushes,     // flushes between `where` and the next fence do nothing
+    kFlushElsewhere,  // they write back the line behind the one that is meant
+    kAsk,             // the code asks for the mistake by the name `where` (Medium::Canary)
     // Of concurrent runs only:
     kLateFence,      // the first fence after `where` takes effect when its call returns, not before
     kIgnoreEpochs,   // space is used again although readers may look at it
@@ -97,6 +98,7 @@ class CrashTracer final : public pmem::Tracer {
     std::vector<Mark> marks;
     bool drops_fence = false;
     bool drops_flushes = false;
+    bool flushes_elsewhere = false;
   };
 
   Thread& Current(uint32_t* number = nullptr);

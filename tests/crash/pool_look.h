@@ -1,0 +1,23 @@
+// The pool's own protocols, whatever engine lies in it: creation, its state, the chunk table, large
+// objects, closing in order and opening again. Every image is opened by the pool alone and compared
+// with what was promised.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tests/crash/tracer.h"
+
+namespace lodgekv::test {
+
+struct PoolLook {
+  uint64_t images = 0;
+  std::set<std::string, std::less<>> crash_points;
+  std::optional<std::string> problem;  // the first image that breaks a promise
+};
+
+PoolLook LookAtPool(CrashModel model, Fault fault);
+
+}  // namespace lodgekv::test
