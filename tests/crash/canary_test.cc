@@ -102,6 +102,7 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
     options.fault = canary.fault;
+    options.shrink = false;
     if (canary.by == By::kHighNumbers) options.first_sequence = kLastNumbers;
     options.max_images = kImagesPerCanary - total.images;
     total.Add(Explorer(options).Run());

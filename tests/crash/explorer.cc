@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/crash/hands.h"
 #include "tests/crash/life.h"
+#include "tests/crash/shrink.h"
 
 namespace lodgekv::test {
 namespace {
@@ -30,7 +30,10 @@ void ExplorerResult::Add(const ExplorerResult& other) {
   lives += other.lives;
   fault_happened |= other.fault_happened;
   crash_points.insert(other.crash_points.begin(), other.crash_points.end());
-  if (!failure) failure = other.failure;
+  if (failure || !other.failure) return;
+  failure = other.failure;
+  script = other.script;
+  shortest = other.shortest;
 }
 
 Explorer::Explorer(const ExplorerOptions& options)
@@ -47,13 +50,24 @@ Explorer::Explorer(const ExplorerOptions& options)
 Explorer::~Explorer() = default;
 
 ExplorerResult Explorer::Run() {
+  RunAll();
+  hands_.reset();  // no thread is left that a child process would miss
+  if (result_.failure && options_.shrink) {
+    Shrunk shrunk = Shrink(options_, result_.script);
+    absl::StrAppend(&*result_.failure, "\n", shrunk.text);
+    result_.shortest = std::move(shrunk.script);
+  }
+  return std::exchange(result_, {});
+}
+
+void Explorer::RunAll() {
   Watchdog watchdog([this] {
     const Life* life = living_.load();
     return life == nullptr ? Where() : life->Locate();
   });
   watchdog_ = &watchdog;
   auto life = std::make_unique<Life>(*this, 0, 0, Oracle(options_.engine_case),
-                                     ArenaMemory(options_.memory_bytes));
+                                     ArenaMemory(options_.memory_bytes), nullptr);
   life->Create();
   if (!Ended()) life->WarmUp(options_.warm_up);
   if (!Ended()) life->Steps(options_.steps);
@@ -63,7 +77,6 @@ ExplorerResult Explorer::Run() {
     if (!Ended()) life->Steps(options_.steps);
   }
   life.reset();
-  return std::exchange(result_, {});
 }
 
 std::string Explorer::Where() const {

@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "index/pmem/pool.h"
+#include "tests/crash/hands.h"
 #include "tests/crash/image_set.h"
 #include "tests/crash/oracle.h"
+#include "tests/crash/script.h"
 #include "tests/crash/tracer.h"
 #include "tests/crash/watchdog.h"
 #include "tests/crash/workload.h"
@@ -50,6 +52,7 @@ struct ExplorerOptions {
   uint64_t first_sequence = 1;  // the pool's next number when it is new
   uint64_t run = 0;             // number of the run: another stream of random numbers
   Fault fault = {};
+  bool shrink = true;  // a failure, to the shortest sequence
 };
 
 struct ExplorerResult {
@@ -62,6 +65,9 @@ struct ExplorerResult {
   bool fault_happened = false;
   std::set<std::string, std::less<>> crash_points;
   std::optional<std::string> failure;
+  // What to do again to see the failure: all of it, and as text the shortest that was found.
+  Script script;
+  std::string shortest;
 
   void Add(const ExplorerResult& other);
 };
@@ -76,8 +82,8 @@ class Explorer {
 
  private:
   class Life;
-  class Hands;
 
+  void RunAll();
   bool Ended() const {
     return result_.failure.has_value() || result_.images >= options_.max_images;
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "tests/crash/canaries.h"
 #include "tests/crash/plan.h"
+#include "tests/crash/replay.h"
 
 namespace lodgekv::test {
 namespace {
@@ -33,13 +34,35 @@ bool IsWanted(const ExplorerOptions& options) {
   return name == wanted || absl::StrFormat("%s/%d", name, options.run) == wanted;
 }
 
-std::string Repeat(const ExplorerOptions& options) {
+// The commands that repeat a failed run, and the shortest sequence that fails like it.
+std::string Repeat(const ExplorerOptions& options, const ExplorerResult& result) {
   const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  return absl::StrFormat(
-      "\nthis run alone: LODGEKV_TEST_SEED=%d LODGEKV_CRASH_RUN=%s/%d LODGEKV_TEST_SCALE=%d "
-      "crash_explorer_test --gtest_filter='*%s'\n",
-      TestSeed(), std::string(options.mixture.name), options.run,
-      options.run / kRunsOfEachWorkload + 1, test.substr(test.find('/') + 1));
+  const char* canary = std::getenv("LODGEKV_CRASH_CANARY");
+  const std::string run = absl::StrFormat(
+      "LODGEKV_TEST_SEED=%d LODGEKV_CRASH_RUN=%s/%d LODGEKV_TEST_SCALE=%d%s", TestSeed(),
+      std::string(options.mixture.name), options.run, options.run / kRunsOfEachWorkload + 1,
+      canary == nullptr ? "" : absl::StrCat(" LODGEKV_CRASH_CANARY='", canary, "'"));
+  const std::string program = absl::StrFormat(" crash_explorer_test --gtest_filter='*%s'\n",
+                                              test.substr(test.find('/') + 1));
+  std::string text = absl::StrCat("\nthis run alone: ", run, program);
+  if (result.shortest.empty()) return text;
+  return absl::StrCat(text, "the shortest sequence alone: ", run, " LODGEKV_CRASH_SCRIPT='",
+                      result.shortest, "'", program);
+}
+
+// LODGEKV_CRASH_SCRIPT='...' does nothing but what it says, in the pool of the wanted run.
+ExplorerResult RunOrReplay(const ExplorerOptions& options) {
+  const char* script = std::getenv("LODGEKV_CRASH_SCRIPT");
+  if (script == nullptr) return Explorer(options).Run();
+  Replay replay(options);
+  ExplorerResult result;
+  result.script = ParseScript(script);
+  if (const auto failure = replay.Run(result.script, Replay::Way::kExactly, 0)) {
+    result.failure =
+        absl::StrCat(failure->what, "\n", DescribeScript(failure->script), failure->lines);
+  }
+  result.images = replay.images();
+  return result;
 }
 
 // LODGEKV_CRASH_CANARY='PROTOCOL: NAME' makes the mistake of that row of canaries.cc.
@@ -96,8 +119,8 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   for (ExplorerOptions& options : PlanRuns(engine_case, model, effort)) {
     if (!IsWanted(options)) continue;
     options.fault = WantedFault(*engine_case.engine);
-    ExplorerResult result = Explorer(options).Run();
-    EXPECT_FALSE(result.failure.has_value()) << *result.failure << Repeat(options);
+    ExplorerResult result = RunOrReplay(options);
+    EXPECT_FALSE(result.failure.has_value()) << *result.failure << Repeat(options, result);
     failures += result.failure.has_value() ? 1 : 0;
     total.Add(result);
     if (failures == 3) break;
@@ -110,6 +133,7 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
       total.positions, total.exhaustive_positions, total.steps,
       static_cast<double>(total.images) / seconds);
   Totals::Add(engine_case, total, seconds);
+  if (std::getenv("LODGEKV_CRASH_SCRIPT") != nullptr || failures > 0) return;
   EXPECT_GT(total.images, total.positions);
   EXPECT_GT(total.nested_images, 0U);
 }

@@ -5,7 +5,7 @@
 
 namespace lodgekv::test {
 
-struct Explorer::Hands::Hand {
+struct Hands::Hand {
   std::binary_semaphore given{0};
   std::binary_semaphore done{0};
   const std::function<void()>* work = nullptr;  // null at the end
@@ -21,14 +21,14 @@ struct Explorer::Hands::Hand {
   }
 };
 
-Explorer::Hands::Hands(unsigned threads) {
+Hands::Hands(unsigned threads) {
   for (unsigned i = 1; i < threads; ++i) {
     auto& hand = *hands_.emplace_back(std::make_unique<Hand>());
     hand.thread = std::thread([&hand] { hand.Run(); });
   }
 }
 
-Explorer::Hands::~Hands() {
+Hands::~Hands() {
   for (auto& hand : hands_) {
     hand->work = nullptr;
     hand->given.release();
@@ -36,14 +36,14 @@ Explorer::Hands::~Hands() {
   }
 }
 
-void Explorer::Hands::Do(uint64_t number, const std::function<void()>& work) {
-  if (busy_ || number == 0) return work();
+void Hands::Do(uint64_t number, const std::function<void()>& work) {
+  if (current_ != 0 || number == 0) return work();
   Hand& hand = *hands_[number - 1];
   hand.work = &work;
-  busy_ = true;
+  current_ = number;
   hand.given.release();
   hand.done.acquire();
-  busy_ = false;
+  current_ = 0;
 }
 
 }  // namespace lodgekv::test

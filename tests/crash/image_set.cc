@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -150,6 +152,59 @@ std::string ImageSet::Describe(const Picks& picks) const {
     }
   }
   return text;
+}
+
+std::string ImageSet::Explain(const Picks& picks, std::span<const std::byte> durable,
+                              NameOfPlace name) const {
+  std::string text;
+  size_t whole = 0;
+  for (const Line& line : lines_) {
+    const bool all = std::equal(picks.begin() + line.first_choice, picks.begin() + line.end_choice,
+                                limits_.begin() + line.first_choice);
+    if (all) {
+      ++whole;
+      continue;
+    }
+    const uint64_t offset = line.number * pmem::kLineBytes;
+    absl::StrAppend(&text, "    line at ", offset, ", ", name(offset), ":\n");
+    std::map<uint32_t, std::pair<uint64_t, uint64_t>> words;  // stored last, and what is there
+    for (const Survivor& survivor : survivors_) {
+      if (survivor.word / kWords != line.number) continue;
+      const auto at = words.try_emplace(survivor.word, 0, LoadWord(durable, survivor.word)).first;
+      at->second.first = survivor.value;
+      if (picks[survivor.choice] > survivor.rank) at->second.second = survivor.value;
+    }
+    for (const auto& [word, values] : words) {
+      absl::StrAppendFormat(&text, "      + %2u: durable %016x, stored %016x, there is %016x%s\n",
+                            word % kWords * CrashTracer::kWordBytes, LoadWord(durable, word),
+                            values.first, values.second,
+                            values.first == values.second ? "" : "  LOST");
+    }
+  }
+  return absl::StrCat(text, "    ", whole, text.empty() ? "" : " other",
+                      " lines keep all that was stored\n");
+}
+
+KeptOfLines ImageSet::ByLine(const Picks& picks) const {
+  KeptOfLines kept;
+  for (const Line& line : lines_) {
+    kept[line.number] = {picks.begin() + line.first_choice, picks.begin() + line.end_choice};
+  }
+  return kept;
+}
+
+ImageSet::Picks ImageSet::FromLines(const KeptOfLines& kept) const {
+  Picks picks = All(true);
+  for (const Line& line : lines_) {
+    const auto of_line = kept.find(line.number);
+    const size_t choices = line.end_choice - line.first_choice;
+    if (of_line == kept.end() || of_line->second.size() != choices) continue;
+    for (size_t i = 0; i < choices; ++i) {
+      uint16_t& pick = picks[line.first_choice + i];
+      pick = std::min(pick, of_line->second[i]);
+    }
+  }
+  return picks;
 }
 
 }  // namespace lodgekv::test

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "tests/crash/script.h"
 #include "tests/crash/tracer.h"
 #include "tests/support/random.h"
 
@@ -39,6 +40,15 @@ class ImageSet {
 
   // The lines of which not everything or not nothing survives: for a person.
   std::string Describe(const Picks& picks) const;
+  // The lines of which something is lost, word by word, with the name of each place.
+  using NameOfPlace = absl::FunctionRef<std::string(uint64_t offset)>;
+  std::string Explain(const Picks& picks, std::span<const std::byte> durable,
+                      NameOfPlace name) const;
+
+  // The same by line, which other images of the same moment of another run may share. A line that
+  // `kept` has not, or not in this form, keeps everything.
+  KeptOfLines ByLine(const Picks& picks) const;
+  Picks FromLines(const KeptOfLines& kept) const;
 
  private:
   struct Survivor {

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/crash/hands.h"
-#include "tests/crash/high_numbers.h"
 #include "tests/crash/looking_tracer.h"
 
 namespace lodgekv::test {
@@ -23,24 +21,13 @@ void CopyInto(std::span<const std::byte> from, const ArenaMemory& to) {
 
 }  // namespace
 
-pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run) {
-  pmem::PoolIdentity identity;
-  identity.engine = std::string(engine_case.engine->name);
-  identity.media_version = engine_case.engine->media_version;
-  identity.key_format = engine_case.key_format;
-  identity.inline_pairs = engine_case.inline_pairs;
-  for (size_t i = 0; i < identity.pool_id.size(); ++i) {
-    identity.pool_id[i] = static_cast<uint8_t>(MixBits(TestSeed() + run * 16 + i));
-  }
-  return identity;
-}
-
 Explorer::Life::Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle,
-                     ArenaMemory memory)
+                     ArenaMemory memory, std::shared_ptr<const Past> past)
     : explorer_(explorer),
       options_(explorer.options_),
       depth_(depth),
       crashes_(crashes),
+      past_(std::move(past)),
       memory_(std::move(memory)),
       oracle_(std::move(oracle)),
       image_(options_.memory_bytes) {}
@@ -54,62 +41,30 @@ Explorer::Life::~Life() {
   explorer_.result_.fault_happened |= tracer_->fault_happened();
 }
 
-pmem::Pool::ArenaOptions Explorer::Life::ArenaOf(const ArenaMemory& memory,
-                                                 pmem::Tracer* tracer) const {
-  pmem::Pool::ArenaOptions arena;
-  arena.memory = memory.span();
-  arena.chunk_bytes = options_.chunk_bytes;
-  arena.strict_order = options_.model == CrashModel::kTornWords;
-  arena.tracer = tracer;
-  return arena;
-}
-
-EngineContext Explorer::Life::ContextOf(pmem::Pool* pool) const {
-  EngineContext context;
-  context.pool = pool;
-  context.key_format = options_.engine_case.key_format;
-  context.inline_pairs = options_.engine_case.inline_pairs;
-  context.options = explorer_.engine_options_;
-  return context;
-}
-
 absl::Status Explorer::Life::Open(const ArenaMemory& memory, pmem::Tracer* tracer,
                                   OpenPool* open) const {
-  auto pool = pmem::Pool::OpenArena(ArenaOf(memory, tracer));
-  if (!pool.ok()) return pool.status();
-  open->pool = *std::move(pool);
-  const EngineContext context = ContextOf(open->pool.get());
-  const EngineInfo& info = *options_.engine_case.engine;
-  const bool created = open->pool->engine_created();
-  if (!created) open->pool->ResetForEngine();
-  RecoveryReport report;
-  auto engine = created ? info.recover(context, &report) : info.create(context);
-  if (!engine.ok()) return engine.status();
-  if (!created) open->pool->MarkEngineCreated();
-  open->engine = *std::move(engine);
-  return absl::OkStatus();
+  return OpenImage(options_, explorer_.engine_options_, memory, tracer, open);
 }
 
 // The pool's own creation is explored where the pool is tested; here it is done before the first
 // image.
 void Explorer::Life::Create() {
   doing_ = "the engine's creation";
-  memory_.FillWithGarbage(TestSeed() + options_.run);
-  const auto pool = pmem::Pool::CreateArena(ArenaOf(memory_, nullptr),
-                                            IdentityOf(options_.engine_case, options_.run));
-  if (!pool.ok()) return Fail(pool.status().ToString(), "");
-  if (options_.first_sequence > 1) SetNextSequence(memory_, options_.first_sequence);
+  const absl::Status status = MakePool(options_, memory_);
+  if (!status.ok()) return Fail(status.ToString());
   Recover();
 }
 
 void Explorer::Life::Recover() {
   Moves();
   if (doing_.empty()) doing_ = "recovery";
+  hand_ = explorer_.hands_->current();
   tracer_ = std::make_unique<CrashTracer>(memory_.span(), options_.fault);
   tracer_->before_fence = [this] { Explore("before a fence"); };
   const absl::Status status = Open(memory_, tracer_.get(), &open_);
   if (explorer_.Ended()) return;
-  if (!status.ok()) return Fail(status.ToString(), "");
+  if (!status.ok()) return Fail(status.ToString());
+  step_done_ = true;
   Explore("at its end");
 }
 
@@ -131,7 +86,7 @@ void Explorer::Life::Steps(unsigned count) {
   if (explorer_.Ended() || open_.engine == nullptr) return;
   doing_ = "the look at the living engine";
   if (const auto problem = oracle_.Compare(*open_.engine, explorer_.workload_.keys())) {
-    Fail(*problem, "");
+    Fail(*problem);
   }
 }
 
@@ -142,10 +97,15 @@ void Explorer::Life::TakeStep(const Step& step) {
   oracle_.Begin(step);
   const std::vector<WriteOp> ops = step.Ops();
   std::vector<WriteResult> results(ops.size());
-  explorer_.hands_->Do(explorer_.random_.Below(options_.threads),
-                       [&] { (void)open_.engine->Write(ops, results, step.Options()); });
+  fences_before_step_ = tracer_->fences();
+  step_done_ = false;
+  explorer_.hands_->Do(explorer_.random_.Below(options_.threads), [&] {
+    taken_->push_back({step, explorer_.hands_->current()});
+    (void)open_.engine->Write(ops, results, step.Options());
+  });
+  step_done_ = true;
   if (explorer_.Ended()) return;
-  if (const auto problem = oracle_.Finish(step, results)) Fail(*problem, "");
+  if (const auto problem = oracle_.Finish(step, results)) Fail(*problem);
 }
 
 // --- images ---
@@ -164,7 +124,7 @@ void Explorer::Life::Explore(const char* position) {
   if (explorer_.Ended() || explorer_.result_.positions % kPositionsPerLook != 0) return;
   const std::span<const std::byte> durable = tracer_->durable();
   if (std::memcmp(image_.span().data(), durable.data(), durable.size()) != 0) {
-    Fail("recovery has changed the medium past the seam: index/pmem/persist.h has not seen it", "");
+    Fail("recovery has changed the medium past the seam: index/pmem/persist.h has not seen it");
   }
 }
 
@@ -194,7 +154,7 @@ bool Explorer::Life::TryImage(const ImageSet& images, const ImageSet::Picks& pic
   tracer.Undo(tracer_->durable());
   images.Undo(tracer_->durable(), image_.span().data());
   if (problem) {
-    Fail(*problem, images.Describe(picks));
+    Fail(*problem, images.Describe(picks), CrashHere(images, picks));
     return false;
   }
   if (depth_ < options_.max_depth &&
@@ -217,8 +177,10 @@ std::unique_ptr<Explorer::Life> Explorer::Life::MakeHeir(const ImageSet& images,
   images.Apply(picks, memory.span().data());
   Oracle oracle = oracle_;
   oracle.Adopt();
+  auto past = std::make_shared<const Past>(
+      Past{past_, taken_, taken_->size(), hand_, CrashHere(images, picks)});
   return std::make_unique<Life>(explorer_, depth, crashes_ + 1, std::move(oracle),
-                                std::move(memory));
+                                std::move(memory), std::move(past));
 }
 
 void Explorer::Life::LiveOn(const ImageSet& images, const ImageSet::Picks& picks) {
@@ -233,8 +195,25 @@ std::unique_ptr<Explorer::Life> Explorer::Life::TakeHeir() {
   return std::move(heir_);
 }
 
-void Explorer::Life::Fail(const std::string& what, const std::string& image) {
+CrashAt Explorer::Life::CrashHere(const ImageSet& images, const ImageSet::Picks& picks) const {
+  return {true, step_done_ ? 0 : tracer_->fences() - fences_before_step_, images.ByLine(picks)};
+}
+
+Script Explorer::Life::ScriptSoFar(const CrashAt& crash) const {
+  Script script;
+  script.push_back({hand_, *taken_, crash});
+  for (const Past* past = past_.get(); past != nullptr; past = past->before.get()) {
+    const auto begin = past->steps->begin();
+    script.push_back(
+        {past->hand, {begin, begin + static_cast<ptrdiff_t>(past->count)}, past->crash});
+  }
+  std::reverse(script.begin(), script.end());
+  return script;
+}
+
+void Explorer::Life::Fail(const std::string& what, const std::string& image, const CrashAt& crash) {
   if (explorer_.result_.failure.has_value()) return;
+  explorer_.result_.script = ScriptSoFar(crash);
   explorer_.result_.failure = absl::StrCat(
       what, "\n  ",
       image.empty() ? "" : "of what was not durable survives (stores kept of stores made):", image,

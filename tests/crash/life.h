@@ -3,30 +3,29 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/crash/explorer.h"
+#include "tests/crash/open_pool.h"
+#include "tests/crash/script.h"
 
 namespace lodgekv::test {
 
-// What a crash left, opened: the pool and its engine, created anew where creation was cut.
-struct OpenPool {
-  std::unique_ptr<pmem::Pool> pool;  // outlives the engine
-  std::unique_ptr<Engine> engine;
-
-  OpenPool() = default;
-  OpenPool(OpenPool&&) = default;
-  OpenPool& operator=(OpenPool&&) = delete;
-  ~OpenPool() { engine.reset(); }
+// What came before a life: the lives of which it is the heir. Shared, since lives are many.
+struct Past {
+  std::shared_ptr<const Past> before;
+  std::shared_ptr<const std::vector<TakenStep>> steps;  // of which the first `count` were taken
+  size_t count = 0;
+  uint64_t hand = 0;
+  CrashAt crash;
 };
-
-// Of the pools of a case; `run` tells them apart.
-pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run);
 
 class Explorer::Life {
  public:
   // `memory` holds the image that the life begins with, or anything for Create.
   // `crashes`: how many came before it.
-  Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle, ArenaMemory memory);
+  Life(Explorer& explorer, unsigned depth, unsigned crashes, Oracle oracle, ArenaMemory memory,
+       std::shared_ptr<const Past> past);
   ~Life();
 
   void Create();
@@ -41,9 +40,6 @@ class Explorer::Life {
 
  private:
   void Moves();  // for the watchdog
-  pmem::Pool::ArenaOptions ArenaOf(const ArenaMemory& memory, pmem::Tracer* tracer) const;
-  EngineContext ContextOf(pmem::Pool* pool) const;
-  // Opens by the engine's real recovery.
   absl::Status Open(const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open) const;
   void TakeStep(const Step& step);
   void Explore(const char* position);
@@ -51,12 +47,20 @@ class Explorer::Life {
   std::unique_ptr<Life> MakeHeir(const ImageSet& images, const ImageSet::Picks& picks,
                                  unsigned depth) const;
   void LiveOn(const ImageSet& images, const ImageSet::Picks& picks);
-  void Fail(const std::string& what, const std::string& image);
+  CrashAt CrashHere(const ImageSet& images, const ImageSet::Picks& picks) const;
+  // `crash`: with the image that fails, if it is one.
+  void Fail(const std::string& what, const std::string& image = "", const CrashAt& crash = {});
+  Script ScriptSoFar(const CrashAt& crash) const;
 
   Explorer& explorer_;
   const ExplorerOptions& options_;
   const unsigned depth_;  // of lives begun while another is looked at
   const unsigned crashes_;
+  const std::shared_ptr<const Past> past_;
+  const std::shared_ptr<std::vector<TakenStep>> taken_ = std::make_shared<std::vector<TakenStep>>();
+  uint64_t hand_ = 0;
+  uint64_t fences_before_step_ = 0;
+  bool step_done_ = false;
   ArenaMemory memory_;
   Oracle oracle_;
   std::unique_ptr<CrashTracer> tracer_;

@@ -66,7 +66,7 @@ class Oracle {
   Problem CheckStructure(Engine& engine);
   bool AllAre(bool done) const;
 
-  const EngineCase case_;
+  EngineCase case_;
   State state_;
   uint64_t applied_index_ = 0;
   uint64_t last_version_ = 0;

@@ -16,7 +16,7 @@
 
 #include "tests/crash/concurrent_history.h"
 #include "tests/crash/image_set.h"
-#include "tests/crash/life.h"
+#include "tests/crash/open_pool.h"
 #include "tests/crash/program.h"
 #include "tests/crash/scheduled_calls.h"
 #include "tests/crash/scheduled_tracer.h"

@@ -1,0 +1,65 @@
+#include "tests/crash/open_pool.h"
+
+#include <string>
+
+#include "tests/crash/high_numbers.h"
+
+namespace lodgekv::test {
+
+pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run) {
+  pmem::PoolIdentity identity;
+  identity.engine = std::string(engine_case.engine->name);
+  identity.media_version = engine_case.engine->media_version;
+  identity.key_format = engine_case.key_format;
+  identity.inline_pairs = engine_case.inline_pairs;
+  for (size_t i = 0; i < identity.pool_id.size(); ++i) {
+    identity.pool_id[i] = static_cast<uint8_t>(MixBits(TestSeed() + run * 16 + i));
+  }
+  return identity;
+}
+
+namespace {
+
+pmem::Pool::ArenaOptions ArenaOf(const ExplorerOptions& options, const ArenaMemory& memory,
+                                 pmem::Tracer* tracer) {
+  pmem::Pool::ArenaOptions arena;
+  arena.memory = memory.span();
+  arena.chunk_bytes = options.chunk_bytes;
+  arena.strict_order = options.model == CrashModel::kTornWords;
+  arena.tracer = tracer;
+  return arena;
+}
+
+}  // namespace
+
+absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory) {
+  memory.FillWithGarbage(TestSeed() + options.run);
+  const auto pool = pmem::Pool::CreateArena(ArenaOf(options, memory, nullptr),
+                                            IdentityOf(options.engine_case, options.run));
+  if (!pool.ok()) return pool.status();
+  if (options.first_sequence > 1) SetNextSequence(memory, options.first_sequence);
+  return absl::OkStatus();
+}
+
+absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engine_options,
+                       const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open) {
+  auto pool = pmem::Pool::OpenArena(ArenaOf(options, memory, tracer));
+  if (!pool.ok()) return pool.status();
+  open->pool = *std::move(pool);
+  EngineContext context;
+  context.pool = open->pool.get();
+  context.key_format = options.engine_case.key_format;
+  context.inline_pairs = options.engine_case.inline_pairs;
+  context.options = engine_options;
+  const EngineInfo& info = *options.engine_case.engine;
+  const bool created = open->pool->engine_created();
+  if (!created) open->pool->ResetForEngine();
+  RecoveryReport report;
+  auto engine = created ? info.recover(context, &report) : info.create(context);
+  if (!engine.ok()) return engine.status();
+  if (!created) open->pool->MarkEngineCreated();
+  open->engine = *std::move(engine);
+  return absl::OkStatus();
+}
+
+}  // namespace lodgekv::test

@@ -1,0 +1,31 @@
+// How the explorer makes a pool, and opens what a crash has left of it.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "index/pmem/pool.h"
+#include "tests/crash/explorer.h"
+
+namespace lodgekv::test {
+
+// What a crash left, opened: the pool and its engine, created anew where creation was cut.
+struct OpenPool {
+  std::unique_ptr<pmem::Pool> pool;  // outlives the engine
+  std::unique_ptr<Engine> engine;
+
+  OpenPool() = default;
+  OpenPool(OpenPool&&) = default;
+  OpenPool& operator=(OpenPool&&) = delete;
+  ~OpenPool() { engine.reset(); }
+};
+
+// Of the pools of a case; `run` tells them apart.
+pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run);
+// A new pool over what the memory held before; its engine is yet to be created.
+absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory);
+// Opens by the engine's real recovery.
+absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engine_options,
+                       const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open);
+
+}  // namespace lodgekv::test
