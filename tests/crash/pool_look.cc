@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_header.h"
+#include "tests/crash/high_numbers.h"
 #include "tests/crash/image_set.h"
 #include "tests/support/random.h"
 
@@ -36,14 +37,18 @@ struct Promise {
 
 class Look {
  public:
-  Look(CrashModel model, Fault fault) : model_(model), memory_(kBytes), image_(kBytes) {
+  Look(CrashModel model, Fault fault)
+      : model_(model), fault_(fault), memory_(kBytes), image_(kBytes) {
     memory_.FillWithGarbage(1);
-    tracer_ = std::make_unique<CrashTracer>(memory_.span(), fault);
-    tracer_->before_fence = [this] { TryImages(); };
   }
 
-  PoolLook Run() {
-    auto pool = Take(Pool::CreateArena(OptionsOf(memory_, tracer_.get()), Identity()));
+  PoolLook Run(uint32_t generation) {
+    if (generation > 0) MakeOld(generation);
+    tracer_ = std::make_unique<CrashTracer>(memory_.span(), fault_);
+    tracer_->before_fence = [this] { TryImages(); };
+    const auto options = OptionsOf(memory_, tracer_.get());
+    auto pool =
+        Take(identity_.before ? Pool::OpenArena(options) : Pool::CreateArena(options, Identity()));
     if (pool == nullptr) return Result();
     identity_.after = true;
     Done();
@@ -76,6 +81,13 @@ class Look {
     options.strict_order = model_ == CrashModel::kTornWords;
     options.tracer = tracer;
     return options;
+  }
+
+  // A pool whose state was changed so often.
+  void MakeOld(uint32_t generation) {
+    (void)Take(Pool::CreateArena(OptionsOf(memory_, nullptr), Identity()));
+    SetStateGeneration(memory_, generation);
+    identity_ = {true, true};
   }
 
   std::unique_ptr<Pool> Take(absl::StatusOr<std::unique_ptr<Pool>> pool) {
@@ -220,6 +232,7 @@ class Look {
   }
 
   const CrashModel model_;
+  const Fault fault_;
   ArenaMemory memory_;
   ArenaMemory image_;
   std::unique_ptr<CrashTracer> tracer_;
@@ -236,6 +249,8 @@ class Look {
 
 }  // namespace
 
-PoolLook LookAtPool(CrashModel model, Fault fault) { return Look(model, fault).Run(); }
+PoolLook LookAtPool(CrashModel model, Fault fault, uint32_t generation) {
+  return Look(model, fault).Run(generation);
+}
 
 }  // namespace lodgekv::test

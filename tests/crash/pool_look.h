@@ -18,6 +18,7 @@ struct PoolLook {
   std::optional<std::string> problem;  // the first image that breaks a promise
 };
 
-PoolLook LookAtPool(CrashModel model, Fault fault);
+// `generation`: of the state when the look begins; 0: the pool is created under the eyes.
+PoolLook LookAtPool(CrashModel model, Fault fault, uint32_t generation = 0);
 
 }  // namespace lodgekv::test
