@@ -51,7 +51,7 @@ TEST_P(HighNumbers, AreNumbersLikeAllOthers) {
     for (const CrashModel model : kModels) {
       for (ExplorerOptions options : PlanRuns(engine_case, model, {.runs = 1})) {
         options.first_sequence = GetParam().first;
-        options.max_images = 3'000;
+        options.max_images = 3'000 / kSanitizerSlowdown;
         total.Add(Explorer(options).Run());
         ASSERT_FALSE(total.failure.has_value()) << *total.failure;
       }
@@ -59,7 +59,7 @@ TEST_P(HighNumbers, AreNumbersLikeAllOthers) {
   }
   std::cout << absl::StreamFormat("%s: quiet in %d images\n", std::string(GetParam().name),
                                   total.images);
-  EXPECT_GT(total.images, 50'000U);
+  EXPECT_GT(total.images, 50'000U / kSanitizerSlowdown);
 }
 
 INSTANTIATE_TEST_SUITE_P(Starts, HighNumbers, ::testing::ValuesIn(kStarts),

@@ -63,7 +63,7 @@ TEST(Script, RepeatsEveryFailureOfARun) {
     if (!engine_case.small_nodes) continue;
     for (ExplorerOptions options : PlanRuns(engine_case, CrashModel::kLinePrefix, {.runs = 1})) {
       options.shrink = false;
-      options.max_images = 20'000;
+      options.max_images = 20'000 / kSanitizerSlowdown;
       options.fault = {Fault::Kind::kAsk, "lodgetree.recovery.no_watermark"};
       const ExplorerResult result = Explorer(options).Run();
       if (!result.failure) continue;
