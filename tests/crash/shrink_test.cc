@@ -73,7 +73,7 @@ TEST(Script, RepeatsEveryFailureOfARun) {
       EXPECT_TRUE(absl::StrContains(*result.failure, again->what)) << *result.failure;
     }
   }
-  EXPECT_GT(failures, 5U);
+  EXPECT_GT(failures, kSanitizerSlowdown > 1 ? 0U : 5U);
 }
 
 TEST(Script, IsTheSameReadBack) {
