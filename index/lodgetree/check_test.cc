@@ -62,6 +62,54 @@ TEST_F(DamageTest, AReadOfADamagedShortPairSaysSo) {
   EXPECT_EQ(tree_.engine().Read({&view, 1}, {&result, 1}, {}), Outcome::kDataLoss);
 }
 
+// The key's pair lies in its leaf when its record is damaged, in the key itself.
+class DamagedRecordTest : public ::testing::Test {
+ protected:
+  DamagedRecordTest() {
+    for (uint64_t n = 0; n < 100; ++n) EXPECT_EQ(tree_.Put(KeyAt(n), "value"), Outcome::kOk);
+    const media::Leaf* leaf = tree_.Leaves()[1];
+    const auto slot = static_cast<unsigned>(std::countr_zero(leaf->commit.Load()));
+    const pmem::Offset record = BytesCodec::RecordOf(leaf->slots[slot].value.Load());
+    key_ = ViewRecord(tree_.pool(), record).key;
+    *tree_.pool().At<uint8_t>(record + 25) ^= 1;
+  }
+
+  static std::string KeyAt(uint64_t n) { return "account/" + std::to_string(1000 + n); }
+  Outcome Read() {
+    const std::string_view view = key_;
+    ReadResult result;
+    const Outcome outcome = tree_.engine().Read({&view, 1}, {&result, 1}, {});
+    return outcome == Outcome::kOk && !result.found ? Outcome::kConditionFailed : outcome;
+  }
+  void FlushAll() {
+    EXPECT_TRUE(tree_.engine().Close().ok());  // flushes, and the engine works on
+  }
+
+  TestTree tree_{KeyFormat::kBytes};
+  std::string key_;
+};
+
+TEST_F(DamagedRecordTest, ReadAndDeleteSaySo) {
+  EXPECT_EQ(Read(), Outcome::kDataLoss);
+  EXPECT_EQ(tree_.Delete(key_), Outcome::kDataLoss);
+  EXPECT_EQ(Read(), Outcome::kDataLoss);
+  tree_.KillAndRecover();
+  EXPECT_EQ(Read(), Outcome::kDataLoss);
+}
+
+TEST_F(DamagedRecordTest, APutTakesItsPlaceAndADeleteThenHolds) {
+  EXPECT_EQ(tree_.Put(key_, "new"), Outcome::kOk);
+  EXPECT_EQ(tree_.Get(key_), "new");
+  FlushAll();
+  EXPECT_EQ(tree_.Get(key_), "new");
+  tree_.ExpectSound();
+  EXPECT_EQ(tree_.Delete(key_), Outcome::kOk);
+  FlushAll();
+  EXPECT_EQ(tree_.Get(key_), "none");
+  tree_.KillAndRecover();
+  EXPECT_EQ(tree_.Get(key_), "none");
+}
+
 TEST_F(DamageTest, RecoveryRefusesWhatItCannotTrust) {
   const auto expect_refused = [&](pmem::Word& word, unsigned bit, const char* what) {
     Flip(word, bit);

@@ -109,12 +109,14 @@ auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> 
     return pairs.subspan(half);
   std::ranges::sort(pairs, less);
   // Neither part may be more than a leaf.
-  for (size_t away = 1; away < half && half + away <= parameters_.leaf_slots; ++away) {
+  const size_t most = parameters_.leaf_slots;
+  for (size_t away = 1; away < half && pairs.size() - half + away <= most; ++away) {
     for (const size_t at : {half - away, half + away}) {
       *separator = codec_.Between(pairs[at - 1].pair, pairs[at].pair, dram_);
       if (Divides(node, leaf, *separator)) return pairs.subspan(at);
     }
   }
+  *separator = codec_.Between(pairs[half - 1].pair, pairs[half].pair, dram_);
   return pairs.subspan(half);
 }
 

@@ -89,6 +89,7 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
 
 template <class C>
 LodgeTree<C>::~LodgeTree() {
+  reclaimer_.Stop();  // it looks at the workers
   for (auto& worker : workers_) delete worker.load(std::memory_order_relaxed);
 }
 
@@ -194,11 +195,12 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
   return use;
 }
 
-// Everything acknowledged is durable already. What is buffered goes to its leaves, so that the next
-// opening replays nothing and needs no record that only a log knows; retired records go back.
+// Everything acknowledged is durable already; retired records go back. Where that is quick, what is
+// buffered goes to its leaves, so that the next opening replays nothing and needs no record that
+// only a log knows. On a file each flush would wait for the disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
-  if (!medium_.failed()) FlushAllBuffers();
+  if (!medium_.long_fences()) FlushAllBuffers();
   for (auto& slot : workers_) {
     Worker* worker = slot.load(std::memory_order_acquire);
     if (worker == nullptr) continue;

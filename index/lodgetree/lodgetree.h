@@ -252,6 +252,7 @@ class LodgeTree final : public Engine {
   void LockOne(WriteContext& context, const Key& key, Seen seen = {});
   void LockMany(WriteContext& context, std::span<PendingOp> group);
   void UnlockAll(WriteContext& context);
+  bool ValueIsSound(uint64_t value_word) const;
   Outcome Evaluate(const Node* node, PendingOp& pending, uint64_t now) const;
   Current FindCurrent(const Node* node, const Key& key, uint64_t now) const;
   uint32_t AppendToLog(std::span<PendingOp> group, const WriteOptions& options);

@@ -141,6 +141,8 @@ void LodgeTree<C>::WaitUntilFenced(uint64_t number) const {
 template <class C>
 bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
   const std::lock_guard lock(horizon_mutex_);
+  // Whoever failed to fence its numbers has noticed that before it let them go.
+  if (medium_.failed()) return false;
   pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
   if (number > fenced_below_ && !medium_.Canary("lodgetree.horizon.stays")) {
     fenced_below_ = number;

@@ -52,7 +52,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   const auto is_key = [&](Pair pair, bool* valid) {
     if (!codec_.MayMatch(key, pair)) return false;
     if constexpr (C::kRecords) {
-      // The line behind the header's, where the value is; the header itself is asked for right away.
+      // The line behind the header's, where the value is; the header's is asked for right away.
       if (C::IsRecord(pair.value)) {
         Prefetch(pool_.At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
       }

@@ -3,6 +3,9 @@
 // records is not whole is made unreadable, before anything else; and replay may find a buffer full,
 // and flushes by the ordinary protocol. So recovery may be cut anywhere and begun again.
 //
+// After a kill without a power cut recovery sees stores that were never flushed. A power cut that
+// comes later must not take back what it believed: so it flushes that first (Settle).
+//
 // An entry is replayed when its number is above the watermark of the leaf that its key belongs to,
 // and no newer entry has its key. Entries whose record is not whole are unacknowledged tails, or
 // dead ones whose record's space serves another: the engine word kFencedBelow tells which. Anything
@@ -24,6 +27,10 @@ namespace {
 
 constexpr size_t kLeavesPerTask = 4096;
 constexpr size_t kProgressStep = 1 << 16;
+
+uint64_t SizeOf(const RecordView& record) {
+  return RecordBytes(record.key.size(), record.value.size(), record.expiry_unix_ms != 0);
+}
 
 absl::Status Damaged(const char* what, pmem::Offset offset) {
   return absl::DataLossError(absl::StrCat("lodgetree: ", what, " at offset ", offset,
@@ -56,6 +63,8 @@ class LodgeTree<C>::Recovery {
     uint32_t log;
   };
 
+  void Settle(const void* address, size_t bytes);
+  void EndSettle(bool all);
   absl::Status ReadEngineArea();
   absl::Status WalkChain();
   absl::Status BuildNodes();
@@ -91,6 +100,7 @@ class LodgeTree<C>::Recovery {
   pmem::Pool& pool_;
   const EngineContext& context_;
   RecoveryReport& report_;
+  bool settles_ = false;
   pmem::Offset first_leaf_ = 0;
   std::vector<LeafRef> leaves_;
   std::vector<Node*> nodes_;
@@ -130,6 +140,18 @@ absl::Status LodgeTree<C>::Recovery::Parallel(size_t tasks, Task task) {
 }
 
 // --- leaves ---
+
+// Flushes what is believed.
+template <class C>
+void LodgeTree<C>::Recovery::Settle(const void* address, size_t bytes) {
+  if (settles_) pool_.medium().Flush(address, bytes);
+}
+
+// On the thread that flushed; a sync of a file does for all threads, once they are done.
+template <class C>
+void LodgeTree<C>::Recovery::EndSettle(bool all) {
+  if (settles_ && all == pool_.medium().long_fences()) pool_.medium().Fence();
+}
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
@@ -211,6 +233,7 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* 
   }
   mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
                  ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
+  Settle(leaf, sizeof(*leaf));  // new values too: a flush that finds one there does not write it
   const absl::Status status = MarkSlots(leaf, mirror->slots());
   if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
   return Damaged("a fingerprint that is not its key's in the leaf", ref.offset);
@@ -284,6 +307,7 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
           const absl::Status filled = FillNode(nodes_[n], first_leaf(n), first_leaf(n + 1));
           if (!filled.ok()) return filled;
         }
+        EndSettle(/*all=*/false);
         return absl::OkStatus();
       });
   if (!status.ok()) return status;
@@ -308,6 +332,7 @@ bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, Key* key) {
       if (!VerifyRecord(pool_, tree_.slab_, record, &view)) return false;
       const bool any = pool_.medium().Canary("lodgetree.recovery.any_record");
       if (view.crc != entry.record_crc && !any) return false;
+      if (entry.in_last_group) Settle(pool_.At<char>(record), SizeOf(view));
       *key = C::MakeKey(view.key);
       return true;
     }
@@ -334,6 +359,8 @@ absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, std::vector<Candid
   std::vector<ReadEntry> entries;
   std::string problem;
   if (!tree_.log_.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
+  Settle(pool_.At<char>(logs_[log].offset),
+         sizeof(media::LogHeader) + entries.size() * sizeof(media::LogEntry));
   for (const ReadEntry& entry : entries) {
     if (entry.op == media::LogOp::kAppliedIndex) {
       const std::lock_guard lock(mutex_);
@@ -365,6 +392,7 @@ absl::Status LodgeTree<C>::Recovery::ReadLogs() {
       const absl::Status status = ReadOneLog(static_cast<uint32_t>(log), &candidates, &unreadable);
       if (!status.ok()) return status;
     }
+    EndSettle(/*all=*/false);
     const std::lock_guard lock(mutex_);
     candidates_.insert(candidates_.end(), candidates.begin(), candidates.end());
     unreadable_.insert(unreadable_.end(), unreadable.begin(), unreadable.end());
@@ -617,6 +645,7 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::Run() {
   const auto start = std::chrono::steady_clock::now();
   report_.clean = pool_.was_clean();
+  settles_ = !report_.clean && !pool_.medium().Canary("lodgetree.recovery.no_settle");
   report_.threads = std::max(1u, context_.recovery_threads);
   const std::vector<pmem::Chunk> chunks = pool_.Chunks();
   std::vector<pmem::Chunk> leaf_chunks;
@@ -634,6 +663,7 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = ReadLogs();
   if (!status.ok()) return status;
+  EndSettle(/*all=*/true);
   status = ExplainUnreadable();
   if (!status.ok()) return status;
   ChooseWinners();

@@ -506,6 +506,16 @@ typename LodgeTree<C>::Current LodgeTree<C>::FindCurrent(const Node* node, const
   return current;
 }
 
+template <class C>
+bool LodgeTree<C>::ValueIsSound(uint64_t value_word) const {
+  if constexpr (C::kRecords) {
+    if (!C::IsRecord(value_word)) return true;
+    const pmem::Offset record = C::RecordOf(value_word);
+    return RecordIsSound(pool_, record, ViewRecord(pool_, record));
+  }
+  return true;
+}
+
 // Decides whether the operation applies; for a delete, what its tombstone says.
 template <class C>
 Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t now) const {
@@ -527,6 +537,11 @@ Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t no
     return Outcome::kConditionFailed;
   }
   if (pending.tombstone) {
+    if (current.exists && !ValueIsSound(current.value_word)) {
+      // Recovery could not tell what its tombstone says.
+      pending.apply = false;
+      return Outcome::kDataLoss;
+    }
     // Nothing to delete needs no tombstone; what has expired is removed all the same. With records
     // the tombstone names its victim, which has the key.
     pending.apply = current.exists;

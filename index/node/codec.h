@@ -127,8 +127,8 @@ class BytesCodec {
     if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1) == key.hash;
     return InlineKeyLength(pair.value) == key.text.size();
   }
-  // A pair whose record is damaged has whatever key it may have: so the key is not absent, and who
-  // reads the value finds the damage.
+  // A pair whose record is damaged has whatever key it may have: so the key is not absent, a read
+  // or a delete finds the damage, and a put takes the pair's place.
   bool Matches(const Key& key, Pair pair) const {
     if (!IsRecord(pair.value)) return true;
     return ViewRecord(pool_, RecordOf(pair.value)).key == key.text || IsDamaged(pair);

@@ -4,7 +4,9 @@
 
 namespace lodgekv {
 
-Reclaimer::~Reclaimer() {
+Reclaimer::~Reclaimer() { Stop(); }
+
+void Reclaimer::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -34,6 +34,9 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
+  // Ends the thread; what it has not given back stays. Nothing is retired afterwards.
+  void Stop();
+
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
   // Frees all that was retired before, what the thread has in hand included. Not inside an

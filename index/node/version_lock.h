@@ -1,8 +1,9 @@
 // A writers' lock and the readers' version in one word, in DRAM.
 //
 // A writer locks the node for the whole of its work, fences included; the version moves only while
-// it publishes, that is while it changes what readers look at. So what a reader sees is always
-// durable, and it waits for a fence only where space that it may be looking at is used again.
+// it publishes, that is while it changes what readers look at. Readers wait from BeginPublish to
+// EndPublish, and by then what is published is durable: a writer fences before, or, where a fence
+// is an instruction, in between.
 //
 // Reader:  s = ReadBegin(); ... read ...; if (!Validate(s)) start again.
 // Writer:  TryUpgrade(s); ... stage, persist ...; BeginPublish(); ... change ...; EndPublish();

@@ -59,6 +59,11 @@ void Tell(const Watched& watched, uint64_t offset) {
 }
 
 void OnBusError(int, siginfo_t* info, void*) {
+  if (info->si_code <= 0) {  // sent by a process: not about a page
+    sigaction(SIGBUS, &g_before, nullptr);
+    raise(SIGBUS);
+    return;
+  }
   const char* at = static_cast<const char*>(info->si_addr);
   for (const Watched& watched : g_watched) {
     const char* base = watched.base.load(std::memory_order_acquire);

@@ -238,6 +238,8 @@ absl::Status Pool::Adopt() {
 }
 
 void Pool::BeginUse() {
+  // What a killed process stored and did not flush is seen here, and a power cut may still take it.
+  if (!was_clean_) state_->header.Persist();
   const uint64_t next = state_->header.state().sequence;
   sequence_.store(next, std::memory_order_relaxed);
   ReserveSequence(next + 1);
@@ -249,7 +251,7 @@ absl::Status Pool::Close(bool clean) {
     std::lock_guard lock(state_->header_mu);
     media::StateSlot next = state_->header.state();
     next.sequence = sequence_.load(std::memory_order_relaxed);
-    state_->header.Seal(next);
+    if (!medium_->failed()) state_->header.Seal(next);
   }
   const bool failed = medium_->failed();
   const absl::Status status = Detach(false);

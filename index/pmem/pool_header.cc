@@ -205,6 +205,12 @@ void PoolHeader::Update(media::StateSlot next) {
   StoreStateWord(word_);
 }
 
+void PoolHeader::Persist() {
+  medium_.Flush(header_, sizeof *header_);
+  medium_.Flush(rows().data(), rows().size_bytes());
+  medium_.Fence();
+}
+
 void PoolHeader::Seal(media::StateSlot next) {
   Update(next);
   next = state_;

@@ -173,6 +173,8 @@ class PoolHeader {
   const PoolIdentity& identity() const { return identity_; }
   const PoolGeometry& geometry() const { return geometry_; }
   uint32_t crc_seed() const { return crc_seed_; }
+  // Header, engine area and chunk rows are durable as they are.
+  void Persist();
   bool sealed() const { return word_.sealed; }
   const media::StateSlot& state() const { return state_; }
   std::span<Word> engine_area() const { return header_->engine_area; }

@@ -68,6 +68,8 @@ constexpr Canary kLodgeTree[] = {
      Under::kBoth, In::kBytes},
     {"newer flushes explain an entry in flight", "recovery", Bc(12),
      Ask("lodgetree.recovery.no_horizon"), Under::kBoth, In::kBytes, By::kBatchInFlight},
+    {"what a killed process had not flushed is believed", "recovery", Bc(12),
+     Ask("lodgetree.recovery.no_settle"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
     {"records given back above the horizon", "horizon", Bc(21), Ask("lodgetree.horizon.stays"),
      Under::kBoth, In::kBytes},
     {"horizon not flushed", "horizon", Bc(1), Forget("lodgetree.horizon.1"), Under::kBoth,

@@ -15,7 +15,14 @@ enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
 enum class In : uint8_t { kAny, kFixed64, kBytes };
 // Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long
 // or does not go: at the pool's creation and closing, and near the end of the numbers.
-enum class By : uint8_t { kExplorer, kReleasedLogs, kBatchInFlight, kPool, kHighNumbers };
+enum class By : uint8_t {
+  kExplorer,
+  kReleasedLogs,
+  kBatchInFlight,
+  kKillThenCut,
+  kPool,
+  kHighNumbers
+};
 
 struct Canary {
   std::string_view name;   // what is wrong, for the table

@@ -60,7 +60,12 @@ void Explorer::Life::Recover() {
   if (doing_.empty()) doing_ = "recovery";
   hand_ = explorer_.hands_->current();
   tracer_ = std::make_unique<CrashTracer>(memory_.span(), options_.fault);
-  tracer_->before_fence = [this] { Explore("before a fence"); };
+  tracer_->before_fence = [this] {
+    // Else there is one image, and it was looked at.
+    if (tracer_->stores() != stores_explored_ || !tracer_->dirty_lines().empty()) {
+      Explore("before a fence");
+    }
+  };
   const absl::Status status = Open(memory_, tracer_.get(), &open_);
   if (explorer_.Ended()) return;
   if (!status.ok()) return Fail(status.ToString());
@@ -113,6 +118,7 @@ void Explorer::Life::TakeStep(const Step& step) {
 void Explorer::Life::Explore(const char* position) {
   if (!exploring_ || explorer_.Ended()) return;
   position_ = position;
+  stores_explored_ = tracer_->stores();
   ++explorer_.result_.positions;
   CopyInto(tracer_->durable(), image_);
   const ImageSet images(*tracer_, options_.model);

@@ -60,6 +60,7 @@ class Explorer::Life {
   const std::shared_ptr<std::vector<TakenStep>> taken_ = std::make_shared<std::vector<TakenStep>>();
   uint64_t hand_ = 0;
   uint64_t fences_before_step_ = 0;
+  uint64_t stores_explored_ = 0;
   bool step_done_ = false;
   ArenaMemory memory_;
   Oracle oracle_;

@@ -1,6 +1,6 @@
-// Memory of the explorer's program. An image's engine lives for some ten microseconds, and a quarter
-// of that went to the system's allocator: blocks of the same size are used again at once instead.
-// Not in a sanitizer's build, which has its own.
+// Memory of the explorer's program. An image's engine lives for some ten microseconds, and a
+// quarter of that went to the system's allocator: blocks of the same size are used again at once
+// instead. Not in a sanitizer's build, which has its own.
 #include <array>
 #include <cstddef>
 #include <cstdint>

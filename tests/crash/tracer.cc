@@ -13,12 +13,21 @@ std::string ModelName(CrashModel model) {
   return model == CrashModel::kLinePrefix ? "line prefixes" : "torn words";
 }
 
-CrashTracer::CrashTracer(std::span<const std::byte> memory, Fault fault)
-    : memory_(memory),
-      fault_(fault),
-      durable_(memory.size()),
-      lines_(memory.size() / pmem::kLineBytes) {
-  std::memcpy(durable_.span().data(), memory.data(), memory.size());
+CrashTracer::CrashTracer(std::span<const std::byte> memory, Fault fault, const CrashTracer* killed)
+    : memory_(memory), fault_(fault), durable_(memory.size()) {
+  const std::span<const std::byte> durable = killed != nullptr ? killed->durable() : memory;
+  std::memcpy(durable_.span().data(), durable.data(), durable.size());
+  if (killed != nullptr) {
+    lines_ = killed->lines_;
+    dirty_ = killed->dirty_;
+    stores_ = killed->stores_;
+    // The buffers of streamed words are empty once their process has ended: whoever sees such a
+    // word can flush it like any other.
+    for (const uint32_t line : dirty_) {
+      for (PendingStore& store : lines_[line]) store.stream = false;
+    }
+  }
+  lines_.resize(memory.size() / pmem::kLineBytes);
 }
 
 CrashTracer::Thread& CrashTracer::Current(uint32_t* number) {

@@ -64,8 +64,10 @@ class CrashTracer final : public pmem::Tracer {
   static constexpr size_t kWordBytes = sizeof(uint64_t);
   static constexpr size_t kWordsOfLine = pmem::kLineBytes / kWordBytes;
 
-  // `memory` is taken as durable as it is.
-  explicit CrashTracer(std::span<const std::byte> memory, Fault fault = {});
+  // `memory` is taken as durable as it is; or it is what a killed process left, with the stores
+  // that `killed` knows of and that nobody has fenced.
+  explicit CrashTracer(std::span<const std::byte> memory, Fault fault = {},
+                       const CrashTracer* killed = nullptr);
 
   // Called before a fence takes effect.
   std::function<void()> before_fence;
@@ -78,6 +80,7 @@ class CrashTracer final : public pmem::Tracer {
   const std::set<std::string, std::less<>>& crash_points() const { return crash_points_; }
   // The crash point hit last.
   std::string_view last_point() const { return last_point_; }
+  uint64_t stores() const { return stores_; }
   uint64_t fences() const { return fences_; }
   bool fault_happened() const { return fault_happened_; }
 

