@@ -34,8 +34,9 @@ std::string_view UseName(pmem::ChunkUse use) {
 
 }  // namespace
 
+// Takes no lock: a thread that has stopped under its eyes may hold any.
 std::string RegionOf(const pmem::Pool& pool, pmem::Offset offset) {
-  const uint64_t rows = pool.capacity_bytes() / pool.chunk_bytes();
+  const uint64_t rows = pool.At<Header>(0)->identity.chunk_rows;
   if (offset < pmem::PoolHeader::BytesFor(rows)) return HeaderRegion(offset);
   const pmem::Chunk chunk = pool.FindChunk(offset);
   if (chunk.index == UINT32_MAX || chunk.unit_bytes == 0) return "a large object, or free space";
