@@ -1,19 +1,27 @@
 #include "tests/crash/crash_points.h"
 
 #include <fstream>
-#include <regex>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "absl/strings/match.h"
 
 namespace lodgekv::test {
 namespace {
 
-void FindAll(const std::string& text, const char* pattern,
+// The string literals that are the last argument of calls that begin with `call`; of calls without
+// one, as in a definition, nothing.
+void FindAll(std::string_view text, std::string_view call,
              std::set<std::string, std::less<>>* names) {
-  const std::regex expression(pattern);
-  for (std::sregex_iterator it(text.begin(), text.end(), expression), end; it != end; ++it) {
-    names->insert((*it)[1].str());
+  for (size_t at = text.find(call); at != text.npos; at = text.find(call, at)) {
+    at += call.size();
+    const size_t quote = text.find('"', at);
+    if (quote == text.npos || text.substr(at, quote - at).find_first_of(";{}") != text.npos) {
+      continue;
+    }
+    const size_t end = text.find('"', quote + 1);
+    names->emplace(text.substr(quote + 1, end - quote - 1));
   }
 }
 
@@ -27,9 +35,10 @@ NamesInSources ReadNames(const std::filesystem::path& folder) {
     if (absl::EndsWith(path, "_test.cc")) continue;
     std::stringstream text;
     text << std::ifstream(entry.path()).rdbuf();
-    FindAll(text.str(), R"re(LODGEKV_CRASH_POINT\(\s*[^,()]+(?:\(\))?\s*,\s*"([^"]+)")re",
-            &names.crash_points);
-    FindAll(text.str(), R"re((?:\.|->)Canary\(\s*"([^"]+)")re", &names.canaries);
+    const std::string source = std::move(text).str();
+    FindAll(source, "LODGEKV_CRASH_POINT(", &names.crash_points);
+    FindAll(source, ".Canary(", &names.canaries);
+    FindAll(source, "->Canary(", &names.canaries);
   }
   return names;
 }
