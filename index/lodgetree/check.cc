@@ -108,8 +108,7 @@ void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
   if (commit != mirror.CommitWord()) Problem("leaf ", offset, ": commit word and mirror differ");
   if (node.leaf_count[leaf] != mirror.count()) Problem("leaf ", offset, ": wrong leaf_count");
   uint64_t watermark;
-  if (!ReadChecked(media.watermark.Load(), &watermark) ||
-      watermark >= tree_.pool_.PeekSequence()) {
+  if (!ReadChecked(media.watermark.Load(), &watermark) || watermark >= tree_.pool_.PeekSequence()) {
     Problem("leaf ", offset, ": watermark ", watermark, " was never handed out");
   }
   CheckFence(node, leaf, media);

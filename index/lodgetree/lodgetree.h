@@ -432,7 +432,7 @@ class LodgeTree final : public Engine {
   std::mutex horizon_mutex_;               // kFencedBelow
   uint64_t fenced_below_ = 0;              // what it holds
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
-  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
+  std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
   std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
 };
 

@@ -118,10 +118,11 @@ template <class C>
 Reclaimer::Horizon LodgeTree<C>::Horizon() {
   if constexpr (!C::kRecords) return {};
   return {.now = [this] { return pool_.PeekSequence(); },
-          .reached = [this](uint64_t number) {
-            WaitUntilFenced(number);
-            return RaiseFencedBelow(number);
-          }};
+          .reached =
+              [this](uint64_t number) {
+                WaitUntilFenced(number);
+                return RaiseFencedBelow(number);
+              }};
 }
 
 // Until all numbers below `number`, which was the next one at some time, are fenced. Whoever has
