@@ -21,6 +21,9 @@ VOLATILE = {"dram", "null"}
 PHASES = ["load", "insert", "update", "read", "read_absent", "scan", "mixed", "mixed_1_2",
           "insert:skewed", "read:skewed", "insert:sequential", "read:sequential", "delete"]
 WRITES = {"load", "insert", "update", "delete", "mixed", "mixed_1_2"}
+# Lines are those of the whole process: an engine's thread that gives records back may flush one
+# while another phase is measured.
+STRAY = 0.01
 FIGURES = ["threads", "keys", "ops", "ops_per_second", "lines_flushed_per_op", "fences_per_op",
            "media_writes_256b_per_op", "max_lines_per_op", "medium_bytes_per_key",
            "dram_bytes_per_key", "p50_ns", "p99_ns", "p9999_ns"]
@@ -77,7 +80,7 @@ class EngineBench(unittest.TestCase):
             self.assertGreater(row["fences_per_op"], 0.01, row)
             self.assertGreater(row["max_lines_per_op"], 0, row)
         else:
-            self.assertEqual(row["lines_flushed_per_op"], 0, row)
+            self.assertLess(row["lines_flushed_per_op"], STRAY, row)
             self.assertEqual(row["max_lines_per_op"], 0, row)
 
     def check_yardsticks(self, rows):
@@ -85,12 +88,12 @@ class EngineBench(unittest.TestCase):
         self.assertEqual([row["workload"] for row in persist], ["persist"])
         for name in ("lines_flushed_per_op", "fences_per_op", "media_writes_256b_per_op",
                      "max_lines_per_op"):
-            self.assertEqual(persist[0][name], 1, persist[0])
+            self.assertAlmostEqual(persist[0][name], 1, delta=STRAY, msg=persist[0])
         btree = [row for row in rows if row["engine"] == "btree_map"]
         self.assertEqual([self.phase_of(row) for row in btree], self.phases())
         for row in btree:
             self.assertEqual(row["threads"], 1)
-            self.assertEqual(row["lines_flushed_per_op"], 0)
+            self.assertLess(row["lines_flushed_per_op"], STRAY)
             self.assertGreater(row["dram_bytes_per_key"], 16)
             self.assertLess(row["dram_bytes_per_key"], 40)
             self.assertGreater(row["p99_ns"], 0)
