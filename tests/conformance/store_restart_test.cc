@@ -28,6 +28,7 @@ namespace lodgekv::test {
 namespace {
 
 constexpr uint32_t kWriters = 2;
+constexpr uint64_t kMostInALife = 6000;
 
 // What writers in another process have had acknowledged: each puts keys of its own in ascending
 // order.
@@ -86,6 +87,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
     RunTogether(kWriters, [&](uint32_t writer) {
       for (uint64_t i = 0;; ++i) {
         const uint64_t number = Number(life, writer, i);
+        while (i == kMostInALife) pause();  // lest a fast machine fills the pool
         if (Put(engine, Key(number), Value(number)).outcome != Outcome::kOk) _exit(4);
         acknowledged->keys[writer].store(i + 1);
       }

@@ -11,6 +11,8 @@ SAME_ROOM = 0.9
 # Single writes that may still find room where a load found none: the keys that were refused may
 # need a new leaf where others do not, and each thread has some leaves at hand.
 LAST_WRITES = 2000
+# Keys in no order that are refused one after the other: then the pool is full.
+REFUSALS = 20
 
 
 def a_range(keys):
@@ -64,8 +66,8 @@ class FullPoolTest(system_test.SystemTest):
         fits = 40 * daemon.MIB // size
         keys = records.shuffled([b"%d/%07d" % (fill, number) for number in range(fits)],
                                 system_test.SEED + fill)
-        batch, acknowledged = 100, None
-        while acknowledged != []:
+        batch, refused = 100, 0
+        while refused < REFUSALS:
             source, acks = workdir / "input.tsv", workdir / "acks"
             records.write_lines(source, [key + b"\t" + self.value_of(key, size) for key in keys])
             acks.unlink(missing_ok=True)
@@ -75,6 +77,9 @@ class FullPoolTest(system_test.SystemTest):
             acknowledged = records.read_lines(acks)
             content |= {key: self.value_of(key, size) for key in acknowledged}
             keys = [key for key in keys if key not in content]
+            if batch == 1 and not acknowledged:
+                refused += 1
+                keys = keys[1:]  # its leaf is full, others may not be
             batch = 1
         self.fill_up(server, fill, size, content)
 
