@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/crash/case_name.h"
+
 namespace lodgekv::test {
 namespace {
 
@@ -19,18 +21,11 @@ TEST_P(BatchInFlightTest, IsThereAsAWholeOrNotAtAll) {
   EXPECT_GT(seen.images, 16U);
 }
 
-struct ParameterName {
-  std::string operator()(const ::testing::TestParamInfo<Parameter>& info) const {
-    const auto& [engine_case, model] = info.param;
-    return engine_case.Name() + (model == CrashModel::kLinePrefix ? "_prefixes" : "_torn");
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Engines, BatchInFlightTest,
                          ::testing::Combine(::testing::ValuesIn(PersistentCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),
-                         ParameterName());
+                         CrashCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/crash/canaries.h"
+#include "tests/crash/case_name.h"
 #include "tests/crash/plan.h"
 #include "tests/crash/replay.h"
 
@@ -138,18 +139,11 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   EXPECT_GT(total.nested_images, 0U);
 }
 
-struct ParameterName {
-  std::string operator()(const ::testing::TestParamInfo<Parameter>& info) const {
-    const auto& [engine_case, model] = info.param;
-    return engine_case.Name() + (model == CrashModel::kLinePrefix ? "_prefixes" : "_torn");
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Engines, EveryImage,
                          ::testing::Combine(::testing::ValuesIn(PersistentCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),
-                         ParameterName());
+                         CrashCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test

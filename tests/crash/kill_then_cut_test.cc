@@ -4,6 +4,8 @@
 
 #include <tuple>
 
+#include "tests/crash/case_name.h"
+
 namespace lodgekv::test {
 namespace {
 
@@ -17,19 +19,11 @@ TEST_P(KillThenCutTest, WhatRecoveryBelievedStays) {
   EXPECT_GT(seen.images, seen.kills);
 }
 
-struct ParameterName {
-  std::string operator()(
-      const ::testing::TestParamInfo<std::tuple<EngineCase, CrashModel>>& info) const {
-    const auto& [engine_case, model] = info.param;
-    return engine_case.Name() + (model == CrashModel::kLinePrefix ? "_prefixes" : "_torn");
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Engines, KillThenCutTest,
                          ::testing::Combine(::testing::ValuesIn(PersistentCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),
-                         ParameterName());
+                         CrashCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test

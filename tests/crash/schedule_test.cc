@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "tests/crash/case_name.h"
 #include "tests/crash/schedule_plan.h"
 
 namespace lodgekv::test {
@@ -162,18 +163,11 @@ TEST_P(EverySchedule, IsTheSameAlone) {
   }
 }
 
-struct ParameterName {
-  std::string operator()(const ::testing::TestParamInfo<Parameter>& info) const {
-    const auto& [engine_case, model] = info.param;
-    return engine_case.Name() + (model == CrashModel::kLinePrefix ? "_prefixes" : "_torn");
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Engines, EverySchedule,
                          ::testing::Combine(::testing::ValuesIn(ScheduleCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),
-                         ParameterName());
+                         CrashCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test
