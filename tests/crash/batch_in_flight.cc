@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "index/pmem/pool.h"
 #include "tests/crash/image_set.h"
+#include "tests/crash/open_pool.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 
@@ -19,45 +19,22 @@ constexpr uint64_t kKeys = 3003;  // of which two thirds are put
 constexpr uint64_t kExhaustiveUpTo = 64;
 constexpr unsigned kSamples = 100;
 
-// The pool and its engine on one image.
-class Opened {
- public:
-  Opened(const EngineCase& engine_case, const ArenaMemory& memory, CrashModel model,
-         pmem::Tracer* tracer) {
-    pmem::Pool::ArenaOptions options;
-    options.memory = memory.span();
-    options.chunk_bytes = 4096;
-    options.strict_order = model == CrashModel::kTornWords;
-    options.tracer = tracer;
-    pmem::PoolIdentity identity;
-    identity.engine = std::string(engine_case.engine->name);
-    identity.media_version = engine_case.engine->media_version;
-    identity.key_format = engine_case.key_format;
-    identity.inline_pairs = engine_case.inline_pairs;
-    auto pool = pmem::Pool::OpenArena(options);
-    const bool is_new = !pool.ok();
-    if (is_new) pool = pmem::Pool::CreateArena(options, identity);
-    if (!pool.ok()) throw std::runtime_error(pool.status().ToString());
-    pool_ = *std::move(pool);
-    EngineContext context;
-    context.pool = pool_.get();
-    context.key_format = engine_case.key_format;
-    context.inline_pairs = engine_case.inline_pairs;
-    context.options = OptionsFor(engine_case);
-    RecoveryReport report;
-    auto engine = is_new ? engine_case.engine->create(context)
-                         : engine_case.engine->recover(context, &report);
-    if (is_new) pool_->MarkEngineCreated();
-    if (engine.ok()) engine_ = *std::move(engine);
-  }
-  ~Opened() { engine_.reset(); }
+ExplorerOptions OptionsOf(const EngineCase& engine_case, CrashModel model) {
+  ExplorerOptions options;
+  options.engine_case = engine_case;
+  options.model = model;
+  options.memory_bytes = kBytes;
+  return options;
+}
 
-  Engine* engine() { return engine_.get(); }
+absl::Status Open(const ExplorerOptions& options, const ArenaMemory& memory, pmem::Tracer* tracer,
+                  OpenPool* open) {
+  return OpenImage(options, OptionsFor(options.engine_case), memory, tracer, open);
+}
 
- private:
-  std::unique_ptr<pmem::Pool> pool_;  // outlives the engine
-  std::unique_ptr<Engine> engine_;
-};
+void Must(const absl::Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+}
 
 std::string KeyOf(const EngineCase& engine_case, uint64_t number) {
   return OrderedKey(engine_case.key_format, number);
@@ -77,18 +54,20 @@ void PutMany(const EngineCase& engine_case, Engine& engine, uint64_t first, uint
   }
 }
 
-void Judge(const EngineCase& engine_case, const ArenaMemory& image, CrashModel model, Fault fault,
+void Judge(const ExplorerOptions& options, const ArenaMemory& image, Fault fault,
            BatchInFlight* seen) {
+  const EngineCase& engine_case = options.engine_case;
   CrashTracer tracer(image.span(), fault);
-  Opened there(engine_case, image, model, &tracer);
+  OpenPool there;
+  const bool opened = Open(options, image, &tracer, &there).ok();
   seen->fault_happened |= tracer.fault_happened();
-  if (there.engine() == nullptr) {
+  if (!opened) {
     ++seen->refused;
     return;
   }
   unsigned found = 0;
   for (const uint64_t number : {uint64_t{0}, kKeys - 1}) {
-    const ReadResult result = Get(*there.engine(), KeyOf(engine_case, number));
+    const ReadResult result = Get(*there.engine, KeyOf(engine_case, number));
     found += result.value == NumberedValue(engine_case, kKeys + number) ? 1 : 0;
   }
   ++(found == 0 ? seen->with_none : found == 2 ? seen->with_all : seen->with_part);
@@ -97,14 +76,18 @@ void Judge(const EngineCase& engine_case, const ArenaMemory& image, CrashModel m
 }  // namespace
 
 BatchInFlight LookAtBatchInFlight(const EngineCase& engine_case, CrashModel model, Fault fault) {
+  const ExplorerOptions options = OptionsOf(engine_case, model);
   ArenaMemory memory(kBytes);
+  Must(MakePool(options, memory));
   {
-    Opened fresh(engine_case, memory, model, nullptr);
-    PutMany(engine_case, *fresh.engine(), 0, kKeys);
+    OpenPool fresh;
+    Must(Open(options, memory, nullptr, &fresh));
+    PutMany(engine_case, *fresh.engine, 0, kKeys);
   }
   CrashTracer tracer(memory.span(), fault);
-  Opened open(engine_case, memory, model, &tracer);
-  Engine& engine = *open.engine();
+  OpenPool open;
+  Must(Open(options, memory, &tracer, &open));
+  Engine& engine = *open.engine;
   const std::string keys[] = {KeyOf(engine_case, 0), KeyOf(engine_case, kKeys - 1)};
   const auto put_both = [&](uint64_t value) {
     const std::string values[] = {NumberedValue(engine_case, value),
@@ -127,7 +110,7 @@ BatchInFlight LookAtBatchInFlight(const EngineCase& engine_case, CrashModel mode
       ++seen.images;
       std::memcpy(image.span().data(), tracer.durable().data(), kBytes);
       images.Apply(picks, image.span().data());
-      Judge(engine_case, image, model, fault, &seen);
+      Judge(options, image, fault, &seen);
       return true;
     });
   };
