@@ -217,11 +217,11 @@ template <class C>
 void LodgeTree<C>::Checker::CheckCounts() {
   const uint32_t applied = tree_.applied_log_.load(std::memory_order_acquire);
   if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
-  for (const auto& slot : tree_.workers_) {
-    const Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker == nullptr) continue;
-    for (const uint32_t log : worker->drained_logs) ++buffered_in_log_[log];
-  }
+  uint64_t spare = 0;
+  tree_.workers_.ForEach([&](const Worker& worker) {
+    for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
+    spare += worker.spare_leaves.size();
+  });
   tree_.log_.VisitLive([&](uint32_t log, uint32_t valid) {
     const uint32_t expected = buffered_in_log_[log];
     if (valid != expected) {
@@ -231,11 +231,6 @@ void LodgeTree<C>::Checker::CheckCounts() {
   });
   for (const auto& [log, count] : buffered_in_log_) {
     if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
-  }
-  uint64_t spare = 0;
-  for (const auto& slot : tree_.workers_) {
-    const Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker != nullptr) spare += worker->spare_leaves.size();
   }
   if (tree_.leaves_.used_units() != report_.leaves + spare) {
     Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
@@ -247,12 +242,10 @@ void LodgeTree<C>::Checker::CheckCounts() {
 template <class C>
 void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // at hand for the next split, or about to be given back
-  for (const auto& slot : tree_.workers_) {
-    const Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker == nullptr) continue;
-    for (const pmem::Offset record : worker->retired) waiting += tree_.slab_.SpaceAt(record);
-    for (const auto& [space, size] : worker->spare_fences) waiting += tree_.slab_.SpaceAt(space);
-  }
+  tree_.workers_.ForEach([&](const Worker& worker) {
+    for (const pmem::Offset record : worker.retired) waiting += tree_.slab_.SpaceAt(record);
+    for (const auto& [space, size] : worker.spare_fences) waiting += tree_.slab_.SpaceAt(space);
+  });
   const uint64_t used = tree_.slab_.used_bytes();
   if (used == record_bytes_ + waiting) return;
   Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,

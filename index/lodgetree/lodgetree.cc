@@ -38,23 +38,19 @@ unsigned CrowdedBelow(const Parameters& p) {
   return p.node_slots + 2 > p.leaf_slots ? p.node_slots + 2 - p.leaf_slots : 0;
 }
 
-constexpr std::string_view kCounterNames[WorkerCounters::kCount] = {
-    "buffer_flushes_total", "flushed_leaves_total",  "flushed_pairs_total",
-    "leaf_splits_total",    "second_commits_total",  "node_splits_total",
-    "adding_splits_total",  "reducing_splits_total", "superseded_pairs_total",
-    "log_reclaims_total",   "merged_leaves_total"};
-constexpr std::string_view kCounterHelp[WorkerCounters::kCount] = {
-    "Leaf-count flushes of a last-level node's buffer",
-    "Leaves drained by flushes",
-    "Buffered pairs drained by flushes",
-    "Leaf splits",
-    "Leaf commits made in two steps because the first had to free slots",
-    "Splits of last-level nodes",
-    "Splits into more nodes than the time before (write burst)",
-    "Splits into fewer nodes than the time before (cooling)",
-    "Buffered pairs replaced before they reached a leaf",
-    "Times that old logs were emptied because live logs passed their limit",
-    "Sparse leaves that their left neighbour took over"};
+constexpr CounterText kCounters[WorkerCounters::kCount] = {
+    {"buffer_flushes_total", "Leaf-count flushes of a last-level node's buffer"},
+    {"flushed_leaves_total", "Leaves drained by flushes"},
+    {"flushed_pairs_total", "Buffered pairs drained by flushes"},
+    {"leaf_splits_total", "Leaf splits"},
+    {"second_commits_total", "Leaf commits made in two steps because the first had to free slots"},
+    {"node_splits_total", "Splits of last-level nodes"},
+    {"adding_splits_total", "Splits into more nodes than the time before (write burst)"},
+    {"reducing_splits_total", "Splits into fewer nodes than the time before (cooling)"},
+    {"superseded_pairs_total", "Buffered pairs replaced before they reached a leaf"},
+    {"log_reclaims_total", "Times that old logs were emptied because live logs passed their limit"},
+    {"merged_leaves_total", "Sparse leaves that their left neighbour took over"},
+};
 
 }  // namespace
 
@@ -83,6 +79,7 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
       leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes),
       slab_(pool_),
       codec_(pool_, &slab_, context.inline_pairs),
+      values_(pool_, codec_),
       tree_(dram_),
       log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes), parameters_.log_reuse),
       reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
@@ -90,7 +87,6 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
 template <class C>
 LodgeTree<C>::~LodgeTree() {
   reclaimer_.Stop();  // it looks at the workers
-  for (auto& worker : workers_) delete worker.load(std::memory_order_relaxed);
 }
 
 // A pool begins with one empty leaf, whose low fence is minus infinity.
@@ -162,15 +158,8 @@ uint64_t LodgeTree<C>::AppliedIndex() const {
 
 template <class C>
 void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
-  for (unsigned name = 0; name < WorkerCounters::kCount; ++name) {
-    uint64_t sum = 0;
-    for (const auto& slot : workers_) {
-      const Worker* worker = slot.load(std::memory_order_acquire);
-      if (worker != nullptr) sum += worker->counters.values[name].load(std::memory_order_relaxed);
-    }
-    visitor(
-        {kCounterNames[name], kCounterHelp[name], CounterKind::kCounter, static_cast<double>(sum)});
-  }
+  VisitSums(
+      kCounters, workers_, [](const Worker& worker) -> auto& { return worker.counters; }, visitor);
   const auto log = log_.counters();
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
     visitor({name, help, CounterKind::kGauge, static_cast<double>(value)});
@@ -201,11 +190,9 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
 template <class C>
 absl::Status LodgeTree<C>::Close() {
   if (!medium_.long_fences()) FlushAllBuffers();
-  for (auto& slot : workers_) {
-    Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker == nullptr) continue;
-    if (!worker->retired.empty()) reclaimer_.Retire(worker->retired);
-  }
+  workers_.ForEach([&](Worker& worker) {
+    if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
+  });
   reclaimer_.Drain();
   const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);
   if (applied_log != PartitionedVersionLog::kNoLog) ReleaseAppliedIndex(applied_log);

@@ -33,6 +33,10 @@
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
 #include "index/node/reclaimer.h"
+#include "index/node/staged_pair.h"
+#include "index/node/stored_values.h"
+#include "index/node/thread_counts.h"
+#include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
 #include "index/pmem/unit_arena.h"
@@ -62,8 +66,7 @@ struct Parameters {
 inline constexpr unsigned kMaxTargets = kNodeSlots;  // leaves of one flush, at most
 inline constexpr unsigned kMaxSplit = 8;
 
-// Counters of one worker slot; written by its thread only.
-struct alignas(64) WorkerCounters {
+struct WorkerCounters {
   enum Name : unsigned {
     kFlushes,
     kFlushedLeaves,
@@ -78,17 +81,6 @@ struct alignas(64) WorkerCounters {
     kMergedLeaves,
     kCount
   };
-  std::array<std::atomic<uint64_t>, kCount> values{};
-  void Add(Name name, uint64_t n = 1) {
-    auto& value = values[name];
-    value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-};
-
-// Stands for the record of an operation where there are none.
-struct NoRecord {
-  static constexpr pmem::Offset offset = 0;
-  static constexpr uint32_t crc = 0;
 };
 
 template <class C>
@@ -175,7 +167,7 @@ class LodgeTree final : public Engine {
     // At most the first number that the operation in hand has taken and not fenced (codecs with
     // records).
     std::atomic<uint64_t> unfenced_from{UINT64_MAX};
-    WorkerCounters counters;
+    ThreadCounts<WorkerCounters::kCount> counters;
   };
 
   // One operation on its way through Write.
@@ -183,9 +175,8 @@ class LodgeTree final : public Engine {
     const WriteOp* op;
     WriteResult* result;
     Key key;
-    [[no_unique_address]] std::conditional_t<C::kRecords, StagedRecord, NoRecord> record;
     // From here on set where the operation comes to it.
-    Pair pair;
+    StagedPair<C> staged;  // of a delete: the pair that its tombstone says
     bool tombstone;
     bool apply;
     uint64_t sequence;
@@ -215,19 +206,11 @@ class LodgeTree final : public Engine {
     bool stuck = false;  // no leaf, where nothing else makes room
     Node* Covering(const Key& key) const;
   };
-  // The pair of a key, as Evaluate finds it.
-  struct Current {
-    bool exists = false;
-    bool expired = false;
-    uint64_t value_word = 0;
-    uint64_t version = 0;
-  };
 
   LodgeTree(const EngineContext& context, unsigned log_entries);
 
   // write.cc
-  Worker& CurrentWorker();
-  Worker& NewWorker();
+  Worker& CurrentWorker() { return workers_.Current(); }
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options, Seen seen);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
@@ -244,7 +227,6 @@ class LodgeTree final : public Engine {
   Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp* pending);
   Outcome MakePair(const WriteOp& op, PendingOp* pending);
   Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
-  Outcome CheckFormat(const WriteOp& op) const;
   bool MakeRoom(std::span<const PendingOp> group, Worker& worker, unsigned extra_entries);
   bool AdmitGroup(WriteContext& context, std::span<const PendingOp> group);
   size_t PendingSplits(const Node* node) const;
@@ -252,9 +234,8 @@ class LodgeTree final : public Engine {
   void LockOne(WriteContext& context, const Key& key, Seen seen = {});
   void LockMany(WriteContext& context, std::span<PendingOp> group);
   void UnlockAll(WriteContext& context);
-  bool ValueIsSound(uint64_t value_word) const;
   Outcome Evaluate(const Node* node, PendingOp& pending, uint64_t now) const;
-  Current FindCurrent(const Node* node, const Key& key, uint64_t now) const;
+  CurrentPair FindCurrent(const Node* node, const Key& key, uint64_t now) const;
   uint32_t AppendToLog(std::span<PendingOp> group, const WriteOptions& options);
   void Apply(WriteContext& context, PendingOp& pending);
   void Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending);
@@ -368,7 +349,6 @@ class LodgeTree final : public Engine {
     ReadResult* result;
   };
   static constexpr size_t kReadTogether = 16;
-  static bool IsKey(std::string_view text);
   void FetchMirror(Lookup* lookup) const;
   void FetchSlots(const Lookup& lookup) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
@@ -382,9 +362,6 @@ class LodgeTree final : public Engine {
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;
-  Outcome CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const;
-  Outcome CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
-                      bool* live) const;
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
   media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
@@ -416,6 +393,7 @@ class LodgeTree final : public Engine {
   pmem::RecordSlab slab_;
   DramArena dram_;
   C codec_;
+  const StoredValues<C> values_;
   Inner tree_;
   Node* first_node_ = nullptr;
   PartitionedVersionLog log_;
@@ -433,7 +411,7 @@ class LodgeTree final : public Engine {
   uint64_t fenced_below_ = 0;              // what it holds
   uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
   std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
-  std::array<std::atomic<Worker*>, pmem::kMaxWorkerSlots> workers_{};
+  pmem::PerWorker<Worker> workers_;
 };
 
 }  // namespace lodgekv::lodgetree

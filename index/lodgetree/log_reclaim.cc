@@ -129,13 +129,11 @@ Reclaimer::Horizon LodgeTree<C>::Horizon() {
 // taken one has said so before, in unfenced_from.
 template <class C>
 void LodgeTree<C>::WaitUntilFenced(uint64_t number) const {
-  for (const auto& slot : workers_) {
-    const Worker* worker = slot.load(std::memory_order_acquire);
-    if (worker == nullptr) continue;
-    for (Backoff wait; worker->unfenced_from.load(std::memory_order_acquire) < number;) {
+  workers_.ForEach([number](const Worker& worker) {
+    for (Backoff wait; worker.unfenced_from.load(std::memory_order_acquire) < number;) {
       wait.PauseLong();
     }
-  }
+  });
 }
 
 // False: it is not durable.

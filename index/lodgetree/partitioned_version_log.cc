@@ -316,16 +316,8 @@ bool PartitionedVersionLog::ReadEntryAt(const FoundLog& log, unsigned position, 
 // --- recovery ---
 
 void PartitionedVersionLog::Adopt(const std::vector<pmem::Chunk>& chunks) {
-  std::vector<pmem::Chunk> of_size;
   for (pmem::UnitArena* arena : {logs_.get(), long_logs_.get()}) {
-    if (arena == nullptr) continue;
-    of_size.clear();
-    for (const pmem::Chunk& chunk : chunks) {
-      if (chunk.use == ChunkUse::kLogs && chunk.unit_bytes == arena->unit_bytes()) {
-        of_size.push_back(chunk);
-      }
-    }
-    arena->Adopt(of_size);
+    if (arena != nullptr) arena->Adopt(chunks);
   }
 }
 

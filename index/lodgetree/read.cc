@@ -12,9 +12,10 @@
 #include <bit>
 
 #include "index/lodgetree/lodgetree.h"
-#include "index/lodgetree/prefetch.h"
 #include "index/node/epoch.h"
+#include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
 
 namespace lodgekv::lodgetree {
 
@@ -97,52 +98,12 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// Of a linked record; `*live`: it has not expired. Inside an epoch.
-template <class C>
-Outcome LodgeTree<C>::CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
-                                  bool* live) const {
-  if (!RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
-  *live = record.expiry_unix_ms == 0 || record.expiry_unix_ms > now;
-  return Outcome::kOk;
-}
-
-// Inside an epoch for records.
-template <class C>
-Outcome LodgeTree<C>::CopyValue(uint64_t value_word, uint64_t now, ReadResult* result) const {
-  if constexpr (C::kRecords) {
-    if (C::IsRecord(value_word)) {
-      const pmem::Offset offset = C::RecordOf(value_word);
-      const RecordView view = ViewRecord(pool_, offset);
-      const Outcome outcome = CheckRecord(offset, view, now, &result->found);
-      if (outcome != Outcome::kOk || !result->found) return outcome;
-      result->version = codec_.inline_pairs() ? 0 : view.version;
-      result->expiry_unix_ms = view.expiry_unix_ms;
-      result->value.assign(view.value);
-      return Outcome::kOk;
-    }
-    if (!C::InlineIsSound({0, value_word})) return Outcome::kDataLoss;
-    char scratch[8];
-    result->value.assign(C::InlineValue(value_word, scratch));
-  } else {
-    char text[8];
-    StoreBigEndian(value_word, text);
-    result->value.assign(text, sizeof(text));
-  }
-  result->found = true;
-  return Outcome::kOk;
-}
-
-template <class C>
-bool LodgeTree<C>::IsKey(std::string_view text) {
-  return C::kRecords ? !text.empty() && text.size() <= 0xffff : text.size() == 8;
-}
-
 template <class C>
 Outcome LodgeTree<C>::ReadOne(std::string_view text, const ReadOptions& options,
                               ReadResult* result) const {
   uint64_t value_word;
   if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
-  return CopyValue(value_word, options.now_unix_ms, result);
+  return values_.Copy(value_word, options.now_unix_ms, result);
 }
 
 // The node's lines are on their way.
@@ -214,7 +175,7 @@ void LodgeTree<C>::ReadTogether(std::span<const std::string_view> keys,
       found = FindValueWord(lookup->key, &value_word);
     }
     if (!found) continue;
-    lookup->result->outcome = CopyValue(value_word, options.now_unix_ms, lookup->result);
+    lookup->result->outcome = values_.Copy(value_word, options.now_unix_ms, lookup->result);
   }
 }
 
@@ -223,7 +184,7 @@ void LodgeTree<C>::ReadGroup(std::span<const std::string_view> keys, std::span<R
                              const ReadOptions& options) const {
   for (size_t i = 0; i < keys.size(); ++i) {
     ReadResult& result = results[i];
-    result.outcome = IsKey(keys[i]) ? Outcome::kOk : Outcome::kInvalidArgument;
+    result.outcome = IsKey<C>(keys[i]) ? Outcome::kOk : Outcome::kInvalidArgument;
     result.found = false;
     result.version = result.expiry_unix_ms = 0;
   }
@@ -239,7 +200,7 @@ Outcome LodgeTree<C>::ReadAlone(std::string_view text, const ReadOptions& option
                                 ReadResult* result) const {
   result->found = false;
   result->version = result->expiry_unix_ms = 0;
-  if (!IsKey(text)) return result->outcome = Outcome::kInvalidArgument;
+  if (!IsKey<C>(text)) return result->outcome = Outcome::kInvalidArgument;
   if constexpr (C::kRecords) {
     const EpochGuard guard;
     return result->outcome = ReadOne(text, options, result);

@@ -14,11 +14,11 @@
 #include <chrono>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
@@ -32,9 +32,8 @@ uint64_t SizeOf(const RecordView& record) {
   return RecordBytes(record.key.size(), record.value.size(), record.expiry_unix_ms != 0);
 }
 
-absl::Status Damaged(const char* what, pmem::Offset offset) {
-  return absl::DataLossError(absl::StrCat("lodgetree: ", what, " at offset ", offset,
-                                          " of the pool; restore from a backup"));
+absl::Status Damaged(std::string_view what, pmem::Offset offset) {
+  return DamagedPool("lodgetree", what, offset);
 }
 
 }  // namespace
@@ -43,7 +42,12 @@ template <class C>
 class LodgeTree<C>::Recovery {
  public:
   Recovery(LodgeTree& tree, const EngineContext& context, RecoveryReport* report)
-      : tree_(tree), pool_(tree.pool_), context_(context), report_(*report) {}
+      : tree_(tree),
+        pool_(tree.pool_),
+        context_(context),
+        report_(*report),
+        settler_(pool_.medium(),
+                 !pool_.was_clean() && !pool_.medium().Canary("lodgetree.recovery.no_settle")) {}
 
   absl::Status Run();
 
@@ -63,8 +67,6 @@ class LodgeTree<C>::Recovery {
     uint32_t log;
   };
 
-  void Settle(const void* address, size_t bytes);
-  void EndSettle(bool all);
   absl::Status ReadEngineArea();
   absl::Status WalkChain();
   absl::Status BuildNodes();
@@ -91,7 +93,9 @@ class LodgeTree<C>::Recovery {
   absl::Status ReplayRange(size_t first, size_t last);
 
   template <class Task>
-  absl::Status Parallel(size_t tasks, Task task);
+  absl::Status Parallel(size_t tasks, Task task) {
+    return RunTasks(tasks, context_.recovery_threads, task);
+  }
   void Progress(std::string_view phase, uint64_t done, uint64_t total) const {
     if (context_.progress) context_.progress(phase, done, total);
   }
@@ -100,7 +104,7 @@ class LodgeTree<C>::Recovery {
   pmem::Pool& pool_;
   const EngineContext& context_;
   RecoveryReport& report_;
-  bool settles_ = false;
+  const Settler settler_;
   pmem::Offset first_leaf_ = 0;
   std::vector<LeafRef> leaves_;
   std::vector<Node*> nodes_;
@@ -117,41 +121,7 @@ class LodgeTree<C>::Recovery {
   std::vector<bool> tail_dropped_;     // by log: its last fence group was never fenced
 };
 
-template <class C>
-template <class Task>
-absl::Status LodgeTree<C>::Recovery::Parallel(size_t tasks, Task task) {
-  const size_t threads = std::min<size_t>(tasks, std::max(1u, context_.recovery_threads));
-  std::atomic<size_t> next{0};
-  absl::Status status;
-  const auto work = [&] {
-    for (size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) {
-      const absl::Status result = task(i);
-      if (result.ok()) continue;
-      const std::lock_guard lock(mutex_);
-      status.Update(result);
-      return;
-    }
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
-  return status;
-}
-
 // --- leaves ---
-
-// Flushes what is believed.
-template <class C>
-void LodgeTree<C>::Recovery::Settle(const void* address, size_t bytes) {
-  if (settles_) pool_.medium().Flush(address, bytes);
-}
-
-// On the thread that flushed; a sync of a file does for all threads, once they are done.
-template <class C>
-void LodgeTree<C>::Recovery::EndSettle(bool all) {
-  if (settles_ && all == pool_.medium().long_fences()) pool_.medium().Fence();
-}
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
@@ -233,7 +203,8 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(const LeafRef& ref, LeafMirror* 
   }
   mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
                  ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
-  Settle(leaf, sizeof(*leaf));  // new values too: a flush that finds one there does not write it
+  settler_.Settle(leaf,
+                  sizeof(*leaf));  // new values too: a flush that finds one there does not write it
   const absl::Status status = MarkSlots(leaf, mirror->slots());
   if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
   return Damaged("a fingerprint that is not its key's in the leaf", ref.offset);
@@ -307,7 +278,7 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
           const absl::Status filled = FillNode(nodes_[n], first_leaf(n), first_leaf(n + 1));
           if (!filled.ok()) return filled;
         }
-        EndSettle(/*all=*/false);
+        settler_.EndThread();
         return absl::OkStatus();
       });
   if (!status.ok()) return status;
@@ -332,7 +303,7 @@ bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, Key* key) {
       if (!VerifyRecord(pool_, tree_.slab_, record, &view)) return false;
       const bool any = pool_.medium().Canary("lodgetree.recovery.any_record");
       if (view.crc != entry.record_crc && !any) return false;
-      if (entry.in_last_group) Settle(pool_.At<char>(record), SizeOf(view));
+      if (entry.in_last_group) settler_.Settle(pool_.At<char>(record), SizeOf(view));
       *key = C::MakeKey(view.key);
       return true;
     }
@@ -359,8 +330,8 @@ absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, std::vector<Candid
   std::vector<ReadEntry> entries;
   std::string problem;
   if (!tree_.log_.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
-  Settle(pool_.At<char>(logs_[log].offset),
-         sizeof(media::LogHeader) + entries.size() * sizeof(media::LogEntry));
+  settler_.Settle(pool_.At<char>(logs_[log].offset),
+                  sizeof(media::LogHeader) + entries.size() * sizeof(media::LogEntry));
   for (const ReadEntry& entry : entries) {
     if (entry.op == media::LogOp::kAppliedIndex) {
       const std::lock_guard lock(mutex_);
@@ -392,7 +363,7 @@ absl::Status LodgeTree<C>::Recovery::ReadLogs() {
       const absl::Status status = ReadOneLog(static_cast<uint32_t>(log), &candidates, &unreadable);
       if (!status.ok()) return status;
     }
-    EndSettle(/*all=*/false);
+    settler_.EndThread();
     const std::lock_guard lock(mutex_);
     candidates_.insert(candidates_.end(), candidates.begin(), candidates.end());
     unreadable_.insert(unreadable_.end(), unreadable.begin(), unreadable.end());
@@ -597,7 +568,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
     PendingOp pending;
     pending.result = &result;
     pending.key = winner.key;
-    pending.pair = winner.entry.pair;
+    pending.staged.pair = winner.entry.pair;
     pending.tombstone = winner.entry.op == media::LogOp::kDelete;
     pending.sequence = winner.entry.sequence;
     pending.log = log_ids_[winner.log];
@@ -645,16 +616,9 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::Run() {
   const auto start = std::chrono::steady_clock::now();
   report_.clean = pool_.was_clean();
-  settles_ = !report_.clean && !pool_.medium().Canary("lodgetree.recovery.no_settle");
   report_.threads = std::max(1u, context_.recovery_threads);
   const std::vector<pmem::Chunk> chunks = pool_.Chunks();
-  std::vector<pmem::Chunk> leaf_chunks;
-  for (const pmem::Chunk& chunk : chunks) {
-    if (chunk.use == pmem::ChunkUse::kNodes && chunk.unit_bytes == kLeafBytes) {
-      leaf_chunks.push_back(chunk);
-    }
-  }
-  tree_.leaves_.Adopt(leaf_chunks);
+  tree_.leaves_.Adopt(chunks);
   tree_.log_.Adopt(chunks);
   tree_.slab_.Adopt();
   absl::Status status = ReadEngineArea();
@@ -663,7 +627,7 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = ReadLogs();
   if (!status.ok()) return status;
-  EndSettle(/*all=*/true);
+  settler_.EndAll();
   status = ExplainUnreadable();
   if (!status.ok()) return status;
   ChooseWinners();

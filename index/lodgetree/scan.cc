@@ -14,10 +14,10 @@
 
 #include "absl/container/inlined_vector.h"
 #include "index/lodgetree/lodgetree.h"
-#include "index/lodgetree/prefetch.h"
-#include "index/lodgetree/scan_page.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
+#include "index/node/scan_page.h"
 
 namespace lodgekv::lodgetree {
 
@@ -492,7 +492,7 @@ Outcome LodgeTree<C>::Scanner::CopyItem(Pair pair, ScanPage* page) const require
   const pmem::Offset offset = C::RecordOf(pair.value);
   const RecordView record = ViewRecord(tree_.pool_, offset);
   bool live;
-  const Outcome outcome = tree_.CheckRecord(offset, record, options_.now_unix_ms, &live);
+  const Outcome outcome = tree_.values_.CheckRecord(offset, record, options_.now_unix_ms, &live);
   if (outcome != Outcome::kOk || !live) return outcome;
   usual_record_bytes =
       std::min(RecordBytes(record.key.size(), record.value.size(), record.expiry_unix_ms != 0),

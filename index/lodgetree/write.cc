@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
 #include "index/pmem/crash_point.h"
 
@@ -17,19 +18,6 @@ namespace {
 constexpr size_t kRetireBatch = 256;
 constexpr size_t kLargestChunk = 64;  // operations of a group that need not be atomic
 }  // namespace
-
-template <class C>
-typename LodgeTree<C>::Worker& LodgeTree<C>::CurrentWorker() {
-  Worker* worker = workers_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
-  return worker != nullptr ? *worker : NewWorker();
-}
-
-template <class C>
-[[gnu::noinline]] typename LodgeTree<C>::Worker& LodgeTree<C>::NewWorker() {
-  auto* worker = new Worker;
-  workers_[pmem::CurrentWorkerSlot()].store(worker, std::memory_order_release);
-  return *worker;
-}
 
 template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::WriteContext::Covering(const Key& key) const {
@@ -54,7 +42,7 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
 template <class C>
 Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
                                const WriteOptions& options) {
-  const Outcome format = CheckFormat(op);
+  const Outcome format = CheckFormat(op, codec_);
   if (format != Outcome::kOk) {
     *result = {format, false, 0};
     return format;
@@ -95,9 +83,9 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   ReleaseDrainedLogs(worker);
   PendingOp pending;
   pending.key = key;
-  pending.pair = {key.word, KeyWord(op.value, 0)};
+  pending.staged.pair = {key.word, KeyWord(op.value, 0)};
   pending.tombstone = false;
-  pending.log = log_.Append(pending.pair, pool_.TakeSequence(1), media::LogOp::kPut, 0, 0);
+  pending.log = log_.Append(pending.staged.pair, pool_.TakeSequence(1), media::LogOp::kPut, 0, 0);
   EndAppend();
   FenceLog();
   InsertBuffered(node, position.leaf, pending);
@@ -276,37 +264,8 @@ bool LodgeTree<C>::EvaluateAll(WriteContext& context, std::span<PendingOp> group
 // --- before the locks ---
 
 template <class C>
-Outcome LodgeTree<C>::CheckFormat(const WriteOp& op) const {
-  if (op.condition == Condition::kIfVersion && op.if_version == 0) return Outcome::kInvalidArgument;
-  if constexpr (C::kRecords) {
-    if (op.key.empty() || op.key.size() > 0xffff) return Outcome::kInvalidArgument;
-    if (op.value.size() > uint64_t{16} << 20) return Outcome::kInvalidArgument;
-    const bool versioned = op.condition == Condition::kIfVersion || op.expiry_unix_ms != 0;
-    if (codec_.inline_pairs() && versioned) return Outcome::kInvalidArgument;
-  } else {
-    if (op.key.size() != 8) return Outcome::kInvalidArgument;
-    if (op.kind == WriteKind::kPut && op.value.size() != 8) return Outcome::kInvalidArgument;
-    if (op.condition == Condition::kIfVersion || op.expiry_unix_ms != 0) {
-      return Outcome::kInvalidArgument;
-    }
-  }
-  return Outcome::kOk;
-}
-
-template <class C>
 Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
-  pending->pair.key = pending->key.word;
-  if constexpr (C::kRecords) {
-    if (codec_.InlineWord(op.key, op.value, &pending->pair.value)) return Outcome::kOk;
-    pending->record =
-        StageRecord(pool_, slab_, op.key, op.value, op.expiry_unix_ms, pmem::Reserve::kKeep);
-    if (pending->record.offset == 0) return Outcome::kPoolFull;
-    const Key& key = pending->key;
-    pending->pair.value = C::RecordWord(key.word, pending->record.offset, key.hash);
-  } else {
-    pending->pair.value = KeyWord(op.value, 0);
-  }
-  return Outcome::kOk;
+  return StagePair(pool_, slab_, codec_, op, pending->key, &pending->staged);
 }
 
 // Durable before anyone else counts on it; seldom, since it only grows.
@@ -322,7 +281,7 @@ void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
 
 template <class C>
 Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending) {
-  const Outcome format = CheckFormat(op);
+  const Outcome format = CheckFormat(op, codec_);
   if (format == Outcome::kOk) return Stage(op, C::MakeKey(op.key), result, pending);
   *result = {format, false, 0};
   return format;
@@ -480,40 +439,17 @@ int LodgeTree<C>::BufferedIndex(const Node* node, const Key& key, uint32_t hits)
 }
 
 template <class C>
-typename LodgeTree<C>::Current LodgeTree<C>::FindCurrent(const Node* node, const Key& key,
-                                                         uint64_t now) const {
-  Current current;
+CurrentPair LodgeTree<C>::FindCurrent(const Node* node, const Key& key, uint64_t now) const {
   const auto position = node->Search(key);
   const int at = BufferedIndex(node, key, position.hits);
   if (at >= 0) {
-    current.exists = !node->IsTombstone(static_cast<unsigned>(at));
-    current.value_word = node->values[at];
-  } else {
-    const int slot = FindInLeaf(node, position.leaf, key);
-    if (slot >= 0) {
-      current.exists = true;
-      const media::Leaf* leaf = LeafAt(node, position.leaf);
-      current.value_word = SlotPair(leaf, static_cast<unsigned>(slot)).value;
-    }
+    const auto i = static_cast<unsigned>(at);
+    return node->IsTombstone(i) ? CurrentPair{} : values_.Describe(node->values[i], now);
   }
-  if constexpr (C::kRecords) {
-    if (current.exists && C::IsRecord(current.value_word)) {
-      const RecordView view = ViewRecord(pool_, C::RecordOf(current.value_word));
-      if (!codec_.inline_pairs()) current.version = view.version;
-      current.expired = view.expiry_unix_ms != 0 && view.expiry_unix_ms <= now;
-    }
-  }
-  return current;
-}
-
-template <class C>
-bool LodgeTree<C>::ValueIsSound(uint64_t value_word) const {
-  if constexpr (C::kRecords) {
-    if (!C::IsRecord(value_word)) return true;
-    const pmem::Offset record = C::RecordOf(value_word);
-    return RecordIsSound(pool_, record, ViewRecord(pool_, record));
-  }
-  return true;
+  const int slot = FindInLeaf(node, position.leaf, key);
+  if (slot < 0) return {};
+  const Pair pair = SlotPair(LeafAt(node, position.leaf), static_cast<unsigned>(slot));
+  return values_.Describe(pair.value, now);
 }
 
 // Decides whether the operation applies; for a delete, what its tombstone says.
@@ -524,20 +460,13 @@ Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t no
   pending.apply = true;
   if (!pending.tombstone && op.condition == Condition::kNone) return Outcome::kOk;
 
-  const Current current = FindCurrent(node, pending.key, now);
-  const bool found = current.exists && !current.expired;
-  pending.result->found = found;
-  const bool holds =
-      op.condition == Condition::kNone || (op.condition == Condition::kIfAbsent && !found) ||
-      (op.condition == Condition::kIfPresent && found) ||
-      (op.condition == Condition::kIfVersion && found && current.version == op.if_version);
-  if (!holds) {
+  const CurrentPair current = FindCurrent(node, pending.key, now);
+  if (!CheckCondition(op, current, pending.result)) {
     pending.apply = false;
-    pending.result->version = found ? current.version : 0;
     return Outcome::kConditionFailed;
   }
   if (pending.tombstone) {
-    if (current.exists && !ValueIsSound(current.value_word)) {
+    if (current.exists && !values_.IsSound(current.value_word)) {
       // Recovery could not tell what its tombstone says.
       pending.apply = false;
       return Outcome::kDataLoss;
@@ -545,7 +474,7 @@ Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t no
     // Nothing to delete needs no tombstone; what has expired is removed all the same. With records
     // the tombstone names its victim, which has the key.
     pending.apply = current.exists;
-    pending.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
+    pending.staged.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
   }
   return Outcome::kOk;
 }
@@ -565,17 +494,18 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
     if (!pending.apply) continue;
     pending.sequence = sequence++;
     if constexpr (C::kRecords) {
-      if (pending.record.offset != 0) FinishRecord(pool_, pending.record, pending.sequence);
+      if (pending.staged.record.offset != 0)
+        FinishRecord(pool_, pending.staged.record, pending.sequence);
       if (!pending.tombstone && !codec_.inline_pairs()) pending.result->version = pending.sequence;
     }
-    uint32_t record_crc = pending.record.crc;
+    uint32_t record_crc = pending.staged.record.crc;
     if constexpr (C::kRecords) {
-      if (pending.tombstone && C::IsRecord(pending.pair.value)) {
-        record_crc = ViewRecord(pool_, C::RecordOf(pending.pair.value)).crc;
+      if (pending.tombstone && C::IsRecord(pending.staged.pair.value)) {
+        record_crc = ViewRecord(pool_, C::RecordOf(pending.staged.pair.value)).crc;
       }
     }
     const auto op = pending.tombstone ? media::LogOp::kDelete : media::LogOp::kPut;
-    pending.log = log_.Append(pending.pair, pending.sequence, op, --left, record_crc);
+    pending.log = log_.Append(pending.staged.pair, pending.sequence, op, --left, record_crc);
   }
   if (options.applied_index.has_value()) {
     const Pair pair{*options.applied_index, 0};
@@ -643,8 +573,8 @@ void LodgeTree<C>::InsertBuffered(Node* node, unsigned leaf, const PendingOp& pe
   const unsigned i = node->buf_start() - 1;
   node->lock.BeginPublish();
   node->words[i] = C::WordOf(pending.key, node->prefix);
-  if constexpr (C::kRecords) node->separators.key_words[i] = pending.pair.key;
-  node->values[i] = pending.pair.value;
+  if constexpr (C::kRecords) node->separators.key_words[i] = pending.staged.pair.key;
+  node->values[i] = pending.staged.pair.value;
   node->leaf_count[i] = static_cast<uint8_t>(leaf);
   node->buf_ver[i] = pending.log;
   const uint32_t bit = uint32_t{1} << i;
@@ -663,7 +593,7 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   const bool old_tombstone = node->IsTombstone(at);
   log_.Release(old_log);
   node->lock.BeginPublish();
-  node->values[at] = pending.pair.value;
+  node->values[at] = pending.staged.pair.value;
   node->buf_ver[at] = pending.log;
   node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
   node->lock.EndPublish();
@@ -671,7 +601,7 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
   if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
   if constexpr (C::kRecords) {
-    if (old_value == pending.pair.value) return;  // the tombstone names it
+    if (old_value == pending.staged.pair.value) return;  // the tombstone names it
     // The record may still be that of the leaf's pair, which then owns it: the victim of a
     // tombstone, or a pair that was drained before a crash and replayed after it.
     const int slot = FindInLeaf(node, node->leaf_count[at], pending.key);
@@ -699,13 +629,9 @@ void LodgeTree<C>::FinishWrite(Worker& worker) {
   if (!worker.sparse_nodes.empty()) MergeSparseNodes(worker);
 }
 
-// A record that was staged but never linked.
 template <class C>
 void LodgeTree<C>::Discard(PendingOp& pending) {
-  if constexpr (C::kRecords) {
-    if (pending.record.offset != 0) slab_.Free(pending.record.offset);
-    pending.record.offset = 0;
-  }
+  DiscardStaged(slab_, &pending.staged);
 }
 
 template class LodgeTree<Fixed64Codec>;

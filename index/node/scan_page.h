@@ -13,7 +13,7 @@
 
 #include "index/engine.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 class ScanPage {
  public:
@@ -79,4 +79,4 @@ class ScanPage {
   uint64_t items_ = 0;
 };
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

@@ -1,11 +1,11 @@
 // A line into the cache. Any address will do, also one that is none.
 #pragma once
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 // In assembly, since the compiler drops calls of functions that do nothing but __builtin_prefetch.
 inline void Prefetch(const void* at) {
   asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(at)));
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

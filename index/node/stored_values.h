@@ -1,0 +1,91 @@
+// From a pair's value word to what a caller is told: the value, or that its record is damaged or
+// has expired.
+//
+// Thread-safe. Where the word may lead to a record, calls are made inside an EpochGuard or by the
+// holder of the leaf's lock.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "index/engine.h"
+#include "index/node/key_word.h"
+#include "index/node/op_rules.h"
+#include "index/node/record.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv {
+
+template <class C>
+class StoredValues {
+ public:
+  StoredValues(const pmem::Pool& pool, const C& codec) : pool_(pool), codec_(codec) {}
+
+  // Of a linked record; `*live`: it has not expired at `now`. kOk or kDataLoss.
+  Outcome CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
+                      bool* live) const {
+    if (!RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
+    *live = record.expiry_unix_ms == 0 || record.expiry_unix_ms > now;
+    return Outcome::kOk;
+  }
+
+  // Sets found, and the rest of `result` but for its outcome, which is returned.
+  Outcome Copy(uint64_t value_word, uint64_t now, ReadResult* result) const;
+
+  // False: the record is damaged.
+  bool IsSound(uint64_t value_word) const {
+    if constexpr (C::kRecords) {
+      if (!C::IsRecord(value_word)) return true;
+      const pmem::Offset record = C::RecordOf(value_word);
+      return RecordIsSound(pool_, record, ViewRecord(pool_, record));
+    }
+    return true;
+  }
+
+  // What conditions ask about a pair that is there.
+  CurrentPair Describe(uint64_t value_word, uint64_t now) const {
+    CurrentPair current{.exists = true, .value_word = value_word};
+    if constexpr (C::kRecords) {
+      if (!C::IsRecord(value_word)) return current;
+      const RecordView view = ViewRecord(pool_, C::RecordOf(value_word));
+      if (!codec_.inline_pairs()) current.version = view.version;
+      current.expired = view.expiry_unix_ms != 0 && view.expiry_unix_ms <= now;
+    }
+    return current;
+  }
+
+ private:
+  Outcome CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const;
+
+  const pmem::Pool& pool_;
+  const C& codec_;
+};
+
+template <class C>
+Outcome StoredValues<C>::CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const {
+  const RecordView view = ViewRecord(pool_, offset);
+  const Outcome outcome = CheckRecord(offset, view, now, &result->found);
+  if (outcome != Outcome::kOk || !result->found) return outcome;
+  result->version = codec_.inline_pairs() ? 0 : view.version;
+  result->expiry_unix_ms = view.expiry_unix_ms;
+  result->value.assign(view.value);
+  return Outcome::kOk;
+}
+
+template <class C>
+Outcome StoredValues<C>::Copy(uint64_t value_word, uint64_t now, ReadResult* result) const {
+  if constexpr (C::kRecords) {
+    if (C::IsRecord(value_word)) return CopyRecord(C::RecordOf(value_word), now, result);
+    if (!C::InlineIsSound({0, value_word})) return Outcome::kDataLoss;
+    char scratch[8];
+    result->value.assign(C::InlineValue(value_word, scratch));
+  } else {
+    char text[8];
+    StoreBigEndian(value_word, text);
+    result->value.assign(text, sizeof(text));
+  }
+  result->found = true;
+  return Outcome::kOk;
+}
+
+}  // namespace lodgekv
