@@ -5,6 +5,11 @@ lodgekv_library(lodgekv_schedule_lab
        scheduler.cc strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield
+        nanosleep pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
+        pthread_cond_signal pthread_cond_broadcast
+        _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE
+        _ZNSt18condition_variable10notify_oneEv _ZNSt18condition_variable10notify_allEv
+        _ZNSt6chrono3_V212steady_clock3nowEv _ZNSt6chrono3_V212system_clock3nowEv
         _ZN7lodgekv10EpochGuardC1Ev _ZN7lodgekv10EpochGuardD1Ev _ZN7lodgekv13WaitForEpochsEv
         _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE
         _ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE)

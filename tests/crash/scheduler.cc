@@ -26,6 +26,10 @@ constexpr unsigned kLargestPatience = 6;
 // Who waits may find at once that it can go on: the lock was free, but not what it had been. So a
 // thread tries again this often where nobody has done anything, before that is a deadlock.
 constexpr unsigned kTriesAlone = 3;
+// Every run begins at this time.
+constexpr int64_t kFirstNs = int64_t{1'000'000'000} * 1'000'000;
+constexpr char kDeadlock[] =
+    "a deadlock: each thread waits for another, or for one that is not scheduled";
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
@@ -75,6 +79,8 @@ struct Scheduler::Thread {
   unsigned waits_for_nothing = 0;
   uint64_t wait_progress = 0;
   uint64_t wait_calls = 0;
+  const void* asleep_at = nullptr;  // a condition variable
+  bool sleep_ends = false;          // also by itself
   unsigned epoch_depth = 0;
   uint64_t epochs = 0;  // begun
   std::thread thread;
@@ -135,11 +141,13 @@ const Scheduler::Run& Scheduler::Execute(std::span<const std::function<void()>> 
   strategy_ = &strategy;
   kinds_ = kinds;
   progress_ = calls_ = 0;
+  now_ns_ = kFirstNs;
   for (size_t i = 0; i < bodies.size(); ++i) {
     Thread& thread = *threads_[i];
     thread.body = &bodies[i];
     thread.live = true;
     thread.waiting = false;
+    thread.asleep_at = nullptr;
     thread.waits_in_row = thread.waits_for_nothing = thread.epoch_depth = 0;
     thread.wait_progress = 0;
   }
@@ -160,13 +168,15 @@ uint32_t Scheduler::Runnable() const {
   uint32_t last_tries = 0;
   for (const auto& thread : threads_) {
     if (!thread->live) continue;
+    const bool asleep = thread->asleep_at != nullptr;
+    if (asleep && !thread->sleep_ends && !run_.stuck) continue;
     const uint32_t bit = uint32_t{1} << thread->number;
     const uint64_t patience = uint64_t{1} << std::min(thread->waits_in_row, kLargestPatience);
     if (!thread->waiting || run_.stuck || calls_ > thread->wait_calls ||
         progress_ >= thread->wait_progress + patience) {
       ready |= bit;
     }
-    if (progress_ > thread->wait_progress) may_retry |= bit;
+    if (progress_ > thread->wait_progress || asleep) may_retry |= bit;
     if (thread->waits_for_nothing < kTriesAlone) last_tries |= bit;
   }
   if (ready != 0) return ready;
@@ -202,10 +212,15 @@ void Scheduler::Pass(PointKind kind) {
 
 void Scheduler::WaitForOthers() {
   Thread& self = *threads_[current_];
+  self.waits_for_nothing = self.wait_progress == progress_ ? self.waits_for_nothing + 1 : 0;
+  GiveWay(self);
+}
+
+// Until the strategy lets it go on.
+void Scheduler::GiveWay(Thread& self) {
   ++run_.points[static_cast<size_t>(PointKind::kWait)];
   if (run_.stuck) throw Stuck("another thread is stuck");
   ++run_.steps;
-  self.waits_for_nothing = self.wait_progress == progress_ ? self.waits_for_nothing + 1 : 0;
   self.waiting = true;
   self.wait_progress = progress_;
   self.wait_calls = calls_;
@@ -213,7 +228,7 @@ void Scheduler::WaitForOthers() {
   const uint32_t runnable = Runnable();
   if (runnable == 0) {
     self.waiting = false;
-    Fail("a deadlock: each thread waits for another");
+    Fail(kDeadlock);
   }
   if (run_.steps > kMostSteps) {
     Fail(absl::StrCat("after ", kMostSteps, " steps it has not ended"));
@@ -223,15 +238,41 @@ void Scheduler::WaitForOthers() {
   self.waiting = false;
 }
 
+bool Scheduler::SleepUntilWoken(const void* condition, std::optional<int64_t> end_ns) {
+  Thread& self = *threads_[current_];
+  self.asleep_at = condition;
+  self.sleep_ends = end_ns.has_value();
+  GiveWay(self);
+  const bool woken = std::exchange(self.asleep_at, nullptr) == nullptr;
+  if (run_.stuck) throw Stuck("another thread is stuck");
+  if (!woken) now_ns_ = std::max(now_ns_, *end_ns);
+  return woken;
+}
+
+// Its callers are functions that must not throw.
+void Scheduler::Wake(const void* condition, bool all) {
+  if (run_.stuck) return;
+  Pass(PointKind::kMutex);
+  uint32_t asleep = 0;
+  for (const auto& thread : threads_) {
+    if (thread->live && thread->asleep_at == condition) asleep |= uint32_t{1} << thread->number;
+  }
+  if (asleep == 0 || run_.stuck) return;
+  if (!all) asleep = uint32_t{1} << strategy_->Choose(PointKind::kMutex, current_, asleep);
+  for (const auto& thread : threads_) {
+    if ((asleep >> thread->number & 1) == 0) continue;
+    thread->asleep_at = nullptr;
+    thread->waiting = false;
+  }
+}
+
 void Scheduler::End(Thread& self) {
   self.live = false;
   ++progress_;
   ++calls_;
+  if (!AnyLive()) return Signal(all_ended_);
+  if (Runnable() == 0) Report(kDeadlock);
   const uint32_t runnable = Runnable();
-  if (runnable == 0) {
-    Signal(all_ended_);
-    return;
-  }
   const unsigned next = run_.stuck ? static_cast<unsigned>(std::countr_zero(runnable))
                                    : strategy_->Choose(PointKind::kBegin, self.number, runnable);
   run_.switches.push_back({run_.steps, static_cast<uint8_t>(next), PointKind::kBegin});
@@ -239,14 +280,20 @@ void Scheduler::End(Thread& self) {
   Signal(threads_[next]->go);
 }
 
-void Scheduler::Fail(const std::string& what) {
+bool Scheduler::AnyLive() const {
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const auto& thread) { return thread->live; });
+}
+
+void Scheduler::Report(const std::string& what) {
   run_.stuck = true;
-  if (on_stuck) {
-    on_stuck(what);
-  } else {
-    std::fprintf(stderr, "%s\n", what.c_str());
-    std::abort();
-  }
+  if (on_stuck) return on_stuck(what);
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::abort();
+}
+
+void Scheduler::Fail(const std::string& what) {
+  Report(what);
   throw Stuck(what);
 }
 
@@ -267,6 +314,12 @@ bool Scheduler::Wait() {
   if (scheduler != nullptr) scheduler->WaitForOthers();
   return scheduler != nullptr;
 }
+
+bool Scheduler::SleepAt(const void* condition, std::optional<int64_t> end_ns) {
+  return Current()->SleepUntilWoken(condition, end_ns);
+}
+
+void Scheduler::WakeAt(const void* condition, bool all) { Current()->Wake(condition, all); }
 
 void Scheduler::EnterEpoch() {
   Thread* self = Thread::current;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -32,7 +33,7 @@ enum class PointKind : uint8_t {
   kFence,       // before a fence, and behind it
   kCrashPoint,  // a named step
   kCall,        // between two calls of the engine
-  kMutex,       // before a mutex is taken
+  kMutex,       // before a mutex is taken, or who waits at a condition variable is woken
   kSearch,      // in a node, between its search and what is read of it then
   kEpoch,       // behind the begin of a reader's epoch, and behind its end
   kRecord,      // before a record is verified
@@ -97,6 +98,14 @@ class Scheduler {
   static void Point(PointKind kind);
   // The caller cannot go on until another thread has done something. False: not on such a thread.
   static bool Wait();
+  // The caller sleeps until another thread wakes those at `condition`. With an `end` of the
+  // scheduler's time the strategy may also let it go on before; then it is as late as that, and
+  // false.
+  static bool SleepAt(const void* condition, std::optional<int64_t> end_ns = {});
+  // Wakes all that sleep there, or the one that the strategy chooses.
+  static void WakeAt(const void* condition, bool all);
+  // What a clock shows on such a thread: it moves only where somebody has slept to the end.
+  int64_t now_ns() const { return now_ns_; }
   // A reader's epoch, and waiting for those of others.
   static void EnterEpoch();
   static void LeaveEpoch();
@@ -125,12 +134,17 @@ class Scheduler {
   void Work(Thread& self);
   void Pass(PointKind kind);
   void WaitForOthers();
+  bool SleepUntilWoken(const void* condition, std::optional<int64_t> end_ns);
+  void Wake(const void* condition, bool all);
   void WaitForEpochsOfOthers();
+  void GiveWay(Thread& self);
   void End(Thread& self);
   void SwitchTo(unsigned next, PointKind kind);
   void Sleep(Thread& self);
   uint32_t Runnable() const;
-  void Fail(const std::string& what);
+  bool AnyLive() const;
+  void Report(const std::string& what);
+  [[noreturn]] void Fail(const std::string& what);
 
   std::vector<std::unique_ptr<Thread>> threads_;
   Strategy* strategy_ = nullptr;
@@ -138,6 +152,7 @@ class Scheduler {
   unsigned current_ = 0;
   uint64_t progress_ = 0;
   uint64_t calls_ = 0;
+  int64_t now_ns_ = 0;
   Run run_;
   std::atomic<uint32_t> all_ended_{0};
 };

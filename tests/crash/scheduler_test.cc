@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 
@@ -203,6 +205,116 @@ TEST(Scheduler, EpochsAreWaitedFor) {
     } while (strategy.Next());
     EXPECT_EQ(seen_freed > 0, ignored);
   }
+}
+
+// Two threads wait for one item each, a third brings them.
+TEST(Scheduler, AConditionVariableIsWaitedFor) {
+  Scheduler scheduler(3);
+  BoundedExhaustive strategy(2);
+  std::set<std::string> orders;
+  do {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int items = 0;
+    std::string order;
+    const auto take = [&](char who) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return items > 0; });
+      --items;
+      order += who;
+    };
+    const Bodies bodies = {[&] { take('a'); }, [&] { take('b'); },
+                           [&] {
+                             for (int i = 0; i < 2; ++i) {
+                               {
+                                 const std::lock_guard lock(mutex);
+                                 ++items;
+                               }
+                               changed.notify_one();
+                             }
+                           }};
+    ASSERT_FALSE(scheduler.Execute(bodies, strategy).stuck) << scheduler.run().ToString();
+    orders.insert(order);
+  } while (strategy.Next());
+  EXPECT_THAT(orders, ::testing::UnorderedElementsAre("ab", "ba"));
+}
+
+// Whoever looks, and only then locks and waits, may miss the one call that wakes.
+TEST(Scheduler, ALostWakeUpIsADeadlock) {
+  for (const bool looks_under_lock : {false, true}) {
+    Scheduler scheduler(2);
+    unsigned deadlocks = 0;
+    scheduler.on_stuck = [&](const std::string&) { ++deadlocks; };
+    BoundedExhaustive strategy(2);
+    do {
+      std::mutex mutex;
+      std::condition_variable changed;
+      bool ready = false;
+      const Bodies bodies = {[&] {
+                               if (!looks_under_lock && ready) return;
+                               std::unique_lock lock(mutex);
+                               if (looks_under_lock && ready) return;
+                               changed.wait(lock);
+                             },
+                             [&] {
+                               const std::lock_guard lock(mutex);
+                               ready = true;
+                               changed.notify_all();
+                             }};
+      scheduler.Execute(bodies, strategy);
+    } while (strategy.Next());
+    EXPECT_EQ(deadlocks > 0, !looks_under_lock);
+  }
+}
+
+// Time passes where somebody waits for its end, and as far as that.
+TEST(Scheduler, AWaitThatEndsByItselfMayEndEither) {
+  using Clock = std::chrono::steady_clock;
+  Scheduler scheduler(2);
+  BoundedExhaustive strategy(2);
+  std::set<std::pair<bool, Clock::duration>> seen;
+  do {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ready = false;
+    const Bodies bodies = {[&] {
+                             const Clock::time_point begin = Clock::now();
+                             std::unique_lock lock(mutex);
+                             const bool found = changed.wait_for(lock, std::chrono::hours(1),
+                                                                 [&] { return ready; });
+                             seen.emplace(found, Clock::now() - begin);
+                           },
+                           [&] {
+                             for (int i = 0; i < 4; ++i) Step();
+                             const std::lock_guard lock(mutex);
+                             ready = true;
+                             changed.notify_one();
+                           }};
+    ASSERT_FALSE(scheduler.Execute(bodies, strategy).stuck) << scheduler.run().ToString();
+  } while (strategy.Next());
+  EXPECT_THAT(seen,
+              ::testing::IsSupersetOf({std::pair(true, Clock::duration(0)),
+                                       std::pair(false, Clock::duration(std::chrono::hours(1)))}));
+  for (const auto& [found, took] : seen) EXPECT_LE(took, std::chrono::hours(1));
+}
+
+TEST(Scheduler, WhoSleepsTakesNoTime) {
+  Scheduler scheduler(2);
+  bool flag = false;
+  std::chrono::system_clock::duration took{};
+  const Bodies bodies = {[&] {
+                           const auto begin = std::chrono::system_clock::now();
+                           while (!flag) std::this_thread::sleep_for(std::chrono::minutes(7));
+                           took = std::chrono::system_clock::now() - begin;
+                         },
+                         [&] {
+                           for (int i = 0; i < 5; ++i) Step();
+                           flag = true;
+                         }};
+  OneAfterTheOther strategy;
+  EXPECT_FALSE(scheduler.Execute(bodies, strategy).stuck);
+  EXPECT_GE(took, std::chrono::minutes(7));
+  EXPECT_EQ(took % std::chrono::minutes(7), std::chrono::minutes(0));
 }
 
 TEST(Scheduler, ADeadlockIsReported) {
