@@ -23,6 +23,8 @@ struct Watched {
 std::array<Watched, 16> g_watched;
 std::mutex g_mutex;
 struct sigaction g_before;
+std::atomic<bool> g_refusing{false};
+constinit thread_local const char* t_opening = nullptr;
 
 // In a signal handler little is allowed: no allocation, no formatting.
 class Message {
@@ -42,20 +44,37 @@ class Message {
   void Write() const { (void)!write(STDERR_FILENO, text_.data(), used_); }
 
  private:
-  std::array<char, kPathBytes + 256> text_;
+  std::array<char, kPathBytes + 512> text_;
   size_t used_ = 0;
 };
 
-void Tell(const Watched& watched, uint64_t offset) {
+void Tell(std::string_view path, const uint64_t* offset) {
   Message message;
   message.Add("lodgekv pool: ");
-  message.Add(watched.path.data());
-  message.Add(": the page at offset ");
-  message.AddNumber(offset);
+  message.Add(path);
+  if (offset != nullptr) {
+    message.Add(": the page at offset ");
+    message.AddNumber(*offset);
+  } else {
+    message.Add(": a page that is needed to open it");
+  }
   message.Add(
-      " cannot be read or written: its medium reports an error, or the file was cut short; the "
-      "process ends\n");
+      " cannot be read or written: its medium reports an error, or the file was cut short. The "
+      "process ends with exit code ");
+  message.AddNumber(kExitBadPage);
+  message.Add(
+      " and changes nothing more. Before a restart see \"An unreadable page\" in "
+      "docs/crash_model.md\n");
   message.Write();
+}
+
+// One thread speaks; others that meet the page wait until it has ended them.
+[[noreturn]] void Refuse(std::string_view path, const uint64_t* offset) {
+  if (g_refusing.exchange(true)) {
+    for (;;) pause();
+  }
+  Tell(path, offset);
+  _exit(kExitBadPage);
 }
 
 void OnBusError(int, siginfo_t* info, void*) {
@@ -68,8 +87,10 @@ void OnBusError(int, siginfo_t* info, void*) {
   for (const Watched& watched : g_watched) {
     const char* base = watched.base.load(std::memory_order_acquire);
     if (base == nullptr || at < base || at >= base + watched.bytes) continue;
-    Tell(watched, static_cast<uint64_t>(at - base));
+    const auto offset = static_cast<uint64_t>(at - base);
+    Refuse(watched.path.data(), &offset);
   }
+  if (t_opening != nullptr) Refuse(t_opening, nullptr);
   // The access is tried again, and fails as if nobody had listened.
   sigaction(SIGBUS, &g_before, nullptr);
 }
@@ -82,11 +103,15 @@ void Listen() {
   sigaction(SIGBUS, &action, &g_before);
 }
 
+void ListenOnce() {
+  static std::once_flag listening;
+  std::call_once(listening, Listen);
+}
+
 }  // namespace
 
 void WatchPages(const char* base, uint64_t bytes, std::string_view path) {
-  static std::once_flag listening;
-  std::call_once(listening, Listen);
+  ListenOnce();
   const std::lock_guard lock(g_mutex);
   for (Watched& watched : g_watched) {
     if (watched.base.load(std::memory_order_relaxed) != nullptr) continue;
@@ -104,5 +129,12 @@ void ForgetPages(const char* base) {
     if (watched.base.load(std::memory_order_relaxed) == base) watched.base.store(nullptr);
   }
 }
+
+OpeningPool::OpeningPool(const char* path) {
+  ListenOnce();
+  t_opening = path;
+}
+
+OpeningPool::~OpeningPool() { t_opening = nullptr; }
 
 }  // namespace lodgekv::pmem

@@ -163,7 +163,10 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
 
 absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& path) {
   auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
-  mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
+  {
+    const OpeningPool opening(path.path.c_str());
+    mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
+  }
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
   UseHugePages(mapping->pop_, path);
   WatchPages(mapping->base(), path.bytes(), path.path);

@@ -1,15 +1,23 @@
 // Pool files, through the door that a daemon uses: cut short at every page, before they are opened
-// and while they are, and with flipped bits in what libpmemobj keeps for itself.
+// and while they are, with pages that cannot be read, and with flipped bits in what libpmemobj
+// keeps for itself.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "index/pmem/pool.h"
 #include "index/pmem/temp_dir.h"
 #include "index/store.h"
 #include "tests/corruption/victim.h"
@@ -24,7 +32,10 @@ constexpr uint64_t kPageBytes = 4096;
 // libpmemobj's own header; its lanes and heap come behind.
 constexpr uint64_t kPmemobjHeaderBytes = 4096;
 constexpr uint64_t kFlips = 400;
+constexpr uint64_t kOtherPages = 20;
+constexpr uint64_t kNeededPages = 10;
 constexpr uint64_t kPuts = 200;
+constexpr uint64_t kPutsInPlace = 2'000;  // of pairs without records, which take little space
 constexpr uint64_t kFresh = 10;
 
 class FileCorruption : public ::testing::TestWithParam<EngineCase> {
@@ -32,7 +43,8 @@ class FileCorruption : public ::testing::TestWithParam<EngineCase> {
   void SetUp() override {
     auto store = Store::Open(Options());
     ASSERT_TRUE(store.ok()) << store.status();
-    content_ = Furnish((*store)->engine(), GetParam(), kPuts, kFresh);
+    const uint64_t puts = GetParam().fixed64() ? kPutsInPlace : kPuts;
+    content_ = Furnish((*store)->engine(), GetParam(), puts, kFresh);
     ASSERT_TRUE((*store)->Close().ok());
   }
 
@@ -122,29 +134,161 @@ TEST_P(FileCorruption, FlippedBitsOfTheHeaderOfLibpmemobj) {
                                   effects[static_cast<size_t>(Effect::kNone)]);
 }
 
-// What a process reads that it has mapped, and that is not there any more: as with a page that the
-// medium cannot read, it ends, and says where.
-TEST_P(FileCorruption, APageThatCannotBeReadEndsTheProcessByName) {
-  const auto read_all = [&](uint64_t pages) {
-    alarm(60);
-    auto store = Store::Open(Options());
-    if (!store.ok() || truncate(pool_.c_str(), static_cast<off_t>(pages * kPageBytes)) != 0) {
-      _exit(9);
-    }
-    (void)(*store)->engine().Check();
-    for (const auto& [key, value] : content_) (void)Get((*store)->engine(), key);
-    _exit(0);
-  };
-  EXPECT_EXIT(read_all(1), ::testing::KilledBySignal(SIGBUS),
-              "pool: " + pool_ + ": the page at offset [0-9]+ cannot be read or written");
+// Where the pool's file is mapped in this process.
+char* MappingOf(const std::string& path) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(path)) return reinterpret_cast<char*>(std::stoull(line, nullptr, 16));
+  }
+  return nullptr;
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, FileCorruption, ::testing::ValuesIn([] {
-                           std::vector<EngineCase> cases = PersistentCases();
-                           std::erase_if(cases, [](const auto& one) { return one.small_nodes; });
-                           return cases;
-                         }()),
-                         EngineCaseName());
+// Puts a page that cannot be read in the place of one of the pool: a page of a file that is empty.
+bool SpoilPage(char* base, uint64_t page) {
+  const int fd = memfd_create("bad page", MFD_CLOEXEC);
+  char* at = base + page * kPageBytes;
+  const bool done =
+      mmap(at, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at;
+  close(fd);
+  return done;
+}
+
+class BadPages : public FileCorruption {
+ protected:
+  void SetUp() override {
+    FileCorruption::SetUp();
+    std::filesystem::copy_file(pool_, undamaged_);
+  }
+
+  // What a trial leaves is no concern of the next.
+  void Restore() const {
+    std::filesystem::copy_file(undamaged_, pool_,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+
+  pmem::PoolOptions PoolOptions() const {
+    pmem::PoolOptions options;
+    options.path = pool_;
+    options.allow_volatile_medium = true;
+    return options;
+  }
+
+  // Offsets at which the pool keeps what is ours, and not libpmemobj's.
+  std::vector<std::pair<uint64_t, uint64_t>> RangesInUse() const {
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    const auto opened = pmem::Pool::Open(PoolOptions());
+    if (!opened.ok()) return ranges;
+    const pmem::Pool& pool = **opened;
+    const uint64_t area = pool.OffsetOf(pool.engine_area().data());
+    ranges.emplace_back(area, area + 1);
+    for (const pmem::Chunk& chunk : pool.Chunks()) {
+      ranges.emplace_back(chunk.begin, chunk.begin + chunk.bytes);
+    }
+    for (const pmem::Offset offset : pool.LargeObjects()) {
+      ranges.emplace_back(offset, offset + pool.LargeBytes(offset));
+    }
+    return ranges;
+  }
+
+  // All that hold anything of ours, and some others.
+  std::vector<uint64_t> DrawPages() const {
+    std::set<uint64_t> pages;
+    std::ifstream file(undamaged_, std::ios::binary);
+    std::string page(kPageBytes, '\0');
+    for (const auto& [begin, end] : RangesInUse()) {
+      for (uint64_t at = begin / kPageBytes; at * kPageBytes < end; ++at) {
+        file.seekg(static_cast<std::streamoff>(at * kPageBytes));
+        file.read(page.data(), kPageBytes);
+        if (page.find_first_not_of('\0') != std::string::npos) pages.insert(at);
+      }
+    }
+    Random random("bad pages");
+    for (uint64_t n = Scaled(kOtherPages); n > 0; --n) {
+      pages.insert(random.Below(kPoolBytes / kPageBytes));
+    }
+    return {pages.begin(), pages.end()};
+  }
+
+  // Nobody needs the page, or the process ends in order and names it.
+  void Judge(const std::vector<uint64_t>& pages, const std::vector<Verdict>& verdicts,
+             const char* when) const {
+    uint64_t refused = 0;
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const Verdict& verdict = verdicts[i];
+      if (verdict.effect == Effect::kNone) continue;
+      ++refused;
+      EXPECT_EQ(EffectName(verdict.effect), EffectName(Effect::kRefused))
+          << "page " << pages[i] << ": " << verdict.message << "; " << SeedNote();
+      EXPECT_THAT(verdict.message, ::testing::StartsWith("lodgekv pool: " + pool_ + ": the page"));
+      uint64_t offset = 0;
+      (void)std::sscanf(verdict.message.c_str() + verdict.message.find(" at offset "),
+                        " at offset %" SCNu64, &offset);
+      EXPECT_EQ(offset / kPageBytes, pages[i]) << verdict.message;
+    }
+    EXPECT_GE(refused, kNeededPages) << SeedNote();
+    std::cout << absl::StreamFormat("%s, a bad page met %s: %d refused, %d no effect\n",
+                                    GetParam().Name(), when, refused, pages.size() - refused);
+  }
+
+  const std::string undamaged_ = folder_ / "undamaged";
+};
+
+TEST_P(BadPages, OfAServingPoolEndTheProcessByName) {
+  const std::vector<uint64_t> pages = DrawPages();
+  const auto verdicts = TryAll(pages.size(), [&](size_t i) -> Verdict {
+    Restore();
+    auto store = Store::Open(Options());
+    if (!store.ok()) return {Effect::kDied, store.status().ToString()};
+    char* base = MappingOf(pool_);
+    if (base == nullptr || !SpoilPage(base, pages[i])) return {Effect::kDied, "not mapped"};
+    return Interrogate((*store)->engine(), GetParam(), content_);
+  });
+  Judge(pages, verdicts, "in service");
+}
+
+// Recovery does not step over the page, and so it is met again at each start.
+TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
+  const std::vector<uint64_t> pages = DrawPages();
+  const auto verdicts = TryAll(pages.size(), [&](size_t i) -> Verdict {
+    Restore();
+    auto pool = pmem::Pool::Open(PoolOptions());
+    if (!pool.ok()) return {Effect::kDied, pool.status().ToString()};
+    if (!SpoilPage((*pool)->base(), pages[i])) return {Effect::kDied, "not mapped"};
+    EngineContext context;
+    context.pool = pool->get();
+    context.key_format = GetParam().key_format;
+    context.inline_pairs = GetParam().inline_pairs;
+    context.options = OptionsFor(GetParam());
+    RecoveryReport report;
+    const auto engine = GetParam().engine->recover(context, &report);
+    if (!engine.ok()) return {Effect::kDied, engine.status().ToString()};
+    return {};
+  });
+  Judge(pages, verdicts, "by recovery");
+}
+
+// As when somebody cuts the file of a running daemon.
+TEST_P(BadPages, AFileThatIsCutShortEndsTheProcessByName) {
+  const auto verdicts = TryAll(1, [&](size_t) -> Verdict {
+    auto store = Store::Open(Options());
+    if (!store.ok() || truncate(pool_.c_str(), kPageBytes) != 0) return {Effect::kDied, "truncate"};
+    return Interrogate((*store)->engine(), GetParam(), content_);
+  });
+  EXPECT_EQ(EffectName(verdicts[0].effect), EffectName(Effect::kRefused)) << verdicts[0].message;
+  EXPECT_THAT(verdicts[0].message, ::testing::HasSubstr(pool_));
+  const auto again = TryAll(1, [&](size_t) { return Open(); });
+  EXPECT_EQ(EffectName(again[0].effect), EffectName(Effect::kRefused)) << again[0].message;
+  EXPECT_THAT(again[0].message, ::testing::HasSubstr("truncated"));
+}
+
+std::vector<EngineCase> Cases() {
+  std::vector<EngineCase> cases = PersistentCases();
+  std::erase_if(cases, [](const auto& one) { return one.small_nodes; });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, FileCorruption, ::testing::ValuesIn(Cases()), EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, BadPages, ::testing::ValuesIn(Cases()), EngineCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test

@@ -12,12 +12,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <span>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/bad_page.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -27,7 +29,7 @@ namespace {
 // what sleeps for ever.
 constexpr int kCpuSeconds = 10 * kSanitizerSlowdown;
 constexpr int kWallSeconds = 120 * kSanitizerSlowdown;
-constexpr size_t kMessageBytes = 200;
+constexpr size_t kMessageBytes = 400;
 
 struct Slot {
   std::atomic<uint32_t> done;
@@ -61,15 +63,14 @@ void LimitTrial() {
 }
 
 // What is thrown ends the process: it must not come back into the parent's tests.
-[[noreturn]] void RunChild(std::span<Slot> slots, size_t from,
+[[noreturn]] void RunChild(std::span<Slot> slots, size_t from, int said,
                            const std::function<Verdict(size_t)>& try_one) noexcept {
   const rlimit core{0, 0};
   setrlimit(RLIMIT_CORE, &core);
-  // What it says when it dies is expected.
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+  if (dup2(said, STDERR_FILENO) < 0) _exit(EXIT_FAILURE);
   for (size_t i = from; i < slots.size(); ++i) {
     LimitTrial();
+    if (ftruncate(STDERR_FILENO, 0) != 0) _exit(EXIT_FAILURE);
     const Verdict verdict = try_one(i);
     slots[i].effect = verdict.effect;
     verdict.message.copy(slots[i].message.data(), kMessageBytes);
@@ -78,16 +79,43 @@ void LimitTrial() {
   _exit(0);
 }
 
-Verdict VerdictOfDeath(int status) {
+// A file in memory, to which a trial's stderr goes: what it says when it dies.
+class Said {
+ public:
+  Said() : fd_(memfd_create("stderr of a trial", MFD_CLOEXEC)) {
+    if (fd_ < 0 || fcntl(fd_, F_SETFL, O_APPEND) != 0) {
+      throw std::system_error(errno, std::generic_category(), "memfd_create");
+    }
+  }
+  ~Said() { close(fd_); }
+  Said(const Said&) = delete;
+  Said& operator=(const Said&) = delete;
+
+  int fd() const { return fd_; }
+  std::string Text() const {
+    std::string text(kMessageBytes, '\0');
+    const ssize_t bytes = pread(fd_, text.data(), text.size(), 0);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+    return text;
+  }
+
+ private:
+  const int fd_;
+};
+
+Verdict VerdictOfDeath(int status, const std::string& said) {
   if (!WIFSIGNALED(status)) {
-    return {Effect::kDied, absl::StrCat("it ended with status ", WEXITSTATUS(status))};
+    if (WEXITSTATUS(status) == pmem::kExitBadPage) return {Effect::kRefused, said};
+    return {Effect::kDied,
+            absl::StrCat("it ended with status ", WEXITSTATUS(status), ", saying: ", said)};
   }
   const int signal = WTERMSIG(status);
   if (signal == SIGPROF || signal == SIGALRM) {
     return {Effect::kHung, absl::StrCat("it does not end within ", kCpuSeconds,
                                         " s of processor time, or ", kWallSeconds, " s")};
   }
-  return {Effect::kDied, absl::StrCat("it ended by signal ", strsignal(signal))};
+  return {Effect::kDied,
+          absl::StrCat("it ended by signal ", strsignal(signal), ", saying: ", said)};
 }
 
 }  // namespace
@@ -109,11 +137,12 @@ std::string_view EffectName(Effect effect) {
 
 std::vector<Verdict> TryAll(size_t trials, const std::function<Verdict(size_t)>& try_one) {
   const SharedSlots shared(trials);
+  const Said said;
   std::vector<Verdict> verdicts;
   while (verdicts.size() < trials) {
     const pid_t child = fork();
     if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
-    if (child == 0) RunChild(shared.slots(), verdicts.size(), try_one);
+    if (child == 0) RunChild(shared.slots(), verdicts.size(), said.fd(), try_one);
     int status = 0;
     waitpid(child, &status, 0);
     for (size_t i = verdicts.size(); i < trials; ++i) {
@@ -121,7 +150,7 @@ std::vector<Verdict> TryAll(size_t trials, const std::function<Verdict(size_t)>&
       if (slot.done.load(std::memory_order_acquire) == 0) break;
       verdicts.push_back({slot.effect, slot.message.data()});
     }
-    if (verdicts.size() < trials) verdicts.push_back(VerdictOfDeath(status));
+    if (verdicts.size() < trials) verdicts.push_back(VerdictOfDeath(status, said.Text()));
   }
   return verdicts;
 }

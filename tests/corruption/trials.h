@@ -13,7 +13,8 @@ namespace lodgekv::test {
 
 enum class Effect : uint8_t {
   kNone,         // every answer right, nothing found: the damage lies where nothing counts
-  kRefused,      // the pool is not opened, and the message says why
+  kRefused,      // the pool is not opened, or the process ends in order at a page that cannot be
+                 // read, and the message says why
   kQuarantined,  // answers are right or DATA_LOSS, and Check names what is wrong
   kNamed,        // every answer right, and Check names what is wrong
   kMissing,      // a key is answered as absent
@@ -27,7 +28,7 @@ std::string_view EffectName(Effect effect);
 
 struct Verdict {
   Effect effect = Effect::kNone;
-  std::string message;  // what was said, or what is wrong; its first 200 bytes are kept
+  std::string message;  // what was said, or what is wrong; its first 400 bytes are kept
 };
 
 // verdicts[i] = try_one(i), which runs in a child process without threads of the caller's.
