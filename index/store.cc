@@ -39,11 +39,9 @@ class StoreImpl : public Store {
   absl::Status OpenVolatile(const StoreOptions& options);
   absl::Status CreatePool(const StoreOptions& options);
   absl::Status OpenPool(const StoreOptions& options);
-  absl::Status CheckIdentity(const StoreOptions& options) const;
+  absl::Status CheckIdentity(const pmem::PoolIdentity& there, const StoreOptions& options) const;
   absl::Status CreateEngine();
   absl::Status RecoverEngine();
-  // The pool is not used after all: as clean as it was found.
-  absl::Status GiveUpPool(const absl::Status& why);
   void Describe(const StoreOptions& options);
 
   const EngineInfo* engine_info_ = nullptr;
@@ -79,6 +77,7 @@ pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
   pool.process_durability = options.process_durability;
   pool.allow_volatile_medium = options.allow_volatile_medium;
   pool.on_medium_failure = options.on_medium_failure;
+  pool.threads = options.recovery_threads;
   return pool;
 }
 
@@ -134,32 +133,24 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
 }
 
 absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
-  absl::StatusOr<std::unique_ptr<pmem::Pool>> pool = pmem::Pool::Open(PoolOptionsOf(options));
+  absl::StatusOr<std::unique_ptr<pmem::Pool>> pool = pmem::Pool::Open(
+      PoolOptionsOf(options),
+      [&](const pmem::PoolIdentity& there) { return CheckIdentity(there, options); });
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
-  if (absl::Status status = CheckIdentity(options); !status.ok()) return GiveUpPool(status);
-  if (!pool_->engine_created()) {
-    // A crash came between the pool's creation and its engine's: nobody has used it yet.
-    pool_->ResetForEngine();
-    absl::Status status = CreateEngine();
-    return status.ok() ? status : GiveUpPool(status);
-  }
-  if (absl::Status status = RecoverEngine(); !status.ok()) {
-    pool_->Close(false).IgnoreError();
-    pool_.reset();
-    return status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StoreImpl::GiveUpPool(const absl::Status& why) {
-  pool_->Close(pool_->was_clean()).IgnoreError();
+  // Without an engine: a crash came between the pool's creation and its engine's, and nobody has
+  // used it yet.
+  const bool created = pool_->engine_created();
+  if (!created) pool_->ResetForEngine();
+  absl::Status status = created ? RecoverEngine() : CreateEngine();
+  if (status.ok()) return status;
+  pool_->Close(false).IgnoreError();
   pool_.reset();
-  return why;
+  return status;
 }
 
-absl::Status StoreImpl::CheckIdentity(const StoreOptions& options) const {
-  const pmem::PoolIdentity& there = pool_->identity();
+absl::Status StoreImpl::CheckIdentity(const pmem::PoolIdentity& there,
+                                      const StoreOptions& options) const {
   const std::string pool = absl::StrCat("pool ", options.pool_path);
   const std::string wanted = Text(engine_info_->name);
   if (there.engine != wanted) {

@@ -30,7 +30,7 @@ struct StoreOptions {
   bool allow_volatile_medium = false;
   // Engine options by name; see EngineInfo::options.
   std::map<std::string, std::string> engine_options;
-  unsigned recovery_threads = 0;  // 0: one per core
+  unsigned recovery_threads = 0;  // 0: one per core; the checksums of a closed pool likewise
   RecoveryProgress progress;
   // Called once, from the thread that saw it, when a sync fails. Must end the process.
   std::function<void(const std::string& what)> on_medium_failure;

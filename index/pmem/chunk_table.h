@@ -29,10 +29,12 @@ class ChunkTable {
   absl::Status Load(ChunkSource& source);
 
   // When the pool is closed in order: a checksum of each chunk whose units carry none that would
-  // find every flipped bit (nodes and logs) goes into its row.
-  void SealContents(const char* base);
-  // Of a sealed pool, before anything in it is used: is what the chunks hold what was sealed?
-  absl::Status CheckContents(const char* base) const;
+  // find every flipped bit (nodes and logs) goes into its row. Up to `threads` threads add up, this
+  // one stores.
+  void SealContents(const char* base, unsigned threads);
+  // Of a sealed pool, before anything in it is used: is what the chunks hold what was sealed? The
+  // first chunk of which it is not is named.
+  absl::Status CheckContents(const char* base, unsigned threads) const;
 
   absl::StatusOr<Chunk> Acquire(ChunkSource& source, ChunkUse use, uint32_t unit_bytes,
                                 Reserve reserve);
@@ -72,6 +74,7 @@ class ChunkTable {
   };
 
   Chunk MakeChunk(uint32_t row) const;
+  std::vector<Chunk> ChunksToSeal() const;
   uint64_t ContentWord(const Chunk& chunk, const char* base) const;
   void Index(uint32_t row, Offset begin, bool add);
 

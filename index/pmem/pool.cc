@@ -229,7 +229,8 @@ absl::Status Pool::Adopt() {
   state_->table = std::make_unique<ChunkTable>(*medium_, header, ReserveRows(header.geometry()));
   if (absl::Status status = state_->table->Load(*state_->source); !status.ok()) return status;
   if (was_clean_) {
-    if (absl::Status status = state_->table->CheckContents(base_); !status.ok()) return status;
+    if (absl::Status status = state_->table->CheckContents(base_, threads_); !status.ok())
+      return status;
   }
   for (const ChunkSource::Large& large : state_->source->LargeObjects()) {
     state_->large[large.offset] = large.bytes;
@@ -247,7 +248,7 @@ void Pool::BeginUse() {
 
 absl::Status Pool::Close(bool clean) {
   if (clean && !medium_->failed()) {
-    state_->table->SealContents(base_);
+    state_->table->SealContents(base_, threads_);
     std::lock_guard lock(state_->header_mu);
     media::StateSlot next = state_->header.state();
     next.sequence = sequence_.load(std::memory_order_relaxed);

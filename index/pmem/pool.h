@@ -47,6 +47,9 @@ struct PoolOptions {
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
+  // Up to so many verify the checksums of a pool that was closed in order, and make them. 0: one
+  // per core.
+  unsigned threads = 0;
 };
 
 // What a chunk is used for; on the medium in the chunk's row (pool_header.h).
@@ -85,8 +88,12 @@ class Pool {
   // AlreadyExists otherwise. On an error nothing new is left behind.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(const PoolOptions& options,
                                                       const PoolIdentity& identity);
-  // Opens and checks the header. The caller compares identity() with what it wants.
-  static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options);
+  // Opens and checks the header, then asks `accept` whether this is the pool that is wanted: what
+  // it refuses stays as it is, closed in order if it was. Only then are chunks verified, and is the
+  // pool in use.
+  using Accept = std::function<absl::Status(const PoolIdentity&)>;
+  static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options,
+                                                    const Accept& accept = {});
   // True when `path` holds anything that Create would refuse to overwrite.
   static absl::StatusOr<bool> Exists(const std::string& path);
 
@@ -217,6 +224,7 @@ class Pool {
   uint32_t crc_seed_ = 0;
   MediumClass medium_class_ = MediumClass::kVolatile;
   bool was_clean_ = false;
+  unsigned threads_ = 1;
   std::string durability_detail_;
   std::span<Word> engine_area_;
   uint64_t chunk_bytes_ = 0;

@@ -1,4 +1,6 @@
 // Pools over libpmemobj: create, open, exists.
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,6 +57,15 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
   return geometry.ok() ? absl::OkStatus() : Named(pool.path, geometry.status());
 }
 
+// More are of no use: memory is no faster.
+constexpr unsigned kMostThreads = 16;
+
+unsigned ThreadsFor(const PoolOptions& options) {
+  const unsigned wanted =
+      options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  return std::clamp(wanted, 1U, kMostThreads);
+}
+
 // The pool must be as long as it was: shorter is truncated, longer is not known to libpmemobj's
 // heap.
 absl::Status CheckSize(const PoolGeometry& recorded, uint64_t bytes) {
@@ -69,6 +80,7 @@ absl::Status CheckSize(const PoolGeometry& recorded, uint64_t bytes) {
 absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping) {
   const PoolPath& path = mapping->path();
   base_ = mapping->base();
+  threads_ = ThreadsFor(options);
   medium_class_ = MediumClassOf(SeeMedium(path, base_, path.bytes()));
   if (absl::Status s = CheckMediumAllowed(options, medium_class_); !s.ok()) return s;
   durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
@@ -119,7 +131,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
   return pool;
 }
 
-absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options) {
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options, const Accept& accept) {
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckFileToOpen(*path); !status.ok()) return status;
@@ -136,6 +148,9 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options) {
   status = header.Load(header_bytes);
   if (status.ok()) status = CheckSize(header.geometry(), path->bytes());
   if (!status.ok()) return Named(options.path, status);
+  if (accept) {
+    if (status = accept(header.identity()); !status.ok()) return status;
+  }
   pool->state_->source =
       std::make_unique<PmemobjSource>(pool->state_->mapping->pop(), header.geometry());
   status = pool->Adopt();
