@@ -8,6 +8,7 @@
 #include "index/pmem/pool_header.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
+#include "tests/support/pool_identity.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -42,18 +43,6 @@ std::string ValueFor(const EngineCase& engine_case, uint64_t number) {
   if (number % 4 == 0) return BigEndian(number).substr(4);
   if (number % 4 == 1) return BigEndian(number);
   return ValueOf(KeyFormat::kBytes, number, number % kLargeEvery == 2 ? 9000 : 10 + number % 90);
-}
-
-pmem::PoolIdentity IdentityOf(const EngineCase& engine_case) {
-  pmem::PoolIdentity identity;
-  identity.engine = std::string(engine_case.engine->name);
-  identity.media_version = engine_case.engine->media_version;
-  identity.key_format = engine_case.key_format;
-  identity.inline_pairs = engine_case.inline_pairs;
-  for (size_t i = 0; i < identity.pool_id.size(); ++i) {
-    identity.pool_id[i] = static_cast<uint8_t>(MixBits(TestSeed() + i));
-  }
-  return identity;
 }
 
 pmem::Pool::ArenaOptions ArenaOf(std::span<std::byte> memory) {

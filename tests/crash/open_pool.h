@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "index/pmem/pool.h"
 #include "tests/crash/explorer.h"
+#include "tests/support/pool_identity.h"
 
 namespace lodgekv::test {
 
@@ -20,8 +21,6 @@ struct OpenPool {
   ~OpenPool() { engine.reset(); }
 };
 
-// Of the pools of a case; `run` tells them apart.
-pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run);
 // A new pool over what the memory held before; its engine is yet to be created.
 absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory);
 // Opens by the engine's real recovery.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tests/support/pool_identity.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -9,18 +10,6 @@ namespace {
 
 // Below this size a new pool's memory is filled with garbage first; above it that takes too long.
 constexpr uint64_t kGarbageBytes = uint64_t{8} << 20;
-
-pmem::PoolIdentity IdentityFor(const EngineCase& engine_case) {
-  pmem::PoolIdentity identity;
-  identity.engine = std::string(engine_case.engine->name);
-  identity.media_version = engine_case.engine->media_version;
-  identity.key_format = engine_case.key_format;
-  identity.inline_pairs = engine_case.inline_pairs;
-  for (size_t i = 0; i < identity.pool_id.size(); ++i) {
-    identity.pool_id[i] = static_cast<uint8_t>(MixBits(TestSeed() + i));
-  }
-  return identity;
-}
 
 }  // namespace
 
@@ -40,7 +29,7 @@ absl::Status EngineHarness::CreateEngine() {
   if (persistent()) {
     memory_.emplace(options_.memory_bytes);
     if (options_.memory_bytes <= kGarbageBytes) memory_->FillWithGarbage(TestSeed());
-    auto pool = pmem::Pool::CreateArena(ArenaOptions(), IdentityFor(case_));
+    auto pool = pmem::Pool::CreateArena(ArenaOptions(), IdentityOf(case_));
     if (!pool.ok()) return pool.status();
     pool_ = *std::move(pool);
   }
