@@ -1,0 +1,19 @@
+// What PiBench's options mean for a Store, and the environment where PiBench has no option.
+#pragma once
+
+#include <string_view>
+#include <tree_api.hpp>
+
+#include "absl/status/statusor.h"
+#include "index/store.h"
+
+namespace lodgekv::pibench {
+
+// Pairs of 8 + 8 bytes lie in key format fixed64, others in bytes. The variables of lodgekvd give
+// the rest: LODGEKV_ENGINE_OPTIONS, LODGEKV_INLINE_PAIRS, LODGEKV_DURABILITY,
+// LODGEKV_ALLOW_VOLATILE_MEDIUM. InvalidArgument names the variable, its value and what it takes. A
+// volatile engine is given no pool.
+absl::StatusOr<StoreOptions> StoreOptionsFor(std::string_view engine,
+                                             const tree_options_t& options);
+
+}  // namespace lodgekv::pibench
