@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,7 +103,10 @@ class Pool {
   struct ArenaOptions {
     std::span<std::byte> memory;
     uint64_t chunk_bytes = 8192;
-    bool strict_order = false;  // and long fences, as on an ordinary file
+    bool strict_order = false;
+    // Not given: as strict_order, that is as on persistent memory or on an ordinary file. CXL memory
+    // has strict order and short fences.
+    std::optional<bool> long_fences;
     Tracer* tracer = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,

@@ -24,7 +24,8 @@ std::unique_ptr<Medium> ArenaMedium(const Pool::ArenaOptions& options) {
   Medium::Options medium;
   medium.mode = FlushMode::kNone;
   medium.fence_instruction = false;
-  medium.strict_order = medium.long_fences = options.strict_order;
+  medium.strict_order = options.strict_order;
+  medium.long_fences = options.long_fences.value_or(options.strict_order);
   medium.tracer = options.tracer;
   return std::make_unique<Medium>(medium);
 }

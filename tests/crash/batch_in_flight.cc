@@ -8,6 +8,7 @@
 
 #include "tests/crash/image_set.h"
 #include "tests/crash/open_pool.h"
+#include "tests/crash/plan.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 
@@ -23,6 +24,7 @@ ExplorerOptions OptionsOf(const EngineCase& engine_case, CrashModel model) {
   ExplorerOptions options;
   options.engine_case = engine_case;
   options.model = model;
+  options.long_fences = DrawLongFences(engine_case, model, "batch in flight", 0);
   options.memory_bytes = kBytes;
   return options;
 }

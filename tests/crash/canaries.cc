@@ -29,6 +29,12 @@ constexpr Canary kLodgeTree[] = {
     {"commit not fenced before log counts fall", "flush", Bc(2), DropFence("lodgetree.flush.2")},
     {"no fence between commit and watermark", "flush", Bc(3), DropFence("lodgetree.flush.2"),
      Under::kTornWords},
+    // Right on a file, whose fences are long, and on persistent memory, whose words do not tear.
+    {"short fences are taken for words in order",
+     "flush",
+     Bc(3),
+     {Fault::Kind::kOrderByFences},
+     Under::kTornWords},
     {"watermark before the slots' fence", "flush", Bc(3), Ask("lodgetree.flush.watermark_first")},
     {"watermark before the commit", "flush", Bc(3), Ask("lodgetree.flush.watermark_before_commit")},
     {"own number as watermark", "flush", Bc(15), Ask("lodgetree.flush.own_number")},

@@ -257,6 +257,7 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   std::set<std::string, std::less<>> listed;
   const auto list = [&](std::span<const Canary> canaries) {
     for (const Canary& canary : canaries) {
+      if (canary.fault.kind == Fault::Kind::kOrderByFences) continue;  // of the medium
       const std::string where(canary.fault.where);
       const bool asks = canary.fault.kind == Fault::Kind::kAsk;
       EXPECT_TRUE((asks ? names.canaries : names.crash_points).contains(where))

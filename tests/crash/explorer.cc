@@ -45,6 +45,8 @@ Explorer::Explorer(const ExplorerOptions& options)
       workload_(options.engine_case, options.mixture),
       hands_(std::make_unique<Hands>(options.threads)) {
   KeepFreedMemory();
+  result_.fault_happened = options_.fault.kind == Fault::Kind::kOrderByFences &&
+                           options_.model == CrashModel::kTornWords && !options_.long_fences;
 }
 
 Explorer::~Explorer() = default;
@@ -80,9 +82,10 @@ void Explorer::RunAll() {
 }
 
 std::string Explorer::Where() const {
-  std::string text = absl::StrCat(
-      "engine ", options_.engine_case.Name(), ", model ", ModelName(options_.model), ", workload ",
-      std::string(options_.mixture.name), "/", options_.run, ", options");
+  std::string text =
+      absl::StrCat("engine ", options_.engine_case.Name(), ", model ", ModelName(options_.model),
+                   options_.long_fences ? ", long fences" : "", ", workload ",
+                   std::string(options_.mixture.name), "/", options_.run, ", options");
   for (const auto& [name, value] : options_.engine_options) {
     absl::StrAppend(&text, " ", name, "=", value);
   }

@@ -32,6 +32,7 @@ namespace lodgekv::test {
 struct ExplorerOptions {
   EngineCase engine_case;
   CrashModel model = CrashModel::kLinePrefix;
+  bool long_fences = false;  // with torn words: an ordinary file, else CXL memory
   Mixture mixture;
   std::map<std::string, std::string> engine_options;  // over those of the case
   uint64_t memory_bytes = uint64_t{128} << 10;

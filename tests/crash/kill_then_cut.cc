@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/crash/open_pool.h"
+#include "tests/crash/plan.h"
 
 namespace lodgekv::test {
 namespace {
@@ -46,6 +47,7 @@ class Look {
     ExplorerOptions options;
     options.engine_case = engine_case;
     options.model = model;
+    options.long_fences = DrawLongFences(engine_case, model, "kill, then cut", 0);
     const bool fixed = engine_case.fixed64();
     options.mixture = {.name = "killed",
                        .family = fixed                      ? "dense"

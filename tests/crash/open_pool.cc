@@ -10,7 +10,10 @@ pmem::Pool::ArenaOptions ArenaOf(const ExplorerOptions& options, const ArenaMemo
   pmem::Pool::ArenaOptions arena;
   arena.memory = memory.span();
   arena.chunk_bytes = options.chunk_bytes;
-  arena.strict_order = options.model == CrashModel::kTornWords;
+  const bool by_fences = options.fault.kind == Fault::Kind::kOrderByFences;
+  arena.strict_order =
+      options.model == CrashModel::kTornWords && (!by_fences || options.long_fences);
+  arena.long_fences = options.long_fences;
   arena.tracer = tracer;
   return arena;
 }

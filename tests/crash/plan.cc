@@ -117,6 +117,13 @@ std::vector<const EngineInfo*> AllPersistentEngines() {
   return engines;
 }
 
+bool DrawLongFences(const EngineCase& engine_case, CrashModel model, std::string_view workload,
+                    uint64_t run) {
+  if (model != CrashModel::kTornWords) return false;
+  Random random(absl::StrCat("fences ", engine_case.Name(), std::string(workload)));
+  return (random.Below(2) + run) % 2 == 1;
+}
+
 std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel model,
                                       const Effort& effort) {
   std::vector<ExplorerOptions> plan;
@@ -125,6 +132,7 @@ std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel 
       ExplorerOptions options;
       options.engine_case = engine_case;
       options.model = model;
+      options.long_fences = DrawLongFences(engine_case, model, run.mixture.name, i);
       options.mixture = run.mixture;
       options.warm_up = run.warm_up;
       options.steps = run.steps;

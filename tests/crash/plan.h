@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "tests/crash/explorer.h"
@@ -10,6 +11,11 @@ namespace lodgekv::test {
 
 // The engines of the registry that survive a restart.
 std::vector<const EngineInfo*> AllPersistentEngines();
+
+// Whether the medium of a run has fences that wait for a disk. Where words tear there are both kinds:
+// half of the runs of each workload have one, by the seed.
+bool DrawLongFences(const EngineCase& engine_case, CrashModel model, std::string_view workload,
+                    uint64_t run);
 
 // How many runs of each workload, and how closely each is looked at.
 struct Effort {

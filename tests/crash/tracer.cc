@@ -131,6 +131,7 @@ void CrashTracer::OnCrashPoint(std::string_view name) {
       thread.marks.clear();
       break;
     case Fault::Kind::kNone:
+    case Fault::Kind::kOrderByFences:
     case Fault::Kind::kAsk:
     case Fault::Kind::kLateFence:
     case Fault::Kind::kIgnoreEpochs:

@@ -41,7 +41,9 @@ struct Fault {
     kForgetFlushes,   // what was flushed or streamed before `where`, since the last fence, was not
     kDropFlushes,     // flushes between `where` and the next fence do nothing
     kFlushElsewhere,  // they write back the line behind the one that is meant
-    kAsk,             // the code asks for the mistake by the name `where` (Medium::Canary)
+    // Of the medium: it is taken to keep the order of a line's words wherever its fences are short.
+    kOrderByFences,
+    kAsk,  // the code asks for the mistake by the name `where` (Medium::Canary)
     // Of concurrent runs only:
     kLateFence,      // the first fence after `where` takes effect when its call returns, not before
     kIgnoreEpochs,   // space is used again although readers may look at it
