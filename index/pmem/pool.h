@@ -104,8 +104,8 @@ class Pool {
     std::span<std::byte> memory;
     uint64_t chunk_bytes = 8192;
     bool strict_order = false;
-    // Not given: as strict_order, that is as on persistent memory or on an ordinary file. CXL memory
-    // has strict order and short fences.
+    // Not given: as strict_order, that is as on persistent memory or on an ordinary file. CXL
+    // memory has strict order and short fences.
     std::optional<bool> long_fences;
     Tracer* tracer = nullptr;
   };

@@ -12,8 +12,8 @@ namespace lodgekv::test {
 // The engines of the registry that survive a restart.
 std::vector<const EngineInfo*> AllPersistentEngines();
 
-// Whether the medium of a run has fences that wait for a disk. Where words tear there are both kinds:
-// half of the runs of each workload have one, by the seed.
+// Whether the medium of a run has fences that wait for a disk. Where words tear there are both
+// kinds: half of the runs of each workload have one, by the seed.
 bool DrawLongFences(const EngineCase& engine_case, CrashModel model, std::string_view workload,
                     uint64_t run);
 
