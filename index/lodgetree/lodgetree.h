@@ -376,7 +376,7 @@ class LodgeTree final : public Engine {
   }
 
   // scan.cc
-  class Scanner;
+  class Cursor;
 
   // recovery.cc
   class Recovery;

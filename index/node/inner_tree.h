@@ -73,7 +73,15 @@ struct alignas(64) InnerNode {
   }
 };
 
-template <class C, class Below>
+// How a tree reaches the nodes below it. This one: they have a lock of their own.
+template <class Below>
+struct OwnLock {
+  VersionLock& LockOf(Below* below) const { return below->lock; }
+  void PrefetchForRead(const Below* below) const { below->PrefetchForRead(); }
+  void PrefetchForWrite(const Below* below) const { below->PrefetchForWrite(); }
+};
+
+template <class C, class Below, class Access = OwnLock<Below>>
 class InnerTree {
  public:
   using Key = typename C::Key;
@@ -88,7 +96,22 @@ class InnerTree {
     kBefore,    // the node that covers the largest key below it
   };
 
-  explicit InnerTree(DramArena& arena) : arena_(arena) {}
+  // What a node below covers, as its parents say.
+  struct Bounds {
+    Separator low = C::MinusInfinity();
+    Separator high{};
+    bool bounded = false;  // `high` is set
+  };
+  // Where a descent has ended, from where a walk goes on to neighbours under the same parent.
+  struct Place {
+    const Node* parent = nullptr;
+    uint64_t version = 0;
+    unsigned rank = 0;
+    Bounds around;  // what the parent covers
+    Bounds bounds;  // what the node below covers
+  };
+
+  explicit InnerTree(DramArena& arena, Access access = {}) : arena_(arena), access_(access) {}
 
   // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity.
   // Not thread-safe.
@@ -100,6 +123,13 @@ class InnerTree {
   Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
   // The last node of all.
   Below* DescendLast(uint64_t* snapshot) const;
+  // The same, and how to go on from there. `key` null: the last node of all.
+  Below* DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot, Place* place) const;
+  // Moves `place` to its left or right neighbour. Null, and `place` as it was: there is none under
+  // this parent, or the parent has changed.
+  Below* MoveToNeighbour(bool left, Place* place, uint64_t* snapshot) const;
+  // The neighbour so far from `place`, to be fetched and not followed; null: none is known.
+  const Below* NeighbourAt(const Place& place, int distance) const;
 
   // Locks the parent of the node that covers `key` and makes sure that it has room for one
   // separator at least. The caller holds the lock of the node below.
@@ -120,6 +150,7 @@ class InnerTree {
  private:
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
+  static void SetBounds(unsigned count, Place* place);
   template <bool kForWrite, class Choose>
   Below* DescendBy(Choose choose, uint64_t* snapshot) const;
   Node* DescendToLevel(const Key& key, unsigned level, uint64_t* snapshot) const;
@@ -132,6 +163,7 @@ class InnerTree {
   static void Rebase(Node* node);
 
   DramArena& arena_;
+  [[no_unique_address]] const Access access_;
   std::atomic<Node*> root_{nullptr};
   std::atomic<uint64_t> node_count_{0};
 };
@@ -139,8 +171,8 @@ class InnerTree {
 // --- search ---
 
 // -1, 0, 1: the key's first bytes against the node's prefix.
-template <class C, class Below>
-int InnerTree<C, Below>::ComparePrefix(const Node* node, const Key& key) {
+template <class C, class Below, class Access>
+int InnerTree<C, Below, Access>::ComparePrefix(const Node* node, const Key& key) {
   if constexpr (C::kRecords) {
     const Separator first = node->separators.at[0];
     if (first == nullptr) return 0;
@@ -152,8 +184,8 @@ int InnerTree<C, Below>::ComparePrefix(const Node* node, const Key& key) {
 }
 
 // The index of the child to follow. May read a node that is changing: the caller validates.
-template <class C, class Below>
-unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) {
+template <class C, class Below, class Access>
+unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, Seek seek) {
   const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
   if (C::kRecords && node->check_prefix) {
     const int order = ComparePrefix(node, key);
@@ -181,28 +213,29 @@ unsigned InnerTree<C, Below>::Rank(const Node* node, const Key& key, Seek seek) 
   return rank;
 }
 
-template <class C, class Below>
+template <class C, class Below, class Access>
 template <bool kForWrite, class Choose>
-Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
+Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot) const {
   const OptimisticSection section;
   for (;;) {
     const Node* node = root_.load(std::memory_order_acquire);
     uint64_t version = node->lock.ReadBegin();
     if (root_.load(std::memory_order_acquire) != node) continue;
     for (;;) {
-      void* child = node->children[choose(node)];
+      void* child = node->children[choose(node, version)];
       const bool last_level = node->level == 1;
       // Read while the node changed it may be none, or another node: both are found out.
       if (child == nullptr) break;
       if (last_level) {
         if constexpr (kForWrite) {
-          static_cast<const Below*>(child)->PrefetchForWrite();
+          access_.PrefetchForWrite(static_cast<const Below*>(child));
         } else {
-          static_cast<const Below*>(child)->PrefetchForRead();
+          access_.PrefetchForRead(static_cast<const Below*>(child));
         }
       }
-      const uint64_t child_version = last_level ? static_cast<Below*>(child)->lock.ReadBegin()
-                                                : static_cast<Node*>(child)->lock.ReadBegin();
+      const uint64_t child_version = last_level
+                                         ? access_.LockOf(static_cast<Below*>(child)).ReadBegin()
+                                         : static_cast<Node*>(child)->lock.ReadBegin();
       if (!node->lock.Validate(version)) break;
       if (last_level) {
         *snapshot = child_version;
@@ -214,27 +247,83 @@ Below* InnerTree<C, Below>::DescendBy(Choose choose, uint64_t* snapshot) const {
   }
 }
 
-template <class C, class Below>
-Below* InnerTree<C, Below>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
-  return DescendBy<false>([&](const Node* node) { return Rank(node, key, seek); }, snapshot);
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
+  return DescendBy<false>([&](const Node* node, uint64_t) { return Rank(node, key, seek); },
+                          snapshot);
 }
 
-template <class C, class Below>
-Below* InnerTree<C, Below>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
-  return DescendBy<true>([&](const Node* node) { return Rank(node, key, Seek::kCovering); },
-                         snapshot);
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
+  return DescendBy<true>(
+      [&](const Node* node, uint64_t) { return Rank(node, key, Seek::kCovering); }, snapshot);
 }
 
-template <class C, class Below>
-Below* InnerTree<C, Below>::DescendLast(uint64_t* snapshot) const {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::SetBounds(unsigned count, Place* place) {
+  place->bounds = place->around;
+  if (place->rank > 0) place->bounds.low = place->parent->SeparatorAt(place->rank - 1);
+  if (place->rank == count) return;
+  place->bounds.high = place->parent->SeparatorAt(place->rank);
+  place->bounds.bounded = true;
+}
+
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot,
+                                                   Place* place) const {
+  unsigned level = 0;  // of the node above; 0: none
   return DescendBy<false>(
-      [](const Node* node) { return std::min<unsigned>(node->count, kInnerCapacity); }, snapshot);
+      [&](const Node* node, uint64_t version) {
+        const bool from_root = node->level >= level;
+        level = node->level;
+        place->around = from_root ? Bounds{} : place->bounds;
+        place->parent = node;
+        place->version = version;
+        const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
+        place->rank = key == nullptr ? count : Rank(node, *key, seek);
+        SetBounds(count, place);
+        return place->rank;
+      },
+      snapshot);
 }
 
-template <class C, class Below>
-typename InnerTree<C, Below>::Node* InnerTree<C, Below>::DescendToLevel(const Key& key,
-                                                                        unsigned level,
-                                                                        uint64_t* snapshot) const {
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
+                                                    uint64_t* snapshot) const {
+  const OptimisticSection section;
+  const Node* parent = place->parent;
+  const unsigned count = std::min<unsigned>(parent->count, kInnerCapacity);
+  if (left ? place->rank == 0 : place->rank >= count) return nullptr;
+  Place there = *place;
+  there.rank += left ? -1u : 1u;
+  SetBounds(count, &there);
+  auto* node = static_cast<Below*>(parent->children[there.rank]);
+  // What may be no node is not followed.
+  if (!parent->lock.Validate(place->version)) return nullptr;
+  *snapshot = access_.LockOf(node).ReadBegin();
+  if (!parent->lock.Validate(place->version)) return nullptr;
+  *place = there;
+  return node;
+}
+
+template <class C, class Below, class Access>
+const Below* InnerTree<C, Below, Access>::NeighbourAt(const Place& place, int distance) const {
+  const OptimisticSection section;
+  const int at = static_cast<int>(place.rank) + distance;
+  if (at < 0 || at > static_cast<int>(kInnerCapacity)) return nullptr;
+  return static_cast<const Below*>(place.parent->children[at]);
+}
+
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::DescendLast(uint64_t* snapshot) const {
+  return DescendBy<false>(
+      [](const Node* node, uint64_t) { return std::min<unsigned>(node->count, kInnerCapacity); },
+      snapshot);
+}
+
+template <class C, class Below, class Access>
+typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLevel(
+    const Key& key, unsigned level, uint64_t* snapshot) const {
   const OptimisticSection section;
   for (;;) {
     Node* node = root_.load(std::memory_order_acquire);
@@ -257,8 +346,8 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::DescendToLevel(const Ke
 
 // --- change ---
 
-template <class C, class Below>
-typename InnerTree<C, Below>::Node* InnerTree<C, Below>::NewNode(unsigned level) {
+template <class C, class Below, class Access>
+typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::NewNode(unsigned level) {
   auto* node = new (arena_.Allocate(sizeof(Node))) Node{};
   node->level = static_cast<uint8_t>(level);
   node_count_.fetch_add(1, std::memory_order_relaxed);
@@ -266,8 +355,8 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::NewNode(unsigned level)
 }
 
 // Chooses the prefix anew and computes the words from it.
-template <class C, class Below>
-void InnerTree<C, Below>::Rebase(Node* node) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::Rebase(Node* node) {
   if constexpr (C::kRecords) {
     auto& s = node->separators;
     node->check_prefix = !node->bounded;
@@ -282,9 +371,9 @@ void InnerTree<C, Below>::Rebase(Node* node) {
   }
 }
 
-template <class C, class Below>
-void InnerTree<C, Below>::InsertChild(Node* node, unsigned position, Separator separator,
-                                      void* child) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::InsertChild(Node* node, unsigned position, Separator separator,
+                                              void* child) {
   const unsigned behind = node->count - position;
   std::memmove(node->words + position + 1, node->words + position, behind * sizeof(uint64_t));
   std::memmove(node->children + position + 2, node->children + position + 1,
@@ -299,9 +388,9 @@ void InnerTree<C, Below>::InsertChild(Node* node, unsigned position, Separator s
   if (!node->bounded) Rebase(node);
 }
 
-template <class C, class Below>
-void InnerTree<C, Below>::InsertAndUnlock(Node* parent, const Key& key,
-                                          std::span<const Child> children) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::InsertAndUnlock(Node* parent, const Key& key,
+                                                  std::span<const Child> children) {
   parent->lock.BeginPublish();
   unsigned position = Rank(parent, key, Seek::kCovering);
   for (const Child& child : children) InsertChild(parent, position++, child.low, child.node);
@@ -309,8 +398,9 @@ void InnerTree<C, Below>::InsertAndUnlock(Node* parent, const Key& key,
   parent->lock.Unlock();
 }
 
-template <class C, class Below>
-typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockParentForRemoval(const Key& key) {
+template <class C, class Below, class Access>
+typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::LockParentForRemoval(
+    const Key& key) {
   uint64_t snapshot;
   Node* parent = DescendToLevel(key, 1, &snapshot);
   const OptimisticSection section;
@@ -318,8 +408,8 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockParentForRemoval(co
   return parent;
 }
 
-template <class C, class Below>
-void InnerTree<C, Below>::RemoveAndUnlock(Node* parent, const Key& key) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::RemoveAndUnlock(Node* parent, const Key& key) {
   parent->lock.BeginPublish();
   const unsigned position = Rank(parent, key, Seek::kCovering) - 1;
   const unsigned behind = parent->count - position - 1u;
@@ -336,9 +426,9 @@ void InnerTree<C, Below>::RemoveAndUnlock(Node* parent, const Key& key) {
   parent->lock.Unlock();
 }
 
-template <class C, class Below>
-typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockWithRoom(const Key& key,
-                                                                      unsigned level) {
+template <class C, class Below, class Access>
+typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::LockWithRoom(
+    const Key& key, unsigned level) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
     Node* node = DescendToLevel(key, level, &snapshot);
@@ -350,8 +440,8 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::LockWithRoom(const Key&
 }
 
 // A new root above the old one, locked; readers see it when it is published.
-template <class C, class Below>
-typename InnerTree<C, Below>::Node* InnerTree<C, Below>::GrowRoot(Node* old_root) {
+template <class C, class Below, class Access>
+typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::GrowRoot(Node* old_root) {
   Node* root = NewNode(old_root->level + 1u);
   root->lock.InitLocked();
   root->children[0] = old_root;
@@ -360,8 +450,9 @@ typename InnerTree<C, Below>::Node* InnerTree<C, Below>::GrowRoot(Node* old_root
   return root;
 }
 
-template <class C, class Below>
-void InnerTree<C, Below>::MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::MoveUpperHalf(Node* node, Node* right, unsigned middle,
+                                                Separator up) {
   const unsigned moved = node->count - middle - 1;
   right->count = static_cast<uint16_t>(moved);
   std::memcpy(right->words, node->words + middle + 1, moved * sizeof(uint64_t));
@@ -377,8 +468,8 @@ void InnerTree<C, Below>::MoveUpperHalf(Node* node, Node* right, unsigned middle
 
 // Splits a full node that the caller has locked. The parent is published first, then the node,
 // while readers of the node wait.
-template <class C, class Below>
-void InnerTree<C, Below>::SplitLocked(Node* node, const Key& key) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::SplitLocked(Node* node, const Key& key) {
   const bool is_root = node == root_.load(std::memory_order_acquire);
   Node* parent = is_root ? GrowRoot(node) : LockWithRoom(key, node->level + 1u);
   const unsigned middle = kInnerCapacity / 2;
@@ -404,8 +495,8 @@ void InnerTree<C, Below>::SplitLocked(Node* node, const Key& key) {
 
 // --- build ---
 
-template <class C, class Below>
-void InnerTree<C, Below>::Build(std::span<const Child> children) {
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::Build(std::span<const Child> children) {
   struct Entry {
     Separator low;
     void* node;

@@ -1,4 +1,4 @@
-// One T for each worker slot (worker_slot.h), made when its thread first asks: what keeps a hot path
+// One T for each worker slot (worker_slot.h), made when its thread first asks: it keeps a hot path
 // free of shared state.
 #pragma once
 

@@ -1,0 +1,122 @@
+#include "index/node/batch_intent.h"
+
+#include <bit>
+#include <cstddef>
+
+#include "index/node/checked_word.h"
+#include "index/node/version_lock.h"
+#include "index/pmem/crash_point.h"
+#include "index/pmem/crc32c.h"
+
+namespace lodgekv {
+
+namespace {
+
+constexpr size_t kHeaderWords = sizeof(media::IntentHeader) / sizeof(uint64_t);
+constexpr size_t kOpWords = sizeof(media::IntendedOp) / sizeof(uint64_t);
+
+size_t BodyBytes(size_t ops) { return (kHeaderWords + kOpWords * ops) * sizeof(uint64_t); }
+
+}  // namespace
+
+bool BatchIntents::Reserve(size_t ops, Intent* intent) {
+  intent->body = slab_.Allocate(BodyBytes(ops), pmem::Reserve::kKeep);
+  return intent->body != 0;
+}
+
+void BatchIntents::Drop(Intent& intent) {
+  if (intent.body != 0) slab_.Free(intent.body);
+  intent = {};
+}
+
+unsigned BatchIntents::TakeRoot() {
+  for (Backoff backoff;; backoff.Pause()) {
+    uint32_t taken = taken_.load(std::memory_order_relaxed);
+    const auto root = static_cast<unsigned>(std::countr_one(taken));
+    if (root < kRoots && taken_.compare_exchange_weak(taken, taken | uint32_t{1} << root)) {
+      return root;
+    }
+  }
+}
+
+uint32_t BatchIntents::ChecksumOf(pmem::Offset body, std::span<const uint64_t> words) const {
+  const uint32_t crc = pmem::Crc32c(pool_.crc_seed(), &body, sizeof(body));
+  return pmem::Crc32c(crc, words.data() + 1, (words.size() - 1) * sizeof(uint64_t));
+}
+
+void BatchIntents::Commit(Intent& intent, std::span<const IntendedOp> ops,
+                          std::optional<uint64_t> applied_index) {
+  std::vector<uint64_t> words = {0, ops.size(), applied_index.has_value() ? 1u : 0u,
+                                 applied_index.value_or(0)};
+  for (const IntendedOp& op : ops) {
+    words.insert(words.end(), {op.pair.key, op.pair.value, op.remove ? 1u : 0u});
+  }
+  words[0] = ChecksumOf(intent.body, words);
+  pmem::Medium& medium = pool_.medium();
+  char* body = pool_.At<char>(intent.body);
+  const size_t bytes = words.size() * sizeof(uint64_t);
+  medium.StoreBulk(body, words.data(), bytes);
+  if (!medium.Canary("batch_intent.body_not_flushed")) medium.Flush(body, bytes);
+  LODGEKV_CRASH_POINT(medium, "batch_intent.1");
+  medium.Fence();
+  if (slab_.IsLarge(bytes)) slab_.Publish(intent.body);
+  intent.root = TakeRoot();
+  medium.Store(roots_[intent.root], CheckedWord(intent.body));
+  medium.FlushLine(&roots_[intent.root]);
+  LODGEKV_CRASH_POINT(medium, "batch_intent.2");
+  medium.Fence();
+}
+
+void BatchIntents::Retire(Intent& intent) {
+  pmem::Medium& medium = pool_.medium();
+  medium.Store(roots_[intent.root], 0);
+  medium.FlushLine(&roots_[intent.root]);
+  LODGEKV_CRASH_POINT(medium, "batch_intent.3");
+  medium.Fence();
+  taken_.fetch_and(~(uint32_t{1} << intent.root));
+  Drop(intent);
+}
+
+absl::Status BatchIntents::Read(std::string_view engine, const Settler& settler, Found* found) {
+  const pmem::Offset body = found->intent.body;
+  if (slab_.Mark(body) != pmem::UnitArena::MarkResult::kMarked) {
+    return DamagedPool(engine, "a batch that leads to no space of its own", body);
+  }
+  const uint64_t* at = pool_.At<uint64_t>(body);
+  const uint64_t count = at[offsetof(media::IntentHeader, count) / sizeof(uint64_t)];
+  if (count > kMostOps || BodyBytes(count) > slab_.SpaceAt(body)) {
+    return DamagedPool(engine, "a batch whose size is damaged", body);
+  }
+  const std::span<const uint64_t> words(at, BodyBytes(count) / sizeof(uint64_t));
+  if (words[0] != ChecksumOf(body, words)) {
+    return DamagedPool(engine, "a batch whose checksum is wrong", body);
+  }
+  settler.Settle(at, BodyBytes(count));
+  if (words[2] != 0) found->applied_index = words[3];
+  for (size_t i = kHeaderWords; i < words.size(); i += kOpWords) {
+    found->ops.push_back({{words[i], words[i + 1]}, words[i + 2] != 0});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BatchIntents::Found>> BatchIntents::Find(std::string_view engine,
+                                                                    const Settler& settler) {
+  std::vector<Found> all;
+  settler.Settle(roots_.data(), roots_.size_bytes());
+  for (unsigned root = 0; root < kRoots; ++root) {
+    Found found;
+    found.intent.root = root;
+    if (!ReadChecked(roots_[root].Load(), &found.intent.body)) {
+      return DamagedPool(engine, "a root of batches with wrong check bits",
+                         pool_.OffsetOf(&roots_[root]));
+    }
+    if (found.intent.body == 0) continue;
+    const absl::Status status = Read(engine, settler, &found);
+    if (!status.ok()) return status;
+    taken_.fetch_or(uint32_t{1} << root);
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
+}  // namespace lodgekv

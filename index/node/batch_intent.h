@@ -1,0 +1,103 @@
+// What an atomic batch is going to do, on the medium, for engines that have no log: whoever finds
+// an intent after a crash does all of it.
+//
+//  step                                          after a crash          recovery
+//  1  the batch's records and the intent's body  nothing leads there    the mark frees the space
+//     written, flushed; fence
+//  2  a root word names the body; fence          the batch is decided   does every operation
+//     every operation by the engine's own        some are done          does every operation
+//     protocol, then the applied index
+//  3  the root word is zero; fence               the batch is done      the mark frees the body
+//
+// Between steps 2 and 3 nobody else writes to the batch's keys (node/key_locks.h), and no record
+// that the body names is given back: so doing an operation twice is doing it once.
+//
+// Thread-safe but for Find, which belongs to recovery.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "index/node/codec.h"
+#include "index/node/recovery_tasks.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+
+namespace lodgekv {
+
+namespace media {
+
+// One operation of an intent.
+struct IntendedOp {
+  pmem::Word key;  // of the pair that is put, or of the pair that a delete removes
+  pmem::Word value;
+  pmem::Word remove;  // 1: a delete
+};
+
+// Then `count` IntendedOps.
+struct IntentHeader {
+  pmem::Word checksum;  // CRC32C over pool id, the body's offset and all that follows
+  pmem::Word count;
+  pmem::Word has_applied_index;  // 0 or 1
+  pmem::Word applied_index;
+};
+
+}  // namespace media
+
+struct IntendedOp {
+  Pair pair;
+  bool remove;
+};
+
+class BatchIntents {
+ public:
+  static constexpr unsigned kRoots = 16;  // batches under way at once; others wait
+  static constexpr size_t kMostOps = 1024;
+
+  // A body that is reserved, or committed.
+  struct Intent {
+    pmem::Offset body = 0;
+    unsigned root = kRoots;
+  };
+  // As recovery finds one.
+  struct Found {
+    Intent intent;
+    std::vector<IntendedOp> ops;
+    std::optional<uint64_t> applied_index;
+  };
+
+  // `roots`: kRoots words of the engine area, checked words (node/checked_word.h).
+  BatchIntents(pmem::Pool& pool, pmem::RecordSlab& slab, std::span<pmem::Word> roots)
+      : pool_(pool), slab_(slab), roots_(roots) {}
+
+  // Space for `ops` operations (at most kMostOps). False: there is none.
+  bool Reserve(size_t ops, Intent* intent);
+  // Gives back what was reserved and not committed.
+  void Drop(Intent& intent);
+  // Steps 1 and 2; the records of `ops` have been flushed by this thread. Durable on return.
+  void Commit(Intent& intent, std::span<const IntendedOp> ops,
+              std::optional<uint64_t> applied_index);
+  // Step 3.
+  void Retire(Intent& intent);
+
+  // Recovery: the intents that are committed, their bodies marked and settled. DataLoss where a
+  // root or a body is damaged.
+  absl::StatusOr<std::vector<Found>> Find(std::string_view engine, const Settler& settler);
+
+ private:
+  unsigned TakeRoot();
+  uint32_t ChecksumOf(pmem::Offset body, std::span<const uint64_t> words) const;
+  absl::Status Read(std::string_view engine, const Settler& settler, Found* found);
+
+  pmem::Pool& pool_;
+  pmem::RecordSlab& slab_;
+  const std::span<pmem::Word> roots_;
+  std::atomic<uint32_t> taken_{0};  // bit i: root i is in use
+};
+
+}  // namespace lodgekv

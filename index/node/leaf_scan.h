@@ -1,0 +1,422 @@
+// A scan over the leaves of a tree, forwards or backwards: what is the same in every engine. How the
+// engine comes to its leaves is its cursor's part.
+//
+// Each leaf is copied under one version of its node, sorted, and cut to the range. Pairs that lead
+// to records are copied to a page inside an epoch, each record after its leaf's successor was
+// fetched, so that the memory is read while the processor copies. The visitor is called outside of
+// everything.
+//
+// A Cursor has
+//   Leaf                             a ScannedLeaf, with what the engine keeps beside its pairs;
+//                                    pairs(): of all, ForEachValue(f): f(value word) of each
+//   has_place(), Forget()            whether the next leaf is known
+//   Seek(near, reverse, wanted)      finds the leaf of *near, in reverse of the largest key below
+//                                    it; null: the last leaf. `wanted` items are still to come
+//   Copy(reverse, wanted, leaf)      false: the place has changed since it was found
+//   Advance(reverse, leaf)           on to the next, or forgets the place
+//   MergeInto(leaf, run)             what is beside the leaf's pairs goes into the sorted run
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "index/engine.h"
+#include "index/node/codec.h"
+#include "index/node/epoch.h"
+#include "index/node/prefetch.h"
+#include "index/node/record.h"
+#include "index/node/scan_page.h"
+#include "index/node/separator.h"
+#include "index/node/stored_values.h"
+#include "index/node/word_search.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv {
+
+// A leaf as it was at one moment.
+template <class C, unsigned kPairs>
+struct ScannedLeaf {
+  static constexpr unsigned kRoom = kPairs < 32 ? 32 : kPairs;  // the wide search takes 32
+
+  alignas(64) uint64_t words[kRoom];  // of the pairs
+  uint64_t values[kRoom];
+  unsigned count;
+  uint32_t prefix;  // bytes that its keys share for sure
+  bool bounded;     // `high` is set: it is not the rightmost leaf
+  typename C::Separator low;
+  typename C::Separator high;
+
+  // Set by the scan.
+  bool last;  // of the range
+  bool trim;  // found by `near`: may have pairs before it
+  typename C::Key near;
+
+  Pair PairAt(unsigned i) const { return {words[i], values[i]}; }
+};
+
+template <class C>
+using ScanRun = absl::InlinedVector<Pair, 64>;
+
+template <class C, class Cursor>
+class LeafScan {
+ public:
+  LeafScan(const pmem::Pool& pool, const C& codec, const StoredValues<C>& values, Cursor cursor,
+           const ScanOptions& options)
+      : pool_(pool),
+        codec_(codec),
+        values_(values),
+        options_(options),
+        cursor_(std::move(cursor)),
+        left_(options.limit == 0 ? UINT64_MAX : options.limit) {}
+
+  Outcome Run(ScanVisitor visitor) {
+    if (!SetBounds()) return Outcome::kOk;
+    if constexpr (C::kRecords) {
+      return VisitRecords(visitor);
+    } else {
+      VisitWords(visitor);
+      return Outcome::kOk;
+    }
+  }
+
+ private:
+  using Key = typename C::Key;
+  using Leaf = typename Cursor::Leaf;
+  using RunIterator = typename ScanRun<C>::iterator;
+
+  // Copied between two calls of the visitor, at most (one item may be larger), and looked at in
+  // one epoch: expired values are not copied.
+  static constexpr size_t kPageBytes = size_t{1} << 20;
+  static constexpr unsigned kPagePairs = 1u << 16;
+  // Of a record, fetched ahead at most; the rest is read in a row.
+  static constexpr size_t kFetchedBytes = 256;
+
+  bool SetBounds();
+  void Collect(uint64_t wanted, Leaf* leaf);
+  void Seek(uint64_t wanted);
+  bool IsLast(const Leaf& leaf) const;
+  void Pass(Leaf* leaf);
+  void PrefetchRecords(const Leaf& leaf) const requires C::kRecords;
+
+  void Merge(const Leaf& leaf);
+  void SortPairs(const Leaf& leaf);
+  bool SortByWords(const Leaf& leaf, const uint64_t* words);
+  void Trim(const Leaf& leaf);
+  void CutOff(RunIterator first, RunIterator last);
+  bool IsBelow(Pair pair, const Key& key) const;
+
+  void VisitWords(ScanVisitor visitor);
+  Outcome VisitRecords(ScanVisitor visitor) requires C::kRecords;
+  Outcome FillPage(ScanPage* page) requires C::kRecords;
+  Outcome CopyRun(ScanPage* page, bool* full) requires C::kRecords;
+  Outcome CopyItem(Pair pair, ScanPage* page) const requires C::kRecords;
+  void ResumeBehind(Pair pair) requires C::kRecords;
+
+  // As large as this thread's last scanned record was, are most likely the next ones.
+  static inline thread_local size_t usual_record_bytes_ = 48;
+
+  const pmem::Pool& pool_;
+  const C& codec_;
+  const StoredValues<C>& values_;
+  const ScanOptions& options_;
+  Cursor cursor_;
+  uint64_t left_;
+  bool done_ = false;
+  // What remains. Forward: near_ <= key < far_. In reverse: far_ <= key < near_.
+  Key near_{};
+  Key far_{};
+  bool has_near_ = true;  // false: from the end of all keys
+  bool has_far_ = true;
+  std::string resume_text_;         // of near_, behind a full page
+  typename C::Separator passed_{};  // instead of near_, behind a whole leaf
+  bool has_passed_ = false;
+  bool sought_ = false;
+  // The pairs of one leaf that are to be visited, in the scan's order.
+  ScanRun<C> run_;
+  bool damaged_ = false;  // a record that was met
+  unsigned page_pairs_ = 0;
+};
+
+namespace internal {
+
+// The smallest 8-byte key that is not below `bound`; false: there is none.
+inline bool FixedBound(std::string_view bound, uint64_t* word) {
+  *word = KeyWord(bound, 0);
+  return bound.size() <= 8 || ++*word != 0;
+}
+
+}  // namespace internal
+
+// False: the range is empty.
+template <class C, class Cursor>
+bool LeafScan<C, Cursor>::SetBounds() {
+  Key low{};
+  Key high{};
+  bool bounded = options_.end.has_value();
+  if constexpr (C::kRecords) {
+    low = C::MakeKey(options_.start);
+    if (bounded) high = C::MakeKey(*options_.end);
+    if (bounded && low.text >= high.text) return false;
+  } else {
+    if (!internal::FixedBound(options_.start, &low.word)) return false;
+    if (bounded) bounded = internal::FixedBound(*options_.end, &high.word);
+    if (bounded && low.word >= high.word) return false;
+  }
+  near_ = options_.reverse ? high : low;
+  far_ = options_.reverse ? low : high;
+  has_near_ = !options_.reverse || bounded;
+  has_far_ = options_.reverse || bounded;
+  return true;
+}
+
+// --- from leaf to leaf ---
+
+// Takes the next leaf; `wanted` items are still to come. A leaf that changed meanwhile is sought
+// again by its bound, so no progress is lost.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
+  for (;;) {
+    if (!cursor_.has_place()) Seek(wanted);
+    if (cursor_.Copy(options_.reverse, wanted, leaf)) break;
+    cursor_.Forget();
+  }
+  leaf->last = IsLast(*leaf);
+  Pass(leaf);
+  if constexpr (C::kRecords) PrefetchRecords(*leaf);
+}
+
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::Seek(uint64_t wanted) {
+  if (has_passed_) {
+    near_ = C::KeyOf(passed_);
+    has_near_ = true;
+    has_passed_ = false;
+  }
+  cursor_.Seek(has_near_ ? &near_ : nullptr, options_.reverse, wanted);
+  sought_ = true;
+}
+
+template <class C, class Cursor>
+bool LeafScan<C, Cursor>::IsLast(const Leaf& leaf) const {
+  if (options_.reverse) return C::CompareToKey(leaf.low, far_) <= 0;
+  return !leaf.bounded || (has_far_ && C::CompareToKey(leaf.high, far_) >= 0);
+}
+
+// The leaf was taken: on to the next.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::Pass(Leaf* leaf) {
+  leaf->trim = sought_ && has_near_;
+  leaf->near = near_;
+  sought_ = false;
+  passed_ = options_.reverse ? leaf->low : leaf->high;
+  has_passed_ = !leaf->last;
+  cursor_.Advance(options_.reverse, *leaf);
+}
+
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::PrefetchRecords(const Leaf& leaf) const requires C::kRecords {
+  const size_t bytes = usual_record_bytes_;
+  leaf.ForEachValue([&](uint64_t value) {
+    if (!C::IsRecord(value)) return;
+    const pmem::Offset record = C::RecordOf(value);
+    const char* first = pool_.template At<char>(record - record % pmem::kLineBytes);
+    const char* end = pool_.template At<char>(record + bytes);
+    for (const char* line = first; line < end; line += pmem::kLineBytes) Prefetch(line);
+  });
+}
+
+// --- the pairs of a leaf ---
+
+// Sets run_.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::Merge(const Leaf& leaf) {
+  SortPairs(leaf);
+  cursor_.MergeInto(leaf, &run_);
+  Trim(leaf);
+  if (options_.reverse) std::reverse(run_.begin(), run_.end());
+}
+
+// By the keys' first words, which need no look at the records; where these tie, by the words behind
+// what all keys of the node share, then of the leaf; where these tie too, by whole keys.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
+  run_.resize(leaf.count);
+  const bool may_differ = !C::kRecords || leaf.prefix < sizeof(uint64_t);
+  if (may_differ && SortByWords(leaf, leaf.words)) return;
+  if constexpr (C::kRecords) {
+    const auto sort_behind = [&](size_t shared) {
+      alignas(64) uint64_t words[Leaf::kRoom];
+      char scratch[8];
+      for (unsigned i = 0; i < leaf.count; ++i) {
+        words[i] = KeyWord(codec_.KeyText(leaf.PairAt(i), scratch), shared);
+      }
+      return SortByWords(leaf, words);
+    };
+    if (leaf.prefix != 0 && sort_behind(leaf.prefix)) return;
+    if (leaf.bounded && sort_behind(CommonPrefix(leaf.low->view(), leaf.high->view()))) return;
+  }
+  for (unsigned i = 0; i < leaf.count; ++i) run_[i] = leaf.PairAt(i);
+  std::sort(run_.begin(), run_.end(), [&](Pair x, Pair y) { return codec_.Less(x, y); });
+}
+
+// A pair's place is the number of words below its own: wide compares, without the branches of a
+// sort. False: words tie, or there are too many.
+template <class C, class Cursor>
+bool LeafScan<C, Cursor>::SortByWords(const Leaf& leaf, const uint64_t* words) {
+  if (leaf.count > 31) return false;
+  const uint32_t valid = (uint32_t{1} << leaf.count) - 1;
+  uint32_t taken = 0;
+  for (unsigned i = 0; i < leaf.count; ++i) {
+    const auto place = static_cast<unsigned>(std::popcount(NotAbove(words, words[i]) & valid)) - 1;
+    run_[place] = leaf.PairAt(i);
+    taken |= uint32_t{1} << place;
+  }
+  return taken == valid;
+}
+
+// Cuts off what is not in the range. The run ascends.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::Trim(const Leaf& leaf) {
+  const Key* low = leaf.trim ? &leaf.near : nullptr;
+  const Key* high = leaf.last && has_far_ ? &far_ : nullptr;
+  if (options_.reverse) std::swap(low, high);
+  const auto first_from = [&](const Key& key) {
+    return std::partition_point(run_.begin(), run_.end(),
+                                [&](Pair pair) { return IsBelow(pair, key); });
+  };
+  if (high != nullptr) CutOff(first_from(*high), run_.end());
+  if (low != nullptr) CutOff(run_.begin(), first_from(*low));
+}
+
+// A damaged key may seem to be out of the range, and hide others behind it.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::CutOff(RunIterator first, RunIterator last) {
+  if constexpr (C::kRecords) {
+    damaged_ |= !std::all_of(first, last, [&](Pair pair) { return codec_.KeyFits(pair); });
+  }
+  run_.erase(first, last);
+}
+
+template <class C, class Cursor>
+bool LeafScan<C, Cursor>::IsBelow(Pair pair, const Key& key) const {
+  if (pair.key != key.word || !C::kRecords) return pair.key < key.word;
+  if constexpr (C::kRecords) {
+    char scratch[8];
+    return codec_.KeyText(pair, scratch) < key.text;
+  }
+}
+
+// --- to the visitor ---
+
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
+  Leaf leaf;
+  for (bool last = false; !last; last = leaf.last) {
+    Collect(left_, &leaf);
+    Merge(leaf);
+    for (const Pair pair : run_) {
+      char key[8];
+      char value[8];
+      StoreBigEndian(pair.key, key);
+      StoreBigEndian(pair.value, value);
+      const std::string_view shown(value, options_.keys_only ? 0 : sizeof(value));
+      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return;
+    }
+  }
+}
+
+template <class C, class Cursor>
+Outcome LeafScan<C, Cursor>::VisitRecords(ScanVisitor visitor) requires C::kRecords {
+  ScanPage page;
+  while (!done_ && left_ > 0) {
+    const Outcome outcome = FillPage(&page);
+    if (!page.Visit(visitor)) return Outcome::kOk;
+    if (outcome != Outcome::kOk) return outcome;
+    left_ -= page.items();
+  }
+  return Outcome::kOk;
+}
+
+// Copies items until the page is full or the range ends. A leaf is taken before the one in hand is
+// copied, unless that will do.
+template <class C, class Cursor>
+Outcome LeafScan<C, Cursor>::FillPage(ScanPage* page) requires C::kRecords {
+  page->Clear();
+  page_pairs_ = 0;
+  Leaf leaves[2];
+  bool ahead = false;
+  const EpochGuard guard;
+  for (unsigned at = 0; !done_; at ^= 1) {
+    Leaf& leaf = leaves[at];
+    if (!ahead) Collect(left_ - page->items(), &leaf);
+    const uint64_t wanted = left_ - page->items();
+    const unsigned pairs = leaf.pairs();
+    ahead = !leaf.last && wanted > pairs;
+    if (ahead) Collect(wanted - pairs, &leaves[at ^ 1]);
+    Merge(leaf);
+    bool full = false;
+    const Outcome outcome = damaged_ ? Outcome::kDataLoss : CopyRun(page, &full);
+    if (full || outcome != Outcome::kOk) return outcome;
+    done_ = leaf.last;
+  }
+  return Outcome::kOk;
+}
+
+template <class C, class Cursor>
+Outcome LeafScan<C, Cursor>::CopyRun(ScanPage* page, bool* full) requires C::kRecords {
+  for (const Pair pair : run_) {
+    const Outcome outcome = CopyItem(pair, page);
+    if (outcome != Outcome::kOk) return outcome;
+    done_ = page->items() == left_;
+    *full = done_ || page->used() >= kPageBytes || ++page_pairs_ == kPagePairs;
+    if (!*full) continue;
+    if (!done_) ResumeBehind(pair);
+    break;
+  }
+  return Outcome::kOk;
+}
+
+// Leaves out what has expired.
+template <class C, class Cursor>
+Outcome LeafScan<C, Cursor>::CopyItem(Pair pair, ScanPage* page) const requires C::kRecords {
+  if (!C::IsRecord(pair.value)) {
+    if (!C::InlineIsSound(pair)) return Outcome::kDataLoss;
+    char key[8];
+    char value[8];
+    std::string_view shown;
+    if (!options_.keys_only) shown = C::InlineValue(pair.value, value);
+    page->Append(codec_.KeyText(pair, key), shown, 0, 0);
+    return Outcome::kOk;
+  }
+  const pmem::Offset offset = C::RecordOf(pair.value);
+  const RecordView record = ViewRecord(pool_, offset);
+  bool live;
+  const Outcome outcome = values_.CheckRecord(offset, record, options_.now_unix_ms, &live);
+  if (outcome != Outcome::kOk || !live) return outcome;
+  usual_record_bytes_ =
+      std::min(RecordBytes(record.key.size(), record.value.size(), record.expiry_unix_ms != 0),
+               kFetchedBytes);
+  const std::string_view value = options_.keys_only ? std::string_view() : record.value;
+  page->Append(record.key, value, codec_.inline_pairs() ? 0 : record.version,
+               record.expiry_unix_ms);
+  return Outcome::kOk;
+}
+
+// The page ends with this pair: what was collected is out of date when the scan goes on.
+template <class C, class Cursor>
+void LeafScan<C, Cursor>::ResumeBehind(Pair pair) requires C::kRecords {
+  char scratch[8];
+  resume_text_.assign(codec_.KeyText(pair, scratch));
+  if (!options_.reverse) resume_text_.push_back('\0');
+  near_ = C::MakeKey(resume_text_);
+  has_near_ = true;
+  has_passed_ = false;
+  cursor_.Forget();
+}
+
+}  // namespace lodgekv
