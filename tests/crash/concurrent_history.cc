@@ -32,13 +32,9 @@ ConcurrentHistory::ConcurrentHistory(const EngineCase& engine_case, const Progra
       others_[pair.key] = {pair.value, pair.version};
     }
   }
-  for (const auto* calls : {&program.before, &program.threads}) {
-    for (const auto& of_thread : *calls) {
-      for (const Call& call : of_thread) {
-        for (const StepOp& op : call.step.ops) NumberValue(op.value);
-      }
-    }
-  }
+  NumberValues(program.before);
+  NumberValues(program.threads);
+  for (const ThreadCalls& calls : program.after) NumberValues(calls);
   tree_ = Observe(engine);
   tree_versions_.assign(values_.size(), 0);
   for (size_t key = 0; key < hot_.size(); ++key) {
@@ -48,6 +44,14 @@ ConcurrentHistory::ConcurrentHistory(const EngineCase& engine_case, const Progra
   Restart();
 }
 
+void ConcurrentHistory::NumberValues(const ThreadCalls& calls) {
+  for (const auto& of_thread : calls) {
+    for (const Call& call : of_thread) {
+      for (const StepOp& op : call.step.ops) NumberValue(op.value);
+    }
+  }
+}
+
 void ConcurrentHistory::NumberValue(const std::string& value) {
   if (numbers_.try_emplace(value, values_.size()).second) values_.push_back(value);
 }
@@ -55,9 +59,27 @@ void ConcurrentHistory::NumberValue(const std::string& value) {
 void ConcurrentHistory::Restart() {
   registers_.assign(hot_.size(), {});
   versions_ = tree_versions_;
-  flights_.assign(flights_.size(), {});
-  applied_index_ = tree_.applied_index;
   now_ = 0;
+  BeginWith(tree_);
+}
+
+void ConcurrentHistory::Adopt(const Observation& found) {
+  Event();
+  for (size_t key = 0; key < hot_.size(); ++key) {
+    registers_[key].done.clear();
+    if (found.values[key] != kAbsent) versions_[found.values[key]] = found.versions[key];
+  }
+  BeginWith(found);
+}
+
+// Puts from here on have higher versions than what is there, and than those of returned puts.
+void ConcurrentHistory::BeginWith(const Observation& first) {
+  first_ = first.values;
+  flights_.assign(flights_.size(), {});
+  applied_index_ = first.applied_index;
+  for (size_t key = 0; key < hot_.size(); ++key) {
+    if (first_[key] != kAbsent) registers_[key].puts.push_back({first.versions[key], now_});
+  }
 }
 
 // What was judged before says nothing any more.
@@ -382,7 +404,7 @@ bool ConcurrentHistory::Fits(size_t key, uint64_t value, uint32_t batches) {
   for (const Register::Judged& known : judged) {
     if (known.value == value && known.batches == batches) return known.fits;
   }
-  const bool fits = !FindAnomaly(HistoryOf(key, value, batches), tree_.values[key]).has_value();
+  const bool fits = !FindAnomaly(HistoryOf(key, value, batches), first_[key]).has_value();
   judged.push_back({value, batches, fits});
   return fits;
 }
@@ -437,11 +459,11 @@ std::string ConcurrentHistory::Explain(const Observation& observation, uint32_t 
   for (size_t key = 0; key < hot_.size(); ++key) {
     absl::StrAppend(&text, "\n  key ", Show(hot_[key]), " has ",
                     ShowNumber(observation.values[key], values_), ", had ",
-                    ShowNumber(tree_.values[key], values_), " at first");
+                    ShowNumber(first_[key], values_), " at first");
     for (const bool done : {true, false}) {
       if (!done && batches == 0) continue;
-      const auto anomaly = FindAnomaly(HistoryOf(key, observation.values[key], done ? batches : 0),
-                                       tree_.values[key]);
+      const auto anomaly =
+          FindAnomaly(HistoryOf(key, observation.values[key], done ? batches : 0), first_[key]);
       if (!anomaly) continue;
       absl::StrAppend(&text,
                       batches == 0 ? ""

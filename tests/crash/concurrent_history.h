@@ -49,6 +49,9 @@ class ConcurrentHistory {
   Problem Judge(const Observation& observation);
   // A reader has seen all that: from here on it must be there.
   void Note(const Observation& observation);
+  // After a crash recovery has found that, which may be: what was in flight has taken effect or
+  // never will, however often recovery is cut from here on.
+  void Adopt(const Observation& found);
 
   uint64_t pool_full() const { return pool_full_; }
 
@@ -79,7 +82,9 @@ class ConcurrentHistory {
     int64_t call_time = 0;
   };
 
+  void NumberValues(const ThreadCalls& calls);
   void NumberValue(const std::string& value);
+  void BeginWith(const Observation& first);
   int64_t Event();
   Problem MakeWrite(Engine& engine, unsigned thread, const Step& step,
                     absl::FunctionRef<void()> returned);
@@ -112,6 +117,7 @@ class ConcurrentHistory {
   std::map<std::string, Seen, std::less<>> others_;  // keys that nobody changes
   Observation tree_;
   std::vector<uint64_t> tree_versions_;
+  std::vector<uint64_t> first_;  // values of the hot keys before all that follows
 
   std::vector<Register> registers_;  // of the hot keys
   std::vector<uint64_t> versions_;   // by number of the value; 0: not known yet

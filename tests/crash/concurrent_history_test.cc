@@ -126,6 +126,36 @@ TEST_F(ConcurrentHistoryTest, WhatWasObservedMustStay) {
   EXPECT_FALSE(May({{1, 11}}));
 }
 
+// Either, but once recovery has said which, no other.
+TEST_F(ConcurrentHistoryTest, WhatRecoveryHasFoundStays) {
+  const auto without = Holding({{1, kTreeValue}, {9, 90}});
+  const auto with = Holding({{1, 11}, {9, 90}}, 5);
+  Make(0, Batch({PutOf(1, 11)}, 5), [&] {
+    const Observation one = history_->Observe(without->engine());
+    const Observation other = history_->Observe(with->engine());
+    for (const auto& [found, wrong] : {std::pair(one, other), std::pair(other, one)}) {
+      EXPECT_EQ(history_->Judge(found), std::nullopt);
+      ConcurrentHistory later = *history_;
+      later.Adopt(found);
+      EXPECT_EQ(later.Judge(found), std::nullopt);
+      EXPECT_NE(later.Judge(wrong), std::nullopt);
+    }
+  });
+}
+
+TEST_F(ConcurrentHistoryTest, CallsGoOnBehindACrash) {
+  Make(0, Write({PutOf(1, 11)}), [&] {
+    history_->Adopt(history_->Observe(Holding({{1, kTreeValue}, {9, 90}})->engine()));
+    Make(1, Write({PutOf(1, 12)}), [&] {
+      EXPECT_TRUE(May({{1, kTreeValue}}));
+      EXPECT_TRUE(May({{1, 12}}));
+      EXPECT_FALSE(May({{1, 11}}));
+    });
+    EXPECT_FALSE(May({{1, kTreeValue}}));
+    EXPECT_TRUE(May({{1, 12}}));
+  });
+}
+
 TEST_F(ConcurrentHistoryTest, TwoInFlightMayHaveEitherOrder) {
   Make(0, Write({PutOf(1, 11)}), [&] {
     Make(1, Write({PutOf(1, 12)}), [&] {

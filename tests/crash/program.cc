@@ -13,6 +13,8 @@ namespace {
 
 // A version that nothing has.
 constexpr uint64_t kNoVersion = 1'000'000'000;
+// Behind a crash.
+constexpr unsigned kThreadsAfter = 2;
 
 Mixture TreeMixture(const ProgramMixture& mixture) {
   return {.name = mixture.name,
@@ -40,17 +42,19 @@ std::string Call::Describe() const {
   return "?";
 }
 
-std::string Program::Describe() const {
-  std::string text = absl::StrCat("program ", name, " over ", warm_up.size(), " steps of warm-up");
-  for (size_t i = 0; i < threads.size(); ++i) {
+std::string DescribeCalls(const ThreadCalls& calls) {
+  std::string text;
+  for (size_t i = 0; i < calls.size(); ++i) {
     absl::StrAppend(&text, "\n    thread ", i, ":");
-    const auto append = [&](const std::vector<Call>& calls, const std::string& note) {
-      for (const Call& call : calls) absl::StrAppend(&text, " {", note, call.Describe(), "}");
-    };
-    if (i < before.size()) append(before[i], "before: ");
-    append(threads[i], "");
+    for (const Call& call : calls[i]) absl::StrAppend(&text, " {", call.Describe(), "}");
   }
   return text;
+}
+
+std::string Program::Describe() const {
+  return absl::StrCat("program ", name, " over ", warm_up.size(), " steps of warm-up",
+                      has_before() ? absl::StrCat(", before:", DescribeCalls(before)) : "",
+                      has_before() ? "\n   then:" : "", DescribeCalls(threads));
 }
 
 ProgramMaker::ProgramMaker(const EngineCase& engine_case, const ProgramMixture& mixture,
@@ -101,6 +105,21 @@ void ProgramMaker::AddCalls(VersionOf version_of, Program* program) {
       calls.push_back(NextCall(*program, version_of));
     }
   }
+  for (size_t i = 1; i < Program::kVariants; ++i) {
+    program->after.push_back(NextCalls(*program, version_of, kThreadsAfter));
+  }
+  program->after.push_back(NextCalls(*program, version_of, 1));
+}
+
+ThreadCalls ProgramMaker::NextCalls(const Program& program, VersionOf version_of,
+                                    unsigned threads) {
+  ThreadCalls all(threads);
+  for (auto& calls : all) {
+    for (uint64_t n = random_.Between(1, mixture_.calls); n > 0; --n) {
+      calls.push_back(NextCall(program, version_of));
+    }
+  }
+  return all;
 }
 
 // Every value is another one, so that it tells who wrote it.

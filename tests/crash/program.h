@@ -25,14 +25,22 @@ struct Call {
   std::string Describe() const;
 };
 
+// The calls of each thread, one after the other.
+using ThreadCalls = std::vector<std::vector<Call>>;
+std::string DescribeCalls(const ThreadCalls& calls);
+
 struct Program {
+  // Variants of `after`; the last is for one thread alone.
+  static constexpr size_t kVariants = 3;
+
   std::string name;
   std::map<std::string, std::string> engine_options = {};  // over those of the case
   std::vector<std::string> all_keys = {};
-  std::vector<Step> warm_up = {};               // on one thread, before a restart of the engine
-  std::vector<std::string> hot = {};            // the keys that the threads change
-  std::vector<std::vector<Call>> before = {};   // of each thread, one after the other
-  std::vector<std::vector<Call>> threads = {};  // then these, together
+  std::vector<Step> warm_up = {};       // on one thread, before a restart of the engine
+  std::vector<std::string> hot = {};    // the keys that the threads change
+  ThreadCalls before = {};              // one thread after the other
+  ThreadCalls threads = {};             // then these, together
+  std::vector<ThreadCalls> after = {};  // behind a crash one of these, together
 
   bool has_before() const {
     return std::any_of(before.begin(), before.end(),
@@ -71,6 +79,7 @@ class ProgramMaker {
   void AddCalls(VersionOf version_of, Program* program);
 
  private:
+  ThreadCalls NextCalls(const Program& program, VersionOf version_of, unsigned threads);
   Call NextCall(const Program& program, VersionOf version_of);
   StepOp NextOp(const Program& program, VersionOf version_of);
   std::string NextValue();

@@ -1,7 +1,7 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
-  SRCS concurrent_history.cc program.cc schedule_canaries.cc schedule_explorer.cc schedule_plan.cc
-       scheduled_calls.cc scheduled_tracer.cc
+  SRCS concurrent_history.cc program.cc schedule_canaries.cc schedule_explorer.cc schedule_life.cc
+       schedule_plan.cc scheduled_calls.cc scheduled_tracer.cc
        scheduler.cc strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield

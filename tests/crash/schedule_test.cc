@@ -74,9 +74,9 @@ class Totals : public ::testing::Environment {
       const auto& [total, seconds] = of_engine;
       std::cout << absl::StreamFormat(
           "%s: %d schedules of %d programs in all (%d programs with every schedule), %d images, %d "
-          "of them different, in %.0f seconds of processor time\n",
-          engine, total.schedules, total.programs, total.exhausted, total.images, total.recoveries,
-          seconds);
+          "of them nested, %d lived on, %d different, in %.0f seconds of processor time\n",
+          engine, total.schedules, total.programs, total.exhausted, total.images + total.nested,
+          total.nested, total.lives, total.recoveries, seconds);
       for (size_t kind = 1; kind < total.points.size(); ++kind) {
         const std::string_view name = PointName(static_cast<PointKind>(kind));
         std::cout << absl::StreamFormat("  %d switch points of kind: %s\n", total.points[kind],
@@ -84,6 +84,7 @@ class Totals : public ::testing::Environment {
         EXPECT_TRUE(!all || total.points[kind] > 0) << "no thread ever came to a " << name;
       }
       EXPECT_GE(total.schedules, all ? 100'000U : 0U);
+      EXPECT_GE(total.nested, all ? total.images / 20 : 0U) << "too few images are lived on";
     }
   }
 
@@ -127,11 +128,12 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
     }
     std::cout << absl::StreamFormat(
         "  %-10s %6d schedules of %4d programs (%d with every schedule), %.1f switches each, %d "
-        "images, %d different, %d times full; %.1f s\n",
+        "images and %d nested, %d different, %d times full; %.1f s\n",
         std::string(planned.mixture.name), of_mixture.schedules, of_mixture.programs,
         of_mixture.exhausted,
         static_cast<double>(of_mixture.switches) / static_cast<double>(of_mixture.schedules),
-        of_mixture.images, of_mixture.recoveries, of_mixture.pool_full, CpuSeconds() - begun);
+        of_mixture.images, of_mixture.nested, of_mixture.recoveries, of_mixture.pool_full,
+        CpuSeconds() - begun);
     total.Add(of_mixture);
   }
   Totals::Add(engine_case, total, CpuSeconds() - start);
@@ -160,6 +162,7 @@ TEST_P(EverySchedule, IsTheSameAlone) {
     EXPECT_EQ(alone.switches, together.switches) << planned.mixture.name;
     EXPECT_EQ(alone.images, together.images) << planned.mixture.name;
     EXPECT_EQ(alone.points, together.points) << planned.mixture.name;
+    EXPECT_GE(alone.lives, together.lives) << planned.mixture.name;
   }
 }
 

@@ -23,9 +23,10 @@ atree: 1500 images in all, 300 of them nested, in 2 seconds of processor time: 7
 btree: 20 images in all, 5 of them nested, in 2 seconds of processor time: 10 images a second
 """
 SCHEDULES = """\
-  pairs        300 schedules of   10 programs (2 with every schedule), 4.5 switches each, 9 images
-atree: 400 schedules of 20 programs in all (3 programs with every schedule), 70 images, 60 of them \
-different, in 3 seconds of processor time
+  pairs        300 schedules of   10 programs (2 with every schedule), 4.5 switches each, 9 images \
+and 7 nested, 8 different
+atree: 400 schedules of 20 programs in all (3 programs with every schedule), 70 images, 30 of them \
+nested, 2 lived on, 60 different, in 3 seconds of processor time
 btree: 8 schedules
 """
 KILLS = """\
@@ -60,10 +61,20 @@ class ReadingTest(unittest.TestCase):
                        ("kills", KILLS, True), ("explorer", EXPLORER, False),
                        ("canaries",
                         "atree: 5 caught, 0 missed\nbtree: 3 caught, 1 missed\n", True)),
-            ["atree: 3,070 images (600 nested), 400 schedules, 40 kill cycles (34 more kills in "
+            ["atree: 3,070 images (630 nested), 400 schedules, 40 kill cycles (34 more kills in "
              "recovery), 2 lost, 0 leaked, 5 of 5 canaries caught",
              "btree: 40 images (10 nested), 8 schedules, 0 kill cycles (0 more kills in recovery), "
              "0 lost, 0 leaked, 3 of 4 canaries caught"])
+
+    def test_one_test_for_each_engine(self):
+        explorer = EXPLORER.splitlines()
+        lines = self.lines(("explorer_atree", explorer[2], False),
+                           ("explorer_btree", explorer[3], False),
+                           ("canaries", "atree, no total\n", False),
+                           ("canaries_atree", "atree: 5 caught, 0 missed\n", False),
+                           ("canaries_btree", "btree: 2 caught, 2 missed\n", True))
+        self.assertRegex(lines[0], "^atree: 1,500 images .* 5 of 5 canaries")
+        self.assertRegex(lines[1], "^btree: 20 images .* 2 of 4 canaries")
 
     def test_canaries_count_once_and_by_their_worst_round(self):
         good, bad = "7 caught, 0 missed", "6 caught, 1 missed"
@@ -122,6 +133,15 @@ class RunningTest(unittest.TestCase):
         self.assertGreater(runs, 2)
         images = sum(range(7, 7 + runs))
         self.assertTrue(output.splitlines()[-1].startswith(f"atree: {images:,} images"), output)
+
+    def test_what_the_summary_counts_comes_first_engine_by_engine(self):
+        for name in ("a_test", "kill_loop_test_atree", "crash_explorer_test_atree",
+                     "crash_explorer_test_btree", "crash_explorer_testing"):
+            self.add(name, "true", "system" if name.startswith("kill") else "crash")
+        _, output, _ = self.run_torture(0.01, JOBS="1")
+        names = re.findall(r"round 0, seed 7: (\w+): ok", output)
+        self.assertEqual(names, ["crash_explorer_test_atree", "crash_explorer_test_btree",
+                                 "kill_loop_test_atree", "a_test", "crash_explorer_testing"])
 
     def test_a_failure_is_kept_and_named(self):
         self.add("crash_explorer_test", 'echo "key is lost"; test $LODGEKV_TEST_SEED = 7')
