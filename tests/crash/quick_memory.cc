@@ -28,7 +28,7 @@ struct FreeBlocks {
 
   ~FreeBlocks() {
     gone = true;
-    for (Head* block : first) {
+    for (Head*& block : first) {
       while (block != nullptr) std::free(std::exchange(block, block->next));
     }
   }
