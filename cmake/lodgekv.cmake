@@ -26,16 +26,18 @@ function(lodgekv_library name)
   target_link_libraries(${name} PUBLIC lodgekv_flags ${ARG_DEPS})
 endfunction()
 
-# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [RPC]): a GoogleTest program, one
-# ctest entry.
+# lodgekv_test(NAME SRCS ... DEPS ... [LABELS ...] [TIMEOUT s] [RPC] [PER_ENGINE [SHARED]]): a
+# GoogleTest program, one ctest entry.
 # LABELS (default: unit) are those of scripts/check. RPC: it uses gRPC or protobuf's messages, and
 # is not run under ThreadSanitizer. Debian builds both libraries without it, so it sees no order
 # between gRPC's threads, and protobuf's headers lay out map fields otherwise than the library does.
+# PER_ENGINE: a ctest entry NAME_ENGINE for each persistent engine instead, of the tests that have
+# it as their parameter, alone or as an EngineCase. SHARED: and one, NAME, of those that have none.
 function(lodgekv_test name)
   if(NOT LODGEKV_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "RPC" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "RPC;PER_ENGINE;SHARED" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE
@@ -44,14 +46,31 @@ function(lodgekv_test name)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  set(entries "")
+  if(ARG_PER_ENGINE)
+    set(every_engine "")
+    foreach(engine ${LODGEKV_PERSISTENT_ENGINES})
+      lodgekv_engine_filter(filter ${engine})
+      add_test(NAME ${name}_${engine} COMMAND ${name} --gtest_filter=${filter})
+      list(APPEND entries ${name}_${engine})
+      list(APPEND every_engine ${filter})
+    endforeach()
+  endif()
+  if(ARG_SHARED)
+    list(JOIN every_engine ":" every_engine)
+    add_test(NAME ${name} COMMAND ${name} --gtest_filter=*-${every_engine})
+    list(APPEND entries ${name})
+  elseif(NOT ARG_PER_ENGINE)
+    add_test(NAME ${name} COMMAND ${name})
+    list(APPEND entries ${name})
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set_tests_properties(${entries} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   foreach(label ${ARG_LABELS})
     if(TARGET tests_${label})
       add_dependencies(tests_${label} ${name})
@@ -59,10 +78,22 @@ function(lodgekv_test name)
   endforeach()
 endfunction()
 
-# lodgekv_add_engine(NAME): registers the engine in folder index/NAME, library lodgekv_NAME. Its
-# namespace lodgekv::NAME defines `const EngineInfo& GetEngineInfo()`.
+# Sets OUT to the --gtest_filter of the tests whose parameter is the engine, or an EngineCase of it.
+function(lodgekv_engine_filter out engine)
+  set(${out} "*/${engine}:*/${engine}_bytes*:*/${engine}_fixed64*" PARENT_SCOPE)
+endfunction()
+
+# lodgekv_add_engine(NAME [VOLATILE]): registers the engine in folder index/NAME, library
+# lodgekv_NAME. Its namespace lodgekv::NAME defines `const EngineInfo& GetEngineInfo()`. VOLATILE:
+# it survives no restart, as its EngineInfo says as well.
 set(LODGEKV_ENGINES "" CACHE INTERNAL "engines of this build")
+set(LODGEKV_PERSISTENT_ENGINES "" CACHE INTERNAL "those of them that survive a restart")
 function(lodgekv_add_engine name)
+  cmake_parse_arguments(ARG "VOLATILE" "" "" ${ARGN})
   add_subdirectory(${name})
   set(LODGEKV_ENGINES ${LODGEKV_ENGINES} ${name} CACHE INTERNAL "engines of this build")
+  if(NOT ARG_VOLATILE)
+    set(LODGEKV_PERSISTENT_ENGINES ${LODGEKV_PERSISTENT_ENGINES} ${name}
+      CACHE INTERNAL "those of them that survive a restart")
+  endif()
 endfunction()

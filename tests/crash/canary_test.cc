@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -130,20 +132,20 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
                          total.fault_happened ? "made" : "never made");
 }
 
+class CanariesOfEngine : public ::testing::TestWithParam<const EngineInfo*> {};
+
 // What the canaries are caught with finds nothing where there is no mistake.
-TEST(Canaries, WithoutOneNothingIsCaught) {
-  for (const EngineInfo* engine : AllPersistentEngines()) {
-    for (const CrashModel model : kModels) {
-      ExplorerResult total;
-      for (ExplorerOptions options : Hunt(*engine, {}, model)) {
-        options.max_images = kQuietImages - total.images;
-        total.Add(Explorer(options).Run());
-        ASSERT_FALSE(total.failure.has_value()) << *total.failure;
-        if (total.images >= kQuietImages) break;
-      }
-      std::cout << absl::StreamFormat("%-28s quiet  %7d images\n", ModelName(model), total.images);
-      EXPECT_GE(total.images, kQuietImages);
+TEST_P(CanariesOfEngine, WithoutOneNothingIsCaught) {
+  for (const CrashModel model : kModels) {
+    ExplorerResult total;
+    for (ExplorerOptions options : Hunt(*GetParam(), {}, model)) {
+      options.max_images = kQuietImages - total.images;
+      total.Add(Explorer(options).Run());
+      ASSERT_FALSE(total.failure.has_value()) << *total.failure;
+      if (total.images >= kQuietImages) break;
     }
+    std::cout << absl::StreamFormat("%-28s quiet  %7d images\n", ModelName(model), total.images);
+    EXPECT_GE(total.images, kQuietImages);
   }
 }
 
@@ -207,35 +209,31 @@ void PrintClasses(const EngineInfo& engine, const Catches& catches) {
   }
 }
 
-TEST(Canaries, AreAllCaught) {
+TEST_P(CanariesOfEngine, AreAllCaught) {
+  const EngineInfo& engine = *GetParam();
+  EXPECT_FALSE(CanariesOf(engine.name).empty())
+      << "no canary is known for engine " << engine.name << ": list its in tests/crash/canaries.cc";
   unsigned count = 0;
   unsigned missed = 0;
-  for (const EngineInfo* engine : AllPersistentEngines()) {
-    EXPECT_FALSE(CanariesOf(engine->name).empty())
-        << "no canary is known for engine " << engine->name
-        << ": list its in tests/crash/canaries.cc";
-    Catches catches;
-    ThrowAll(*engine, CanariesOf(engine->name), &missed, &count, &catches);
-    ThrowAll(*engine, PoolCanaries(), &missed, &count, &catches);
-    // That these are caught is crash_schedule_canary_test's to say.
-    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
-      Note(canary, "schedules, ", &catches);
-    }
-    PrintClasses(*engine, catches);
+  Catches catches;
+  ThrowAll(engine, CanariesOf(engine.name), &missed, &count, &catches);
+  ThrowAll(engine, PoolCanaries(), &missed, &count, &catches);
+  // That these are caught is crash_schedule_canary_test's to say.
+  for (const Canary& canary : ScheduleCanariesOf(engine.name)) {
+    Note(canary, "schedules, ", &catches);
   }
-  std::cout << count << " caught, " << missed << " missed\n";
+  PrintClasses(engine, catches);
+  std::cout << engine.name << ": " << count << " caught, " << missed << " missed\n";
 }
 
 // What has a reason not to apply has no canary: one of the two is wrong.
-TEST(Canaries, ClassesThatDoNotApplyHaveNone) {
-  for (const EngineInfo* engine : AllPersistentEngines()) {
-    for (const DoesNotApply& row : ClassesWithout(engine->name)) {
-      for (const auto canaries :
-           {CanariesOf(engine->name), PoolCanaries(), ScheduleCanariesOf(engine->name)}) {
-        for (const Canary& canary : canaries) {
-          EXPECT_FALSE(StandsFor(canary.bugs, row.bug_class))
-              << "BC" << row.bug_class << " of " << engine->name << ": " << canary.name;
-        }
+TEST_P(CanariesOfEngine, OfClassesThatDoNotApplyThereAreNone) {
+  const std::string_view engine = GetParam()->name;
+  for (const DoesNotApply& row : ClassesWithout(engine)) {
+    for (const auto canaries : {CanariesOf(engine), PoolCanaries(), ScheduleCanariesOf(engine)}) {
+      for (const Canary& canary : canaries) {
+        EXPECT_FALSE(StandsFor(canary.bugs, row.bug_class))
+            << "BC" << row.bug_class << " of " << engine << ": " << canary.name;
       }
     }
   }
@@ -277,15 +275,27 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   }
 }
 
-TEST(CrashPoints, AreAllHit) {
+// The persistent engine whose crash point it is; empty: it is in what engines share.
+std::string_view EngineOfPoint(std::string_view point) {
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    if (point.substr(0, point.find('.')) == engine->name) return engine->name;
+  }
+  return {};
+}
+
+// Runs what hits crash points, until none of the engine's own (empty: of the shared ones) is left.
+void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
-  ASSERT_FALSE(names.crash_points.empty()) << "none found below " << LODGEKV_INDEX_DIR;
-  const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .live_on_one_in = 30};
-  std::set<std::string, std::less<>> unhit = names.crash_points;
+  std::set<std::string, std::less<>> unhit;
+  for (const std::string& point : names.crash_points) {
+    if (EngineOfPoint(point) == engine) unhit.insert(point);
+  }
+  ASSERT_FALSE(unhit.empty()) << "none found below " << LODGEKV_INDEX_DIR;
   for (const std::string& point : LookAtPool(CrashModel::kLinePrefix, {}).crash_points) {
     unhit.erase(point);
   }
-  for (const EngineCase& engine_case : PersistentCases()) {
+  const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .live_on_one_in = 30};
+  for (const EngineCase& engine_case : cases) {
     for (const CrashModel model : kModels) {
       for (ExplorerOptions options : PlanRuns(engine_case, model, effort)) {
         if (unhit.empty()) return;
@@ -296,6 +306,15 @@ TEST(CrashPoints, AreAllHit) {
   }
   EXPECT_TRUE(unhit.empty()) << "crash points that no run hits: " << absl::StrJoin(unhit, ", ");
 }
+
+TEST_P(CanariesOfEngine, AndItsCrashPointsAreAllHit) {
+  ExpectAllHit(GetParam()->name, CasesOf(*GetParam(), In::kAny));
+}
+
+TEST(CrashPoints, OfWhatEnginesShareAreAllHit) { ExpectAllHit("", PersistentCases()); }
+
+INSTANTIATE_TEST_SUITE_P(Engines, CanariesOfEngine, ::testing::ValuesIn(AllPersistentEngines()),
+                         [](const auto& engine) { return std::string(engine.param->name); });
 
 }  // namespace
 }  // namespace lodgekv::test

@@ -2,7 +2,10 @@
 
 #include <cstring>
 #include <set>
+#include <string>
 
+#include "absl/strings/str_split.h"
+#include "index/registry.h"
 #include "tests/support/arena_memory.h"
 #include "tests/support/engine_case.h"
 #include "tests/support/key_sets.h"
@@ -18,6 +21,16 @@ TEST(RandomTest, SameStreamSameNumbersOtherStreamOthers) {
   const uint64_t first = a.Next();
   EXPECT_EQ(first, again.Next());
   EXPECT_NE(first, other.Next());
+}
+
+// CMake makes a test for each persistent engine: it has to know them as the registry does.
+TEST(EngineCaseTest, TheBuildKnowsThePersistentEngines) {
+  std::set<std::string> registered;
+  for (const EngineInfo* engine : AllEngines()) {
+    if (engine->persistent) registered.insert(std::string(engine->name));
+  }
+  EXPECT_EQ(std::set<std::string>(absl::StrSplit(LODGEKV_PERSISTENT_ENGINES, ',')), registered)
+      << "lodgekv_add_engine(NAME VOLATILE) and EngineInfo::persistent disagree";
 }
 
 TEST(KeySetsTest, OrderedKeysAreInTheOrderOfTheirNumbers) {
