@@ -4,6 +4,8 @@ namespace lodgekv::test {
 namespace {
 
 constexpr Fault LateFence(std::string_view point) { return {Fault::Kind::kLateFence, point}; }
+constexpr Fault Forget(std::string_view point) { return {Fault::Kind::kForgetFlushes, point}; }
+constexpr Fault DropFence(std::string_view point) { return {Fault::Kind::kDropFence, point}; }
 constexpr Fault Ask(std::string_view name) { return {Fault::Kind::kAsk, name}; }
 
 constexpr Canary kLodgeTree[] = {
@@ -28,6 +30,12 @@ constexpr Canary kLodgeTree[] = {
     {"part of a group taken", "batches", Bc(12), Ask("lodgetree.recovery.part_of_group")},
     {"newer flushes explain a batch in flight", "batches", Bc(12),
      Ask("lodgetree.recovery.no_horizon"), Under::kBoth, In::kBytes},
+    // Behind it recovery raises the horizon: then nothing else tells that the group was never
+    // fenced, and whoever opens what a second crash leaves takes it for damage, or for whole.
+    {"a dropped group is not made unreadable", kBehindCrash, Bc(13), Forget("lodgetree.recovery.1"),
+     Under::kBoth, In::kBytes},
+    {"recovery goes on before that is durable", kBehindCrash, Bc(13),
+     DropFence("lodgetree.recovery.1"), Under::kBoth, In::kBytes},
 };
 
 }  // namespace

@@ -9,6 +9,10 @@
 
 namespace lodgekv::test {
 
+// The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,
+// or its outcome lived on.
+inline constexpr std::string_view kBehindCrash = "behind a crash";
+
 // Empty: the engine is not known here.
 std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
 

@@ -199,8 +199,8 @@ void ScheduledLife::Try(const ImageSet& images, const ImageSet::Picks& picks) {
   if (fresh) found = Recover();
   images.Undo(tracer_->inner().durable(), image_.span().data());
   if (const auto wrong = history_->Judge(found)) return Fail(*wrong, {&images, &picks});
-  const bool lives_on =
-      fresh && next_ != nullptr && hash.high % shared_.options.live_on_one_in == 0;
+  const unsigned one_in = shared_.options.live_on_one_in;
+  const bool lives_on = fresh && next_ != nullptr && one_in != 0 && hash.high % one_in == 0;
   if (!lives_on) return;
   next_->Follow(*this, {&images, &picks}, found, hash);
   shared_.living = this;

@@ -41,7 +41,7 @@ struct ScheduleOptions {
   uint64_t memory_bytes = uint64_t{64} << 10;
   uint64_t chunk_bytes = 4096;
   unsigned images = 4;           // of a position
-  unsigned live_on_one_in = 64;  // of the different images
+  unsigned live_on_one_in = 64;  // of the different images; 0: none is
   bool shrinks = false;          // a program that fails is made smaller, as long as it still fails
 };
 
