@@ -1,5 +1,6 @@
 #include "tests/support/engine_harness.h"
 
+#include <stdexcept>
 #include <utility>
 
 #include "tests/support/pool_identity.h"
@@ -48,6 +49,10 @@ absl::Status EngineHarness::RecoverEngine() {
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   return absl::OkStatus();
+}
+
+void EngineHarness::ThrowNoEngine() const {
+  throw std::runtime_error("no engine is left: its recovery failed");
 }
 
 absl::Status EngineHarness::CloseAndReopen() {

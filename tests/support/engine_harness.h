@@ -35,7 +35,11 @@ class EngineHarness {
   // Drops the engine without Close.
   ~EngineHarness();
 
-  Engine& engine() { return *engine_; }
+  // Throws where the last recovery failed: the test fails with that, whatever it goes on to do.
+  Engine& engine() {
+    if (engine_ == nullptr) ThrowNoEngine();
+    return *engine_;
+  }
   const EngineCase& engine_case() const { return case_; }
   bool persistent() const { return case_.engine->persistent; }
   pmem::Pool* pool() { return pool_.get(); }
@@ -53,6 +57,7 @@ class EngineHarness {
 
   absl::Status CreateEngine();
   absl::Status RecoverEngine();
+  [[noreturn]] void ThrowNoEngine() const;
   EngineContext Context() const;
   pmem::Pool::ArenaOptions ArenaOptions() const;
 
