@@ -1,122 +1,24 @@
-// For tests: a LodgeTree on plain memory, its counters by name, and what single writes cost.
+// For tests: a LodgeTree on plain memory, and its leaves on the medium.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <bit>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "index/cost.h"
-#include "index/engine.h"
 #include "index/lodgetree/layout.h"
 #include "index/lodgetree/lodgetree.h"
-#include "index/node/key_word.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/node/engine_test_util.h"
 
 namespace lodgekv::lodgetree {
 
 const EngineInfo& GetEngineInfo();
 
-// What one call changed.
-struct Effect {
-  Cost cost;
-  std::map<std::string, uint64_t, std::less<>> counters;
-
-  uint64_t operator[](std::string_view name) const {
-    const auto at = counters.find(name);
-    if (at == counters.end()) {
-      ADD_FAILURE() << "no counter " << name;
-      return 0;
-    }
-    return at->second;
-  }
-};
-
-class TestTree {
+class TestTree : public TestEngine {
  public:
-  using Options = std::map<std::string, std::string>;
-
   explicit TestTree(KeyFormat format, const Options& options = {}, bool inline_pairs = false)
-      : arena_(uint64_t{64} << 20) {
-    pmem::PoolIdentity identity = pmem::TestArena::Identity();
-    identity.key_format = format;
-    identity.inline_pairs = inline_pairs;
-    arena_.options().chunk_bytes = uint64_t{64} << 10;
-    pool_ = arena_.Create(identity);
-    context_.pool = pool_.get();
-    context_.key_format = format;
-    context_.inline_pairs = inline_pairs;
-    context_.options = *OptionValues::Parse(GetEngineInfo().options, options);
-    auto engine = GetEngineInfo().create(context_);
-    EXPECT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-
-  Engine& engine() { return *engine_; }
-  pmem::Pool& pool() { return *pool_; }
-
-  // Drops the engine as a killed process does, and recovers.
-  void KillAndRecover() {
-    engine_.reset();
-    pool_.reset();
-    pool_ = arena_.Open();
-    context_.pool = pool_.get();
-    RecoveryReport report;
-    auto engine = GetEngineInfo().recover(context_, &report);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-  // What recovery would say of the medium as it is.
-  absl::Status RecoverError() {
-    engine_.reset();
-    RecoveryReport report;
-    return GetEngineInfo().recover(context_, &report).status();
-  }
-
-  Outcome Write(const std::vector<WriteOp>& ops, const WriteOptions& options = {}) {
-    std::vector<WriteResult> results(ops.size());
-    return engine_->Write(ops, results, options);
-  }
-  Outcome Put(std::string_view key, std::string_view value) {
-    return Write({{.kind = WriteKind::kPut, .key = key, .value = value}});
-  }
-  Outcome Delete(std::string_view key) { return Write({{.kind = WriteKind::kDelete, .key = key}}); }
-  std::string Get(std::string_view key) {
-    ReadResult result;
-    EXPECT_EQ(engine_->Read({&key, 1}, {&result, 1}, {}), Outcome::kOk);
-    return result.found ? result.value : "none";
-  }
-
-  std::map<std::string, uint64_t, std::less<>> Counters() {
-    std::map<std::string, uint64_t, std::less<>> counters;
-    engine_->VisitCounters([&](const CounterSample& sample) {
-      counters.emplace(sample.name, static_cast<uint64_t>(sample.value));
-    });
-    return counters;
-  }
-  // What `call` costs and changes; gauges too.
-  template <class Call>
-  Effect EffectOf(Call call) {
-    Effect effect;
-    auto before = Counters();
-    const Cost cost = ThreadCost();
-    call();
-    effect.cost = ThreadCost() - cost;
-    effect.counters = Counters();
-    for (auto& [name, value] : effect.counters) value -= before[name];
-    return effect;
-  }
-  Effect PutEffect(std::string_view key, std::string_view value) {
-    return EffectOf([&] { EXPECT_EQ(Put(key, value), Outcome::kOk); });
-  }
+      : TestEngine(GetEngineInfo(), format, options, inline_pairs) {}
 
   // Pairs of each leaf on the medium, from left to right.
-  std::vector<unsigned> LeafFill() const {
+  std::vector<unsigned> LeafFill() {
     std::vector<unsigned> fill;
     for (const media::Leaf* leaf : Leaves()) {
       const uint64_t slots = leaf->commit.Load() & media::kBitmapMask;
@@ -124,42 +26,15 @@ class TestTree {
     }
     return fill;
   }
-  std::vector<const media::Leaf*> Leaves() const {
+  std::vector<const media::Leaf*> Leaves() {
     std::vector<const media::Leaf*> leaves;
-    for (pmem::Offset at = OffsetIn(pool_->engine_area()[media::kFirstLeaf]); at != 0;) {
-      leaves.push_back(pool_->At<media::Leaf>(at));
+    for (pmem::Offset at = OffsetIn(pool().engine_area()[media::kFirstLeaf]); at != 0;) {
+      leaves.push_back(pool().At<media::Leaf>(at));
       const bool use_n = (leaves.back()->commit.Load() & media::kUseN) != 0;
       at = OffsetIn(leaves.back()->next[use_n ? 1 : 0]);
     }
     return leaves;
   }
-
-  void ExpectSound() {
-    const CheckReport report = engine_->Check();
-    EXPECT_EQ(report.problem_count, 0u);
-    for (const std::string& problem : report.problems) ADD_FAILURE() << problem;
-  }
-
- private:
-  static pmem::Offset OffsetIn(const pmem::Word& word) {
-    uint64_t offset;
-    EXPECT_TRUE(ReadChecked(word.Load(), &offset));
-    return offset;
-  }
-
-  pmem::TestArena arena_;
-  std::unique_ptr<pmem::Pool> pool_;
-  EngineContext context_;
-  std::unique_ptr<Engine> engine_;
 };
-
-// A fixed64 key or value.
-inline std::string Text(uint64_t word) {
-  std::string text(8, '\0');
-  StoreBigEndian(word, text.data());
-  return text;
-}
-// The n-th of keys in no order, all different (an odd factor permutes the words).
-inline std::string Scattered(uint64_t n) { return Text(n * 0x9E3779B97F4A7C15ull); }
 
 }  // namespace lodgekv::lodgetree

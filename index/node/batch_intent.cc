@@ -56,14 +56,14 @@ void BatchIntents::Commit(Intent& intent, std::span<const IntendedOp> ops,
   char* body = pool_.At<char>(intent.body);
   const size_t bytes = words.size() * sizeof(uint64_t);
   medium.StoreBulk(body, words.data(), bytes);
-  if (!medium.Canary("batch_intent.body_not_flushed")) medium.Flush(body, bytes);
-  LODGEKV_CRASH_POINT(medium, "batch_intent.1");
+  if (!medium.Canary("node.batch_intent.body_not_flushed")) medium.Flush(body, bytes);
+  LODGEKV_CRASH_POINT(medium, "node.batch_intent.1");
   medium.Fence();
   if (slab_.IsLarge(bytes)) slab_.Publish(intent.body);
   intent.root = TakeRoot();
   medium.Store(roots_[intent.root], CheckedWord(intent.body));
   medium.FlushLine(&roots_[intent.root]);
-  LODGEKV_CRASH_POINT(medium, "batch_intent.2");
+  LODGEKV_CRASH_POINT(medium, "node.batch_intent.2");
   medium.Fence();
 }
 
@@ -71,7 +71,7 @@ void BatchIntents::Retire(Intent& intent) {
   pmem::Medium& medium = pool_.medium();
   medium.Store(roots_[intent.root], 0);
   medium.FlushLine(&roots_[intent.root]);
-  LODGEKV_CRASH_POINT(medium, "batch_intent.3");
+  LODGEKV_CRASH_POINT(medium, "node.batch_intent.3");
   medium.Fence();
   taken_.fetch_and(~(uint32_t{1} << intent.root));
   Drop(intent);

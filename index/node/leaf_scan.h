@@ -1,5 +1,5 @@
-// A scan over the leaves of a tree, forwards or backwards: what is the same in every engine. How the
-// engine comes to its leaves is its cursor's part.
+// A scan over the leaves of a tree, forwards or backwards: what is the same in every engine. How it
+// comes to its leaves is the part of the engine's cursor.
 //
 // Each leaf is copied under one version of its node, sorted, and cut to the range. Pairs that lead
 // to records are copied to a page inside an epoch, each record after its leaf's successor was

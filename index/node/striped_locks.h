@@ -6,7 +6,9 @@
 // LockAll may wait for each in turn.
 #pragma once
 
-#include <array>
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -17,33 +19,39 @@ namespace lodgekv {
 
 class StripedLocks {
  public:
-  static constexpr unsigned kLogCount = 13;  // 64 KiB: in every processor's second-level cache
-  static constexpr unsigned kCount = 1u << kLogCount;
-
-  explicit StripedLocks(const char* pool_base)
-      : base_(pool_base), locks_(std::make_unique<Table>()) {}
+  // One for 64 blocks of 256 bytes, but not more than stay in a processor's second-level cache.
+  StripedLocks(const char* pool_base, uint64_t pool_bytes)
+      : base_(pool_base),
+        log_count_(static_cast<unsigned>(std::bit_width(
+            std::clamp<uint64_t>(pool_bytes / (64 * pmem::kBlockBytes), kLeast, kMost) - 1))),
+        locks_(std::make_unique<VersionLock[]>(count())) {}
 
   VersionLock& Of(const void* leaf) const {
     const auto block =
         static_cast<uint64_t>(static_cast<const char*>(leaf) - base_) / pmem::kBlockBytes;
-    return (*locks_)[(block * 0x9E3779B97F4A7C15ull) >> (64 - kLogCount)];
+    return locks_[(block * 0x9E3779B97F4A7C15ull) >> (64 - log_count_)];
   }
 
   // Waits for every lock: no writer is at work then.
   void LockAll() const {
-    for (VersionLock& lock : *locks_) {
-      for (Backoff backoff; !lock.TryUpgrade(lock.ReadBegin()); backoff.Pause()) {
+    for (size_t i = 0; i < count(); ++i) {
+      for (Backoff backoff; !locks_[i].TryUpgrade(locks_[i].ReadBegin()); backoff.Pause()) {
       }
     }
   }
   void UnlockAll() const {
-    for (VersionLock& lock : *locks_) lock.Unlock();
+    for (size_t i = 0; i < count(); ++i) locks_[i].Unlock();
   }
 
+  size_t count() const { return size_t{1} << log_count_; }
+  size_t bytes() const { return count() * sizeof(VersionLock); }
+
  private:
-  using Table = std::array<VersionLock, kCount>;
-  const char* base_;
-  std::unique_ptr<Table> locks_;
+  static constexpr uint64_t kLeast = 16;
+  static constexpr uint64_t kMost = 8192;
+  const char* const base_;
+  const unsigned log_count_;
+  const std::unique_ptr<VersionLock[]> locks_;
 };
 
 }  // namespace lodgekv

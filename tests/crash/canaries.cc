@@ -60,7 +60,9 @@ constexpr Canary kLodgeTree[] = {
      Under::kLinePrefix},
     {"commit not fenced before the leaf is free", "leaf merge", Bc(2, 21),
      DropFence("lodgetree.merge.2"), Under::kLinePrefix},
-    {"watermark of the left leaf", "leaf merge", Bc(25), Ask("lodgetree.merge.low_watermark")},
+    // Torn words leave so many images that with some seeds none of this kind is drawn.
+    {"watermark of the left leaf", "leaf merge", Bc(25), Ask("lodgetree.merge.low_watermark"),
+     Under::kLinePrefix},
     {"the right leaf stays taken", "leaf merge", Bc(11), Ask("lodgetree.merge.leaf_stays")},
     {"watermark ignored", "recovery", Bc(15), Ask("lodgetree.recovery.no_watermark")},
     {"order by log instead of number", "recovery", Bc(15, 16),
