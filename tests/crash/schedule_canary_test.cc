@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kSchedulesPerCanary = 40'000;
 // Without lives behind a crash.
 constexpr uint64_t kSchedulesOfOneLife = 3'000;
+// Some of them fail with a canary.
+constexpr uint64_t kProgramsToFail = 12;
 constexpr unsigned kSecondsPerCanary = 120 * kSanitizerSlowdown;
 constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
 
@@ -102,6 +104,38 @@ TEST(ScheduleCanaries, BehindACrashAreCaughtThereOnly) {
           << canary.name << ": " << result.report << result.death;
     }
   }
+}
+
+// The number of the schedule that failed, as the failure names it: behind mixture and program.
+uint64_t ScheduleOf(const std::string& failure) {
+  const size_t run = failure.find(", run ");
+  return std::stoull(failure.substr(failure.find('/', failure.find('/', run) + 1) + 1));
+}
+
+// A schedule by itself, in new threads, has the lives that it had among others.
+TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
+  unsigned repeated = 0;
+  for (const EngineCase& engine_case : ScheduleCases()) {
+    for (const Canary& canary : ScheduleCanariesOf(engine_case.engine->name)) {
+      if (canary.group != kBehindCrash || engine_case.fixed64()) continue;
+      ScheduleOptions options;
+      options.engine_case = engine_case;
+      options.fault = canary.fault;
+      const PlannedPrograms planned = PlanPrograms(engine_case).front();
+      const auto run = [&](uint64_t number, std::optional<uint64_t> only) {
+        Scheduler scheduler(3);
+        return ScheduleExplorer(options, scheduler)
+            .Run(planned.mixture, number, planned.plan, only);
+      };
+      for (uint64_t number = 0; number < kProgramsToFail; ++number) {
+        const ScheduleResult among_others = run(number, {});
+        if (!among_others.failure || among_others.crashes == 0) continue;
+        EXPECT_EQ(run(number, ScheduleOf(*among_others.failure)).failure, among_others.failure);
+        ++repeated;
+      }
+    }
+  }
+  EXPECT_GT(repeated, 0U);
 }
 
 // A row whose name no source has tests nothing.
