@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "tests/corruption/unseen.h"
 #include "tests/corruption/victim.h"
+#include "tests/engines/engine_rows.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -50,21 +51,31 @@ class SeenRows : public ::testing::Environment {
   void TearDown() override {
     for (const auto& [row, example] : Rows()) {
       if (row->standing != Standing::kOpen) continue;
-      std::cout << "known defect: " << row->engine << ", " << row->region << ": " << row->what
+      std::cout << "known defect: " << EngineOf(row) << ", " << row->region << ": " << row->what
                 << "; for instance\n  " << example << "\n";
     }
     const auto& tests = *::testing::UnitTest::GetInstance();
     if (tests.test_to_run_count() != tests.total_test_count() || Scaled(10) < 10 ||
         std::getenv("LODGEKV_TEST_SEED") != nullptr)
       return;
-    for (const Unseen& row : AllUnseen()) {
-      EXPECT_TRUE(Rows().contains(&row))
-          << row.engine << ", " << row.region << " (" << row.what
-          << "): no damage needs this row of tests/corruption/unseen.cc any more; take it out";
+    for (const EngineRows* engine : AllEngineRows()) {
+      for (const Unseen& row : engine->unseen) {
+        EXPECT_TRUE(Rows().contains(&row))
+            << engine->engine << ", " << row.region << " (" << row.what
+            << "): no damage needs this row of tests/engines any more; take it out";
+      }
     }
   }
 
  private:
+  static std::string_view EngineOf(const Unseen* row) {
+    for (const EngineRows* engine : AllEngineRows()) {
+      if (row >= engine->unseen.data() && row < engine->unseen.data() + engine->unseen.size()) {
+        return engine->engine;
+      }
+    }
+    return "";
+  }
   static std::map<const Unseen*, std::string>& Rows() {
     static std::map<const Unseen*, std::string> rows;
     return rows;

@@ -1,5 +1,5 @@
-// Where damage can change an answer, engine by engine. docs/crash_model.md tells users of each row;
-// a row that nothing needs any more fails the test.
+// Where damage can change an answer; the rows are in tests/engines. docs/crash_model.md tells users of
+// each; a row that nothing needs any more fails the test.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ enum class How : uint8_t { kAny, kBytes, kInPlace };  // pairs: all, with record
 // A check of it would cost each write or read; it is to be closed.
 enum class Standing : uint8_t { kNamed, kOpen };
 
+inline constexpr uint64_t kToTheEnd = UINT64_MAX;  // of the region
+
 struct Unseen {
-  std::string_view engine;
   std::string_view region;
   uint64_t begin = 0;  // bytes of the unit, or of the region if it has none
   uint64_t end = 0;
@@ -27,7 +28,7 @@ struct Unseen {
   std::string_view what;
 };
 
-std::span<const Unseen> AllUnseen();
+std::span<const Unseen> UnseenOf(std::string_view engine);
 
 // The row that covers the effect of a damage; null: it must not be.
 const Unseen* FindUnseen(const EngineCase& engine_case, bool closed, const Region& region,

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "tests/engines/engine_rows.h"
+
 namespace lodgekv::test {
 namespace {
 
@@ -34,12 +36,6 @@ constexpr std::string_view kNames[kBugClasses] = {
     "what is rebuilt in DRAM is wrong",
 };
 
-constexpr DoesNotApply kLodgeTree[] = {
-    {8,
-     "locks and their versions are in nodes in DRAM (node/version_lock.h); no leaf has a word for "
-     "either"},
-};
-
 }  // namespace
 
 std::string_view BugClassName(unsigned bug_class) {
@@ -48,8 +44,8 @@ std::string_view BugClassName(unsigned bug_class) {
 }
 
 std::span<const DoesNotApply> ClassesWithout(std::string_view engine) {
-  if (engine == "lodgetree") return kLodgeTree;
-  return {};
+  const EngineRows* rows = RowsOf(engine);
+  return rows != nullptr ? rows->classes_without : std::span<const DoesNotApply>();
 }
 
 }  // namespace lodgekv::test

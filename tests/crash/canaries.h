@@ -1,5 +1,5 @@
-// The mistakes that the laboratory must notice, engine by engine. An engine without a row fails the
-// test: whoever adds one lists here what its protocols rest on.
+// The mistakes that the laboratory must notice. Those of an engine are listed in tests/engines; an
+// engine without a row fails the test.
 #pragma once
 
 #include <span>
@@ -24,6 +24,10 @@ enum class By : uint8_t {
   kHighNumbers
 };
 
+// The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,
+// or its outcome lived on.
+inline constexpr std::string_view kBehindCrash = "behind a crash";
+
 struct Canary {
   std::string_view name;   // what is wrong, for the table
   std::string_view group;  // the protocol
@@ -34,8 +38,10 @@ struct Canary {
   By by = By::kExplorer;
 };
 
-// Empty: the engine is not known here.
+// Empty: the engine has no row (tests/engines).
 std::span<const Canary> CanariesOf(std::string_view engine);
+// The mistakes that only several threads make: deterministic schedules must notice them.
+std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
 // Of the pool itself: every engine rests on it.
 std::span<const Canary> PoolCanaries();
 

@@ -21,7 +21,6 @@
 #include "tests/crash/plan.h"
 #include "tests/crash/pool_look.h"
 #include "tests/crash/released_logs.h"
-#include "tests/crash/schedule_canaries.h"
 
 namespace lodgekv::test {
 namespace {
@@ -205,14 +204,14 @@ void PrintClasses(const EngineInfo& engine, const Catches& catches) {
                                     std::string(BugClassName(bug_class)), outcome);
     EXPECT_NE(outcome, "NOBODY LOOKS FOR IT")
         << "BC" << bug_class << " (" << BugClassName(bug_class) << ") of engine " << engine.name
-        << ": a row in tests/crash/canaries.cc, or a reason in bug_classes.cc";
+        << ": a row in tests/engines, or a reason why not";
   }
 }
 
 TEST_P(CanariesOfEngine, AreAllCaught) {
   const EngineInfo& engine = *GetParam();
   EXPECT_FALSE(CanariesOf(engine.name).empty())
-      << "no canary is known for engine " << engine.name << ": list its in tests/crash/canaries.cc";
+      << "no canary is known for engine " << engine.name << ": list its in tests/engines/NAME.cc";
   unsigned count = 0;
   unsigned missed = 0;
   Catches catches;
@@ -271,7 +270,7 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
     }
   }
   for (const std::string& name : names.canaries) {
-    EXPECT_TRUE(listed.contains(name)) << "no row of tests/crash/canaries.cc throws " << name;
+    EXPECT_TRUE(listed.contains(name)) << "no row of tests/engines or tests/crash/canaries.cc throws " << name;
   }
 }
 

@@ -66,7 +66,7 @@ ExplorerResult RunOrReplay(const ExplorerOptions& options) {
   return result;
 }
 
-// LODGEKV_CRASH_CANARY='PROTOCOL: NAME' makes the mistake of that row of canaries.cc.
+// LODGEKV_CRASH_CANARY='PROTOCOL: NAME' makes the mistake of that row of tests/engines.
 Fault WantedFault(const EngineInfo& engine) {
   const char* wanted = std::getenv("LODGEKV_CRASH_CANARY");
   if (wanted == nullptr) return {};

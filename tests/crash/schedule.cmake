@@ -1,6 +1,6 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
-  SRCS concurrent_history.cc program.cc schedule_canaries.cc schedule_explorer.cc schedule_life.cc
+  SRCS concurrent_history.cc program.cc schedule_explorer.cc schedule_life.cc
        schedule_plan.cc scheduled_calls.cc scheduled_tracer.cc
        scheduler.cc strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
@@ -30,6 +30,4 @@ if(TARGET crash_schedule_test)
   set_tests_properties(crash_schedule_long PROPERTIES
     ENVIRONMENT LODGEKV_TEST_SCALE=65 LABELS torture TIMEOUT 36000)
   add_dependencies(tests_torture crash_schedule_test)
-  # Whose switches are also looked for in the sources.
-  target_sources(crash_canary_test PRIVATE schedule_canaries.cc)
 endif()

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tests/crash/canaries.h"
 #include "tests/crash/crash_points.h"
 #include "tests/crash/isolated.h"
 #include "tests/crash/plan.h"
-#include "tests/crash/schedule_canaries.h"
 #include "tests/crash/schedule_plan.h"
 
 namespace lodgekv::test {
@@ -71,7 +71,7 @@ TEST(ScheduleCanaries, AreAllCaught) {
   for (const EngineInfo* engine : AllPersistentEngines()) {
     const std::span<const Canary> canaries = ScheduleCanariesOf(engine->name);
     EXPECT_FALSE(canaries.empty()) << "no canary is known for engine " << engine->name
-                                   << ": list its in tests/crash/schedule_canaries.cc";
+                                   << ": list its in tests/engines/NAME.cc";
     for (const Canary& canary : canaries) {
       for (const CrashModel model : kModels) {
         if (!Applies(canary, model)) continue;

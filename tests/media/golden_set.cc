@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "index/registry.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 
@@ -112,18 +113,26 @@ void ApplyToModel(const std::vector<Step>& steps, std::map<std::string, GoldenPa
 
 }  // namespace
 
+// Of the media version that each engine writes now, in every format.
 const std::vector<GoldenPool>& GoldenPools() {
-  static const std::vector<GoldenPool> pools = {
-      {"lodgetree_v2_bytes", KeyFormat::kBytes, false},
-      {"lodgetree_v2_bytes_inline", KeyFormat::kBytes, true},
-      {"lodgetree_v2_fixed64", KeyFormat::kFixed64, false},
-  };
+  static const std::vector<GoldenPool> pools = [] {
+    std::vector<GoldenPool> all;
+    for (const EngineInfo* engine : AllEngines()) {
+      if (!engine->persistent) continue;
+      const std::string name = absl::StrCat(std::string(engine->name), "_v", engine->media_version);
+      const std::string of(engine->name);
+      all.push_back({of, name + "_bytes", KeyFormat::kBytes, false});
+      all.push_back({of, name + "_bytes_inline", KeyFormat::kBytes, true});
+      all.push_back({of, name + "_fixed64", KeyFormat::kFixed64, false});
+    }
+    return all;
+  }();
   return pools;
 }
 
 StoreOptions GoldenOptions(const GoldenPool& golden, const std::string& path) {
   StoreOptions options;
-  options.engine = "lodgetree";
+  options.engine = golden.engine;
   options.pool_path = path;
   options.pool_size_bytes = kPoolBytes;
   options.key_format = golden.key_format;

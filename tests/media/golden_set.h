@@ -12,11 +12,12 @@
 namespace lodgekv::test {
 
 struct GoldenPool {
-  const char* name;
+  std::string engine;
+  std::string name;
   KeyFormat key_format;
   bool inline_pairs;
 };
-// One for each key format.
+// One for each persistent engine and key format.
 const std::vector<GoldenPool>& GoldenPools();
 
 // How a golden pool is made and opened: a file that no power cut matters to.

@@ -1,34 +1,15 @@
 #include "tests/media/layouts.h"
 
-#include <cstddef>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "index/lodgetree/layout.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
 #include "index/pmem/pool_header.h"
+#include "tests/engines/engine_rows.h"
+#include "tests/engines/layout_writer.h"
 
 namespace lodgekv::test {
 namespace {
 
-class Writer {
- public:
-  void Struct(const char* name, size_t bytes) {
-    absl::StrAppend(&text_, "struct ", name, " ", bytes, "\n");
-  }
-  void Field(const char* name, size_t offset, size_t bytes) {
-    absl::StrAppend(&text_, "field ", name, " ", offset, " ", bytes, "\n");
-  }
-  std::string Take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-#define LODGEKV_FIELD(type, field) writer.Field(#field, offsetof(type, field), sizeof(type::field))
-
-void WritePool(Writer& writer) {
+void WritePool(LayoutWriter& writer) {
   using pmem::media::ChunkRow;
   using pmem::media::Header;
   using pmem::media::Identity;
@@ -72,7 +53,7 @@ void WritePool(Writer& writer) {
   LODGEKV_FIELD(ChunkRow, content);
 }
 
-void WriteRecords(Writer& writer) {
+void WriteRecords(LayoutWriter& writer) {
   using media::RecordHeader;
   writer.Struct("RecordHeader", sizeof(RecordHeader));
   LODGEKV_FIELD(RecordHeader, crc_and_lengths);
@@ -83,50 +64,15 @@ void WriteRecords(Writer& writer) {
   LODGEKV_FIELD(FenceWords, meta);
 }
 
-void WriteLodgeTree(Writer& writer) {
-  using lodgetree::media::Leaf;
-  using lodgetree::media::LogEntry;
-  using lodgetree::media::LogHeader;
-  using lodgetree::media::Slot;
-  writer.Struct("Leaf", sizeof(Leaf));
-  LODGEKV_FIELD(Leaf, commit);
-  LODGEKV_FIELD(Leaf, watermark);
-  LODGEKV_FIELD(Leaf, next);
-  LODGEKV_FIELD(Leaf, fingerprints);
-  LODGEKV_FIELD(Leaf, low);
-  LODGEKV_FIELD(Leaf, slots);
-  writer.Struct("Slot", sizeof(Slot));
-  LODGEKV_FIELD(Slot, key);
-  LODGEKV_FIELD(Slot, value);
-  writer.Struct("LogHeader", sizeof(LogHeader));
-  LODGEKV_FIELD(LogHeader, version);
-  LODGEKV_FIELD(LogHeader, entries);
-  LODGEKV_FIELD(LogHeader, checksum);
-  LODGEKV_FIELD(LogHeader, reserved);
-  writer.Struct("LogEntry", sizeof(LogEntry));
-  LODGEKV_FIELD(LogEntry, key);
-  LODGEKV_FIELD(LogEntry, value);
-  LODGEKV_FIELD(LogEntry, meta);
-  LODGEKV_FIELD(LogEntry, checksums);
-  writer.Struct("EngineArea", sizeof(pmem::media::Header::engine_area));
-  const auto word = [&](const char* name, lodgetree::media::EngineWord index) {
-    writer.Field(name, index * sizeof(pmem::Word), sizeof(pmem::Word));
-  };
-  word("first_leaf", lodgetree::media::kFirstLeaf);
-  word("log_entries", lodgetree::media::kLogEntries);
-  word("longest_key", lodgetree::media::kLongestKey);
-  word("fenced_below", lodgetree::media::kFencedBelow);
-}
-
-#undef LODGEKV_FIELD
-
 }  // namespace
 
 std::string Layouts() {
-  Writer writer;
+  LayoutWriter writer;
   WritePool(writer);
   WriteRecords(writer);
-  WriteLodgeTree(writer);
+  for (const EngineRows* rows : AllEngineRows()) {
+    if (rows->write_layouts != nullptr) rows->write_layouts(writer);
+  }
   return writer.Take();
 }
 

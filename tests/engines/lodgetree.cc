@@ -1,0 +1,194 @@
+// LodgeTree: what its tests must know.
+#include "index/lodgetree/layout.h"
+#include "index/pmem/pool_header.h"
+#include "tests/engines/engine_rows.h"
+#include "tests/engines/faults.h"
+#include "tests/engines/layout_writer.h"
+
+namespace lodgekv::test::lodgetree_rows {
+namespace {
+
+constexpr Canary kCanaries[] = {
+    {"first leaf not flushed", "creation", Bc(1, 7), Ask("lodgetree.create.leaf_not_flushed")},
+    {"entry not flushed", "log append", Bc(1), Forget("lodgetree.log_append.1")},
+    {"entry not fenced", "log append", Bc(2), DropFence("lodgetree.log_append.1")},
+    {"checksum without the log's version", "log append", Bc(14, 23),
+     Ask("lodgetree.log.any_version")},
+    {"header not flushed", "log header", Bc(1), Forget("lodgetree.log_header.1")},
+    {"header not fenced", "log header", Bc(3), DropFence("lodgetree.log_header.1")},
+    // Three uses of one chunk across two crashes: too rare for the explorer.
+    {"old headers stay in a chunk that is given back", "log header", Bc(14, 18),
+     Forget("pmem.release_logs.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
+    {"old headers not gone before the chunk is", "log header", Bc(3, 18),
+     DropFence("pmem.release_logs.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
+    {"slots not flushed", "flush", Bc(1), Forget("lodgetree.flush.1")},
+    {"slots not fenced before the commit", "flush", Bc(3), DropFence("lodgetree.flush.1")},
+    {"commit not flushed", "flush", Bc(1), DropFlushes("lodgetree.flush.2")},
+    {"the line behind the commit's is flushed", "flush", Bc(20), Misdirect("lodgetree.flush.2")},
+    {"commit not fenced before log counts fall", "flush", Bc(2), DropFence("lodgetree.flush.2")},
+    {"no fence between commit and watermark", "flush", Bc(3), DropFence("lodgetree.flush.2"),
+     Under::kTornWords},
+    // Right on a file, whose fences are long, and on persistent memory, whose words do not tear.
+    {"short fences are taken for words in order",
+     "flush",
+     Bc(3),
+     {Fault::Kind::kOrderByFences},
+     Under::kTornWords},
+    {"watermark before the slots' fence", "flush", Bc(3), Ask("lodgetree.flush.watermark_first")},
+    {"watermark before the commit", "flush", Bc(3), Ask("lodgetree.flush.watermark_before_commit")},
+    {"own number as watermark", "flush", Bc(15), Ask("lodgetree.flush.own_number")},
+    {"records of replaced pairs stay", "flush", Bc(11), Ask("lodgetree.flush.unlinked_stay"),
+     Under::kBoth, In::kBytes},
+    {"new leaf not flushed", "leaf split", Bc(1), Ask("lodgetree.split.leaf_not_flushed")},
+    {"next pointer after the commit", "leaf split", Bc(3),
+     Ask("lodgetree.split.next_after_commit")},
+    {"bitmap and use_n in two stores", "leaf split", Bc(4, 6), Ask("lodgetree.split.two_words")},
+    {"commit word torn", "leaf split", Bc(10), Ask("lodgetree.split.torn_commit")},
+    {"pairs not flushed", "second commit", Bc(1), Forget("lodgetree.flush.6")},
+    {"pairs not fenced before the commit", "second commit", Bc(3), DropFence("lodgetree.flush.6")},
+    {"commit not flushed", "second commit", Bc(1), DropFlushes("lodgetree.flush.4")},
+    // The leaf is half rebuilt then.
+    {"watermark with the first commit", "second commit", Bc(22),
+     Ask("lodgetree.second_commit.watermark"), Under::kLinePrefix},
+    {"slot used again before it is free", "second commit", Bc(5),
+     Ask("lodgetree.second_commit.reuse_at_once")},
+    {"pairs not flushed", "leaf merge", Bc(1), Forget("lodgetree.merge.1")},
+    {"pairs not fenced before the commit", "leaf merge", Bc(3), DropFence("lodgetree.merge.1")},
+    // Where words tear, a commit has a second flush and fence.
+    {"commit not flushed", "leaf merge", Bc(1), DropFlushes("lodgetree.merge.2"),
+     Under::kLinePrefix},
+    {"commit not fenced before the leaf is free", "leaf merge", Bc(2, 21),
+     DropFence("lodgetree.merge.2"), Under::kLinePrefix},
+    // Torn words leave so many images that with some seeds none of this kind is drawn.
+    {"watermark of the left leaf", "leaf merge", Bc(25), Ask("lodgetree.merge.low_watermark"),
+     Under::kLinePrefix},
+    {"the right leaf stays taken", "leaf merge", Bc(11), Ask("lodgetree.merge.leaf_stays")},
+    {"watermark ignored", "recovery", Bc(15), Ask("lodgetree.recovery.no_watermark")},
+    {"order by log instead of number", "recovery", Bc(15, 16),
+     Ask("lodgetree.recovery.order_by_log")},
+    // Torn words leave so many images that too few of this kind are drawn.
+    {"part of a group taken", "recovery", Bc(12), Ask("lodgetree.recovery.part_of_group"),
+     Under::kLinePrefix},
+    {"low fence ignored", "recovery", Bc(19), Ask("lodgetree.recovery.no_low_fence")},
+    {"replay in order of keys", "recovery", Bc(16), Ask("lodgetree.recovery.replay_by_key")},
+    {"a dropped group is not made unreadable", "recovery", Bc(13), Forget("lodgetree.recovery.1"),
+     Under::kBoth, In::kBytes},
+    {"newer flushes explain an entry in flight", "recovery", Bc(12),
+     Ask("lodgetree.recovery.no_horizon"), Under::kBoth, In::kBytes, By::kBatchInFlight},
+    {"what a killed process had not flushed is believed", "recovery", Bc(12),
+     Ask("lodgetree.recovery.no_settle"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"records given back above the horizon", "horizon", Bc(21), Ask("lodgetree.horizon.stays"),
+     Under::kBoth, In::kBytes},
+    {"horizon not flushed", "horizon", Bc(1), Forget("lodgetree.horizon.1"), Under::kBoth,
+     In::kBytes},
+    {"horizon not fenced", "horizon", Bc(3), DropFence("lodgetree.horizon.1"), Under::kBoth,
+     In::kBytes},
+    {"any record of the right place is taken", "recovery", Bc(12, 23),
+     Ask("lodgetree.recovery.any_record"), Under::kBoth, In::kBytes},
+    {"an entry without its record ends the log", "recovery", Bc(17),
+     Ask("lodgetree.recovery.stops_at_hole"), Under::kBoth, In::kBytes},
+    {"checksum of an entry not verified", "recovery", Bc(23),
+     Ask("lodgetree.log.checksum_ignored")},
+    {"fingerprints not rebuilt", "recovery", Bc(26), Ask("lodgetree.recovery.no_fingerprints")},
+    {"entries replayed are not counted in their log", "recovery", Bc(26),
+     Ask("lodgetree.recovery.not_counted")},
+};
+
+constexpr Canary kScheduleCanaries[] = {
+    {"a pair is seen before it is durable", "publication", Bc(9),
+     LateFence("lodgetree.log_append.1"), Under::kBoth, In::kFixed64},
+    {"a flush is published before it is durable", "publication", Bc(9),
+     LateFence("lodgetree.flush.2")},
+    {"readers go on over a second commit", "publication", Bc(5, 9),
+     Ask("lodgetree.second_commit.readers_go_on")},
+    {"space is given back under a reader",
+     "epochs",
+     Bc(21),
+     {Fault::Kind::kIgnoreEpochs, ""},
+     Under::kBoth,
+     In::kBytes},
+    {"a mutex lets everybody in", "locks", Bc(16), {Fault::Kind::kIgnoreMutexes, ""}},
+    {"watermark is the flushing pair's own number", "order", Bc(15),
+     Ask("lodgetree.flush.own_number")},
+    {"numbers are taken before the locks", "order", Bc(16),
+     Ask("lodgetree.write.numbers_before_locks")},
+    {"order by log instead of number", "order", Bc(16), Ask("lodgetree.recovery.order_by_log")},
+    {"part of a group taken", "batches", Bc(12), Ask("lodgetree.recovery.part_of_group")},
+    {"newer flushes explain a batch in flight", "batches", Bc(12),
+     Ask("lodgetree.recovery.no_horizon"), Under::kBoth, In::kBytes},
+    // Behind it recovery raises the horizon: then nothing else tells that the group was never
+    // fenced, and whoever opens what a second crash leaves takes it for damage, or for whole.
+    {"a dropped group is not made unreadable", kBehindCrash, Bc(13), Forget("lodgetree.recovery.1"),
+     Under::kBoth, In::kBytes},
+    {"recovery goes on before that is durable", kBehindCrash, Bc(13),
+     DropFence("lodgetree.recovery.1"), Under::kBoth, In::kBytes},
+};
+
+constexpr DoesNotApply kClassesWithout[] = {
+    {8,
+     "locks and their versions are in nodes in DRAM (node/version_lock.h); no leaf has a word for "
+     "either"},
+};
+
+// A leaf: commit and watermark, two next pointers, fingerprints, low fence, slots.
+constexpr Unseen kUnseen[] = {
+    {"nodes", 80, 512, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
+     "pairs that lie in their slots"},
+    {"logs", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
+     "last group of a log: as if it had never been fenced"},
+    {"records", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
+     "record that only a log knows: as if its group had never been fenced, or as if another record "
+     "had its space"},
+};
+
+void WriteLayouts(LayoutWriter& writer) {
+  using lodgetree::media::Leaf;
+  using lodgetree::media::LogEntry;
+  using lodgetree::media::LogHeader;
+  using lodgetree::media::Slot;
+  writer.Struct("Leaf", sizeof(Leaf));
+  LODGEKV_FIELD(Leaf, commit);
+  LODGEKV_FIELD(Leaf, watermark);
+  LODGEKV_FIELD(Leaf, next);
+  LODGEKV_FIELD(Leaf, fingerprints);
+  LODGEKV_FIELD(Leaf, low);
+  LODGEKV_FIELD(Leaf, slots);
+  writer.Struct("Slot", sizeof(Slot));
+  LODGEKV_FIELD(Slot, key);
+  LODGEKV_FIELD(Slot, value);
+  writer.Struct("LogHeader", sizeof(LogHeader));
+  LODGEKV_FIELD(LogHeader, version);
+  LODGEKV_FIELD(LogHeader, entries);
+  LODGEKV_FIELD(LogHeader, checksum);
+  LODGEKV_FIELD(LogHeader, reserved);
+  writer.Struct("LogEntry", sizeof(LogEntry));
+  LODGEKV_FIELD(LogEntry, key);
+  LODGEKV_FIELD(LogEntry, value);
+  LODGEKV_FIELD(LogEntry, meta);
+  LODGEKV_FIELD(LogEntry, checksums);
+  writer.Struct("EngineArea", sizeof(pmem::media::Header::engine_area));
+  const auto word = [&](const char* name, lodgetree::media::EngineWord index) {
+    writer.Field(name, index * sizeof(pmem::Word), sizeof(pmem::Word));
+  };
+  word("first_leaf", lodgetree::media::kFirstLeaf);
+  word("log_entries", lodgetree::media::kLogEntries);
+  word("longest_key", lodgetree::media::kLongestKey);
+  word("fenced_below", lodgetree::media::kFencedBelow);
+}
+
+}  // namespace
+
+const EngineRows& GetRows() {
+  static constexpr EngineRows kRows = {
+      .engine = "lodgetree",
+      .canaries = kCanaries,
+      .schedule_canaries = kScheduleCanaries,
+      .classes_without = kClassesWithout,
+      .unseen = kUnseen,
+      .replays_after_kill = true,
+      .write_layouts = WriteLayouts,
+  };
+  return kRows;
+}
+
+}  // namespace lodgekv::test::lodgetree_rows
