@@ -1,5 +1,5 @@
-// Where damage can change an answer; the rows are in tests/engines. docs/crash_model.md tells users of
-// each; a row that nothing needs any more fails the test.
+// Where damage can change an answer; the rows are in tests/engines. docs/crash_model.md tells users
+// of each; a row that nothing needs any more fails the test.
 #pragma once
 
 #include <cstdint>

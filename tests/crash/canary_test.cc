@@ -270,7 +270,8 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
     }
   }
   for (const std::string& name : names.canaries) {
-    EXPECT_TRUE(listed.contains(name)) << "no row of tests/engines or tests/crash/canaries.cc throws " << name;
+    EXPECT_TRUE(listed.contains(name))
+        << "no row of tests/engines or tests/crash/canaries.cc throws " << name;
   }
 }
 
