@@ -158,20 +158,20 @@ bool LodgeTree<C>::MergeIntoLeftNode(WriteContext& context, const Key& low) {
   context.locked.push_back(node);
   const bool join = CanJoin(left, node);
   if (!join && !CanEmpty(left, node)) return false;
-  auto* parent = tree_.LockParentForRemoval(low);
-  if (parent == nullptr) return false;
+  typename Inner::Removal removal;
+  if (!tree_.LockForRemoval(low, Inner::Heir::kLeft, &removal)) return false;
   LeafWork& work = context.worker.merge;
   if (!join) {
     const uint64_t watermark = pool_.PeekSequence() - 1;
     if (!CommitMerge(left, left->index_count - 1u, node, 0, watermark, &work)) {
-      parent->lock.Unlock();
+      tree_.Unlock(removal);
       return false;
     }
   }
   const pmem::Offset emptied = node->values[0];
   left->lock.BeginPublish();
   node->lock.BeginPublish();
-  tree_.RemoveAndUnlock(parent, low);
+  tree_.RemoveAndUnlock(removal, low);
   left->high = node->high;
   left->bounded = node->bounded;
   if (join) {

@@ -114,6 +114,12 @@ BytesCodec::Separator BytesCodec::MinusInfinity() {
 BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, DramArena& arena) const {
   char scratch_left[8];
   char scratch_right[8];
+  if (left.key != right.key) {
+    // The words decide: no record is looked at, which may be far away, or damaged.
+    StoreBigEndian(left.key, scratch_left);
+    StoreBigEndian(right.key, scratch_right);
+    return SeparatorText::New(arena, ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));
+  }
   return SeparatorText::New(
       arena, ShortestSeparator(KeyText(left, scratch_left), KeyText(right, scratch_right)));
 }

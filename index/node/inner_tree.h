@@ -27,6 +27,7 @@
 
 #include "index/node/dram_arena.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
 #include "index/node/separator.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
@@ -76,6 +77,9 @@ struct alignas(64) InnerNode {
 // How a tree reaches the nodes below it. This one: they have a lock of their own.
 template <class Below>
 struct OwnLock {
+  // Inner nodes are so few that their lines are in the cache: fetching them costs a reader more
+  // than it gains. (A writer gains: its stores and flushes have taken their place.)
+  static constexpr bool kFetchInnerNodes = false;
   VersionLock& LockOf(Below* below) const { return below->lock; }
   void PrefetchForRead(const Below* below) const { below->PrefetchForRead(); }
   void PrefetchForWrite(const Below* below) const { below->PrefetchForWrite(); }
@@ -138,16 +142,35 @@ class InnerTree {
   // Puts `children` (at most FreeSlots) to the right of the child that covers `key`, and unlocks.
   void InsertAndUnlock(Node* parent, const Key& key, std::span<const Child> children);
 
-  // Locks the parent of the node that covers `key`, whose low bound `key` is, if that node can be
-  // taken out: it is not its parent's first child. Null otherwise, or when the parent is busy.
-  Node* LockParentForRemoval(const Key& key);
-  // Takes the child that covers `key` out, and unlocks; its left neighbour covers its range from
-  // then on.
-  void RemoveAndUnlock(Node* parent, const Key& key);
+  // Who may cover the range of a node that is taken out.
+  enum class Heir : uint8_t {
+    kLeft,    // its left neighbour under the same parent
+    kEither,  // the right one where there is no left one: nodes do not say where they begin
+  };
+  // Nodes that are locked for it.
+  struct Removal {
+    static constexpr unsigned kMost = 16;
+    Node* at = nullptr;    // loses a child
+    Node* emptied[kMost];  // below it, each with one child: they go too
+    unsigned emptied_count = 0;
+  };
+  // Locks the parent of the node that covers `key`, if that node can be taken out. With
+  // Heir::kEither, where keys are words, a parent that would be left without a child goes too.
+  // False: it cannot, or the parent is busy; nothing is locked.
+  bool LockForRemoval(const Key& key, Heir heir, Removal* removal);
+  void Unlock(Removal& removal);
+  // Takes the child that covers `key` out, and unlocks.
+  void RemoveAndUnlock(Removal& removal, const Key& key);
 
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
  private:
+  // All lines at once: which child's will be read is known only when the words are here.
+  static void PrefetchNode(const void* node) {
+    const char* at = static_cast<const char*>(node);
+    for (size_t line = 0; line < kFetchedBytes; line += 64) Prefetch(at + line);
+  }
+  static constexpr size_t kFetchedBytes = offsetof(Node, children) + sizeof(Node::children);
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
   static void SetBounds(unsigned count, Place* place);
@@ -232,6 +255,8 @@ Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot)
         } else {
           access_.PrefetchForRead(static_cast<const Below*>(child));
         }
+      } else if constexpr (kForWrite || Access::kFetchInnerNodes) {
+        PrefetchNode(child);
       }
       const uint64_t child_version = last_level
                                          ? access_.LockOf(static_cast<Below*>(child)).ReadBegin()
@@ -399,23 +424,45 @@ void InnerTree<C, Below, Access>::InsertAndUnlock(Node* parent, const Key& key,
 }
 
 template <class C, class Below, class Access>
-typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::LockParentForRemoval(
-    const Key& key) {
-  uint64_t snapshot;
-  Node* parent = DescendToLevel(key, 1, &snapshot);
-  const OptimisticSection section;
-  if (Rank(parent, key, Seek::kCovering) == 0 || !parent->lock.TryUpgrade(snapshot)) return nullptr;
-  return parent;
+void InnerTree<C, Below, Access>::Unlock(Removal& removal) {
+  if (removal.at != nullptr) removal.at->lock.Unlock();
+  for (unsigned i = 0; i < removal.emptied_count; ++i) removal.emptied[i]->lock.Unlock();
 }
 
 template <class C, class Below, class Access>
-void InnerTree<C, Below, Access>::RemoveAndUnlock(Node* parent, const Key& key) {
+bool InnerTree<C, Below, Access>::LockForRemoval(const Key& key, Heir heir, Removal* removal) {
+  *removal = {};
+  const OptimisticSection section;
+  for (unsigned level = 1; level <= Removal::kMost; ++level) {
+    uint64_t snapshot;
+    if (level > root_.load(std::memory_order_acquire)->level) break;
+    Node* node = DescendToLevel(key, level, &snapshot);
+    const bool first = Rank(node, key, Seek::kCovering) == 0;
+    if (first && heir == Heir::kLeft) break;
+    const bool only = node->count == 0;
+    // A neighbour of this node would have to cover more than its prefix allows.
+    if (only && C::kRecords) break;
+    if (!node->lock.TryUpgrade(snapshot)) break;
+    if (!only) {
+      removal->at = node;
+      return true;
+    }
+    removal->emptied[removal->emptied_count++] = node;
+  }
+  Unlock(*removal);
+  return false;
+}
+
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::RemoveAndUnlock(Removal& removal, const Key& key) {
+  Node* parent = removal.at;
   parent->lock.BeginPublish();
-  const unsigned position = Rank(parent, key, Seek::kCovering) - 1;
+  const unsigned rank = Rank(parent, key, Seek::kCovering);
+  const unsigned position = rank == 0 ? 0 : rank - 1;  // of the separator that goes
   const unsigned behind = parent->count - position - 1u;
   std::memmove(parent->words + position, parent->words + position + 1, behind * sizeof(uint64_t));
-  std::memmove(parent->children + position + 1, parent->children + position + 2,
-               behind * sizeof(void*));
+  std::memmove(parent->children + rank, parent->children + rank + 1,
+               (parent->count - rank) * sizeof(void*));
   if constexpr (C::kRecords) {
     auto* at = parent->separators.at;
     std::memmove(at + position, at + position + 1, behind * sizeof(Separator));
@@ -423,7 +470,12 @@ void InnerTree<C, Below, Access>::RemoveAndUnlock(Node* parent, const Key& key) 
   --parent->count;
   if (!parent->bounded) Rebase(parent);
   parent->lock.EndPublish();
-  parent->lock.Unlock();
+  // Who still looks at these finds that they have changed.
+  for (unsigned i = 0; i < removal.emptied_count; ++i) {
+    removal.emptied[i]->lock.BeginPublish();
+    removal.emptied[i]->lock.EndPublish();
+  }
+  Unlock(removal);
 }
 
 template <class C, class Below, class Access>

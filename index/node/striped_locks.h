@@ -26,11 +26,13 @@ class StripedLocks {
             std::clamp<uint64_t>(pool_bytes / (64 * pmem::kBlockBytes), kLeast, kMost) - 1))),
         locks_(std::make_unique<VersionLock[]>(count())) {}
 
-  VersionLock& Of(const void* leaf) const {
+  // Which of the locks is the leaf's.
+  size_t IndexOf(const void* leaf) const {
     const auto block =
         static_cast<uint64_t>(static_cast<const char*>(leaf) - base_) / pmem::kBlockBytes;
-    return locks_[(block * 0x9E3779B97F4A7C15ull) >> (64 - log_count_)];
+    return (block * 0x9E3779B97F4A7C15ull) >> (64 - log_count_);
   }
+  VersionLock& Of(const void* leaf) const { return locks_[IndexOf(leaf)]; }
 
   // Waits for every lock: no writer is at work then.
   void LockAll() const {

@@ -25,8 +25,6 @@ constexpr Canary kPool[] = {
             Ask("pmem.state.stays_sealed")),
     PoolRow("numbers handed out again after a crash", "sequence", Bc(24),
             Ask("pmem.sequence.not_durable")),
-    {"numbers go on behind their end", "sequence", Bc(24), Ask("pmem.sequence.no_end"),
-     Under::kBoth, In::kAny, By::kHighNumbers},
 };
 
 }  // namespace

@@ -36,6 +36,11 @@ struct Canary {
   Under under = Under::kBoth;
   In in = In::kAny;
   By by = By::kExplorer;
+  // Of the explorer: only this workload, and this value of an engine's option, where the mistake
+  // matters with few others. Empty: all workloads, options as they are drawn.
+  std::string_view workload = {};
+  std::string_view option = {};
+  std::string_view value = {};
 };
 
 // Empty: the engine has no row (tests/engines).

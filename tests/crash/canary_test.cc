@@ -52,7 +52,10 @@ bool Applies(const Canary& canary, CrashModel model) {
 // The runs of all cases in turns, so that what is caught easily is caught soon.
 std::vector<ExplorerOptions> Hunt(const EngineInfo& engine, const Canary& canary,
                                   CrashModel model) {
-  Effort effort{.runs = 4, .exhaustive_up_to = 32, .samples = 4, .live_on_one_in = 60};
+  Effort effort{.runs = canary.workload.empty() ? 4U : 100U,
+                .exhaustive_up_to = 32,
+                .samples = 4,
+                .live_on_one_in = 60};
   std::vector<std::vector<ExplorerOptions>> plans;
   size_t longest = 0;
   for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
@@ -116,6 +119,10 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
   if (canary.by == By::kPool) return LookAtThePool(canary, model);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
+    if (!canary.workload.empty() && options.mixture.name != canary.workload) continue;
+    if (!canary.option.empty()) {
+      options.engine_options[std::string(canary.option)] = std::string(canary.value);
+    }
     options.fault = canary.fault;
     options.shrink = false;
     if (canary.by == By::kHighNumbers) options.first_sequence = kLastNumbers;

@@ -96,7 +96,25 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
          kRoomy});
     runs.push_back({{.name = "any", .family = "any", .keys = 24, .expiries = 30}, 0, 60, 2});
   }
-  if (!engine_case.small_nodes) {
+  if (engine_case.small_nodes) {
+    // A tree of several inner nodes, of which little is left; and then it grows again. One crash
+    // after the other.
+    const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
+    runs.push_back({{.name = "emptied",
+                     .family = family,
+                     .keys = 130,
+                     .deletes = 90,
+                     .conditions = 0,
+                     .groups = 40,
+                     .batches = 0,
+                     .largest_group = 16,
+                     .tide = 25},
+                    130,
+                    12,
+                    1,
+                    kRoomy,
+                    24});
+  } else {
     // Nodes of their own size: full ones are made first, without images.
     runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},
                     620,

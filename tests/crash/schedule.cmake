@@ -19,7 +19,7 @@ endforeach()
 lodgekv_test(crash_scheduler_test
   SRCS concurrent_history_test.cc scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
 lodgekv_test(crash_schedule_test
-  SRCS schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
+  SRCS schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600 PER_ENGINE)
 lodgekv_test(crash_schedule_canary_test
   SRCS schedule_canary_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
 target_compile_definitions(crash_schedule_canary_test PRIVATE

@@ -92,6 +92,9 @@ constexpr Canary kCanaries[] = {
     {"fingerprints not rebuilt", "recovery", Bc(26), Ask("lodgetree.recovery.no_fingerprints")},
     {"entries replayed are not counted in their log", "recovery", Bc(26),
      Ask("lodgetree.recovery.not_counted")},
+    // Where the log has 52 bits for a number.
+    {"numbers go on behind their end", "sequence", Bc(24), Ask("pmem.sequence.no_end"),
+     Under::kBoth, In::kAny, By::kHighNumbers},
 };
 
 constexpr Canary kScheduleCanaries[] = {
