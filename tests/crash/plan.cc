@@ -113,7 +113,7 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
                     12,
                     1,
                     kRoomy,
-                    24});
+                    10});
   } else {
     // Nodes of their own size: full ones are made first, without images.
     runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},
