@@ -1,5 +1,6 @@
 #include "tests/media/layouts.h"
 
+#include "index/node/batch_intent.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
 #include "index/pmem/pool_header.h"
@@ -62,6 +63,17 @@ void WriteRecords(LayoutWriter& writer) {
   writer.Struct("FenceWords", sizeof(FenceWords));
   LODGEKV_FIELD(FenceWords, word);
   LODGEKV_FIELD(FenceWords, meta);
+  using media::IntendedOp;
+  using media::IntentHeader;
+  writer.Struct("IntentHeader", sizeof(IntentHeader));
+  LODGEKV_FIELD(IntentHeader, checksum);
+  LODGEKV_FIELD(IntentHeader, count);
+  LODGEKV_FIELD(IntentHeader, has_applied_index);
+  LODGEKV_FIELD(IntentHeader, applied_index);
+  writer.Struct("IntendedOp", sizeof(IntendedOp));
+  LODGEKV_FIELD(IntendedOp, key);
+  LODGEKV_FIELD(IntendedOp, value);
+  LODGEKV_FIELD(IntendedOp, remove);
 }
 
 }  // namespace

@@ -1,0 +1,89 @@
+// Delete (LB+-Tree 3.1): one store of a header's word 0. The last pair of a leaf goes with the
+// leaf: then the one store is that of the left neighbour's sibling word.
+//
+//  step                                          after a crash           recovery
+//  1  the bit in the header; fence               the pair or not         nothing
+//
+//  1  the left neighbour's active sibling word   the leaf with its pair, the mark frees leaf and
+//     leads past the leaf; fence                 or neither              record
+//
+// The leftmost leaf stays, and so does the only leaf of an inner node (node/inner_tree.h): empty,
+// until something is put there, or the pool is opened again. The range of a leaf that goes is its
+// left neighbour's from then on, or, if it was the first of its inner node, its right one's: leaves
+// have no fences of their own.
+#include <bit>
+
+#include "index/lbtree/lbtree.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lbtree {
+
+// The key's place is known.
+template <class C>
+void LbTree<C>::Remove(Worker& worker, const Locked& locked, const Key& key) {
+  const auto slot = static_cast<unsigned>(locked.place.slot);
+  const uint64_t old_value = SlotPair(locked.leaf[locked.place.block], slot).value;
+  worker.counters.Add(WorkerCounters::kDeletes);
+  const bool last = parameters_.unlink_leaves && HoldsOnePair(locked.leaf);
+  if (!last || !UnlinkLeaf(worker, locked, key)) {
+    media::Word* words = HeaderWords(locked.leaf, locked.place.block, AltOf(locked.leaf));
+    Header header = LoadHeader(words);
+    header.Clear(uint32_t{1} << slot);
+    BeginCommit(locked, words[0]);
+    medium_.Store(words[0], header.words[0]);
+    medium_.FlushLine(words);
+    LODGEKV_CRASH_POINT(medium_, "lbtree.delete.1");
+    medium_.Fence();
+    BeginPublish(locked);
+    EndPublish(locked);
+    LODGEKV_CRASH_POINT(medium_, "lbtree.delete.2");
+  }
+  RetireRecord(worker, old_value);
+}
+
+template <class C>
+bool LbTree<C>::HoldsOnePair(const media::Block* leaf) const {
+  int pairs = 0;
+  for (unsigned b = 0; b < blocks_; ++b) pairs += std::popcount(HeaderOf(leaf, b).slots());
+  return pairs == 1;
+}
+
+// False: the leaf has to stay, or a neighbour is busy. The leaf is locked; its left neighbour's
+// lock may be the same.
+template <class C>
+bool LbTree<C>::UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key) {
+  uint64_t snapshot;
+  typename Inner::Place place;
+  (void)tree_.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
+  if (pool_.OffsetOf(locked.leaf) ==
+      (pool_.engine_area()[media::kFirstLeaf].Load() & kCheckedMask)) {
+    return false;
+  }
+  media::Block* left = tree_.Descend(C::KeyOf(place.bounds.low), &snapshot, Inner::Seek::kBefore);
+  VersionLock& left_lock = locks_.Of(left);
+  const bool same_lock = &left_lock == locked.lock;
+  if (!same_lock && !left_lock.TryUpgrade(snapshot)) return false;
+  pmem::Word& sibling = left[0].tail[AltOf(left) ? 1 : 0];
+  typename Inner::Removal removal;
+  const bool removable = sibling.Load() == CheckedWord(pool_.OffsetOf(locked.leaf)) &&
+                         tree_.LockForRemoval(key, Inner::Heir::kEither, &removal);
+  if (removable) {
+    medium_.Store(sibling, locked.leaf[0].tail[AltOf(locked.leaf) ? 1 : 0].LoadRelaxed());
+    medium_.FlushLine(&sibling);
+    LODGEKV_CRASH_POINT(medium_, "lbtree.unlink.1");
+    medium_.Fence();
+    locked.lock->BeginPublish();  // readers see the leaf with its pair until here
+    tree_.RemoveAndUnlock(removal, key);
+    locked.lock->EndPublish();
+    LODGEKV_CRASH_POINT(medium_, "lbtree.unlink.2");
+    if (!medium_.Canary("lbtree.unlink.leaf_stays")) leaves_.Free(pool_.OffsetOf(locked.leaf));
+    worker.counters.Add(WorkerCounters::kUnlinkedLeaves);
+  }
+  if (!same_lock) left_lock.Unlock();
+  return removable;
+}
+
+template class LbTree<Fixed64Codec>;
+template class LbTree<BytesCodec>;
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,67 @@
+// Where the headers of a leaf are (LB+-Tree 3.4): each of its m blocks has one of its own, and each
+// but the first a second place for it at its end.
+#pragma once
+
+#include <cstdint>
+
+#include "index/lbtree/layout.h"
+#include "index/node/codec.h"
+#include "index/node/pending_word.h"
+
+namespace lodgekv::lbtree {
+
+inline bool AltOf(const media::Block* leaf) { return (leaf->header[0].Load() & media::kAlt) != 0; }
+
+// The two words of block `b`'s header that `alt` makes active.
+inline media::Word* HeaderWords(media::Block* leaf, unsigned b, bool alt) {
+  return b == 0 || !alt ? leaf[b].header : leaf[b].tail;
+}
+inline const media::Word* HeaderWords(const media::Block* leaf, unsigned b, bool alt) {
+  return b == 0 || !alt ? leaf[b].header : leaf[b].tail;
+}
+
+// The line that holds it: the one that entry moving empties.
+constexpr unsigned HeaderLine(unsigned b, bool alt) { return b == 0 || !alt ? 0 : kBlockLines - 1; }
+
+inline Header LoadHeader(const media::Word* words) {
+  return {{words[0].Load(), words[1].LoadRelaxed()}};
+}
+
+// A leaf as a reader may see it: what is durable. `pending` is of the leaf's lock; null: readers
+// wait while a commit is on its way. The leaf may be changing: the caller validates.
+class LeafView {
+ public:
+  LeafView(const media::Block* leaf, const PendingWord* pending)
+      : leaf_(leaf), pending_(pending), alt_((Load(leaf[0].header[0]) & media::kAlt) != 0) {}
+
+  bool alt() const { return alt_; }
+  const media::Word* HeaderAt(unsigned b) const { return HeaderWords(leaf_, b, alt_); }
+  // Slots of block `b` that count.
+  uint32_t SlotsOf(unsigned b) const {
+    return static_cast<uint32_t>(Load(HeaderAt(b)[0]) & media::kBitmapMask);
+  }
+  Pair PairAt(unsigned b, unsigned slot) const {
+    const media::Slot& at = leaf_[b].slots[slot];
+    return {at.key.LoadRelaxed(), Load(at.value)};
+  }
+
+ private:
+  uint64_t Load(const media::Word& word) const {
+    return pending_ == nullptr ? word.Load() : pending_->Durable(word);
+  }
+
+  const media::Block* leaf_;
+  const PendingWord* pending_;
+  bool alt_;
+};
+
+// The active header of block `b`.
+inline Header HeaderOf(const media::Block* leaf, unsigned b) {
+  return LoadHeader(HeaderWords(leaf, b, AltOf(leaf)));
+}
+
+inline Pair SlotPair(const media::Block& block, unsigned slot) {
+  return {block.slots[slot].key.LoadRelaxed(), block.slots[slot].value.LoadRelaxed()};
+}
+
+}  // namespace lodgekv::lbtree

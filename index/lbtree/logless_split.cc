@@ -1,0 +1,245 @@
+// The logless leaf split (LB+-Tree 3.3, Alg. 3; with distributed headers 3.4).
+//
+//  step                                          after a crash           recovery
+//  1  the right leaf, whole; in the left one the nothing leads to the    the mark frees the right
+//     sibling word and the headers of blocks 2   right leaf; unused      leaf
+//     to m that alt does not use; fence          words hold anything
+//  2  word 0 of the left leaf's first header:    one leaf or two         nothing
+//     the moved slots do not count, alt is
+//     turned over; fence
+//  3  if the new pair belongs to the left leaf:  the split without the   nothing
+//     an insert of its own                       pair
+//
+// Step 3 is not the paper's: its Alg. 3 writes the pair into a slot whose entry has moved but
+// counts in the durable header until step 2, so a crash could lose that entry (the authors' code
+// inserts by a second NAW, as here).
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "index/lbtree/lbtree.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lbtree {
+
+template <class C>
+struct LbTree<C>::SplitWork {
+  struct Entry {
+    Pair pair;
+    uint8_t block;
+    uint8_t slot;
+  };
+  media::Block* left;
+  bool alt;  // before
+  pmem::Offset right = 0;
+  Entry entries[kMaxLeafSlots];  // of the left leaf, ascending
+  unsigned count = 0;
+  unsigned stay = 0;  // how many of them
+  Separator separator{};
+  bool goes_right = false;  // the new pair
+  bool inserted = false;    // by step 1, as in the paper
+  Pair moved[kMaxLeafSlots + 1];
+  unsigned moved_count = 0;
+  Header left_headers[kMaxBlocks];  // after
+};
+
+// False: the leaf's keys are damaged so that no border divides them.
+template <class C>
+bool LbTree<C>::Divide(const Key& key, SplitWork* work) {
+  for (unsigned b = 0; b < blocks_; ++b) {
+    work->left_headers[b] = LoadHeader(HeaderWords(work->left, b, work->alt));
+    for (uint32_t slots = work->left_headers[b].slots(); slots != 0; slots &= slots - 1) {
+      const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+      work->entries[work->count++] = {SlotPair(work->left[b], slot), static_cast<uint8_t>(b),
+                                      static_cast<uint8_t>(slot)};
+    }
+  }
+  auto* const begin = work->entries;
+  std::sort(begin, begin + work->count,
+            [&](const auto& x, const auto& y) { return codec_.Less(x.pair, y.pair); });
+  // From the middle outwards: a damaged record may have any key.
+  const unsigned half = work->count / 2;
+  for (unsigned away = 0; away < half; ++away) {
+    for (const unsigned at : {half - away, half + away}) {
+      work->separator = codec_.Between(begin[at - 1].pair, begin[at].pair, dram_);
+      if (!Divides(key, work->separator)) continue;
+      work->stay = at;
+      work->goes_right = C::CompareToKey(work->separator, key) <= 0;
+      return true;
+    }
+  }
+  return false;
+}
+
+// Is `separator` inside the leaf of `key`, which is locked?
+template <class C>
+bool LbTree<C>::Divides(const Key& key, Separator separator) const {
+  if (!C::kRecords) return true;
+  uint64_t snapshot;
+  typename Inner::Place place;
+  (void)tree_.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
+  const auto& bounds = place.bounds;
+  return C::Compare(separator, bounds.low) > 0 &&
+         (!bounds.bounded || C::Compare(separator, bounds.high) < 0);
+}
+
+// Puts the moved pairs to the end of each block, so that the next inserts find room beside the
+// headers.
+template <class C>
+void LbTree<C>::WriteRightLeaf(const SplitWork& work) {
+  alignas(pmem::kLineBytes) uint64_t image[kMaxBlocks * pmem::kBlockBytes / sizeof(uint64_t)] = {};
+  constexpr unsigned kBlockWords = pmem::kBlockBytes / sizeof(uint64_t);
+  constexpr unsigned kLineWords = pmem::kLineBytes / sizeof(uint64_t);
+  constexpr unsigned kTailWord = offsetof(media::Block, tail) / sizeof(uint64_t);
+  media::Block* right = LeafAt(work.right);
+  image[kTailWord] = work.left[0].tail[work.alt ? 1 : 0].LoadRelaxed();
+  for (unsigned b = 0; b < blocks_; ++b) {
+    uint64_t* block = image + b * kBlockWords;
+    uint32_t lines = b == 0 ? 1u | 1u << (kBlockLines - 1) : 1u;
+    Header header{};
+    const unsigned end = work.moved_count * (b + 1) / blocks_;
+    unsigned slot = parameters_.leaf_slots;
+    for (unsigned i = work.moved_count * b / blocks_; i < end; ++i) {
+      const Pair pair = work.moved[i];
+      --slot;
+      block[2 + 2 * slot] = pair.key;
+      block[3 + 2 * slot] = pair.value;
+      header.Set(slot, FingerprintOf(codec_.HashOf(pair)));
+      lines |= 1u << LineOfSlot(slot);
+    }
+    block[0] = header.words[0];
+    block[1] = header.words[1];
+    for (; lines != 0; lines &= lines - 1) {
+      const auto line = static_cast<unsigned>(std::countr_zero(lines));
+      char* to = reinterpret_cast<char*>(right + b) + line * pmem::kLineBytes;
+      medium_.StoreBulk(to, block + line * kLineWords, pmem::kLineBytes);
+      if (!medium_.Canary("lbtree.split.leaf_not_flushed")) medium_.FlushLine(to);
+    }
+  }
+}
+
+// What step 1 writes in the left leaf, all of it unused so far.
+template <class C>
+void LbTree<C>::StageLeftLeaf(SplitWork* work) {
+  for (unsigned i = work->stay; i < work->count; ++i) {
+    const auto& entry = work->entries[i];
+    work->left_headers[entry.block].Clear(uint32_t{1} << entry.slot);
+  }
+  work->left_headers[0].FlipAlt();
+  media::Word& sibling = work->left[0].tail[work->alt ? 0 : 1];
+  if (!medium_.Canary("lbtree.split.sibling_after_commit")) {
+    medium_.Store(sibling, CheckedWord(work->right));
+  }
+  medium_.FlushLine(&sibling);
+  for (unsigned b = 1; b < blocks_; ++b) {
+    if (medium_.Canary("lbtree.split.headers_stay")) break;
+    media::Word* unused = HeaderWords(work->left, b, !work->alt);
+    medium_.Store(unused[1], work->left_headers[b].words[1]);
+    medium_.Store(unused[0], work->left_headers[b].words[0]);
+    medium_.FlushLine(unused);
+  }
+}
+
+// Alg. 3 line 23: the pair goes to the slot of a moved entry, which still counts.
+template <class C>
+void LbTree<C>::StageAsInThePaper(SplitWork* work, Pair pair) {
+  for (unsigned i = work->stay; i < work->count && !work->goes_right && !work->inserted; ++i) {
+    const auto& entry = work->entries[i];
+    if (entry.block != 0) continue;
+    StoreSlot(work->left[0], entry.slot, pair);
+    medium_.FlushLine(&work->left[0].slots[entry.slot]);
+    work->left_headers[0].Set(entry.slot, FingerprintOf(codec_.HashOf(pair)));
+    medium_.Store(work->left[0].header[1], work->left_headers[0].words[1]);
+    work->inserted = true;
+  }
+}
+
+// What a split costs that has a log: there the leaf is durable a second time before anything in it
+// changes. The space of the right leaf stands for that log's.
+template <class C>
+void LbTree<C>::WriteLeafAside(const SplitWork& work) {
+  char* aside = pool_.At<char>(work.right);
+  medium_.StoreBulk(aside, work.left, leaf_bytes());
+  medium_.Persist(aside, leaf_bytes());
+}
+
+template <class C>
+void LbTree<C>::CommitSplit(const Locked& locked, const Key& key, const SplitWork& work) {
+  LODGEKV_CRASH_POINT(medium_, "lbtree.split.1");
+  medium_.Fence();
+  BeginCommit(locked, work.left[0].header[0]);
+  const uint64_t commit = work.left_headers[0].words[0];
+  if (medium_.Canary("lbtree.split.two_words")) {
+    medium_.Store(work.left[0].header[0], commit ^ media::kAlt);  // then alt by itself
+  }
+  medium_.Store(work.left[0].header[0], commit);
+  medium_.FlushLine(work.left);
+  if (medium_.Canary("lbtree.split.sibling_after_commit")) {
+    medium_.Store(work.left[0].tail[work.alt ? 0 : 1], CheckedWord(work.right));
+    medium_.FlushLine(work.left[0].tail);
+  }
+  LODGEKV_CRASH_POINT(medium_, "lbtree.split.2");
+  medium_.Fence();
+  auto* parent = tree_.LockParent(key);
+  BeginPublish(locked);
+  const typename Inner::Child child{work.separator, LeafAt(work.right)};
+  tree_.InsertAndUnlock(parent, key, {&child, 1});
+  EndPublish(locked);
+  LODGEKV_CRASH_POINT(medium_, "lbtree.split.3");
+}
+
+// Splits the locked leaf and puts the pair where it belongs.
+template <class C>
+Outcome LbTree<C>::Split(Worker& worker, Locked& locked, const Key& key, Pair pair) {
+  SplitWork work;
+  work.left = locked.leaf;
+  work.alt = AltOf(locked.leaf);
+  work.right = TakeLeaf(worker);
+  if (work.right == 0) return Outcome::kPoolFull;
+  if (!Divide(key, &work)) {
+    leaves_.Free(work.right);
+    return Outcome::kDataLoss;
+  }
+  for (unsigned i = work.stay; i < work.count; ++i) {
+    work.moved[work.moved_count++] = work.entries[i].pair;
+  }
+  if (work.goes_right) work.moved[work.moved_count++] = pair;
+  if (!parameters_.logless_split) WriteLeafAside(work);
+  WriteRightLeaf(work);
+  StageLeftLeaf(&work);
+  if (medium_.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
+  CommitSplit(locked, key, work);
+  NotePosition(work.right);
+  worker.counters.Add(WorkerCounters::kLeafSplits);
+  if (!work.goes_right && !work.inserted) (void)Insert(worker, locked, pair);
+  return Outcome::kOk;
+}
+
+template <class C>
+pmem::Offset LbTree<C>::TakeLeaf(Worker& worker) {
+  if (worker.spare_leaves.empty()) return leaves_.Allocate(leaf_reserve_);
+  const pmem::Offset leaf = worker.spare_leaves.back();
+  worker.spare_leaves.pop_back();
+  return leaf;
+}
+
+// Now and then a new leaf's position is noted (LB+-Tree 4.2), less often the larger the tree: of
+// the splits from 2^k to 2^(k+1) - 1 every (2^k / 32)-th, in one half of the table by turns. It is
+// a hint, and becomes durable with whatever is fenced next.
+template <class C>
+void LbTree<C>::NotePosition(pmem::Offset leaf) {
+  constexpr uint64_t kHalf = kLeafPositions / 2;
+  const uint64_t n = splits_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const uint64_t power = std::bit_floor(n);
+  const uint64_t stride = std::max<uint64_t>(1, power / kHalf);
+  if (n % stride != 0) return;
+  const uint64_t half = static_cast<uint64_t>(std::countr_zero(power)) % 2 * kHalf;
+  pmem::Word& word = pool_.engine_area()[media::kPositions + half + n / stride % kHalf];
+  medium_.Store(word, CheckedWord(leaf));
+  medium_.FlushLine(&word);
+}
+
+template class LbTree<Fixed64Codec>;
+template class LbTree<BytesCodec>;
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,96 @@
+// Scan: leaf by leaf (node/leaf_scan.h). As long as the inner node above is the same, the next leaf
+// is its next child, whose lines have been fetched ahead; else it is sought by its bound.
+#include <bit>
+
+#include "index/lbtree/lbtree.h"
+#include "index/node/leaf_scan.h"
+#include "index/node/optimistic_section.h"
+
+namespace lodgekv::lbtree {
+
+namespace {
+// Leaves are fetched so far ahead; they usually hold so many pairs at least.
+constexpr unsigned kLeavesAhead = 3;
+constexpr unsigned kUsualPairs = 8;
+}  // namespace
+
+template <class C>
+class LbTree<C>::Cursor {
+ public:
+  struct Leaf : ScannedLeaf<C, kMaxLeafSlots> {
+    unsigned pairs() const { return this->count; }
+    template <class F>
+    void ForEachValue(F f) const {
+      for (unsigned i = 0; i < this->count; ++i) f(this->values[i]);
+    }
+  };
+
+  explicit Cursor(const LbTree& tree) : tree_(tree) {}
+
+  bool has_place() const { return leaf_ != nullptr; }
+  void Forget() { leaf_ = nullptr; }
+  void Seek(const Key* near, bool reverse, uint64_t wanted);
+  bool Copy(bool reverse, uint64_t wanted, Leaf* copy) const;
+  void Advance(bool reverse, const Leaf&) {
+    leaf_ = tree_.tree_.MoveToNeighbour(/*left=*/reverse, &place_, &snapshot_);
+  }
+  void MergeInto(const Leaf&, ScanRun<C>*) const {}
+
+ private:
+  void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
+
+  const LbTree& tree_;
+  const media::Block* leaf_ = nullptr;  // the next one
+  uint64_t snapshot_ = 0;
+  typename Inner::Place place_;
+};
+
+template <class C>
+void LbTree<C>::Cursor::Seek(const Key* near, bool reverse, uint64_t wanted) {
+  const auto seek = reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
+  leaf_ = tree_.tree_.DescendToPlace(near, seek, &snapshot_, &place_);
+  for (unsigned i = 1; i < kLeavesAhead; ++i) PrefetchAhead(i, reverse, wanted);
+}
+
+// False: the leaf has changed since it was found.
+template <class C>
+bool LbTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
+  const OptimisticSection section;
+  PrefetchAhead(kLeavesAhead, reverse, wanted);
+  unsigned count = 0;
+  const LeafView view = tree_.ViewOf(leaf_);
+  for (unsigned b = 0; b < tree_.blocks_; ++b) {
+    for (uint32_t slots = view.SlotsOf(b); slots != 0; slots &= slots - 1) {
+      const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
+      copy->words[count] = pair.key;
+      copy->values[count++] = pair.value;
+    }
+  }
+  copy->count = count;
+  copy->prefix = 0;
+  copy->low = place_.bounds.low;
+  copy->high = place_.bounds.high;
+  copy->bounded = place_.bounds.bounded;
+  return tree_.locks_.Of(leaf_).Validate(snapshot_);
+}
+
+template <class C>
+void LbTree<C>::Cursor::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
+  if (wanted <= distance * kUsualPairs) return;
+  const int step = static_cast<int>(distance);
+  const auto* leaf = tree_.tree_.NeighbourAt(place_, reverse ? -step : step);
+  if (leaf == nullptr) return;
+  Prefetch(&tree_.locks_.Of(leaf));
+  const char* at = reinterpret_cast<const char*>(leaf);
+  for (size_t line = 0; line < tree_.leaf_bytes(); line += pmem::kLineBytes) Prefetch(at + line);
+}
+
+template <class C>
+Outcome LbTree<C>::Scan(const ScanOptions& options, ScanVisitor visitor) {
+  return LeafScan<C, Cursor>(pool_, codec_, values_, Cursor(*this), options).Run(visitor);
+}
+
+template class LbTree<Fixed64Codec>;
+template class LbTree<BytesCodec>;
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,137 @@
+// Lines and fences of single writes, against the paper's count (LB+-Tree 3.2 to 3.5).
+#include <gtest/gtest.h>
+
+#include "index/lbtree/lbtree_test_util.h"
+
+namespace lodgekv::lbtree {
+namespace {
+
+constexpr uint64_t kStable = 40000;  // inserts that make a stable tree
+constexpr uint64_t kMeasured = 20000;
+
+struct Sum {
+  uint64_t inserts = 0;
+  uint64_t lines = 0;
+  uint64_t fences = 0;
+  double lines_each() const { return static_cast<double>(lines) / static_cast<double>(inserts); }
+};
+struct Inserts {
+  Sum plain;
+  Sum splits;  // those that split a leaf
+};
+
+// Scattered inserts into a stable tree, those that split apart from the others.
+Inserts Measure(TestTree& tree) {
+  Inserts all;
+  for (uint64_t i = 0; i < kStable + kMeasured; ++i) {
+    const Effect effect = i < kStable ? Effect{} : tree.PutEffect(Scattered(i), Text(i));
+    if (i < kStable) {
+      EXPECT_EQ(tree.Put(Scattered(i), Text(i)), Outcome::kOk);
+      continue;
+    }
+    Sum& sum = effect["leaf_splits_total"] > 0 ? all.splits : all.plain;
+    ++sum.inserts;
+    sum.lines += effect.cost.lines_flushed;
+    sum.fences += effect.cost.fences;
+    if (&sum == &all.plain) {
+      EXPECT_GE(effect.cost.lines_flushed, 1u);
+      EXPECT_LE(effect.cost.lines_flushed, 2u);
+      EXPECT_EQ(effect.cost.fences, effect.cost.lines_flushed);
+    }
+  }
+  return all;
+}
+
+TEST(WriteCostTest, AnInsertBesideTheHeaderIsOneLineAnotherMovesThreeEntriesAway) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < 12; ++i) {
+    const Effect effect = tree.PutEffect(Text(i), Text(i));
+    // Three slots beside the header; each time they are full, a line of four takes them over.
+    const bool beside = i % 4 != 3;
+    EXPECT_EQ(effect.cost.lines_flushed, beside ? 1u : 2u) << i;
+    EXPECT_EQ(effect.cost.fences, beside ? 1u : 2u) << i;
+    EXPECT_EQ(effect["moved_entries_total"], beside || i > 7 ? 0u + (beside ? 0 : 2) : 3u) << i;
+  }
+  EXPECT_EQ(tree.PairsOf(tree.Leaves()[0]), 12u);
+}
+
+TEST(WriteCostTest, AnUpdateAndADeleteAreOneLineAndOneFence) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  const Effect update = tree.PutEffect(Text(4), Text(1000));
+  EXPECT_EQ(update.cost.lines_flushed, 1u);
+  EXPECT_EQ(update.cost.fences, 1u);
+  const Effect remove = tree.EffectOf([&] { EXPECT_EQ(tree.Delete(Text(4)), Outcome::kOk); });
+  EXPECT_EQ(remove.cost.lines_flushed, 1u);
+  EXPECT_EQ(remove.cost.fences, 1u);
+  const Effect absent = tree.EffectOf([&] { EXPECT_EQ(tree.Delete(Text(4)), Outcome::kOk); });
+  EXPECT_EQ(absent.cost.lines_flushed, 0u);
+}
+
+TEST(WriteCostTest, TheLastPairOfALeafGoesWithTheLeafByOneLine) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  const size_t leaves = tree.Leaves().size();
+  uint64_t unlinked = 0;
+  for (uint64_t i = 0; i < 200; ++i) {
+    const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Delete(Text(i)), Outcome::kOk); });
+    EXPECT_EQ(effect.cost.lines_flushed, 1u);
+    EXPECT_EQ(effect.cost.fences, 1u);
+    unlinked += effect["unlinked_leaves_total"];
+  }
+  EXPECT_GT(unlinked, leaves / 2);
+  EXPECT_EQ(tree.Leaves().size(), leaves - unlinked);
+  tree.ExpectSound();
+}
+
+class StableTreeTest : public ::testing::TestWithParam<unsigned> {
+ protected:
+  TestTree::Options Options() const { return {{"leaf_blocks", std::to_string(GetParam())}}; }
+};
+
+TEST_P(StableTreeTest, AnInsertWritesAtMostAsManyLinesAsTheTheoremSays) {
+  TestTree tree(KeyFormat::kFixed64, Options());
+  const Inserts all = Measure(tree);
+  ASSERT_GT(all.plain.inserts, kMeasured / 2);
+  ASSERT_GT(all.splits.inserts, 100u);
+  EXPECT_LE(all.plain.lines_each(), 1.31);  // Theorem 3.5
+  // A split: the new leaf's lines, a sibling, m - 1 headers and the commit; then for half of them
+  // an insert.
+  const unsigned m = GetParam();
+  EXPECT_LE(all.splits.lines_each(), 4.0 * m + 1 + (m - 1) + 1 + 1.5);
+  EXPECT_LE(static_cast<double>(all.splits.fences) / static_cast<double>(all.splits.inserts), 4.0);
+  RecordProperty("lines_per_insert", std::to_string(all.plain.lines_each()));
+  RecordProperty("lines_per_split", std::to_string(all.splits.lines_each()));
+  std::printf("m = %u: %.3f lines an insert without split, %.2f lines and %.2f fences with one\n",
+              m, all.plain.lines_each(), all.splits.lines_each(),
+              static_cast<double>(all.splits.fences) / static_cast<double>(all.splits.inserts));
+}
+
+TEST_P(StableTreeTest, WithoutEntryMovingAnInsertWritesMoreLines) {
+  TestTree with(KeyFormat::kFixed64, Options());
+  TestTree::Options options = Options();
+  options["entry_moving"] = "0";
+  TestTree without(KeyFormat::kFixed64, options);
+  const double moved = Measure(with).plain.lines_each();
+  const double not_moved = Measure(without).plain.lines_each();
+  EXPECT_GT(not_moved, 1.2 * moved);
+  std::printf("m = %u: %.3f lines an insert without entry moving, %.3f with\n", GetParam(),
+              not_moved, moved);
+}
+
+TEST_P(StableTreeTest, ASplitWithALogWritesTheLeafOnceMore) {
+  TestTree logless(KeyFormat::kFixed64, Options());
+  TestTree::Options options = Options();
+  options["logless_split"] = "0";
+  TestTree logged(KeyFormat::kFixed64, options);
+  const Sum without = Measure(logless).splits;
+  const Sum with = Measure(logged).splits;
+  EXPECT_EQ(with.inserts, without.inserts);
+  EXPECT_EQ(with.lines - without.lines, with.inserts * 4 * GetParam());
+  EXPECT_EQ(with.fences - without.fences, with.inserts);
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, StableTreeTest, ::testing::Range(1u, kMaxBlocks + 1));
+
+}  // namespace
+}  // namespace lodgekv::lbtree

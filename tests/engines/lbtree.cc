@@ -1,0 +1,137 @@
+// LB+-Tree: what its tests must know.
+#include "index/lbtree/layout.h"
+#include "index/pmem/pool_header.h"
+#include "tests/engines/engine_rows.h"
+#include "tests/engines/faults.h"
+#include "tests/engines/layout_writer.h"
+
+namespace lodgekv::test::lbtree_rows {
+namespace {
+
+constexpr Canary kCanaries[] = {
+    {"first leaf not flushed", "creation", Bc(1, 7), Ask("lbtree.create.leaf_not_flushed")},
+    {"entries not flushed", "insert", Bc(1), Forget("lbtree.insert.1")},
+    {"entries not fenced before the commit", "insert", Bc(3), DropFence("lbtree.insert.1")},
+    {"commit not flushed", "insert", Bc(1), Forget("lbtree.insert.3")},
+    {"the line behind the commit's is flushed", "insert", Bc(20), Misdirect("lbtree.insert.2")},
+    {"commit not fenced", "insert", Bc(2), DropFence("lbtree.insert.3")},
+    {"header before the entry", "insert", Bc(3), Ask("lbtree.insert.header_first")},
+    {"moved entries count twice for a while", "insert", Bc(4, 6), Ask("lbtree.insert.two_words")},
+    {"commit word torn", "insert", Bc(10), Ask("lbtree.insert.torn_commit")},
+    {"record not flushed", "record", Bc(1), Forget("lbtree.record.1"), Under::kBoth, In::kBytes},
+    {"record not fenced before it is linked", "record", Bc(3), DropFence("lbtree.record.1"),
+     Under::kBoth, In::kBytes},
+    {"value not flushed", "update", Bc(1), Forget("lbtree.update.1")},
+    {"value not fenced", "update", Bc(2), DropFence("lbtree.update.1")},
+    {"records of replaced values stay", "update", Bc(11), Ask("lbtree.update.record_stays"),
+     Under::kBoth, In::kBytes},
+    {"right leaf not flushed", "leaf split", Bc(1), Ask("lbtree.split.leaf_not_flushed")},
+    {"both leaves not flushed", "leaf split", Bc(1), Forget("lbtree.split.1")},
+    {"not fenced before the commit", "leaf split", Bc(3), DropFence("lbtree.split.1")},
+    {"commit not flushed", "leaf split", Bc(1), Forget("lbtree.split.2")},
+    {"sibling after the commit", "leaf split", Bc(3), Ask("lbtree.split.sibling_after_commit")},
+    {"bitmap and alt in two stores", "leaf split", Bc(4, 6), Ask("lbtree.split.two_words")},
+    // Theorem 3.3, second case.
+    {"pair in the slot of a moved entry", "leaf split", Bc(5), Ask("lbtree.split.reuse_at_once")},
+    {.name = "alternative headers not written anew",
+     .group = "leaf split",
+     .bugs = Bc(25),
+     .fault = Ask("lbtree.split.headers_stay"),
+     .option = "leaf_blocks",
+     .value = "2"},
+    {"bit not flushed", "delete", Bc(1), Forget("lbtree.delete.1")},
+    {"bit not fenced", "delete", Bc(2), DropFence("lbtree.delete.1")},
+    {"sibling not flushed", "unlinking", Bc(1), Forget("lbtree.unlink.1")},
+    {"sibling not fenced before the leaf is free", "unlinking", Bc(2, 21),
+     DropFence("lbtree.unlink.1")},
+    {"the leaf stays taken", "unlinking", Bc(11), Ask("lbtree.unlink.leaf_stays")},
+    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
+    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
+    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
+    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
+    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
+    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
+    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
+    {"batches under way forgotten", "recovery", Bc(12), Ask("lbtree.recovery.no_intents")},
+    {"batch retired before it is done", "recovery", Bc(13, 22),
+     Ask("lbtree.recovery.retire_first")},
+    {"a stale position's leaves are taken", "recovery", Bc(18), Ask("lbtree.recovery.whole_walks")},
+    {"separator is not the least key", "recovery", Bc(19, 26),
+     Ask("lbtree.recovery.wrong_separator")},
+    {.name = "unlinking of empty leaves not flushed",
+     .group = "recovery",
+     .bugs = Bc(1),
+     .fault = Forget("lbtree.recovery.1"),
+     .option = "unlink_leaves",
+     .value = "0"},
+    // Torn words leave so many images that too few of this kind are drawn.
+    {.name = "empty leaves free before they are unlinked",
+     .group = "recovery",
+     .bugs = Bc(3, 21),
+     .fault = DropFence("lbtree.recovery.1"),
+     .under = Under::kLinePrefix,
+     .option = "unlink_leaves",
+     .value = "0"},
+    {"what a killed process had not flushed is believed", "recovery", Bc(12),
+     Ask("lbtree.recovery.no_settle"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+};
+
+constexpr Canary kScheduleCanaries[] = {
+    {"an insert is seen before it is durable", "publication", Bc(9), LateFence("lbtree.insert.3")},
+    {"a value is seen before it is durable", "publication", Bc(9), LateFence("lbtree.update.1")},
+    {"a delete is seen before it is durable", "publication", Bc(9), LateFence("lbtree.delete.1")},
+    {"space is given back under a reader",
+     "epochs",
+     Bc(21),
+     {Fault::Kind::kIgnoreEpochs, ""},
+     Under::kBoth,
+     In::kBytes},
+    {"single writers do not see batches", "batches", Bc(16), Ask("lbtree.write.batches_ignored")},
+    {"root of a batch is fenced too late", "batches", Bc(12), LateFence("node.batch_intent.2")},
+};
+
+constexpr DoesNotApply kClassesWithout[] = {
+    {8, "locks and their versions are in a table in DRAM (node/striped_locks.h)"},
+    {14, "there is no log: a batch's intent counts by a root word, which is cleared"},
+    {17, "there is no log"},
+    {23, "no outcome of a crash hangs on a checksum: what is not fenced is not linked"},
+};
+
+// A leaf of one block: header, slots, siblings.
+constexpr Unseen kUnseen[] = {
+    {"nodes", 16, 240, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
+     "pairs that lie in their slots"},
+};
+
+void WriteLayouts(LayoutWriter& writer) {
+  using lbtree::media::Block;
+  writer.Struct("Block", sizeof(Block));
+  LODGEKV_FIELD(Block, header);
+  LODGEKV_FIELD(Block, slots);
+  LODGEKV_FIELD(Block, tail);
+  writer.Struct("LbTreeEngineArea", sizeof(pmem::media::Header::engine_area));
+  const auto words = [&](const char* name, lbtree::media::EngineWord index, size_t count) {
+    writer.Field(name, index * sizeof(pmem::Word), count * sizeof(pmem::Word));
+  };
+  words("first_leaf", lbtree::media::kFirstLeaf, 1);
+  words("blocks", lbtree::media::kBlocks, 1);
+  words("intents", lbtree::media::kIntents, BatchIntents::kRoots);
+  words("positions", lbtree::media::kPositions, lbtree::kLeafPositions);
+}
+
+}  // namespace
+
+const EngineRows& GetRows() {
+  static constexpr EngineRows kRows = {
+      .engine = "lbtree",
+      .canaries = kCanaries,
+      .schedule_canaries = kScheduleCanaries,
+      .classes_without = kClassesWithout,
+      .unseen = kUnseen,
+      .replays_after_kill = false,
+      .write_layouts = WriteLayouts,
+  };
+  return kRows;
+}
+
+}  // namespace lodgekv::test::lbtree_rows
