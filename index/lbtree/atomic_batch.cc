@@ -78,9 +78,10 @@ Outcome LbTree<C>::CommitBatch(std::span<PendingOp> batch, const WriteOptions& o
   BatchIntents::Intent intent;
   const auto puts = static_cast<size_t>(std::ranges::count_if(
       batch, [](const PendingOp& pending) { return pending.op->kind == WriteKind::kPut; }));
+  const auto reserve = puts > 0 ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
   const auto enough = [&] {
     return EnsureSpareLeaves(worker, puts) &&
-           (intent.body != 0 || intents_.Reserve(batch.size(), &intent));
+           (intent.body != 0 || intents_.Reserve(batch.size(), reserve, &intent));
   };
   const bool room = enough() || (ReclaimSpace() && enough());
   std::vector<IntendedOp> ops;

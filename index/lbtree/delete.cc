@@ -76,7 +76,8 @@ bool LbTree<C>::UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key)
     tree_.RemoveAndUnlock(removal, key);
     locked.lock->EndPublish();
     LODGEKV_CRASH_POINT(medium_, "lbtree.unlink.2");
-    if (!medium_.Canary("lbtree.unlink.leaf_stays")) leaves_.Free(pool_.OffsetOf(locked.leaf));
+    const bool stays = medium_.failed() || medium_.Canary("lbtree.unlink.leaf_stays");
+    if (!stays) leaves_.Free(pool_.OffsetOf(locked.leaf));
     worker.counters.Add(WorkerCounters::kUnlinkedLeaves);
   }
   if (!same_lock) left_lock.Unlock();

@@ -159,7 +159,9 @@ absl::Status LbTree<C>::Close() {
     if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
   });
   reclaimer_.Drain();
-  medium_.Fence();  // the positions of leaves
+  // Positions of leaves: who noted them has not fenced them.
+  const auto positions = pool_.engine_area().subspan(media::kPositions, kLeafPositions);
+  medium_.Persist(positions.data(), positions.size_bytes());
   if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // Leaves: how they split, come and go, and are found again by recovery.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -131,6 +132,45 @@ TEST_P(LeafTest, APoolWithMoreSlotsThanAskedForIsRefused) {
   const absl::Status status = tree_.RecoverError({{"leaf_slots", "6"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("leaf_slots is 6"), std::string::npos) << status;
+}
+
+// While a scan stands in one inner node, the next ones are emptied and go, and keys are put where
+// they were: into leaves that cover more than the scan knows.
+TEST_P(LeafTest, AScanGoesOnInOrderWhileInnerNodesGo) {
+  std::mt19937_64 random(GetParam());
+  const uint64_t keys = 200 * capacity();
+  for (int round = 0; round < 150; ++round) {
+    for (uint64_t i = 0; i < keys; ++i) Put(16 * i);
+    const bool reverse = round % 2 == 1;
+    const uint64_t change_at = 16 * (random() % keys);
+    const uint64_t end = 16 * keys;
+    uint64_t visited = 0;
+    std::string last;
+    const auto visit = [&](const ScanItem& item) {
+      const std::string key(item.key);
+      EXPECT_TRUE(last.empty() || (reverse ? key < last : key > last)) << visited;
+      EXPECT_LT(key, Text(end));
+      last = key;
+      if (KeyWord(key, 0) != change_at) return ++visited, true;
+      // The scan's own inner node stays as it is, if the range begins behind it.
+      const uint64_t ahead = 16 * (random() % (30 * capacity()));
+      const uint64_t width = 16 * 60 * uint64_t{capacity()};
+      const uint64_t from =
+          !reverse ? change_at + 16 + ahead : change_at - std::min(change_at, ahead + width);
+      const uint64_t to = !reverse ? from + width : change_at - std::min(change_at, ahead);
+      const auto begin = expected_.lower_bound(from);
+      std::vector<uint64_t> gone;
+      for (auto at = begin; at != expected_.end() && at->first < to; ++at)
+        gone.push_back(at->first);
+      for (const uint64_t k : gone) Delete(k);
+      for (int i = 0; i < 2; ++i) Put(from + random() % (to - from + 1));
+      return true;
+    };
+    const std::string text = Text(end);
+    EXPECT_EQ(tree_.engine().Scan({.end = text, .reverse = reverse}, visit), Outcome::kOk);
+    if (HasFailure()) return;
+  }
+  ExpectKeys();
 }
 
 INSTANTIATE_TEST_SUITE_P(Blocks, LeafTest, ::testing::Range(1u, kMaxBlocks + 1));

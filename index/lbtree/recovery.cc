@@ -350,7 +350,6 @@ absl::Status LbTree<C>::Recovery::DoIntents() {
       return absl::ResourceExhaustedError(
           "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
     }
-    if (outcome != Outcome::kOk) return Damaged("a leaf that a batch cannot divide", 0);
     if (intent.applied_index.has_value()) tree_.StoreAppliedIndex(*intent.applied_index);
     if (!early) tree_.intents_.Retire(intent.intent);
     report_.log_entries_replayed += intent.ops.size();

@@ -180,7 +180,9 @@ void LbTree<C>::FenceRecord(Pair pair) {
 template <class C>
 void LbTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
   if constexpr (C::kRecords) {
-    if (C::IsRecord(value_word)) worker.retired.push_back(C::RecordOf(value_word));
+    // After a failed sync what took its place may not be durable.
+    if (C::IsRecord(value_word) && !medium_.failed())
+      worker.retired.push_back(C::RecordOf(value_word));
   }
 }
 

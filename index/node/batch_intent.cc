@@ -19,8 +19,8 @@ size_t BodyBytes(size_t ops) { return (kHeaderWords + kOpWords * ops) * sizeof(u
 
 }  // namespace
 
-bool BatchIntents::Reserve(size_t ops, Intent* intent) {
-  intent->body = slab_.Allocate(BodyBytes(ops), pmem::Reserve::kKeep);
+bool BatchIntents::Reserve(size_t ops, pmem::Reserve reserve, Intent* intent) {
+  intent->body = slab_.Allocate(BodyBytes(ops), reserve);
   return intent->body != 0;
 }
 
@@ -73,6 +73,7 @@ void BatchIntents::Retire(Intent& intent) {
   medium.FlushLine(&roots_[intent.root]);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.3");
   medium.Fence();
+  if (medium.failed()) return;  // the root may still lead to the body
   taken_.fetch_and(~(uint32_t{1} << intent.root));
   Drop(intent);
 }

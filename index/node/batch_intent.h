@@ -75,8 +75,9 @@ class BatchIntents {
   BatchIntents(pmem::Pool& pool, pmem::RecordSlab& slab, std::span<pmem::Word> roots)
       : pool_(pool), slab_(slab), roots_(roots) {}
 
-  // Space for `ops` operations (at most kMostOps). False: there is none.
-  bool Reserve(size_t ops, Intent* intent);
+  // Space for `ops` operations (at most kMostOps); a batch of deletes may take it from the reserve,
+  // so that a full pool can be emptied. False: there is none.
+  bool Reserve(size_t ops, pmem::Reserve reserve, Intent* intent);
   // Gives back what was reserved and not committed.
   void Drop(Intent& intent);
   // Steps 1 and 2; the records of `ops` have been flushed by this thread. Durable on return.

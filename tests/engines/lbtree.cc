@@ -62,6 +62,7 @@ constexpr Canary kCanaries[] = {
      .group = "recovery",
      .bugs = Bc(1),
      .fault = Forget("lbtree.recovery.1"),
+     .workload = "emptied",
      .option = "unlink_leaves",
      .value = "0"},
     // Torn words leave so many images that too few of this kind are drawn.
@@ -70,6 +71,7 @@ constexpr Canary kCanaries[] = {
      .bugs = Bc(3, 21),
      .fault = DropFence("lbtree.recovery.1"),
      .under = Under::kLinePrefix,
+     .workload = "emptied",
      .option = "unlink_leaves",
      .value = "0"},
     {"what a killed process had not flushed is believed", "recovery", Bc(12),
