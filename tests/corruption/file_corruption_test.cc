@@ -35,7 +35,7 @@ constexpr uint64_t kFlips = 400;
 constexpr uint64_t kOtherPages = 20;
 constexpr uint64_t kNeededPages = 10;
 constexpr uint64_t kPuts = 200;
-constexpr uint64_t kPutsInPlace = 2'000;  // of pairs without records, which take little space
+constexpr uint64_t kPutsInPlace = 3'000;  // of pairs without records, which take little space
 constexpr uint64_t kFresh = 10;
 
 class FileCorruption : public ::testing::TestWithParam<EngineCase> {
