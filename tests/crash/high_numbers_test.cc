@@ -18,6 +18,7 @@
 #include "tests/crash/open_pool.h"
 #include "tests/crash/plan.h"
 #include "tests/crash/pool_look.h"
+#include "tests/engines/engine_rows.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 
@@ -143,6 +144,10 @@ std::string PutToTheEnd(const EngineCase& engine_case) {
 
 TEST(LastNumbersOfAnEngine, AreAnsweredRightlyToTheEnd) {
   for (const EngineCase& engine_case : PersistentCases()) {
+    // Without a log pairs of 8 + 8 bytes need no number.
+    const EngineRows* rows = RowsOf(engine_case.engine->name);
+    const bool has_log = rows != nullptr && rows->replays_after_kill;
+    if (!has_log && (engine_case.fixed64() || engine_case.inline_pairs)) continue;
     const IsolatedResult result =
         RunIsolated(20 * kSanitizerSlowdown, [&] { return PutToTheEnd(engine_case); });
     EXPECT_EQ(result.report, "") << engine_case.Name();
