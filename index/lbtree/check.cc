@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <bit>
 
-#include "absl/strings/str_cat.h"
 #include "index/lbtree/lbtree.h"
+#include "index/node/leaf_chain_checker.h"
 
 namespace lodgekv::lbtree {
 
-namespace {
-constexpr size_t kProblemsKept = 100;
-}  // namespace
-
 template <class C>
-class LbTree<C>::Checker {
+class LbTree<C>::Checker : LeafChainChecker {
  public:
   explicit Checker(LbTree& tree) : tree_(tree) {}
 
@@ -23,7 +19,7 @@ class LbTree<C>::Checker {
     tree_.ForEachLeaf([&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
       CheckLeaf(leaf, bounds);
     });
-    if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
+    ExpectEnd();
     // Elsewhere other threads take and retire meanwhile.
     if (tree_.medium_.tracer() != nullptr) CheckSpace();
     tree_.locks_.UnlockAll();
@@ -32,16 +28,6 @@ class LbTree<C>::Checker {
   }
 
  private:
-  template <class... Parts>
-  void Problem(const Parts&... parts) {
-    ++report_.problem_count;
-    if (report_.problems.size() < kProblemsKept) {
-      report_.problems.push_back(absl::StrCat(parts...));
-    }
-  }
-  void Follow(const pmem::Word& next) {
-    if (!ReadChecked(next.Load(), &chain_)) Problem("a leaf pointer with wrong check bits");
-  }
   void CheckLeaf(const media::Block* leaf, const Bounds& bounds);
   void CheckBlock(pmem::Offset offset, const media::Block& block, const Header& header,
                   const Bounds& bounds);
@@ -49,10 +35,8 @@ class LbTree<C>::Checker {
   void CheckSpace();
 
   LbTree& tree_;
-  pmem::Offset chain_ = 0;  // the leaf that must come next
   uint64_t record_bytes_ = 0;
   std::vector<Pair> pairs_;  // of the leaf in hand
-  CheckReport report_;
 };
 
 template <class C>
@@ -60,7 +44,7 @@ void LbTree<C>::Checker::CheckLeaf(const media::Block* leaf, const Bounds& bound
   const pmem::Offset offset = tree_.pool_.OffsetOf(leaf);
   ++report_.leaves;
   report_.bytes_reachable += tree_.leaf_bytes();
-  if (offset != chain_) Problem("the chain leads to ", chain_, ", the index to leaf ", offset);
+  ExpectLeaf(offset);
   Follow(leaf[0].tail[AltOf(leaf) ? 1 : 0]);
   pairs_.clear();
   for (unsigned b = 0; b < tree_.blocks_; ++b)

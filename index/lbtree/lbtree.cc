@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "index/node/by_key_format.h"
 #include "index/node/optimistic_section.h"
 #include "index/pmem/naw_section.h"
 
@@ -169,21 +170,6 @@ absl::Status LbTree<C>::Close() {
 template class LbTree<Fixed64Codec>;
 template class LbTree<BytesCodec>;
 
-namespace {
-
-absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context) {
-  return context.key_format == KeyFormat::kFixed64 ? LbTree<Fixed64Codec>::Create(context)
-                                                   : LbTree<BytesCodec>::Create(context);
-}
-
-absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
-                                                RecoveryReport* report) {
-  return context.key_format == KeyFormat::kFixed64 ? LbTree<Fixed64Codec>::Recover(context, report)
-                                                   : LbTree<BytesCodec>::Recover(context, report);
-}
-
-}  // namespace
-
 const EngineInfo& GetEngineInfo() {
   static constexpr EngineInfo kInfo = {
       .name = "lbtree",
@@ -195,8 +181,8 @@ const EngineInfo& GetEngineInfo() {
       .persistent = true,
       .discards = false,
       .options = kOptions,
-      .create = Create,
-      .recover = Recover,
+      .create = CreateByKeyFormat<LbTree>,
+      .recover = RecoverByKeyFormat<LbTree>,
   };
   return kInfo;
 }

@@ -32,6 +32,7 @@
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
 #include "index/node/key_locks.h"
+#include "index/node/point_reads.h"
 #include "index/node/prefetch.h"
 #include "index/node/reclaimer.h"
 #include "index/node/staged_pair.h"
@@ -210,14 +211,11 @@ class LbTree final : public Engine {
   void StoreAppliedIndex(uint64_t index);
 
   // read.cc
-  // One of several keys that are looked up together.
-  struct Lookup {
-    Key key;
+  friend class PointReads<C, LbTree>;
+  struct Lookup : KeyLookup<C> {
     const media::Block* leaf;
     uint64_t snapshot;
-    ReadResult* result;
   };
-  static constexpr size_t kReadTogether = 16;
   bool FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;
   uint32_t Candidates(const LeafView& leaf, unsigned block, const Key& key) const;
@@ -226,10 +224,8 @@ class LbTree final : public Engine {
   }
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
-  void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                    const ReadOptions& options) const;
-  void ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                 const ReadOptions& options) const;
+  void FetchLookups(std::span<Lookup> lookups) const;
+  bool FinishLookup(const Lookup& lookup, uint64_t* value_word) const;
   Place FindPlace(const media::Block* leaf, const Key& key) const;
 
   // scan.cc

@@ -3,14 +3,12 @@
 //
 // Several keys are looked up together: all descents first, so that the leaves' lines, and then the
 // records', are on their way at once.
-#include <algorithm>
 #include <bit>
 
 #include "index/lbtree/fingerprints.h"
 #include "index/lbtree/lbtree.h"
-#include "index/node/epoch.h"
-#include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/point_reads.h"
 #include "index/node/prefetch.h"
 
 namespace lodgekv::lbtree {
@@ -93,67 +91,25 @@ void LbTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
   }
 }
 
-// At most kReadTogether keys.
 template <class C>
-void LbTree<C>::ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                             const ReadOptions& options) const {
-  Lookup lookups[kReadTogether];
-  Lookup* end = lookups;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (results[i].outcome != Outcome::kOk) continue;
-    end->key = C::MakeKey(keys[i]);
-    end->leaf = tree_.Descend(end->key, &end->snapshot);
-    end->result = &results[i];
-    ++end;
-  }
+void LbTree<C>::FetchLookups(std::span<Lookup> lookups) const {
+  for (Lookup& lookup : lookups) lookup.leaf = tree_.Descend(lookup.key, &lookup.snapshot);
   if constexpr (C::kRecords) {
-    for (const Lookup* lookup = lookups; lookup != end; ++lookup) FetchRecords(*lookup);
-  }
-  for (const Lookup* lookup = lookups; lookup != end; ++lookup) {
-    bool found;
-    uint64_t value_word;
-    if (!FindInLeaf(lookup->leaf, lookup->snapshot, lookup->key, &found, &value_word)) {
-      found = FindValueWord(lookup->key, &value_word);
-    }
-    if (!found) continue;
-    lookup->result->outcome = values_.Copy(value_word, options.now_unix_ms, lookup->result);
+    for (const Lookup& lookup : lookups) FetchRecords(lookup);
   }
 }
 
 template <class C>
-void LbTree<C>::ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                          const ReadOptions& options) const {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ReadResult& result = results[i];
-    result.outcome = IsKey<C>(keys[i]) ? Outcome::kOk : Outcome::kInvalidArgument;
-    result.found = false;
-    result.version = result.expiry_unix_ms = 0;
-  }
-  if (keys.size() > 1) return ReadTogether(keys, results, options);
-  ReadResult& result = results[0];
-  uint64_t value_word;
-  if (result.outcome != Outcome::kOk || !FindValueWord(C::MakeKey(keys[0]), &value_word)) return;
-  result.outcome = values_.Copy(value_word, options.now_unix_ms, &result);
+bool LbTree<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
+  bool found;
+  if (FindInLeaf(lookup.leaf, lookup.snapshot, lookup.key, &found, value_word)) return found;
+  return FindValueWord(lookup.key, value_word);
 }
 
 template <class C>
 Outcome LbTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                         const ReadOptions& options) {
-  Outcome first = Outcome::kOk;
-  for (size_t done = 0; done < keys.size(); done += kReadTogether) {
-    const size_t count = std::min(keys.size() - done, kReadTogether);
-    const auto group = results.subspan(done, count);
-    if constexpr (C::kRecords) {
-      const EpochGuard guard;
-      ReadGroup(keys.subspan(done, count), group, options);
-    } else {
-      ReadGroup(keys.subspan(done, count), group, options);
-    }
-    for (const ReadResult& result : group) {
-      if (first == Outcome::kOk) first = result.outcome;
-    }
-  }
-  return first;
+  return PointReads<C, LbTree>(*this, values_, options).Read(keys, results);
 }
 
 template class LbTree<Fixed64Codec>;

@@ -3,24 +3,20 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "absl/strings/str_cat.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/node/leaf_chain_checker.h"
 
 namespace lodgekv::lodgetree {
 
-namespace {
-constexpr size_t kProblemsKept = 100;
-}  // namespace
-
 template <class C>
-class LodgeTree<C>::Checker {
+class LodgeTree<C>::Checker : LeafChainChecker {
  public:
   explicit Checker(LodgeTree& tree) : tree_(tree), context_(tree.CurrentWorker()) {}
 
   CheckReport Run() {
     LockAll();
     for (const Node* node : nodes_) CheckNode(*node);
-    if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
+    ExpectEnd();
     CheckCounts();
     // Elsewhere other threads retire records meanwhile.
     if (tree_.medium_.tracer() != nullptr) CheckRecords();
@@ -31,17 +27,6 @@ class LodgeTree<C>::Checker {
   }
 
  private:
-  template <class... Parts>
-  void Problem(const Parts&... parts) {
-    ++report_.problem_count;
-    if (report_.problems.size() < kProblemsKept) {
-      report_.problems.push_back(absl::StrCat(parts...));
-    }
-  }
-
-  void Follow(const pmem::Word& next) {
-    if (!ReadChecked(next.Load(), &chain_)) Problem("a leaf pointer with wrong check bits");
-  }
   void LockAll();
   void CheckNode(const Node& node);
   void CheckLeaf(const Node& node, unsigned leaf);
@@ -61,11 +46,9 @@ class LodgeTree<C>::Checker {
   WriteContext context_;
   std::vector<const Node*> nodes_;
   std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
-  pmem::Offset chain_ = 0;  // the leaf that must come next
   int64_t keys_ = 0;
   uint64_t record_bytes_ = 0;  // reached; each record once
   DramArena fences_;           // as decoded; a map of memory for each would take most of the time
-  CheckReport report_;
 };
 
 template <class C>
@@ -97,10 +80,7 @@ void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
   const pmem::Offset offset = node.values[leaf];
   ++report_.leaves;
   report_.bytes_reachable += kLeafBytes;
-  if (offset != chain_) {
-    Problem("the chain leads to ", chain_, ", the index to leaf ", offset);
-    if (!tree_.leaves_.IsUnit(offset)) return;
-  }
+  if (!ExpectLeaf(offset) && !tree_.leaves_.IsUnit(offset)) return;
   const media::Leaf& media = *tree_.LeafAt(&node, leaf);
   const LeafMirror& mirror = node.mirrors[leaf];
   const uint64_t commit = media.commit.Load();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "index/node/by_key_format.h"
 #include "index/pmem/naw_section.h"
 
 namespace lodgekv::lodgetree {
@@ -203,22 +204,6 @@ absl::Status LodgeTree<C>::Close() {
 template class LodgeTree<Fixed64Codec>;
 template class LodgeTree<BytesCodec>;
 
-namespace {
-
-absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context) {
-  return context.key_format == KeyFormat::kFixed64 ? LodgeTree<Fixed64Codec>::Create(context)
-                                                   : LodgeTree<BytesCodec>::Create(context);
-}
-
-absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
-                                                RecoveryReport* report) {
-  return context.key_format == KeyFormat::kFixed64
-             ? LodgeTree<Fixed64Codec>::Recover(context, report)
-             : LodgeTree<BytesCodec>::Recover(context, report);
-}
-
-}  // namespace
-
 const EngineInfo& GetEngineInfo() {
   static constexpr EngineInfo kInfo = {
       .name = "lodgetree",
@@ -228,8 +213,8 @@ const EngineInfo& GetEngineInfo() {
       .persistent = true,
       .discards = false,
       .options = kOptions,
-      .create = Create,
-      .recover = Recover,
+      .create = CreateByKeyFormat<LodgeTree>,
+      .recover = RecoverByKeyFormat<LodgeTree>,
   };
   return kInfo;
 }

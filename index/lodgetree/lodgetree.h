@@ -32,6 +32,7 @@
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
+#include "index/node/point_reads.h"
 #include "index/node/reclaimer.h"
 #include "index/node/staged_pair.h"
 #include "index/node/stored_values.h"
@@ -339,25 +340,18 @@ class LodgeTree final : public Engine {
   void ForEachNode(Visit visit);
 
   // read.cc
-  // One of several keys that are looked up together.
-  struct Lookup {
-    Key key;
+  friend class PointReads<C, LodgeTree>;
+  struct Lookup : KeyLookup<C> {
     const Node* node;
     uint64_t snapshot;
     unsigned leaf;
     uint32_t hits;
-    ReadResult* result;
   };
-  static constexpr size_t kReadTogether = 16;
   void FetchMirror(Lookup* lookup) const;
   void FetchSlots(const Lookup& lookup) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
-  void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                    const ReadOptions& options) const;
-  void ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                 const ReadOptions& options) const;
-  Outcome ReadAlone(std::string_view text, const ReadOptions& options, ReadResult* result) const;
-  Outcome ReadOne(std::string_view text, const ReadOptions& options, ReadResult* result) const;
+  void FetchLookups(std::span<Lookup> lookups) const;
+  bool FinishLookup(const Lookup& lookup, uint64_t* value_word) const;
   // Optimistic: the value word of the key's live pair.
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,

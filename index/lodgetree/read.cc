@@ -8,13 +8,11 @@
 // Several keys are looked up together, stage by stage: what a stage will look at was fetched into
 // the cache by the stage before, while it worked on the other keys. These stages only fetch; the
 // answer is found and validated by the last one, as for a single key.
-#include <algorithm>
 #include <bit>
 
 #include "index/lodgetree/lodgetree.h"
-#include "index/node/epoch.h"
-#include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/point_reads.h"
 #include "index/node/prefetch.h"
 
 namespace lodgekv::lodgetree {
@@ -98,14 +96,6 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-template <class C>
-Outcome LodgeTree<C>::ReadOne(std::string_view text, const ReadOptions& options,
-                              ReadResult* result) const {
-  uint64_t value_word;
-  if (!FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
-  return values_.Copy(value_word, options.now_unix_ms, result);
-}
-
 // The node's lines are on their way.
 template <class C>
 void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
@@ -150,84 +140,27 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
   }
 }
 
-// At most kReadTogether keys.
 template <class C>
-void LodgeTree<C>::ReadTogether(std::span<const std::string_view> keys,
-                                std::span<ReadResult> results, const ReadOptions& options) const {
-  Lookup lookups[kReadTogether];
-  Lookup* end = lookups;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (results[i].outcome != Outcome::kOk) continue;
-    end->key = C::MakeKey(keys[i]);
-    end->node = tree_.Descend(end->key, &end->snapshot);
-    end->result = &results[i];
-    ++end;
-  }
-  for (Lookup* lookup = lookups; lookup != end; ++lookup) FetchMirror(lookup);
-  for (const Lookup* lookup = lookups; lookup != end; ++lookup) FetchSlots(*lookup);
+void LodgeTree<C>::FetchLookups(std::span<Lookup> lookups) const {
+  for (Lookup& lookup : lookups) lookup.node = tree_.Descend(lookup.key, &lookup.snapshot);
+  for (Lookup& lookup : lookups) FetchMirror(&lookup);
+  for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
-    for (const Lookup* lookup = lookups; lookup != end; ++lookup) FetchRecords(*lookup);
-  }
-  for (const Lookup* lookup = lookups; lookup != end; ++lookup) {
-    bool found;
-    uint64_t value_word;
-    if (!FindInNode(lookup->node, lookup->snapshot, lookup->key, &found, &value_word)) {
-      found = FindValueWord(lookup->key, &value_word);
-    }
-    if (!found) continue;
-    lookup->result->outcome = values_.Copy(value_word, options.now_unix_ms, lookup->result);
+    for (const Lookup& lookup : lookups) FetchRecords(lookup);
   }
 }
 
 template <class C>
-void LodgeTree<C>::ReadGroup(std::span<const std::string_view> keys, std::span<ReadResult> results,
-                             const ReadOptions& options) const {
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ReadResult& result = results[i];
-    result.outcome = IsKey<C>(keys[i]) ? Outcome::kOk : Outcome::kInvalidArgument;
-    result.found = false;
-    result.version = result.expiry_unix_ms = 0;
-  }
-  if (keys.size() > 1) {
-    ReadTogether(keys, results, options);
-  } else if (results[0].outcome == Outcome::kOk) {
-    results[0].outcome = ReadOne(keys[0], options, &results[0]);
-  }
-}
-
-template <class C>
-Outcome LodgeTree<C>::ReadAlone(std::string_view text, const ReadOptions& options,
-                                ReadResult* result) const {
-  result->found = false;
-  result->version = result->expiry_unix_ms = 0;
-  if (!IsKey<C>(text)) return result->outcome = Outcome::kInvalidArgument;
-  if constexpr (C::kRecords) {
-    const EpochGuard guard;
-    return result->outcome = ReadOne(text, options, result);
-  } else {
-    return result->outcome = ReadOne(text, options, result);
-  }
+bool LodgeTree<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
+  bool found;
+  if (FindInNode(lookup.node, lookup.snapshot, lookup.key, &found, value_word)) return found;
+  return FindValueWord(lookup.key, value_word);
 }
 
 template <class C>
 Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                            const ReadOptions& options) {
-  if (keys.size() == 1) [[likely]]
-    return ReadAlone(keys[0], options, &results[0]);
-  for (size_t done = 0; done < keys.size(); done += kReadTogether) {
-    const size_t count = std::min(keys.size() - done, kReadTogether);
-    const auto group = keys.subspan(done, count);
-    if constexpr (C::kRecords) {
-      const EpochGuard guard;
-      ReadGroup(group, results.subspan(done, count), options);
-    } else {
-      ReadGroup(group, results.subspan(done, count), options);
-    }
-  }
-  for (const ReadResult& result : results) {
-    if (result.outcome != Outcome::kOk) return result.outcome;
-  }
-  return Outcome::kOk;
+  return PointReads<C, LodgeTree>(*this, values_, options).Read(keys, results);
 }
 
 template class LodgeTree<Fixed64Codec>;

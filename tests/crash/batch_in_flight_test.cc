@@ -29,7 +29,7 @@ std::vector<EngineCase> CasesWithLog() {
   std::vector<EngineCase> cases = PersistentCases();
   std::erase_if(cases, [](const EngineCase& engine_case) {
     const EngineRows* rows = RowsOf(engine_case.engine->name);
-    return rows == nullptr || !rows->replays_after_kill;
+    return rows == nullptr || !rows->has_log;
   });
   return cases;
 }

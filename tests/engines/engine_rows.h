@@ -22,8 +22,9 @@ struct EngineRows {
   std::span<const DoesNotApply> classes_without;
   // Where damage can change an answer.
   std::span<const Unseen> unseen;
-  // A pool that a killed process left holds entries of a log that its recovery replays.
-  bool replays_after_kill = false;
+  // Writes go to a log first: each takes a number there, whatever the key format, a batch keeps
+  // nobody waiting, and the recovery of a pool that a killed process left replays entries.
+  bool has_log = false;
   // Its structs on the medium (tests/media).
   void (*write_layouts)(LayoutWriter& writer) = nullptr;
 };

@@ -130,7 +130,7 @@ const EngineRows& GetRows() {
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,
-      .replays_after_kill = false,
+      .has_log = false,
       .write_layouts = WriteLayouts,
   };
   return kRows;

@@ -188,7 +188,7 @@ const EngineRows& GetRows() {
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,
-      .replays_after_kill = true,
+      .has_log = true,
       .write_layouts = WriteLayouts,
   };
   return kRows;

@@ -65,7 +65,7 @@ TEST_P(GoldenPoolsTest, HoldsWhatWasWritten) {
   EXPECT_FALSE(store->info().created);
   EXPECT_EQ(store->info().recovery.clean, closed());
   const EngineRows* rows = RowsOf(golden().engine);
-  if (!closed() && rows != nullptr && rows->replays_after_kill) {
+  if (!closed() && rows != nullptr && rows->has_log) {
     EXPECT_GT(store->info().recovery.log_entries_replayed, 0u) << "the buffers are part of it";
   }
   Engine& engine = store->engine();

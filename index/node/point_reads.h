@@ -1,0 +1,103 @@
+// Read, as every engine does it: one key by itself, several in groups whose lookups overlap.
+//
+// A tree says how a key is found; here are the limits of keys, the results, and the epoch inside
+// which records are read. Thread-safe as the tree's lookups are.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "index/engine.h"
+#include "index/node/epoch.h"
+#include "index/node/op_rules.h"
+#include "index/node/stored_values.h"
+
+namespace lodgekv {
+
+// So many lines are on their way to the cache at once, and not many more.
+inline constexpr size_t kReadTogether = 16;
+
+// One of several keys that are looked up together; a tree adds what its stages hand on.
+template <class C>
+struct KeyLookup {
+  typename C::Key key;
+  ReadResult* result;
+};
+
+// Of Tree, which makes this a friend:
+//   Lookup                      a KeyLookup<C>, and what the tree adds
+//   bool FindValueWord(const Key&, uint64_t*)      of the key's live pair, if there is one
+//   void FetchLookups(std::span<Lookup>)           begins all: their lines are on their way
+//   bool FinishLookup(const Lookup&, uint64_t*)    as FindValueWord, of one that was begun
+template <class C, class Tree>
+class PointReads {
+ public:
+  PointReads(const Tree& tree, const StoredValues<C>& values, const ReadOptions& options)
+      : tree_(tree), values_(values), now_(options.now_unix_ms) {}
+
+  Outcome Read(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
+    if (keys.size() == 1) [[likely]]
+      return ReadAlone(keys[0], &results[0]);
+    Outcome first = Outcome::kOk;
+    for (size_t done = 0; done < keys.size(); done += kReadTogether) {
+      const size_t count = std::min(keys.size() - done, kReadTogether);
+      const auto group = results.subspan(done, count);
+      ReadTogether(keys.subspan(done, count), group);
+      for (const ReadResult& result : group) {
+        if (first == Outcome::kOk) first = result.outcome;
+      }
+    }
+    return first;
+  }
+
+ private:
+  using Lookup = typename Tree::Lookup;
+
+  // False: the text cannot be a key.
+  static bool Begin(std::string_view text, ReadResult* result) {
+    result->outcome = IsKey<C>(text) ? Outcome::kOk : Outcome::kInvalidArgument;
+    result->found = false;
+    result->version = result->expiry_unix_ms = 0;
+    return result->outcome == Outcome::kOk;
+  }
+
+  Outcome ReadAlone(std::string_view text, ReadResult* result) const {
+    if (!Begin(text, result)) return result->outcome;
+    const Epoch epoch;
+    uint64_t value_word;
+    if (!tree_.FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
+    return result->outcome = values_.Copy(value_word, now_, result);
+  }
+
+  void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
+    const Epoch epoch;
+    Lookup lookups[kReadTogether];
+    size_t count = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!Begin(keys[i], &results[i])) continue;
+      lookups[count].key = C::MakeKey(keys[i]);
+      lookups[count++].result = &results[i];
+    }
+    tree_.FetchLookups(std::span(lookups, count));
+    for (const Lookup& lookup : std::span(lookups, count)) {
+      uint64_t value_word;
+      if (!tree_.FinishLookup(lookup, &value_word)) continue;
+      lookup.result->outcome = values_.Copy(value_word, now_, lookup.result);
+    }
+  }
+
+  // Pairs without records need none.
+  struct Nothing {
+    Nothing() {}
+  };
+  using Epoch = std::conditional_t<C::kRecords, EpochGuard, Nothing>;
+
+  const Tree& tree_;
+  const StoredValues<C>& values_;
+  const uint64_t now_;
+};
+
+}  // namespace lodgekv
