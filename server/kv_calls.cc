@@ -185,6 +185,7 @@ void BatchWriteCall::Serve(Engine& engine) {
   AddCost(ThreadCost() - before, ops_.size());
   poller_.NoteOutcome(outcome);
   if (outcome == Outcome::kOk) {
+    for (size_t i = 0; i < ops_.size(); ++i) poller_.CountWrite(ops_[i], results_[i]);
     for (const WriteResult& result : results_) {
       v1::WriteResult* answer = response_.add_results();
       answer->set_found(result.found);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "index/cost.h"
+#include "server/process_metrics.h"
 #include "server/version.h"
 
 namespace lodgekv::server {
@@ -108,14 +109,22 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
   }
   uint64_t groups = 0;
   uint64_t operations = 0;
+  uint64_t writes = 0;
+  uint64_t written_bytes = 0;
   for (const RpcRecorder* recorder : recorders) {
     groups += recorder->write_groups();
     operations += recorder->write_group_operations();
+    writes += recorder->write_operations();
+    written_bytes += recorder->write_bytes();
   }
   out.Counter("write_groups_total", "Groups of single writes that went to the engine",
               AsDouble(groups));
   out.Counter("write_group_operations_total", "Single writes that went to the engine in groups",
               AsDouble(operations));
+  out.Counter("write_operations_total", "Puts and deletes that took effect, alone or in batches",
+              AsDouble(writes));
+  out.Counter("write_bytes_total", "Bytes of the keys and values of these puts and deletes",
+              AsDouble(written_bytes));
   const Admission& admission = state.admission();
   out.Gauge("rpc_in_flight_operations", "Operations accepted and not yet answered",
             AsDouble(admission.operations()));
@@ -215,7 +224,9 @@ std::vector<MetricFamily> Metrics::Collect() const {
     CollectRecovery(store->info(), out);
     CollectEngine(*store, out);
   }
-  return out.Take();
+  std::vector<MetricFamily> families = out.Take();
+  AppendProcessMetrics(families);
+  return families;
 }
 
 }  // namespace lodgekv::server

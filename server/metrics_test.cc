@@ -61,6 +61,39 @@ TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
   EXPECT_THAT(text, HasSubstr("lodgekv_rpc_in_flight_operations 0\n"));
 }
 
+TEST_F(MetricsTest, CountsWritesThatTookEffectAndTheirBytes) {
+  ASSERT_TRUE(daemon_.Put("key", "value").ok());
+  ASSERT_FALSE(daemon_.Put(MakePut("key", "another", v1::CONDITION_IF_ABSENT)).ok());
+  v1::DeleteRequest erase;
+  erase.set_key("absent");
+  ASSERT_TRUE(daemon_.Delete(erase).ok());
+  EXPECT_THAT(Scraped(), AllOf(HasSubstr("lodgekv_write_operations_total 1\n"),
+                               HasSubstr("lodgekv_write_bytes_total 8\n")));
+  erase.set_key("key");
+  ASSERT_TRUE(daemon_.Delete(erase).ok());
+  EXPECT_THAT(Scraped(), AllOf(HasSubstr("lodgekv_write_operations_total 2\n"),
+                               HasSubstr("lodgekv_write_bytes_total 11\n")));
+  v1::BatchWriteRequest batch;
+  for (const char* key : {"a", "b2"}) {
+    v1::Operation* operation = batch.add_operations();
+    operation->set_kind(v1::OPERATION_KIND_PUT);
+    operation->set_key(key);
+    operation->set_value("1");
+  }
+  ASSERT_TRUE(daemon_.BatchWrite(batch).ok());
+  EXPECT_THAT(Scraped(), AllOf(HasSubstr("lodgekv_write_operations_total 4\n"),
+                               HasSubstr("lodgekv_write_bytes_total 16\n")));
+}
+
+TEST_F(MetricsTest, ShowsTheProcess) {
+  const std::string text = Scraped();
+  EXPECT_THAT(text, AllOf(HasSubstr("\nprocess_cpu_seconds_total "),
+                          HasSubstr("\nprocess_resident_memory_bytes "),
+                          HasSubstr("\nprocess_open_fds "), HasSubstr("\nprocess_max_fds ")));
+  EXPECT_THAT(text, Not(HasSubstr("process_resident_memory_bytes 0\n")));
+  EXPECT_THAT(text, Not(HasSubstr("process_open_fds 0\n")));
+}
+
 TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
   const std::string text = Scraped();
   EXPECT_THAT(text, HasSubstr("lodgekv_medium_info{engine=\"dram\",medium_class=\"pmem-adr\","

@@ -144,6 +144,7 @@ void Poller::ServeWrites() {
   recorder_.RecordGroup(group_ops_.size());
   for (size_t i = 0; i < group_writers_.size(); ++i) {
     NoteOutcome(group_writes_[i].outcome);
+    CountWrite(group_ops_[i], group_writes_[i]);
     group_writers_[i]->AddCost(cost, group_writers_.size());
     group_writers_[i]->AnswerApplied(group_writes_[i]);
   }
@@ -160,6 +161,12 @@ void Poller::ServeBatches() {
 void Poller::NoteOutcome(Outcome outcome) {
   if (outcome == Outcome::kOk) state_.NoteWriteApplied();
   if (outcome == Outcome::kPoolFull) state_.NotePoolFull();
+}
+
+void Poller::CountWrite(const WriteOp& op, const WriteResult& result) {
+  const bool is_put = op.kind == WriteKind::kPut;
+  if (result.outcome != Outcome::kOk || (!is_put && !result.found)) return;
+  recorder_.RecordWrite(op.key.size() + (is_put ? op.value.size() : 0));
 }
 
 void Poller::ListenFor(Method method) {

@@ -68,6 +68,8 @@ class Poller {
   void Recycle(Call* call, uint64_t bytes);
   // Of an operation of a write.
   void NoteOutcome(Outcome outcome);
+  // For the metrics: counts the operation if it changed anything.
+  void CountWrite(const WriteOp& op, const WriteResult& result);
   // True now and then: at most a few slow requests a second are worth a line.
   bool MayLogSlow(std::chrono::steady_clock::time_point now, uint64_t* suppressed);
 

@@ -50,15 +50,24 @@ class RpcRecorder {
     write_groups_.Add(1);
     write_group_operations_.Add(operations);
   }
+  // A put or delete that took effect, alone or in a batch, with the bytes of its key and value.
+  void RecordWrite(uint64_t bytes) {
+    write_operations_.Add(1);
+    write_bytes_.Add(bytes);
+  }
 
   const LatencyCell& cell(size_t method, size_t code) const { return cells_[method][code]; }
   uint64_t write_groups() const { return write_groups_.Get(); }
   uint64_t write_group_operations() const { return write_group_operations_.Get(); }
+  uint64_t write_operations() const { return write_operations_.Get(); }
+  uint64_t write_bytes() const { return write_bytes_.Get(); }
 
  private:
   std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
   OwnedCounter write_groups_;
   OwnedCounter write_group_operations_;
+  OwnedCounter write_operations_;
+  OwnedCounter write_bytes_;
 };
 
 }  // namespace lodgekv::server
