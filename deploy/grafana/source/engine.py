@@ -1,0 +1,85 @@
+"""Inside the engines: the shape of the tree, its splits, and what only one of them has."""
+
+from model import Dashboard, steps, timeseries
+
+
+def rate(name, legend="{{instance}}"):
+    return (f"rate(lodgekv_engine_{name}{{@}}[$__rate_interval])", legend)
+
+
+def ratio(above, below):
+    return (f"rate(lodgekv_engine_{above}{{@}}[$__rate_interval]) / "
+            f"(rate(lodgekv_engine_{below}{{@}}[$__rate_interval]) > 0)", "{{instance}}")
+
+
+TREE = ("Every tree", [
+    timeseries("Leaves", "Leaves on the medium.", "short",
+               ("lodgekv_engine_leaves{@}", "{{instance}} ({{engine}})")),
+    timeseries("Inner nodes", "Nodes in memory above the leaves; LodgeTree's last level apart.",
+               "short", ("lodgekv_engine_inner_nodes{@}", "{{instance}} ({{engine}})"),
+               ("lodgekv_engine_last_level_nodes{@}", "{{instance}} last level")),
+    timeseries("Leaf splits", "Leaf splits a second.", "ops",
+               rate("leaf_splits_total", "{{instance}} ({{engine}})")),
+    timeseries("Memory beside the medium", "Inner nodes, buffers and side arrays.", "bytes",
+               ("lodgekv_engine_dram_bytes{@}", "{{instance}} ({{engine}})")),
+    timeseries("Medium in use", "Nodes, records and logs.", "bytes",
+               ("lodgekv_engine_medium_bytes{@}", "{{instance}} ({{engine}})")),
+    timeseries("Memory as a share of the medium", "How much memory the tree needs for what it "
+               "keeps.", "percentunit",
+               ("lodgekv_engine_dram_bytes{@} / (lodgekv_engine_medium_bytes{@} > 0)",
+                "{{instance}} ({{engine}})"), thresholds=steps(0.5, 1)),
+])
+
+BUFFERS = ("LodgeTree: buffers and splits", [
+    timeseries("Buffer flushes", "Leaf-count flushes of a last-level node's buffer, in a second.",
+               "ops", rate("buffer_flushes_total")),
+    timeseries("Pairs a flushed leaf", "Buffered pairs that one leaf takes at a time. The more, "
+               "the fewer lines a pair costs.", "short",
+               ratio("flushed_pairs_total", "flushed_leaves_total")),
+    timeseries("Leaves a flush", "Target leaves that share a flush's fences; t_node bounds it.",
+               "short", ratio("flushed_leaves_total", "buffer_flushes_total")),
+    timeseries("Superseded pairs", "Buffered pairs replaced before they reached a leaf, in a "
+               "second: writes that cost the leaves nothing.", "ops",
+               rate("superseded_pairs_total")),
+    timeseries("Node splits", "Splits of last-level nodes in a second: all, those into more nodes "
+               "than before (a burst), those into fewer (cooling).", "ops",
+               rate("node_splits_total", "{{instance}} all"),
+               rate("adding_splits_total", "{{instance}} adding"),
+               rate("reducing_splits_total", "{{instance}} reducing")),
+    timeseries("Second commits", "Leaf commits that had to free slots first, for each leaf split. "
+               "t_split of 25 keeps it low.", "percentunit",
+               ratio("second_commits_total", "leaf_splits_total"), thresholds=steps(0.2, 0.5)),
+])
+
+LOG = ("LodgeTree: log and merging", [
+    timeseries("Log", "Bytes of logs with valid entries, as a share of the limit above which old "
+               "logs are emptied into the tree.", "percentunit",
+               ("lodgekv_engine_log_live_bytes{@} / lodgekv_engine_log_limit_bytes{@}",
+                "{{instance}}"), thresholds=steps(0.9, 1.0)),
+    timeseries("Logs opened", "Logs opened in a second, and those in space that was freed before.",
+               "ops", rate("logs_opened_total", "{{instance}} opened"),
+               rate("logs_reused_total", "{{instance}} in freed space")),
+    timeseries("Log reclaims and merged leaves", "Times a second that old logs were emptied "
+               "because live ones passed their limit, and sparse leaves that their left neighbour "
+               "took over.", "ops", rate("log_reclaims_total", "{{instance}} reclaims"),
+               rate("merged_leaves_total", "{{instance}} merged")),
+])
+
+LBTREE = ("LB+-Tree", [
+    timeseries("Lines of an insert", "Inserts a second whose slot was in the header's line, and "
+               "those that wrote a second one.", "ops",
+               rate("one_line_inserts_total", "{{instance}} one line"),
+               rate("two_line_inserts_total", "{{instance}} two lines")),
+    timeseries("Entries moved", "Entries moved out of a header's line for each insert that wrote a "
+               "second line: room for inserts of one line.", "short",
+               ratio("moved_entries_total", "two_line_inserts_total")),
+    timeseries("Updates and deletes", "Values stored in the slot of an existing key, and pairs "
+               "deleted, in a second.", "ops", rate("updates_total", "{{instance}} updates"),
+               rate("deletes_total", "{{instance}} deletes")),
+    timeseries("Leaves unlinked", "Leaves that went with their last pair, in a second.", "ops",
+               rate("unlinked_leaves_total"), width=12),
+    timeseries("Atomic batches", "Batches committed in a second.", "ops", rate("batches_total"),
+               width=12),
+])
+
+DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__, [TREE, BUFFERS, LOG, LBTREE])

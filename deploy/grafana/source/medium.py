@@ -1,0 +1,74 @@
+"""What the writes cost the medium: lines flushed, fences, blocks of 256 bytes."""
+
+from model import Dashboard, stat, steps, timeseries
+
+WRITES = "sum by (instance) (rate(lodgekv_write_operations_total{@}[$__rate_interval]))"
+BYTES = "sum by (instance) (rate(lodgekv_write_bytes_total{@}[$__rate_interval]))"
+
+
+def total(name):
+    return f"sum by (instance) (rate(lodgekv_{name}{{@}}[$__rate_interval]))"
+
+
+def a_write(name):
+    return (f"{total(name)} / ({WRITES} > 0)", "{{instance}}")
+
+
+ONE_WRITE = ("For each write", [
+    timeseries("Lines flushed a write", "64-byte lines written back to the medium for each put or "
+               "delete that took effect. The engine's own work is in it: splits, buffer flushes, "
+               "reclaiming of logs. On eADR lines are counted and not written back.", "short",
+               a_write("lines_flushed_total")),
+    timeseries("Fences a write", "Waits for the medium for each put or delete; on an ordinary file "
+               "syncs. Writes at hand together share them, so it falls under load.", "short",
+               a_write("fences_total")),
+    timeseries("Media writes a write", "Distinct blocks of 256 bytes written between two fences, "
+               "for each put or delete: what persistent memory with a granularity of 256 bytes "
+               "writes inside.", "short", a_write("media_writes_256b_total")),
+    timeseries("Write amplification", "Bytes that the medium writes in blocks of 256 for each byte "
+               "of key and value. Small values make it large: a pair of 16 bytes alone in its "
+               "block is 16.", "short",
+               (f"256 * {total('media_writes_256b_total')} / ({BYTES} > 0)", "{{instance}}"),
+               thresholds=steps(32, 128)),
+    timeseries("Filling of blocks", "Stored bytes as a share of the blocks of 256 that they went "
+               "into. Low: stores are scattered.", "percentunit",
+               (f"{total('stored_bytes_total')} / (256 * {total('media_writes_256b_total')} > 0)",
+                "{{instance}}"), thresholds=steps(0.25, 0.1, below=True)),
+    timeseries("Size of a write", "Bytes of key and value of a put or delete that took effect.",
+               "bytes", (f"{BYTES} / ({WRITES} > 0)", "{{instance}}")),
+])
+
+RATES = ("In all", [
+    timeseries("Media written", "Blocks of 256 bytes a second, in bytes: to be held against what "
+               "the medium can write. Of one Optane DIMM of the first kind that is some 2.3 GB/s.",
+               "Bps", (f"256 * {total('media_writes_256b_total')}", "{{instance}}")),
+    timeseries("Stored and asked for", "Bytes that the engine stores to the medium, and bytes of "
+               "the keys and values that clients write.", "Bps",
+               (total("stored_bytes_total"), "{{instance}} stored"),
+               (BYTES, "{{instance}} keys and values")),
+    timeseries("Writes", "Puts and deletes a second that took effect, those of batches among them.",
+               "wps", (WRITES, "{{instance}}")),
+    timeseries("Lines flushed", "64-byte lines a second.", "short",
+               (total("lines_flushed_total"), "{{instance}}")),
+    timeseries("Fences", "Fences a second; on an ordinary file syncs, which a disk has only so "
+               "many of.", "short", (total("fences_total"), "{{instance}}")),
+    timeseries("Lines under a fence", "The more lines a fence waits for at a time, the cheaper "
+               "each.", "short",
+               (f"{total('lines_flushed_total')} / ({total('fences_total')} > 0)",
+                "{{instance}}")),
+])
+
+SINCE_START = ("Since the start", [
+    stat("Media writes a write", "Blocks of 256 bytes a write since the server's start.", "short",
+         ("lodgekv_media_writes_256b_total{@} / on (job, instance) group_left () "
+          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
+    stat("Lines flushed a write", "Lines a write since the server's start.", "short",
+         ("lodgekv_lines_flushed_total{@} / on (job, instance) group_left () "
+          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
+    stat("Fences a write", "Fences a write since the server's start.", "short",
+         ("lodgekv_fences_total{@} / on (job, instance) group_left () "
+          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
+])
+
+DASHBOARD = Dashboard("lodgekv-medium", "LodgeKV / Medium", __doc__,
+                      [ONE_WRITE, RATES, SINCE_START])

@@ -1,0 +1,113 @@
+"""Is it well, what does it serve, and how fast."""
+
+from model import Dashboard, gauge, heatmap, stat, steps, table, timeseries
+
+FAULTS = "UNKNOWN|DEADLINE_EXCEEDED|INTERNAL|UNAVAILABLE|DATA_LOSS"
+READS, WRITES = "Get|BatchGet", "Put|Delete|BatchWrite"
+
+
+def quantile(share):
+    return (f"histogram_quantile({share}, sum by (rpc, le) ("
+            'rate(lodgekv_rpc_latency_seconds_bucket{@, code="OK"}[$__rate_interval])))')
+
+
+def buckets(rpcs):
+    return ("sum by (le) (rate(lodgekv_rpc_latency_seconds_bucket"
+            f'{{@, rpc=~"{rpcs}", code="OK"}}[$__rate_interval]))')
+
+
+STATE = ("State", [
+    stat("Serving", "Servers that serve. Others recover, drain, or do not answer at all.", "short",
+         ('sum(lodgekv_state{@, state="serving"})', "serving"),
+         thresholds=steps(1, 1, below=True)),
+    stat("Not persistent", "Servers whose medium or durability lets an acknowledged write be lost "
+         "with the power: medium classes pmem-forced, volatile and none, and --durability process.",
+         "short",
+         ('count(lodgekv_medium_info{@, medium_class!~"pmem-adr|pmem-eadr|cxl|file"} '
+          'or lodgekv_medium_info{@, durability!="medium"}) or vector(0)', "servers"),
+         thresholds=steps(1, 1)),
+    stat("Shortest uptime", "Since the start of the server that started last.", "s",
+         ("min(time() - lodgekv_start_time_seconds{@})", "uptime"),
+         thresholds=steps(3600, 300, below=True)),
+    gauge("Fullest pool", "Share of the fullest pool that takes no further write. A full pool "
+          "refuses puts; reads and deletes go on.", "percentunit",
+          ("max(1 - lodgekv_pool_free_bytes{@} / (lodgekv_pool_total_bytes{@} > 0))", "fill"),
+          thresholds=steps(0.85, 0.95), maximum=1),
+    stat("Failing calls", f"Share of the calls that end in one of {FAULTS.replace('|', ', ')}: the "
+         "server, not the request, is to blame.", "percentunit",
+         (f'(sum(rate(lodgekv_rpc_latency_seconds_count{{@, code=~"{FAULTS}"}}[$__rate_interval])) '
+          "or vector(0)) / clamp_min(sum(rate(lodgekv_rpc_latency_seconds_count{@}"
+          "[$__rate_interval])), 1e-9)", "failing"),
+         thresholds=steps(0.001, 0.01)),
+    stat("Answers a second", "All calls of all chosen servers.", "reqps",
+         ("sum(rate(lodgekv_rpc_latency_seconds_count{@}[$__rate_interval]))", "calls")),
+    table("Servers", "Version, engine, key format, medium and durability of each server.", "short",
+          ("lodgekv_medium_info{@} * on (job, instance) group_left (version) lodgekv_build_info{@}",
+           ""), width=24, height=6),
+])
+
+CALLS = ("Calls", [
+    timeseries("Calls", "Answers a second by call, errors among them. A batch is one call.",
+               "reqps", ("sum by (rpc) (rate(lodgekv_rpc_latency_seconds_count{@}"
+                         "[$__rate_interval]))", "{{rpc}}")),
+    timeseries("Latency, p99", "One call in a hundred that succeeds takes longer, from the request "
+               "in the server's hand to its answer on the way. A Scan counts from its first page "
+               "to its last.", "s", (quantile(0.99), "{{rpc}}"), thresholds=steps(0.01, 0.1)),
+    timeseries("Latency, median", "Half of the calls that succeed take longer.", "s",
+               (quantile(0.5), "{{rpc}}")),
+    timeseries("Answers that are not OK", "By code. INVALID_ARGUMENT and FAILED_PRECONDITION are "
+               "the client's; RESOURCE_EXHAUSTED is a full pool or too much work at a time.",
+               "reqps", ('sum by (code) (rate(lodgekv_rpc_latency_seconds_count{@, code!="OK"}'
+                         "[$__rate_interval]))", "{{code}}")),
+    heatmap("Latency of reads", "Get and BatchGet: how many take how long.", "s",
+            (buckets(READS), "{{le}}")),
+    heatmap("Latency of writes", "Put, Delete and BatchWrite: how many take how long.", "s",
+            (buckets(WRITES), "{{le}}")),
+])
+
+WORK = ("Work in hand", [
+    timeseries("Operations in flight", "Accepted and not yet answered, as a share of "
+               "max_inflight_operations. At 1, calls are refused with RESOURCE_EXHAUSTED.",
+               "percentunit",
+               ("lodgekv_rpc_in_flight_operations{@} / lodgekv_rpc_in_flight_operations_limit{@}",
+                "{{instance}}"), thresholds=steps(0.7, 0.9), maximum=1),
+    timeseries("Bytes in flight", "Requests and answers that are held, as a share of "
+               "max_inflight_size. At 1, calls are refused with RESOURCE_EXHAUSTED.", "percentunit",
+               ("lodgekv_rpc_in_flight_bytes{@} / lodgekv_rpc_in_flight_bytes_limit{@}",
+                "{{instance}}"), thresholds=steps(0.7, 0.9), maximum=1),
+    timeseries("Writes a group", "Single writes that are at hand together go to the engine as one "
+               "group and share fences, or the sync of the file. It grows with load.", "short",
+               ("sum by (instance) (rate(lodgekv_write_group_operations_total{@}"
+                "[$__rate_interval])) / (sum by (instance) (rate(lodgekv_write_groups_total{@}"
+                "[$__rate_interval])) > 0)", "{{instance}}")),
+])
+
+PROCESS = ("Process", [
+    timeseries("Processors in use", "CPU seconds a second, user and system.", "short",
+               ("rate(process_cpu_seconds_total{@}[$__rate_interval]) * on (job, instance) "
+                "group_left () lodgekv_build_info{@}", "{{instance}}")),
+    timeseries("Memory", "Resident memory of the process, mapped pages of the pool among it, and "
+               "what of it is the engine's own.", "bytes",
+               ("process_resident_memory_bytes{@} * on (job, instance) group_left () "
+                "lodgekv_build_info{@}", "{{instance}} resident"),
+               ("lodgekv_engine_dram_bytes{@}", "{{instance}} engine")),
+    timeseries("File descriptors", "Open ones as a share of those allowed; each connection takes "
+               "one.", "percentunit",
+               ("process_open_fds{@} / process_max_fds{@} * on (job, instance) group_left () "
+                "lodgekv_build_info{@}", "{{instance}}"), thresholds=steps(0.6, 0.8), maximum=1),
+])
+
+TLS = ("TLS (empty without it)", [
+    timeseries("Certificate's life", "Time until the first of the served certificates expires.",
+               "s", ("lodgekv_tls_certificate_expiry_timestamp_seconds{@} - time()",
+                     "{{instance}}"), width=12,
+               thresholds=steps(14 * 86400, 2 * 86400, below=True)),
+    timeseries("Rotations", "Files that were taken up, and files that were refused, in a second.",
+               "ops", ("rate(lodgekv_tls_reloads_total{@}[$__rate_interval])",
+                       "{{instance}} taken up"),
+               ("rate(lodgekv_tls_reload_failures_total{@}[$__rate_interval])",
+                "{{instance}} refused"), width=12),
+])
+
+DASHBOARD = Dashboard("lodgekv-overview", "LodgeKV / Overview", __doc__,
+                      [STATE, CALLS, WORK, PROCESS, TLS])
