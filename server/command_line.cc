@@ -13,6 +13,14 @@
 namespace lodgekv::server {
 namespace {
 
+constexpr const char* kExitCodes = R"(
+Exit codes:
+  0   ended in order, the pool is closed clean
+  1   it cannot listen, open the pool or close it, or a sync failed; the log says what
+  2   the command line or the configuration is wrong
+  74  a page of the pool cannot be read: restore a backup, a restart does not help
+)";
+
 std::string Footer() {
   std::string text = "Engines of this build:\n";
   for (const EngineInfo* engine : AllEngines()) {
@@ -24,7 +32,8 @@ std::string Footer() {
          "flags come before variables, variables before the file. --print-config shows all "
          "fields.\n"
          "SIGHUP reads file, variables and flags again and applies the fields that are marked "
-         "so.\n";
+         "so.\n" +
+         kExitCodes;
 }
 
 struct Parsed {

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "server/config.h"
 #include "server/lifecycle.h"
 #include "server/log.h"
+#include "server/service_manager.h"
 
 namespace {
 
@@ -22,7 +24,11 @@ using lodgekv::server::ExitNow;
 using lodgekv::server::kExitFailure;
 using lodgekv::server::Log;
 using lodgekv::server::LogLevel;
+using lodgekv::server::NotifyReloading;
+using lodgekv::server::NotifyServing;
+using lodgekv::server::NotifyStopping;
 using lodgekv::server::RunNow;
+using lodgekv::server::StartReporter;
 
 // Blocked in every thread from the start, so that only AwaitStop takes them; one that comes
 // during recovery waits until the pool is open and can be closed clean.
@@ -40,7 +46,9 @@ sigset_t BlockSignals() {
 void AwaitStop(const sigset_t& signals, const ConfigSources& sources, Daemon& daemon) {
   int signal = 0;
   for (sigwait(&signals, &signal); signal == SIGHUP; sigwait(&signals, &signal)) {
+    NotifyReloading();
     daemon.Reload(sources);
+    NotifyServing(daemon.data_address());
   }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
   // A second one ends the process at once; the pool is then recovered at the next start. SIGHUP
@@ -55,12 +63,20 @@ int Fail(const absl::Status& status) {
   return kExitFailure;
 }
 
+absl::Status OpenStore(Daemon& daemon) {
+  const StartReporter reporter([&daemon] { return daemon.state().progress(); });
+  return daemon.OpenStore();
+}
+
 int Serve(const RunNow& run, const sigset_t& signals) {
   Daemon daemon(run.loaded.config);
   absl::Status status = daemon.Listen();
-  if (status.ok()) status = daemon.OpenStore();
+  if (status.ok()) status = OpenStore(daemon);
   if (!status.ok()) return Fail(status);
+  NotifyServing(daemon.data_address());
   AwaitStop(signals, run.sources, daemon);
+  const Config& config = daemon.state().config();
+  NotifyStopping(std::chrono::milliseconds(config.drain_delay_ms + config.drain_grace_ms));
   status = daemon.Stop();
   return status.ok() ? EXIT_SUCCESS : Fail(status);
 }
