@@ -24,15 +24,23 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return result;
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const ClientOptions& options) {
+  if (!options.tls) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({options.tls->ca_pem, options.tls->key_pem, options.tls->cert_pem});
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address, const ClientOptions& options) {
   grpc::ChannelArguments arguments;
+  if (options.tls && !options.tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  }
   // Answers are bounded by the server's limits, which may be configured above gRPC's own.
   arguments.SetMaxReceiveMessageSize(-1);
   // What is repeated is the caller's decision.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // A proxy is for the web; a database on loopback must not be looked for behind it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, CredentialsOf(options), arguments);
 }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
@@ -122,7 +130,8 @@ std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending, Writ
 class GrpcClient final : public Client {
  public:
   explicit GrpcClient(const ClientOptions& options)
-      : stub_(v1::KvService::NewStub(Connect(options.server))), timeout_(options.timeout) {}
+      : stub_(v1::KvService::NewStub(Connect(options.server, options))),
+        timeout_(options.timeout) {}
 
   absl::StatusOr<GetResult> Get(std::string_view key) override {
     v1::GetRequest request;
@@ -223,7 +232,8 @@ class GrpcClient final : public Client {
 class GrpcAdminClient final : public AdminClient {
  public:
   explicit GrpcAdminClient(const ClientOptions& options)
-      : stub_(v1::AdminService::NewStub(Connect(options.admin))), timeout_(options.timeout) {}
+      : stub_(v1::AdminService::NewStub(Connect(options.admin, options))),
+        timeout_(options.timeout) {}
 
   absl::StatusOr<v1::StatusResponse> Status() override {
     return Call<v1::StatusResponse>(&v1::AdminService::Stub::Status, v1::StatusRequest());

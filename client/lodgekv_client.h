@@ -33,6 +33,17 @@ namespace lodgekv::client {
 inline constexpr std::string_view kDefaultServer = "127.0.0.1:7411";
 inline constexpr std::string_view kDefaultAdmin = "127.0.0.1:7412";
 
+// Texts in PEM format.
+struct TlsOptions {
+  // Who must have issued the server's certificate.
+  std::string ca_pem;
+  // The client's own, where the server asks for one; both or none.
+  std::string cert_pem;
+  std::string key_pem;
+  // The name to expect in the server's certificate. Empty: the host of the address.
+  std::string server_name;
+};
+
 struct ClientOptions {
   // host:port, [IPv6]:port or unix:/path.
   std::string server = std::string(kDefaultServer);
@@ -40,6 +51,8 @@ struct ClientOptions {
   std::string admin = std::string(kDefaultAdmin);
   // Longest wait for the answer to one call, the whole of a Scan included. Infinite: none.
   absl::Duration timeout = absl::Seconds(30);
+  // Absent: plaintext.
+  std::optional<TlsOptions> tls;
 };
 
 // What must hold for a write to be applied; at most one of the three.

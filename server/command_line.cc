@@ -3,11 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
+#include <ctime>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "index/registry.h"
+#include "server/tls_material.h"
 #include "server/version.h"
 
 namespace lodgekv::server {
@@ -97,7 +99,7 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   app.add_flag("--print-config", parsed.print_config,
                "Print the configuration in effect, with comments, and exit");
   app.add_flag("--check-config", parsed.check_config,
-               "Check the configuration, touching no pool, and exit");
+               "Check the configuration and the TLS files, touching no pool, and exit");
   for (const ConfigSection& section : ConfigSections()) {
     for (const ConfigField& field : section.fields) AddField(app, field, parsed);
   }
@@ -116,6 +118,10 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   if (parsed.print_config) return ExitNow{0, RenderConfig(loaded->config)};
   const absl::Status status = ValidateConfig(loaded->config);
   if (!status.ok()) return Wrong(std::string(status.message()));
+  if (parsed.check_config && loaded->config.tls()) {
+    const auto tls = LoadTlsMaterial(TlsFiles::Of(loaded->config), std::time(nullptr));
+    if (!tls.ok()) return Wrong(std::string(tls.status().message()));
+  }
   if (parsed.check_config) return ExitNow{0, "the configuration is valid\n"};
   return RunNow{*std::move(loaded), std::move(sources)};
 }

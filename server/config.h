@@ -36,6 +36,11 @@ struct Config {
   std::string listen;
   std::string admin_listen;
   std::string metrics_listen;
+  std::string health_listen;
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  std::string tls_ca_file;
+  uint64_t tls_refresh_ms = 0;
   bool allow_plaintext = false;
 
   uint64_t threads = 0;
@@ -58,6 +63,7 @@ struct Config {
   uint64_t drain_grace_ms = 0;
 
   Limits RequestLimits() const;
+  bool tls() const { return !tls_cert_file.empty(); }
 };
 
 enum class FieldKind { kText, kChoice, kSwitch, kCount, kSize, kDuration, kOptions };

@@ -83,11 +83,33 @@ constexpr std::array kNetwork{
     Text("admin_listen", "127.0.0.1:7412", &Config::admin_listen,
          "Address of the operator's service (AdminService). Health and reflection are on both."),
     Text("metrics_listen", "127.0.0.1:7413", &Config::metrics_listen,
-         "Address of the Prometheus endpoint, http://HOST:PORT/metrics; off: none."),
-    Switch(
-        "allow_plaintext", &Config::allow_plaintext,
-        "Accept listen and admin_listen addresses that other machines can reach, though keys and\n"
-        "values cross the network unencrypted and unauthenticated."),
+         "Address of the Prometheus endpoint, http://HOST:PORT/metrics; off: none. Always without "
+         "TLS:\n"
+         "it shows numbers and names of the configuration, no keys and no values."),
+    Text(
+        "health_listen", "off", &Config::health_listen,
+        "Address of a port that answers grpc.health.v1 alone, always without TLS: for probes that\n"
+        "speak none, as those of Kubernetes. off: none; health is on listen and admin_listen."),
+    Text("tls_cert_file", "", &Config::tls_cert_file,
+         "Certificate of the server in PEM format, those of its issuers behind it. With it listen "
+         "and\n"
+         "admin_listen speak TLS 1.2 or 1.3 alone. Needs tls_key_file."),
+    Text("tls_key_file", "", &Config::tls_key_file,
+         "Private key of the certificate in PEM format, unencrypted."),
+    Text("tls_ca_file", "", &Config::tls_ca_file,
+         "Certificates of the CAs in PEM format, of which one must have issued the certificate of "
+         "each\n"
+         "client (mutual TLS). Empty: clients need no certificate."),
+    Reloadable(Number(
+        FieldKind::kDuration, "tls_refresh", {10 * kSecond, kSecond, 60 * kMinute},
+        &Config::tls_refresh_ms,
+        "How often the three files are looked at for a rotation; SIGHUP looks at once. What is "
+        "not\n"
+        "sound is not taken up: the log says why, and the certificate before it is served on.")),
+    Switch("allow_plaintext", &Config::allow_plaintext,
+           "Accept listen and admin_listen addresses that other machines can reach without TLS, "
+           "though\n"
+           "keys and values then cross the network unencrypted and unauthenticated."),
 };
 
 constexpr std::array kWork{

@@ -266,7 +266,8 @@ TEST(ConfigValidate, PlaintextStaysOnLoopbackUnlessToldOtherwise) {
   }
   Config config = Valid();
   config.listen = "0.0.0.0:7411";
-  EXPECT_THAT(Complaint(config), AllOf(HasSubstr("0.0.0.0:7411"), HasSubstr("allow_plaintext")));
+  EXPECT_THAT(Complaint(config), AllOf(HasSubstr("0.0.0.0:7411"), HasSubstr("allow_plaintext"),
+                                       HasSubstr("tls_cert_file and tls_key_file")));
   config.allow_plaintext = true;
   EXPECT_EQ(Complaint(config), "");
   config.allow_plaintext = false;

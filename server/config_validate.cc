@@ -2,8 +2,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "index/registry.h"
 #include "server/config.h"
@@ -13,6 +15,7 @@ namespace lodgekv::server {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
+constexpr std::string_view kOff = "off";
 
 absl::Status Invalid(std::string_view message) {
   return absl::InvalidArgumentError({message.data(), message.size()});
@@ -51,38 +54,69 @@ absl::Status CheckAddress(std::string_view field, std::string_view address, bool
                              unix_allowed ? " or unix:/path" : " or off"));
 }
 
-absl::Status CheckPlaintext(std::string_view field, std::string_view address, bool allowed) {
-  if (allowed || IsLoopbackAddress(address)) return absl::OkStatus();
+absl::Status CheckPlaintext(std::string_view field, std::string_view address,
+                            const Config& config) {
+  if (config.tls() || config.allow_plaintext || IsLoopbackAddress(address)) {
+    return absl::OkStatus();
+  }
   return Invalid(fmt::format(
       "{} is '{}', which other machines can reach, and keys and values would cross the network in "
-      "plain text; listen on 127.0.0.1, or set allow_plaintext where the network itself is trusted",
+      "plain text; set tls_cert_file and tls_key_file, or listen on 127.0.0.1, or set "
+      "allow_plaintext where the network itself is trusted",
       field, address));
+}
+
+// Whether the fields go together; the files are read by who serves with them.
+absl::Status CheckTlsFields(const Config& config) {
+  if (config.tls_cert_file.empty() != config.tls_key_file.empty()) {
+    const bool no_key = config.tls_key_file.empty();
+    return Invalid(fmt::format("{} is given without {}: TLS needs both",
+                               no_key ? "tls_cert_file" : "tls_key_file",
+                               no_key ? "tls_key_file" : "tls_cert_file"));
+  }
+  if (!config.tls_ca_file.empty() && !config.tls()) {
+    return Invalid(
+        "tls_ca_file is given without tls_cert_file and tls_key_file: clients show their "
+        "certificates to a server that has one itself");
+  }
+  return absl::OkStatus();
 }
 
 bool SamePort(std::string_view a, std::string_view b) {
   const bool any_free = a.size() >= 2 && a.substr(a.size() - 2) == ":0";
-  return !any_free && a == b;
+  return !any_free && a != kOff && a == b;
+}
+
+absl::Status CheckAddressesDiffer(const Config& config) {
+  const std::array<std::pair<std::string_view, std::string_view>, 4> addresses{
+      {{"listen", config.listen},
+       {"admin_listen", config.admin_listen},
+       {"metrics_listen", config.metrics_listen},
+       {"health_listen", config.health_listen}}};
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!SamePort(addresses[i].second, addresses[j].second)) continue;
+      return Invalid(fmt::format("{} ({}) and {} ({}) must differ from each other",
+                                 addresses[j].first, addresses[j].second, addresses[i].first,
+                                 addresses[i].second));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckAddresses(const Config& config) {
   absl::Status status = CheckAddress("listen", config.listen, true);
   if (status.ok()) status = CheckAddress("admin_listen", config.admin_listen, true);
-  if (status.ok() && config.metrics_listen != "off") {
+  if (status.ok() && config.metrics_listen != kOff) {
     status = CheckAddress("metrics_listen", config.metrics_listen, false);
   }
-  if (status.ok()) status = CheckPlaintext("listen", config.listen, config.allow_plaintext);
-  if (status.ok()) {
-    status = CheckPlaintext("admin_listen", config.admin_listen, config.allow_plaintext);
+  if (status.ok() && config.health_listen != kOff) {
+    status = CheckAddress("health_listen", config.health_listen, false);
   }
-  if (!status.ok()) return status;
-  if (SamePort(config.listen, config.admin_listen) ||
-      SamePort(config.listen, config.metrics_listen) ||
-      SamePort(config.admin_listen, config.metrics_listen)) {
-    return Invalid(fmt::format(
-        "listen ({}), admin_listen ({}) and metrics_listen ({}) must differ from each other",
-        config.listen, config.admin_listen, config.metrics_listen));
-  }
-  return absl::OkStatus();
+  if (status.ok()) status = CheckTlsFields(config);
+  if (status.ok()) status = CheckPlaintext("listen", config.listen, config);
+  if (status.ok()) status = CheckPlaintext("admin_listen", config.admin_listen, config);
+  return status.ok() ? CheckAddressesDiffer(config) : status;
 }
 
 absl::Status CheckLimits(const Config& config) {

@@ -54,11 +54,12 @@ void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
 }
 
-std::unique_ptr<grpc::Server> StartServer(grpc::ServerBuilder& builder, const std::string& address,
-                                          std::string* bound) {
+std::unique_ptr<grpc::Server> StartServer(
+    grpc::ServerBuilder& builder, const std::string& address,
+    const std::shared_ptr<grpc::ServerCredentials>& credentials, std::string* bound) {
   if (UnixSocketInUse(address)) return nullptr;
   int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, credentials, &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) return nullptr;
   *bound = WithPort(address, port);
@@ -142,16 +143,39 @@ Daemon::~Daemon() {
 absl::Status Daemon::Listen() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  absl::Status status = ListenData();
+  absl::Status status = StartTls();
+  if (status.ok()) status = ListenData();
   if (status.ok()) status = ListenAdmin();
   if (status.ok()) status = ListenMetrics();
+  if (status.ok()) status = ListenHealth();
   if (!status.ok()) return status;
   Log(LogLevel::kInfo, "listening",
       {{"data", data_address_},
        {"admin", admin_address_},
        {"metrics", metrics_address_.empty() ? "off" : metrics_address_},
+       {"health", health_address_.empty() ? "off" : health_address_},
+       {"transport", Transport()},
        {"version", kVersion}});
   return absl::OkStatus();
+}
+
+absl::Status Daemon::StartTls() {
+  const Config& config = state_.config();
+  if (!config.tls()) return absl::OkStatus();
+  auto tls = TlsWatcher::Start(TlsFiles::Of(config),
+                               [this] { return milliseconds(state_.config().tls_refresh_ms); });
+  if (!tls.ok()) return tls.status();
+  tls_ = *std::move(tls);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::ServerCredentials> Daemon::Credentials() const {
+  return tls_ != nullptr ? tls_->credentials() : grpc::InsecureServerCredentials();
+}
+
+std::string_view Daemon::Transport() const {
+  if (tls_ == nullptr) return "plaintext";
+  return tls_->needs_client_certificate() ? "mutual TLS" : "TLS";
 }
 
 absl::Status Daemon::ListenData() {
@@ -170,7 +194,7 @@ absl::Status Daemon::ListenData() {
     add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
   }
   for (size_t i = 0; i < config.scan_threads; ++i) add_poller({Method::kScan});
-  data_server_ = StartServer(builder, config.listen, &data_address_);
+  data_server_ = StartServer(builder, config.listen, Credentials(), &data_address_);
   if (data_server_ == nullptr) return CannotListen("listen", config.listen);
   for (const auto& poller : pollers_) poller->Start();
   return absl::OkStatus();
@@ -181,8 +205,20 @@ absl::Status Daemon::ListenAdmin() {
   grpc::ServerBuilder builder;
   SetCommonOptions(builder, config);
   builder.RegisterService(&admin_service_);
-  admin_server_ = StartServer(builder, config.admin_listen, &admin_address_);
+  admin_server_ = StartServer(builder, config.admin_listen, Credentials(), &admin_address_);
   if (admin_server_ == nullptr) return CannotListen("admin_listen", config.admin_listen);
+  return absl::OkStatus();
+}
+
+// Health alone, for who cannot speak TLS.
+absl::Status Daemon::ListenHealth() {
+  const Config& config = state_.config();
+  if (config.health_listen == "off") return absl::OkStatus();
+  grpc::ServerBuilder builder;
+  SetCommonOptions(builder, config);
+  health_server_ = StartServer(builder, config.health_listen, grpc::InsecureServerCredentials(),
+                               &health_address_);
+  if (health_server_ == nullptr) return CannotListen("health_listen", config.health_listen);
   return absl::OkStatus();
 }
 
@@ -191,7 +227,7 @@ absl::Status Daemon::ListenMetrics() {
   if (address == "off") return absl::OkStatus();
   std::vector<const RpcRecorder*> recorders;
   for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
-  metrics_ = std::make_shared<Metrics>(state_, std::move(recorders));
+  metrics_ = std::make_shared<Metrics>(state_, std::move(recorders), tls_.get());
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(address, 1);
   } catch (const std::exception&) {
@@ -238,6 +274,7 @@ absl::Status Daemon::OpenStore() {
 }
 
 void Daemon::Reload(const ConfigSources& sources) {
+  if (tls_ != nullptr) tls_->LookNow();
   const absl::StatusOr<ReloadPlan> plan = PlanReload(state_.config(), sources);
   if (!plan.ok()) {
     Log(LogLevel::kError, "reload refused, the configuration stays as it was",
@@ -253,7 +290,7 @@ void Daemon::Reload(const ConfigSources& sources) {
 }
 
 void Daemon::SetHealth(bool serving) {
-  for (const auto* server : {&data_server_, &admin_server_}) {
+  for (const auto* server : {&data_server_, &admin_server_, &health_server_}) {
     if (*server == nullptr) continue;
     auto* health = (*server)->GetHealthCheckService();
     health->SetServingStatus("", serving);
@@ -279,11 +316,13 @@ void Daemon::StopServers() {
   for (const auto& poller : pollers_) poller->RequestStop();
   for (const auto& poller : pollers_) poller->Join();
   if (admin_server_ != nullptr) admin_server_->Shutdown(soon);
+  if (health_server_ != nullptr) health_server_->Shutdown(soon);
   exposer_.reset();
   data_server_.reset();
   // Behind the server that feeds their queues; a queue must not be asked to stop a second time.
   pollers_.clear();
   admin_server_.reset();
+  health_server_.reset();
 }
 
 absl::Status Daemon::Stop() {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "server/metrics.h"
 #include "server/poller.h"
 #include "server/server_state.h"
+#include "server/tls_watcher.h"
 
 namespace lodgekv::server {
 
@@ -39,15 +41,16 @@ class Daemon {
   explicit Daemon(const Config& config, DaemonHooks hooks = {});
   ~Daemon();
 
-  // Binds all ports. Clients are answered from here on: UNAVAILABLE, until OpenStore is done.
+  // Reads the TLS files and binds all ports. Clients are answered from here on: UNAVAILABLE, until
+  // OpenStore is done.
   absl::Status Listen();
 
   // Creates or recovers the pool and begins to serve.
   absl::Status OpenStore();
 
   // Reads the configuration again and applies what may change while serving; the log says what
-  // changed and what needs a restart. A bad configuration changes nothing: the log says why.
-  // By one thread at a time.
+  // changed and what needs a restart. A bad configuration changes nothing: the log says why. Looks
+  // at the TLS files, too. By one thread at a time.
   void Reload(const ConfigSources& sources);
 
   // Health says NOT_SERVING for drain_delay, then no new call is taken and those in flight may
@@ -58,6 +61,7 @@ class Daemon {
   const std::string& data_address() const { return data_address_; }
   const std::string& admin_address() const { return admin_address_; }
   const std::string& metrics_address() const { return metrics_address_; }
+  const std::string& health_address() const { return health_address_; }
 
   const ServerState& state() const { return state_; }
 
@@ -65,6 +69,10 @@ class Daemon {
   absl::Status ListenData();
   absl::Status ListenAdmin();
   absl::Status ListenMetrics();
+  absl::Status ListenHealth();
+  absl::Status StartTls();
+  std::shared_ptr<grpc::ServerCredentials> Credentials() const;
+  std::string_view Transport() const;
   void SetHealth(bool serving);
   void AwaitInFlight();
   void StopServers();
@@ -75,15 +83,18 @@ class Daemon {
   ServerState state_;
   KvService kv_service_;
   AdminService admin_service_;
+  std::unique_ptr<TlsWatcher> tls_;  // null: plaintext
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::unique_ptr<grpc::Server> data_server_;
   std::unique_ptr<grpc::Server> admin_server_;
+  std::unique_ptr<grpc::Server> health_server_;
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<prometheus::Exposer> exposer_;
   std::unique_ptr<Store> store_;
   std::string data_address_;
   std::string admin_address_;
   std::string metrics_address_;
+  std::string health_address_;
 };
 
 }  // namespace lodgekv::server

@@ -45,6 +45,26 @@ class Gate {
   int arrived_ = 0;
 };
 
+TEST(Lifecycle, TheHealthPortAnswersHealthAlone) {
+  Config config = TestConfig();
+  config.health_listen = "127.0.0.1:0";
+  Daemon daemon(config, HooksOf(std::make_shared<Faults>()));
+  ASSERT_TRUE(daemon.Listen().ok());
+  const auto health =
+      grpc::CreateChannel(daemon.health_address(), grpc::InsecureChannelCredentials());
+  EXPECT_EQ(HealthOf(health), "NOT_SERVING");
+  ASSERT_TRUE(daemon.OpenStore().ok());
+  EXPECT_EQ(HealthOf(health), "SERVING");
+  EXPECT_EQ(HealthOf(health, "lodgekv.v1.KvService"), "SERVING");
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetRequest get;
+  get.set_key("k");
+  v1::GetResponse got;
+  const grpc::Status status = v1::KvService::NewStub(health)->Get(&context, get, &got);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
 TEST(Lifecycle, AnswersWhileItRecoversAndServesAfterwards) {
   Gate gate;
   auto faults = std::make_shared<Faults>();

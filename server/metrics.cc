@@ -211,11 +211,30 @@ void CollectPhase(const ServerState& state, Families& out) {
             {{"version", kVersion}, {"engine", state.config().engine}});
 }
 
+void CollectTls(const TlsWatcher& tls, Families& out) {
+  out.Gauge("tls_certificate_expiry_timestamp_seconds",
+            "When the first of the certificates that are served expires, seconds since the epoch",
+            static_cast<double>(tls.expiry_unix_s()));
+  if (tls.ca_expiry_unix_s() != 0) {
+    out.Gauge("tls_client_ca_expiry_timestamp_seconds",
+              "When the last of the clients' CA certificates expires, seconds since the epoch",
+              static_cast<double>(tls.ca_expiry_unix_s()));
+  }
+  out.Counter("tls_reloads_total", "Rotations of the TLS files that were taken up",
+              AsDouble(tls.reloads()));
+  out.Counter("tls_reload_failures_total",
+              "Rotations of the TLS files that were refused; the log says why",
+              AsDouble(tls.refusals()));
+  out.Gauge("tls_reload_failing", "1: the TLS files as they are now are not what is served",
+            tls.refusing() ? 1 : 0);
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Metrics::Collect() const {
   Families out;
   CollectPhase(state_, out);
+  if (tls_ != nullptr) CollectTls(*tls_, out);
   CollectRpcs(state_, recorders_, out);
   if (Store* store = state_.store()) {
     CollectMedium(store->info(), out);

@@ -11,7 +11,7 @@ constexpr absl::string_view kName = "check";
 void RunCheck(Context& context) {
   absl::StatusOr<v1::CheckResponse> check = context.ConnectAdminForLong()->Check();
   if (!check.ok()) {
-    context.exit_code = ReportStatus(kName, check.status());
+    context.exit_code = ReportStatus(kName, context.ExplainAdmin(check.status()));
     return;
   }
   context.exit_code = PrintOutput(kName, context.json ? FormatJson(*check) : FormatFields(*check));

@@ -8,15 +8,26 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/connection_probe.h"
 
 namespace lodgekv::lodgectl {
 namespace {
 
 client::ClientOptions Options(const Context& context, absl::Duration default_timeout) {
-  return {context.server, context.admin, context.timeout.value_or(default_timeout)};
+  return {context.server, context.admin, context.timeout.value_or(default_timeout), context.tls};
 }
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(30);
+
+absl::Status ExplainAt(const std::string& address, const Context& context,
+                       const absl::Status& status) {
+  const bool no_answer = status.code() == absl::StatusCode::kUnavailable ||
+                         status.code() == absl::StatusCode::kDeadlineExceeded;
+  if (!no_answer || !client::ErrorOf(status).reason.empty()) return status;
+  const std::string why = client::ExplainConnection(address, context.tls);
+  if (why.empty()) return status;
+  return {status.code(), absl::StrCat(why, " (", status.message(), ")")};
+}
 
 }  // namespace
 
@@ -34,6 +45,14 @@ std::unique_ptr<client::AdminClient> Context::ConnectAdmin() const {
 
 std::unique_ptr<client::AdminClient> Context::ConnectAdminForLong() const {
   return client::AdminClient::Create(Options(*this, absl::InfiniteDuration()));
+}
+
+absl::Status Context::Explain(const absl::Status& status) const {
+  return ExplainAt(server, *this, status);
+}
+
+absl::Status Context::ExplainAdmin(const absl::Status& status) const {
+  return ExplainAt(admin, *this, status);
 }
 
 std::optional<std::string> Context::Argument(absl::string_view name, const std::string& text) {

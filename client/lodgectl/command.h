@@ -34,6 +34,7 @@ struct Context {
   std::string server{client::kDefaultServer};
   std::string admin{client::kDefaultAdmin};
   std::optional<absl::Duration> timeout;
+  std::optional<client::TlsOptions> tls;
   bool hex = false;
   bool json = false;
   // Of the command that ran.
@@ -47,6 +48,10 @@ struct Context {
   std::unique_ptr<client::Client> ConnectForLong() const;
   std::unique_ptr<client::AdminClient> ConnectAdmin() const;
   std::unique_ptr<client::AdminClient> ConnectAdminForLong() const;
+
+  // The status, with why no connection was made where that is what it says.
+  absl::Status Explain(const absl::Status& status) const;
+  absl::Status ExplainAdmin(const absl::Status& status) const;
 
   // A key or value from the command line: as it is, or from hexadecimal with --hex. Reports an
   // error and sets exit_code when it is not hexadecimal.

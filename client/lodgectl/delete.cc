@@ -17,7 +17,7 @@ void RunDelete(const DeleteArguments& arguments, Context& context) {
   if (!key) return;
   absl::StatusOr<bool> found = context.Connect()->Delete(*key, arguments.condition);
   if (!found.ok()) {
-    context.exit_code = ReportStatus(kName, found.status());
+    context.exit_code = ReportStatus(kName, context.Explain(found.status()));
   } else if (!*found) {
     PrintError(kName, absl::StrCat("not found: ", Encode(*key, context.encoding())));
     context.exit_code = kExitNotFound;

@@ -16,7 +16,7 @@ void RunDump(RecordFormat format, Context& context) {
   };
   const absl::Status status = context.ConnectForLong()->Scan({}, print, nullptr);
   context.exit_code = FinishOutput(kName);
-  if (!status.ok()) context.exit_code = ReportStatus(kName, status);
+  if (!status.ok()) context.exit_code = ReportStatus(kName, context.Explain(status));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string FormatEngine(const v1::EngineDescription& engine) {
 void RunEngines(Context& context) {
   absl::StatusOr<v1::EnginesResponse> engines = context.ConnectAdmin()->Engines();
   if (!engines.ok()) {
-    context.exit_code = ReportStatus(kName, engines.status());
+    context.exit_code = ReportStatus(kName, context.ExplainAdmin(engines.status()));
     return;
   }
   std::string text;

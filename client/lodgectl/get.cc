@@ -20,7 +20,7 @@ void RunGet(const GetArguments& arguments, Context& context) {
   if (!key) return;
   absl::StatusOr<client::GetResult> result = context.Connect()->Get(*key);
   if (!result.ok()) {
-    context.exit_code = ReportStatus(kName, result.status());
+    context.exit_code = ReportStatus(kName, context.Explain(result.status()));
     return;
   }
   if (!result->found) {

@@ -62,6 +62,7 @@ class Loader {
       : arguments_(arguments),
         encoding_(context.encoding()),
         format_(arguments.format.value_or(FormatOfFile(arguments.path))),
+        context_(context),
         client_(context.Connect()) {}
 
   int Run() {
@@ -127,8 +128,10 @@ class Loader {
     if (pipeline.unknown() > 0) {
       absl::StrAppend(&done, ", ", pipeline.unknown(), " more may or may not have been written");
     }
-    if (!status.ok())
-      return Fail(kExitServerError, absl::StrCat(DescribeError(status), "; ", done));
+    if (!status.ok()) {
+      return Fail(kExitServerError,
+                  absl::StrCat(DescribeError(context_.Explain(status)), "; ", done));
+    }
     if (!input.ok()) return Fail(kExitUsage, absl::StrCat(input.message(), "; ", done));
     if (!ack_log_status_.ok()) {
       return Fail(kExitUsage, absl::StrCat(ack_log_status_.message(), "; ", done));
@@ -149,6 +152,7 @@ class Loader {
   const Encoding encoding_;
   const RecordFormat format_;
   const absl::Time start_ = absl::Now();
+  const Context& context_;
   const std::unique_ptr<client::Client> client_;
   std::ifstream file_;
   uint64_t total_bytes_ = 0;

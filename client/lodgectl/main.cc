@@ -1,6 +1,11 @@
 // lodgectl: the command line of LodgeKV. One file per command; this one puts them together.
+#include <grpc/support/log.h>
+
+#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -24,6 +29,64 @@ load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a 
 carriage return and any byte; all other bytes stand for themselves. With --hex, keys and values are
 hexadecimal everywhere. A key that begins with a dash goes behind "--".)";
 
+// The content of a file that an option names.
+std::string ReadPem(const std::string& option, const std::string& path) {
+  std::string content;
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file != nullptr) {
+    std::array<char, 4'096> buffer{};
+    size_t n = 0;
+    while ((n = std::fread(buffer.data(), 1, buffer.size(), file)) > 0) {
+      content.append(buffer.data(), n);
+    }
+    const bool whole = std::ferror(file) == 0;
+    std::fclose(file);
+    if (whole) return content;
+  }
+  throw CLI::ValidationError(option,
+                             absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+}
+
+CLI::Option* AddPem(CLI::App& app, const std::string& name, const std::string& variable,
+                    Context& context, std::string client::TlsOptions::*member,
+                    const std::string& doc) {
+  const auto read = [name, member, &context](const std::string& path) {
+    if (!context.tls) context.tls.emplace();
+    *context.tls.*member = ReadPem(name, path);
+  };
+  return app.add_option_function<std::string>(name, read, doc)
+      ->envname(variable)
+      ->type_name("FILE");
+}
+
+void AddTls(CLI::App& app, Context& context) {
+  CLI::Option* ca = AddPem(app, "--tls-ca", "LODGEKV_TLS_CA", context, &client::TlsOptions::ca_pem,
+                           "Speak TLS; the certificate of the CA that issued the server's (PEM)");
+  CLI::Option* cert =
+      AddPem(app, "--tls-cert", "LODGEKV_TLS_CERT", context, &client::TlsOptions::cert_pem,
+             "The client's own certificate, where the server asks for one (PEM)");
+  CLI::Option* key = AddPem(app, "--tls-key", "LODGEKV_TLS_KEY", context,
+                            &client::TlsOptions::key_pem, "Its private key (PEM, unencrypted)");
+  CLI::Option* name =
+      app.add_option_function<std::string>(
+             "--tls-server-name",
+             [&context](const std::string& text) {
+               if (!context.tls) context.tls.emplace();
+               context.tls->server_name = text;
+             },
+             "The name to expect in the server's certificate (default: the host of the address)")
+          ->envname("LODGEKV_TLS_SERVER_NAME")
+          ->type_name("NAME");
+  cert->needs(key)->needs(ca);
+  key->needs(cert);
+  name->needs(ca);
+}
+
+// The library's own lines, which say again what our messages say; GRPC_VERBOSITY asks for them.
+void QuietGrpc() {
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+}
+
 void AddGlobals(CLI::App& app, Context& context) {
   app.add_option("--server", context.server, "Address of the data service: host:port or unix:/path")
       ->envname("LODGEKV_SERVER")
@@ -36,6 +99,7 @@ void AddGlobals(CLI::App& app, Context& context) {
       app, "--timeout", context.timeout,
       "Longest wait for an answer, such as 5s (default: 30s; none for scan, dump, stats and "
       "check)");
+  AddTls(app, context);
   app.add_flag("--hex", context.hex,
                "Keys and values in hexadecimal, in arguments, files and output");
   app.add_flag("--json", context.json,
@@ -78,6 +142,7 @@ int Run(int argc, char** argv) {
 // Ends without the destructors of static objects: a thread of gRPC that has told us of the last
 // answer may still be giving its call back, and would find gRPC's own statics gone.
 int main(int argc, char** argv) {
+  lodgekv::lodgectl::QuietGrpc();
   const int exit_code = lodgekv::lodgectl::Run(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

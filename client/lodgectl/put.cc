@@ -46,7 +46,7 @@ void RunPut(const PutArguments& arguments, Context& context) {
   if (!value) return;
   absl::StatusOr<uint64_t> version = context.Connect()->Put(*key, *value, arguments.options);
   if (!version.ok()) {
-    context.exit_code = ReportStatus(kName, version.status());
+    context.exit_code = ReportStatus(kName, context.Explain(version.status()));
     return;
   }
   // A pool without versions answers 0.

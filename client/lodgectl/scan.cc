@@ -22,7 +22,7 @@ void RunScan(client::ScanOptions options, Context& context) {
   };
   const absl::Status status = context.ConnectForLong()->Scan(options, print, nullptr);
   context.exit_code = FinishOutput(kName);
-  if (!status.ok()) context.exit_code = ReportStatus(kName, status);
+  if (!status.ok()) context.exit_code = ReportStatus(kName, context.Explain(status));
 }
 
 }  // namespace

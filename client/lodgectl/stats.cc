@@ -21,7 +21,7 @@ std::string FormatStats(v1::StatsResponse stats) {
 void RunStats(bool skip_key_count, Context& context) {
   absl::StatusOr<v1::StatsResponse> stats = context.ConnectAdminForLong()->Stats(skip_key_count);
   if (!stats.ok()) {
-    context.exit_code = ReportStatus(kName, stats.status());
+    context.exit_code = ReportStatus(kName, context.ExplainAdmin(stats.status()));
     return;
   }
   context.exit_code =

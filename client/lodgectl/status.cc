@@ -10,7 +10,7 @@ constexpr absl::string_view kName = "status";
 void RunStatus(Context& context) {
   absl::StatusOr<v1::StatusResponse> status = context.ConnectAdmin()->Status();
   if (!status.ok()) {
-    context.exit_code = ReportStatus(kName, status.status());
+    context.exit_code = ReportStatus(kName, context.ExplainAdmin(status.status()));
     return;
   }
   context.exit_code =

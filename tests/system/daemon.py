@@ -93,6 +93,7 @@ class Daemon:
         self.log = self.workdir / "lodgekvd.log"
         self.process = None
         self.server = self.admin = None
+        self.ctl_flags = []  # that lodgectl needs to reach it
 
     def command(self):
         words = [str(LODGEKVD)]
@@ -156,6 +157,7 @@ class Daemon:
 
     def ctl_command(self, *words):
         return [str(LODGECTL), "--server", self.server, "--admin", self.admin,
+                *map(str, self.ctl_flags),
                 *[word if isinstance(word, bytes) else str(word) for word in words]]
 
     def ctl(self, *words, **options):

@@ -1,0 +1,238 @@
+#include "server/tls_material.h"
+
+#include <openssl/asn1.h>
+#include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lodgekv::server {
+namespace {
+
+template <auto Free>
+struct Freer {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+void FreeText(char* text) { OPENSSL_free(text); }
+
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using Context = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
+using Number = std::unique_ptr<BIGNUM, Freer<BN_free>>;
+using Text = std::unique_ptr<char, Freer<FreeText>>;
+
+// A file with the field that named it.
+struct NamedFile {
+  std::string_view field;
+  const std::string& path;
+  std::string content;
+
+  std::string Name() const { return fmt::format("{} '{}'", field, path); }
+};
+
+absl::Status Bad(const NamedFile& file, std::string_view what) {
+  return absl::InvalidArgumentError(fmt::format("{} {}", file.Name(), what));
+}
+
+// What the TLS library last complained of, which is then forgotten.
+std::string TakeComplaint() {
+  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+  std::string text = reason != nullptr ? reason : "the TLS library does not say why";
+  ERR_clear_error();
+  return text;
+}
+
+absl::Status Read(NamedFile& file) {
+  const std::unique_ptr<std::FILE, Closer> stream(std::fopen(file.path.c_str(), "rb"));
+  std::array<char, 4'096> buffer{};
+  size_t n = 0;
+  while (stream != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), stream.get())) > 0) {
+    file.content.append(buffer.data(), n);
+  }
+  if (stream != nullptr && std::ferror(stream.get()) == 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      fmt::format("{} cannot be read: {}", file.Name(), std::strerror(errno)));
+}
+
+Bio Over(const std::string& content) {
+  return Bio(BIO_new_mem_buf(content.data(), static_cast<int>(content.size())));
+}
+
+// Never asks a terminal.
+int NoPassphrase(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+absl::StatusOr<Key> ParseKey(const NamedFile& file) {
+  bool asked = false;
+  Key key(PEM_read_bio_PrivateKey(Over(file.content).get(), nullptr, &NoPassphrase, &asked));
+  if (key != nullptr) return key;
+  const bool missing = file.content.find("PRIVATE KEY-----") == std::string::npos;
+  const std::string complaint = TakeComplaint();
+  if (asked) {
+    return Bad(file,
+               "is encrypted, and nobody is there to ask for its passphrase; store the key "
+               "unencrypted, readable for the daemon's user alone");
+  }
+  if (missing) return Bad(file, "holds no private key in PEM format");
+  return Bad(file, fmt::format("holds a private key that cannot be read: {}", complaint));
+}
+
+absl::StatusOr<std::vector<Certificate>> ParseCertificates(const NamedFile& file) {
+  std::vector<Certificate> certificates;
+  const Bio bio = Over(file.content);
+  for (;;) {
+    Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+    if (certificate == nullptr) break;
+    certificates.push_back(std::move(certificate));
+  }
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  const std::string complaint = TakeComplaint();
+  if (!ended) {
+    return Bad(file, fmt::format("cannot be read at its certificate {}: {}",
+                                 certificates.size() + 1, complaint));
+  }
+  if (certificates.empty()) return Bad(file, "holds no certificate in PEM format");
+  return certificates;
+}
+
+std::string SubjectOf(const X509* certificate) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  X509_NAME_print_ex(bio.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+  char* text = nullptr;
+  const long length = BIO_get_mem_data(bio.get(), &text);
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "(no subject)";
+}
+
+std::string SerialOf(const X509* certificate) {
+  const Number number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
+  const Text text(number != nullptr ? BN_bn2hex(number.get()) : nullptr);
+  return text != nullptr ? text.get() : "";
+}
+
+int64_t ToUnix(const ASN1_TIME* time) {
+  std::tm utc{};
+  return ASN1_TIME_to_tm(time, &utc) == 1 ? timegm(&utc) : 0;
+}
+
+int64_t ExpiryOf(const X509* certificate) { return ToUnix(X509_get0_notAfter(certificate)); }
+
+absl::Status CheckValidity(const NamedFile& file, const X509* certificate, int64_t now_unix_s) {
+  const int64_t begin = ToUnix(X509_get0_notBefore(certificate));
+  const int64_t end = ExpiryOf(certificate);
+  if (now_unix_s > end) {
+    return Bad(file, fmt::format("holds a certificate ({}) that expired at {}",
+                                 SubjectOf(certificate), FormatUtc(end)));
+  }
+  if (now_unix_s < begin) {
+    return Bad(file, fmt::format("holds a certificate ({}) that is not valid before {}",
+                                 SubjectOf(certificate), FormatUtc(begin)));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the TLS library serves with them: it may find a key too short, for one.
+absl::Status CheckAccepted(const NamedFile& cert_file, X509* certificate, EVP_PKEY* key) {
+  const Context context(SSL_CTX_new(TLS_server_method()));
+  if (context != nullptr && SSL_CTX_use_certificate(context.get(), certificate) == 1 &&
+      SSL_CTX_use_PrivateKey(context.get(), key) == 1) {
+    return absl::OkStatus();
+  }
+  return Bad(cert_file, fmt::format("holds a certificate ({}) that the TLS library refuses: {}",
+                                    SubjectOf(certificate), TakeComplaint()));
+}
+
+absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial& material) {
+  NamedFile cert_file{"tls_cert_file", files.cert, ""};
+  NamedFile key_file{"tls_key_file", files.key, ""};
+  for (NamedFile* file : {&cert_file, &key_file}) {
+    absl::Status status = Read(*file);
+    if (!status.ok()) return status;
+  }
+  const auto certificates = ParseCertificates(cert_file);
+  if (!certificates.ok()) return certificates.status();
+  const auto key = ParseKey(key_file);
+  if (!key.ok()) return key.status();
+  X509* own = certificates->front().get();
+  if (X509_check_private_key(own, key->get()) != 1) {
+    ERR_clear_error();
+    return Bad(key_file, fmt::format("holds a key that does not fit the first certificate ({}) of "
+                                     "{}",
+                                     SubjectOf(own), cert_file.Name()));
+  }
+  material.expiry_unix_s = ExpiryOf(own);
+  for (const Certificate& certificate : *certificates) {
+    absl::Status status = CheckValidity(cert_file, certificate.get(), now_unix_s);
+    if (!status.ok()) return status;
+    material.expiry_unix_s = std::min(material.expiry_unix_s, ExpiryOf(certificate.get()));
+  }
+  material.subject = SubjectOf(own);
+  material.serial = SerialOf(own);
+  material.identity_pem = key_file.content + "\n" + cert_file.content;
+  return CheckAccepted(cert_file, own, key->get());
+}
+
+// Of a bundle some may have expired: an old CA beside the new one.
+absl::Status LoadCa(const TlsFiles& files, int64_t now_unix_s, TlsMaterial& material) {
+  if (files.ca.empty()) return absl::OkStatus();
+  NamedFile file{"tls_ca_file", files.ca, ""};
+  absl::Status status = Read(file);
+  if (!status.ok()) return status;
+  const auto certificates = ParseCertificates(file);
+  if (!certificates.ok()) return certificates.status();
+  const X509* last = certificates->front().get();
+  for (const Certificate& certificate : *certificates) {
+    if (ExpiryOf(certificate.get()) > ExpiryOf(last)) last = certificate.get();
+  }
+  status = CheckValidity(file, last, now_unix_s);
+  if (!status.ok()) return status;
+  material.ca_expiry_unix_s = ExpiryOf(last);
+  material.ca_pem = std::move(file.content);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string FormatUtc(int64_t unix_s) {
+  const std::time_t seconds = unix_s;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  std::array<char, 32> text{};
+  const size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return {text.data(), length};
+}
+
+absl::StatusOr<TlsMaterial> LoadTlsMaterial(const TlsFiles& files, int64_t now_unix_s) {
+  ERR_clear_error();
+  TlsMaterial material;
+  absl::Status status = LoadIdentity(files, now_unix_s, material);
+  if (status.ok()) status = LoadCa(files, now_unix_s, material);
+  if (!status.ok()) return status;
+  return material;
+}
+
+}  // namespace lodgekv::server
