@@ -42,6 +42,24 @@ struct EngineContext {
   RecoveryProgress progress;  // may be empty
 };
 
+// A pair of a bulk load. The views are read until the source is asked for the next one.
+struct BulkPair {
+  std::string_view key;
+  std::string_view value;
+  uint64_t expiry_unix_ms = 0;  // 0: never
+};
+
+// Sets the next pair: keys ascend as byte strings, each comes once. False: there is none left. A
+// status ends the load with it.
+using BulkSource = std::function<absl::StatusOr<bool>(BulkPair* pair)>;
+
+inline constexpr unsigned kLeastFillPercent = 10;
+
+struct BulkLoad {
+  BulkSource source;
+  unsigned fill_percent = 70;  // of the slots of each leaf: kLeastFillPercent to 100
+};
+
 struct EngineInfo {
   std::string_view name;     // as in --engine, metrics and the pool header
   std::string_view summary;  // one line
@@ -55,6 +73,12 @@ struct EngineInfo {
   // On a pool that this engine created, after a clean close or a crash at any instant.
   absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&,
                                                      RecoveryReport*) = nullptr;
+  // As create, with the pairs of a source in place, each leaf written once. All are durable on
+  // return, but until Pool::MarkEngineCreated a crash leaves a pool without an engine. On an error
+  // nothing is left in the pool: InvalidArgument names the pair by its position (fill, length,
+  // order), ResourceExhausted: the pool is full. Null: the engine has none.
+  absl::StatusOr<std::unique_ptr<Engine>> (*bulk_load)(const EngineContext&,
+                                                       const BulkLoad&) = nullptr;
 };
 
 }  // namespace lodgekv

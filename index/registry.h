@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "index/engine_info.h"
 
@@ -14,5 +15,8 @@ std::span<const EngineInfo* const> AllEngines();
 
 // NotFound names the engine and lists the known ones.
 absl::StatusOr<const EngineInfo*> FindEngine(std::string_view name);
+
+// Unimplemented: names the engine and those that can be loaded in bulk.
+absl::Status NoBulkLoad(std::string_view engine);
 
 }  // namespace lodgekv

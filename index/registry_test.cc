@@ -43,6 +43,17 @@ TEST(RegistryTest, UnknownEngineListsTheKnownOnes) {
   }
 }
 
+TEST(RegistryTest, WhatCannotBeLoadedInBulkNamesWhatCan) {
+  const absl::Status status = NoBulkLoad("dram");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("engine dram has no bulk load"));
+  for (const EngineInfo* engine : AllEngines()) {
+    if (engine->bulk_load == nullptr) continue;
+    EXPECT_TRUE(engine->persistent) << engine->name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(engine->name)));
+  }
+}
+
 TEST(RegistryTest, RowsAreComplete) {
   for (const EngineInfo* engine : AllEngines()) {
     SCOPED_TRACE(engine->name);

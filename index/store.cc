@@ -40,7 +40,8 @@ class StoreImpl : public Store {
   absl::Status CreatePool(const StoreOptions& options);
   absl::Status OpenPool(const StoreOptions& options);
   absl::Status CheckIdentity(const pmem::PoolIdentity& there, const StoreOptions& options) const;
-  absl::Status CreateEngine();
+  absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const StoreOptions& options);
+  absl::Status CreateEngine(const StoreOptions& options);
   absl::Status RecoverEngine();
   void Describe(const StoreOptions& options);
 
@@ -67,7 +68,15 @@ absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options)
         absl::StrCat("inline_pairs belongs to key format bytes; key format ",
                      KeyFormatText(options.key_format), " holds every pair in its slot anyway"));
   }
+  if (options.bulk_load.has_value() && engine.bulk_load == nullptr) return NoBulkLoad(engine.name);
   return absl::OkStatus();
+}
+
+absl::Status AlreadyHoldsData(const std::string& pool_path) {
+  return absl::AlreadyExistsError(
+      absl::StrCat("pool ", pool_path,
+                   " has an engine already; a bulk load makes a new pool: name a path where there "
+                   "is none, or add the pairs by writes"));
 }
 
 pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
@@ -103,7 +112,7 @@ absl::Status StoreImpl::Open(const EngineInfo& engine, const StoreOptions& optio
 }
 
 absl::Status StoreImpl::OpenVolatile(const StoreOptions& options) {
-  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->create(context_);
+  absl::StatusOr<std::unique_ptr<Engine>> engine = MakeEngine(options);
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   info_.created = true;
@@ -121,7 +130,7 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
       pmem::Pool::Create(PoolOptionsOf(options), identity);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
-  absl::Status status = CreateEngine();
+  absl::Status status = CreateEngine(options);
   if (status.ok()) return status;
   if (absl::Status removed = pool_->CloseAndRemove(); !removed.ok()) {
     status = absl::Status(status.code(),
@@ -141,8 +150,13 @@ absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
   // Without an engine: a crash came between the pool's creation and its engine's, and nobody has
   // used it yet.
   const bool created = pool_->engine_created();
+  if (created && options.bulk_load.has_value()) {
+    pool_->Close(pool_->was_clean()).IgnoreError();
+    pool_.reset();
+    return AlreadyHoldsData(options.pool_path);
+  }
   if (!created) pool_->ResetForEngine();
-  absl::Status status = created ? RecoverEngine() : CreateEngine();
+  absl::Status status = created ? RecoverEngine() : CreateEngine(options);
   if (status.ok()) return status;
   pool_->Close(false).IgnoreError();
   pool_.reset();
@@ -180,9 +194,14 @@ absl::Status StoreImpl::CheckIdentity(const pmem::PoolIdentity& there,
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::CreateEngine() {
+absl::StatusOr<std::unique_ptr<Engine>> StoreImpl::MakeEngine(const StoreOptions& options) {
+  return options.bulk_load.has_value() ? engine_info_->bulk_load(context_, *options.bulk_load)
+                                       : engine_info_->create(context_);
+}
+
+absl::Status StoreImpl::CreateEngine(const StoreOptions& options) {
   context_.pool = pool_.get();
-  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->create(context_);
+  absl::StatusOr<std::unique_ptr<Engine>> engine = MakeEngine(options);
   if (!engine.ok()) return engine.status();
   pool_->MarkEngineCreated();
   if (pool_->medium().failed()) return absl::DataLossError("a sync of the new pool failed");

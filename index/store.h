@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ struct StoreOptions {
   std::map<std::string, std::string> engine_options;
   unsigned recovery_threads = 0;  // 0: one per core; the checksums of a closed pool likewise
   RecoveryProgress progress;
+  // The pool is created with these pairs: all of them, or none and no pool. Where there is a pool
+  // with data already: AlreadyExists. An engine that cannot: Unimplemented, naming those that can.
+  std::optional<BulkLoad> bulk_load;
   // Called once, from the thread that saw it, when a sync fails. Must end the process.
   std::function<void(const std::string& what)> on_medium_failure;
 };

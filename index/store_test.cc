@@ -89,6 +89,21 @@ absl::StatusOr<std::unique_ptr<Engine>> RecoverFake(const EngineContext& context
   return std::make_unique<FakeEngine>(context.pool);
 }
 
+// Keeps the number of the pairs.
+absl::StatusOr<std::unique_ptr<Engine>> LoadFake(const EngineContext& context,
+                                                 const BulkLoad& load) {
+  absl::StatusOr<std::unique_ptr<Engine>> engine = CreateFake(context);
+  if (!engine.ok()) return engine;
+  uint64_t count = 0;
+  for (BulkPair pair;; ++count) {
+    const absl::StatusOr<bool> more = load.source(&pair);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+  }
+  context.pool->medium().Store(context.pool->engine_area()[1], count);
+  return engine;
+}
+
 const EngineOption kOptions[] = {{"leaf_bytes", 256, 64, 1024, "size of a leaf"}};
 
 EngineInfo FakeInfo() {
@@ -123,6 +138,10 @@ class StoreTest : public ::testing::Test {
     for (int i = 0; i < n; ++i) {
       EXPECT_EQ(store.engine().Write({&op, 1}, {&result, 1}, {}), Outcome::kOk);
     }
+  }
+
+  static BulkSource SourceOf(int pairs) {
+    return [pairs](BulkPair*) mutable -> absl::StatusOr<bool> { return pairs-- > 0; };
   }
 
   TempDir dir_;
@@ -288,6 +307,43 @@ TEST_F(StoreTest, AFailedRecoveryLeavesThePoolAlone) {
   EXPECT_EQ(OpenError().message(), "leaf 7 is damaged");
   script.recover = absl::OkStatus();
   EXPECT_EQ(Open()->engine().CountKeys(), 2u);
+}
+
+TEST_F(StoreTest, CreatesAPoolByBulkLoad) {
+  info_.bulk_load = LoadFake;
+  options_.bulk_load = BulkLoad{SourceOf(7), 80};
+  {
+    auto store = Open();
+    EXPECT_TRUE(store->info().created);
+    EXPECT_EQ(store->engine().CountKeys(), 7u);
+  }
+  // Into a pool that is there nothing is loaded, and it stays as clean as it was.
+  options_.bulk_load->source = SourceOf(9);
+  const absl::Status status = OpenError();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(options_.pool_path), HasSubstr("makes a new pool")));
+  EXPECT_EQ(script.created, 1);
+  options_.bulk_load.reset();
+  auto store = Open();
+  EXPECT_TRUE(store->info().recovery.clean);
+  EXPECT_EQ(store->engine().CountKeys(), 7u);
+}
+
+TEST_F(StoreTest, AFailedBulkLoadLeavesNoPool) {
+  info_.bulk_load = LoadFake;
+  options_.bulk_load =
+      BulkLoad{[](BulkPair*) { return absl::UnavailableError("the input has ended"); }, 80};
+  EXPECT_EQ(OpenError().message(), "the input has ended");
+  EXPECT_EQ(dir_.Names(), "");
+}
+
+TEST_F(StoreTest, AnEngineWithoutBulkLoadNamesThoseThatHaveIt) {
+  options_.bulk_load = BulkLoad{SourceOf(7), 80};
+  const absl::Status status = OpenError();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("engine fake has no bulk load"));
+  EXPECT_EQ(dir_.Names(), "");
 }
 
 // Death between the pool's creation and the end of the engine's.

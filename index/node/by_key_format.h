@@ -23,4 +23,11 @@ absl::StatusOr<std::unique_ptr<Engine>> RecoverByKeyFormat(const EngineContext& 
                                                    : Tree<BytesCodec>::Recover(context, report);
 }
 
+template <template <class> class Tree>
+absl::StatusOr<std::unique_ptr<Engine>> BulkLoadByKeyFormat(const EngineContext& context,
+                                                            const BulkLoad& load) {
+  return context.key_format == KeyFormat::kFixed64 ? Tree<Fixed64Codec>::BulkLoad(context, load)
+                                                   : Tree<BytesCodec>::BulkLoad(context, load);
+}
+
 }  // namespace lodgekv

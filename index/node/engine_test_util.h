@@ -40,21 +40,12 @@ class TestEngine {
 
   TestEngine(const EngineInfo& info, KeyFormat format, const Options& options = {},
              bool inline_pairs = false)
-      : info_(info), arena_(uint64_t{64} << 20) {
-    pmem::PoolIdentity identity = pmem::TestArena::Identity();
-    identity.key_format = format;
-    identity.inline_pairs = inline_pairs;
-    arena_.options().chunk_bytes = uint64_t{64} << 10;
-    pool_ = arena_.Create(identity);
-    context_.pool = pool_.get();
-    context_.key_format = format;
-    context_.inline_pairs = inline_pairs;
-    context_.options = *OptionValues::Parse(info_.options, options);
-    auto engine = info_.create(context_);
-    EXPECT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-
+      : TestEngine(info, format, options, inline_pairs, info.create) {}
+  // Made by a bulk load.
+  TestEngine(const EngineInfo& info, const BulkLoad& load, KeyFormat format,
+             const Options& options = {}, bool inline_pairs = false)
+      : TestEngine(info, format, options, inline_pairs,
+                   [&](const EngineContext& context) { return info.bulk_load(context, load); }) {}
   Engine& engine() { return *engine_; }
   pmem::Pool& pool() { return *pool_; }
 
@@ -129,6 +120,24 @@ class TestEngine {
   }
 
  private:
+  template <class Make>
+  TestEngine(const EngineInfo& info, KeyFormat format, const Options& options, bool inline_pairs,
+             Make make)
+      : info_(info), arena_(uint64_t{64} << 20) {
+    pmem::PoolIdentity identity = pmem::TestArena::Identity();
+    identity.key_format = format;
+    identity.inline_pairs = inline_pairs;
+    arena_.options().chunk_bytes = uint64_t{64} << 10;
+    pool_ = arena_.Create(identity);
+    context_.pool = pool_.get();
+    context_.key_format = format;
+    context_.inline_pairs = inline_pairs;
+    context_.options = *OptionValues::Parse(info_.options, options);
+    absl::StatusOr<std::unique_ptr<Engine>> engine = make(context_);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+
   const EngineInfo& info_;
   pmem::TestArena arena_;
   std::unique_ptr<pmem::Pool> pool_;
