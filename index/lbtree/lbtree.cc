@@ -143,11 +143,12 @@ MemoryUse LbTree<C>::GetMemoryUse() const {
 // Leaves about equally far from one another, for the next recovery's threads (LB+-Tree 4.2). Hints:
 // durable before the pool counts as closed.
 template <class C>
-void LbTree<C>::RecordPositions(std::span<const pmem::Offset> leaves) {
+void LbTree<C>::RecordPositions(size_t leaves,
+                                absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of) {
   const auto words = pool_.engine_area().subspan(media::kPositions, kLeafPositions);
   for (size_t i = 0; i < words.size(); ++i) {
-    const size_t at = leaves.size() * (i + 1) / (words.size() + 1);
-    const uint64_t word = leaves.size() > words.size() ? CheckedWord(leaves[at]) : 0;
+    const size_t at = leaves * (i + 1) / (words.size() + 1);
+    const uint64_t word = leaves > words.size() ? CheckedWord(offset_of(at)) : 0;
     if (words[i].Load() != word) medium_.Store(words[i], word);
   }
   medium_.Flush(words.data(), words.size_bytes());
@@ -183,6 +184,7 @@ const EngineInfo& GetEngineInfo() {
       .options = kOptions,
       .create = CreateByKeyFormat<LbTree>,
       .recover = RecoverByKeyFormat<LbTree>,
+      .bulk_load = BulkLoadByKeyFormat<LbTree>,
   };
   return kInfo;
 }

@@ -103,6 +103,8 @@ class LbTree final : public Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
   static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
                                                          RecoveryReport* report);
+  static absl::StatusOr<std::unique_ptr<Engine>> BulkLoad(const EngineContext& context,
+                                                          const lodgekv::BulkLoad& load);
   ~LbTree() override;
 
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
@@ -181,6 +183,22 @@ class LbTree final : public Engine {
 
   // logless_split.cc
   struct SplitWork;
+  // A leaf that is written as a whole.
+  struct LeafImage {
+    alignas(pmem::kLineBytes) uint64_t words[kMaxBlocks * sizeof(media::Block) / sizeof(uint64_t)];
+    uint32_t lines[kMaxBlocks];  // of each block those that hold something
+
+    // visit(where in the leaf, what) for each of these.
+    template <class Visitor>
+    void ForEachLine(unsigned blocks, Visitor visit) const {
+      for (unsigned line = 0; line < blocks * kBlockLines; ++line) {
+        if ((lines[line / kBlockLines] >> line % kBlockLines & 1) == 0) continue;
+        const size_t at = line * pmem::kLineBytes;
+        visit(at, reinterpret_cast<const char*>(words) + at);
+      }
+    }
+  };
+  void FillImage(std::span<const Pair> pairs, uint64_t sibling, LeafImage* image) const;
   Outcome Split(Worker& worker, Locked& locked, const Key& key, Pair pair);
   bool Divide(const Key& key, SplitWork* work);
   bool Divides(const Key& key, Separator separator) const;
@@ -234,6 +252,9 @@ class LbTree final : public Engine {
   // recovery.cc
   class Recovery;
 
+  // bulk_load.cc
+  class BulkLoader;
+
   // check.cc
   class Checker;
 
@@ -241,7 +262,7 @@ class LbTree final : public Engine {
   using LeafVisitor = absl::FunctionRef<void(const media::Block* leaf, const Bounds& bounds,
                                              const uint32_t* slots)>;
   void ForEachLeaf(LeafVisitor visit) const;
-  void RecordPositions(std::span<const pmem::Offset> leaves);
+  void RecordPositions(size_t leaves, absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of);
 
   size_t leaf_bytes() const { return blocks_ * sizeof(media::Block); }
   media::Block* LeafAt(pmem::Offset offset) const { return pool_.At<media::Block>(offset); }

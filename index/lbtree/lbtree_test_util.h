@@ -16,6 +16,9 @@ class TestTree : public TestEngine {
  public:
   explicit TestTree(KeyFormat format, const Options& options = {}, bool inline_pairs = false)
       : TestEngine(GetEngineInfo(), format, options, inline_pairs) {}
+  TestTree(const BulkLoad& load, KeyFormat format, const Options& options = {},
+           bool inline_pairs = false)
+      : TestEngine(GetEngineInfo(), load, format, options, inline_pairs) {}
 
   unsigned blocks() {
     return static_cast<unsigned>(OffsetIn(pool().engine_area()[media::kBlocks]));

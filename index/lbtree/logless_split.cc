@@ -83,24 +83,22 @@ bool LbTree<C>::Divides(const Key& key, Separator separator) const {
          (!bounds.bounded || C::Compare(separator, bounds.high) < 0);
 }
 
-// Puts the moved pairs to the end of each block, so that the next inserts find room beside the
-// headers.
+// The pairs go to the end of each block, so that the next inserts find room beside the headers.
 template <class C>
-void LbTree<C>::WriteRightLeaf(const SplitWork& work) {
-  alignas(pmem::kLineBytes) uint64_t image[kMaxBlocks * pmem::kBlockBytes / sizeof(uint64_t)] = {};
+void LbTree<C>::FillImage(std::span<const Pair> pairs, uint64_t sibling, LeafImage* image) const {
   constexpr unsigned kBlockWords = pmem::kBlockBytes / sizeof(uint64_t);
-  constexpr unsigned kLineWords = pmem::kLineBytes / sizeof(uint64_t);
   constexpr unsigned kTailWord = offsetof(media::Block, tail) / sizeof(uint64_t);
-  media::Block* right = LeafAt(work.right);
-  image[kTailWord] = work.left[0].tail[work.alt ? 1 : 0].LoadRelaxed();
+  std::memset(image->words, 0, leaf_bytes());
+  image->words[kTailWord] = sibling;
   for (unsigned b = 0; b < blocks_; ++b) {
-    uint64_t* block = image + b * kBlockWords;
-    uint32_t lines = b == 0 ? 1u | 1u << (kBlockLines - 1) : 1u;
+    uint64_t* block = image->words + b * kBlockWords;
+    uint32_t& lines = image->lines[b];
+    lines = b == 0 ? 1u | 1u << (kBlockLines - 1) : 1u;
     Header header{};
-    const unsigned end = work.moved_count * (b + 1) / blocks_;
+    const size_t end = pairs.size() * (b + 1) / blocks_;
     unsigned slot = parameters_.leaf_slots;
-    for (unsigned i = work.moved_count * b / blocks_; i < end; ++i) {
-      const Pair pair = work.moved[i];
+    for (size_t i = pairs.size() * b / blocks_; i < end; ++i) {
+      const Pair pair = pairs[i];
       --slot;
       block[2 + 2 * slot] = pair.key;
       block[3 + 2 * slot] = pair.value;
@@ -109,13 +107,19 @@ void LbTree<C>::WriteRightLeaf(const SplitWork& work) {
     }
     block[0] = header.words[0];
     block[1] = header.words[1];
-    for (; lines != 0; lines &= lines - 1) {
-      const auto line = static_cast<unsigned>(std::countr_zero(lines));
-      char* to = reinterpret_cast<char*>(right + b) + line * pmem::kLineBytes;
-      medium_.StoreBulk(to, block + line * kLineWords, pmem::kLineBytes);
-      if (!medium_.Canary("lbtree.split.leaf_not_flushed")) medium_.FlushLine(to);
-    }
   }
+}
+
+template <class C>
+void LbTree<C>::WriteRightLeaf(const SplitWork& work) {
+  LeafImage image;
+  FillImage({work.moved, work.moved_count}, work.left[0].tail[work.alt ? 1 : 0].LoadRelaxed(),
+            &image);
+  char* right = pool_.At<char>(work.right);
+  image.ForEachLine(blocks_, [&](size_t at, const char* line) {
+    medium_.StoreBulk(right + at, line, pmem::kLineBytes);
+    if (!medium_.Canary("lbtree.split.leaf_not_flushed")) medium_.FlushLine(right + at);
+  });
 }
 
 // What step 1 writes in the left leaf, all of it unused so far.

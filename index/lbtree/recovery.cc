@@ -390,7 +390,7 @@ absl::Status LbTree<C>::Recovery::Run() {
   status = DoIntents();
   if (!status.ok()) return status;
   tree_.leaf_reserve_ = pmem::Reserve::kKeep;
-  tree_.RecordPositions(leaves_);
+  tree_.RecordPositions(leaves_.size(), [this](size_t leaf) { return leaves_[leaf]; });
   if (!intents_.empty()) report_.keys = tree_.CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();

@@ -20,6 +20,7 @@ enum class By : uint8_t {
   kReleasedLogs,
   kBatchInFlight,
   kKillThenCut,
+  kBulkLoad,
   kPool,
   kHighNumbers
 };

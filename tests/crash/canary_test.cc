@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tests/crash/batch_in_flight.h"
+#include "tests/crash/bulk_load_look.h"
 #include "tests/crash/canaries.h"
 #include "tests/crash/crash_points.h"
 #include "tests/crash/high_numbers.h"
@@ -98,6 +99,17 @@ std::string LookAtKills(const EngineInfo& engine, const Canary& canary, CrashMod
   return absl::StrFormat("MISSED in %d images", images);
 }
 
+std::string LookAtLoads(const EngineInfo& engine, const Canary& canary, CrashModel model) {
+  uint64_t images = 0;
+  for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
+    const BulkLoadLook seen = LookAtBulkLoad(engine_case, model, canary.fault);
+    images += seen.images;
+    if (!seen.problem) continue;
+    return absl::StrFormat("caught %7d images  %s", images, seen.problem->substr(0, 90));
+  }
+  return absl::StrFormat("MISSED in %d images", images);
+}
+
 std::string LookAtLogs(const Canary& canary, CrashModel model) {
   const ReleasedLogs seen = LookAtReleasedLogs(model, canary.fault);
   if (seen.with_old_logs == 0) return absl::StrFormat("MISSED in %d images", seen.images);
@@ -116,6 +128,7 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
   if (canary.by == By::kReleasedLogs) return LookAtLogs(canary, model);
   if (canary.by == By::kBatchInFlight) return LookAtBatches(engine, canary, model);
   if (canary.by == By::kKillThenCut) return LookAtKills(engine, canary, model);
+  if (canary.by == By::kBulkLoad) return LookAtLoads(engine, canary, model);
   if (canary.by == By::kPool) return LookAtThePool(canary, model);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
@@ -300,6 +313,14 @@ void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases)
   ASSERT_FALSE(unhit.empty()) << "none found below " << LODGEKV_INDEX_DIR;
   for (const std::string& point : LookAtPool(CrashModel::kLinePrefix, {}).crash_points) {
     unhit.erase(point);
+  }
+  for (const EngineCase& engine_case : cases) {
+    if (engine_case.engine->bulk_load == nullptr) continue;
+    for (const std::string& point :
+         LookAtBulkLoad(engine_case, CrashModel::kLinePrefix, {}).crash_points) {
+      unhit.erase(point);
+    }
+    break;
   }
   const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .live_on_one_in = 30};
   for (const EngineCase& engine_case : cases) {

@@ -20,6 +20,22 @@ pmem::Pool::ArenaOptions ArenaOf(const ExplorerOptions& options, const ArenaMemo
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<pmem::Pool>> OpenArena(const ExplorerOptions& options,
+                                                      const ArenaMemory& memory,
+                                                      pmem::Tracer* tracer) {
+  return pmem::Pool::OpenArena(ArenaOf(options, memory, tracer));
+}
+
+EngineContext ContextOf(const ExplorerOptions& options, const OptionValues& engine_options,
+                        pmem::Pool* pool) {
+  EngineContext context;
+  context.pool = pool;
+  context.key_format = options.engine_case.key_format;
+  context.inline_pairs = options.engine_case.inline_pairs;
+  context.options = engine_options;
+  return context;
+}
+
 absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory) {
   memory.FillWithGarbage(TestSeed() + options.run);
   const auto pool = pmem::Pool::CreateArena(ArenaOf(options, memory, nullptr),
@@ -31,14 +47,10 @@ absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory) {
 
 absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engine_options,
                        const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open) {
-  auto pool = pmem::Pool::OpenArena(ArenaOf(options, memory, tracer));
+  auto pool = OpenArena(options, memory, tracer);
   if (!pool.ok()) return pool.status();
   open->pool = *std::move(pool);
-  EngineContext context;
-  context.pool = open->pool.get();
-  context.key_format = options.engine_case.key_format;
-  context.inline_pairs = options.engine_case.inline_pairs;
-  context.options = engine_options;
+  const EngineContext context = ContextOf(options, engine_options, open->pool.get());
   const EngineInfo& info = *options.engine_case.engine;
   const bool created = open->pool->engine_created();
   if (!created) open->pool->ResetForEngine();

@@ -21,6 +21,12 @@ struct OpenPool {
   ~OpenPool() { engine.reset(); }
 };
 
+// The pool as it lies in `memory`; `tracer` may be null.
+absl::StatusOr<std::unique_ptr<pmem::Pool>> OpenArena(const ExplorerOptions& options,
+                                                      const ArenaMemory& memory,
+                                                      pmem::Tracer* tracer);
+EngineContext ContextOf(const ExplorerOptions& options, const OptionValues& engine_options,
+                        pmem::Pool* pool);
 // A new pool over what the memory held before; its engine is yet to be created.
 absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory);
 // Opens by the engine's real recovery.

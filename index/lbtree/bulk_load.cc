@@ -1,0 +1,158 @@
+// Bulk load at a chosen fill (LB+-Tree 4.2): the leaves are written one after the other, each once
+// and past the cache; then the inner tree is built over them.
+//
+//  step                                          after a crash           recovery
+//  1  records and leaves, all of them, flushed   a pool without an       Pool::ResetForEngine
+//     or written past the cache                  engine                  takes everything back
+//  2  m, the first leaf, positions; flushed      as 1                    as 1
+//  3  fence                                      as 1                    as 1
+//  4  the pool's own word that it has an engine  as 1, or all pairs      nothing
+//     (Pool::MarkEngineCreated)
+//
+// Nobody looks at the engine area before step 4, so steps 1 and 2 need no order.
+#include <algorithm>
+
+#include "index/lbtree/lbtree.h"
+#include "index/node/sorted_pairs.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lbtree {
+
+namespace {
+// Where a fence is an instruction: little is on its way, and blocks are counted right (persist.h).
+constexpr size_t kLeavesPerFence = 8;
+}  // namespace
+
+template <class C>
+class LbTree<C>::BulkLoader {
+ public:
+  BulkLoader(LbTree& tree, const lodgekv::BulkLoad& load)
+      : tree_(tree),
+        medium_(tree.medium_),
+        pairs_(load.source, tree.codec_),
+        in_100_leaves_(
+            std::max(100u, load.fill_percent * tree.parameters_.leaf_slots * tree.blocks_)) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Stage(const WriteOp& op, Pair* pair);
+  absl::Status EndLeaf(Pair next);
+  void WriteLeaf(pmem::Offset sibling);
+  absl::Status Finish();
+  absl::Status PoolIsFull() const;
+  // Of leaf number `n`: so that all together are filled as wanted.
+  unsigned WantedIn(uint64_t n) const {
+    return static_cast<unsigned>(in_100_leaves_ * (n + 1) / 100 - in_100_leaves_ * n / 100);
+  }
+
+  LbTree& tree_;
+  pmem::Medium& medium_;
+  SortedPairs<C> pairs_;
+  const uint64_t in_100_leaves_;  // pairs
+  // The leaf in hand.
+  pmem::Offset leaf_ = 0;
+  Separator low_ = C::MinusInfinity();
+  Pair in_leaf_[kMaxLeafSlots];
+  unsigned count_ = 0;
+  std::vector<typename Inner::Child> leaves_;  // those before it
+};
+
+template <class C>
+absl::Status LbTree<C>::BulkLoader::Run() {
+  leaf_ = tree_.leaves_.Allocate(pmem::Reserve::kKeep);
+  if (leaf_ == 0) return PoolIsFull();
+  unsigned wanted = WantedIn(0);
+  for (WriteOp op;;) {
+    const absl::StatusOr<bool> more = pairs_.Next(&op);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    Pair pair;
+    absl::Status status = Stage(op, &pair);
+    if (status.ok() && count_ == wanted) {
+      status = EndLeaf(pair);
+      wanted = WantedIn(leaves_.size());
+    }
+    if (!status.ok()) return status;
+    in_leaf_[count_++] = pair;
+  }
+  WriteLeaf(0);
+  return Finish();
+}
+
+template <class C>
+absl::Status LbTree<C>::BulkLoader::Stage(const WriteOp& op, Pair* pair) {
+  PendingOp pending;
+  WriteResult result;
+  if (tree_.Stage(op, &result, &pending) != Outcome::kOk) return PoolIsFull();
+  tree_.FinishStaged(pending);
+  *pair = pending.staged.pair;
+  return absl::OkStatus();
+}
+
+// `next` is the first pair of the leaf that follows.
+template <class C>
+absl::Status LbTree<C>::BulkLoader::EndLeaf(Pair next) {
+  const pmem::Offset following = tree_.leaves_.Allocate(pmem::Reserve::kKeep);
+  if (following == 0) return PoolIsFull();
+  WriteLeaf(following);
+  low_ = tree_.codec_.Between(in_leaf_[count_ - 1], next, tree_.dram_);
+  leaf_ = following;
+  count_ = 0;
+  return absl::OkStatus();
+}
+
+template <class C>
+void LbTree<C>::BulkLoader::WriteLeaf(pmem::Offset sibling) {
+  LeafImage image;
+  tree_.FillImage({in_leaf_, count_}, CheckedWord(sibling), &image);
+  char* leaf = tree_.pool_.template At<char>(leaf_);
+  image.ForEachLine(tree_.blocks_,
+                    [&](size_t at, const char* line) { medium_.StreamLine(leaf + at, line); });
+  leaves_.push_back({low_, tree_.LeafAt(leaf_)});
+  if (!medium_.long_fences() && leaves_.size() % kLeavesPerFence == 0) medium_.Fence();
+}
+
+template <class C>
+absl::Status LbTree<C>::BulkLoader::Finish() {
+  const auto area = tree_.pool_.engine_area();
+  const auto offset_of = [&](size_t i) { return tree_.pool_.OffsetOf(leaves_[i].node); };
+  LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.1");
+  medium_.Store(area[media::kBlocks], CheckedWord(tree_.blocks_));
+  medium_.Store(area[media::kFirstLeaf], CheckedWord(offset_of(0)));
+  medium_.Flush(area.data(), media::kIntents * sizeof(pmem::Word));
+  tree_.RecordPositions(leaves_.size(), offset_of);
+  LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.2");
+  medium_.Fence();
+  LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.3");
+  if (medium_.failed()) return absl::DataLossError("bulk load: a sync of the medium failed");
+  tree_.splits_ = leaves_.size();
+  tree_.tree_.Build(leaves_);
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LbTree<C>::BulkLoader::PoolIsFull() const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("bulk load: the pool is full, there is no room for pair ", pairs_.count(),
+                   "; nothing of the load is kept; make a larger pool"));
+}
+
+template <class C>
+absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::BulkLoad(const EngineContext& context,
+                                                            const lodgekv::BulkLoad& load) {
+  absl::Status status = CheckFill(load.fill_percent);
+  if (!status.ok()) return status;
+  const auto blocks = static_cast<unsigned>(context.options.Get("leaf_blocks"));
+  std::unique_ptr<LbTree> tree(new LbTree(context, blocks));
+  status = BulkLoader(*tree, load).Run();
+  if (status.ok()) return tree;
+  tree.reset();
+  context.pool->ResetForEngine();
+  return status;
+}
+
+template class LbTree<Fixed64Codec>;
+template class LbTree<BytesCodec>;
+
+}  // namespace lodgekv::lbtree
