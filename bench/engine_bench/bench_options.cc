@@ -33,6 +33,7 @@ struct Given {
                                         "read_absent", "scan",   "mixed",  "delete"};
   std::string distribution = "uniform";
   uint64_t keys = 10'000'000;
+  unsigned bulk_load_fill = 0;
   std::optional<uint64_t> ops;
   std::optional<uint64_t> latency_ops;
   std::string latency_end = "drained";
@@ -83,6 +84,10 @@ void AddWorkOptions(CLI::App& app, Given& g) {
                  "of the phases that name none: uniform, skewed (80 % in one fifth of the key "
                  "space), sequential");
   app.add_option("--keys", g.keys, "keys loaded")->transform(Count());
+  app.add_option("--bulk-load-fill", g.bulk_load_fill,
+                 "percent: keys are loaded in bulk, in order, into leaves that are so full; for "
+                 "engines with a bulk load")
+      ->check(CLI::Range(kLeastFillPercent, 100U));
   app.add_option("--ops", g.ops, "operations of a phase [the keys, at most 2m]")
       ->transform(Count());
   app.add_option("--latency-ops", g.latency_ops,
@@ -271,6 +276,16 @@ absl::Status CheckCounts(const BenchOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckBulkLoad(const BenchOptions& options) {
+  if (options.bulk_load_fill == 0) return absl::OkStatus();
+  for (const Subject& subject : options.subjects) {
+    if ((*FindEngine(subject.engine))->bulk_load != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bulk-load-fill: ", std::string(NoBulkLoad(subject.engine).message())));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPool(const BenchOptions& options) {
   const auto persistent = std::count_if(options.subjects.begin(), options.subjects.end(),
                                         [](const Subject& s) { return s.persistent; });
@@ -298,6 +313,7 @@ absl::Status CheckPool(const BenchOptions& options) {
 BenchOptions Complete(const Given& g) {
   BenchOptions options;
   options.keys = g.keys;
+  options.bulk_load_fill = g.bulk_load_fill;
   options.ops = g.ops.value_or(std::min(g.keys, kDefaultOps));
   options.latency_ops = g.latency_ops.value_or(std::min(options.ops, kDefaultLatencyOps));
   options.op_end = g.latency_end == "drained" ? OpEnd::kDrained : OpEnd::kRetired;
@@ -334,6 +350,7 @@ void Show(const Given& g, BenchOptions* options) {
       {"workload", absl::StrJoin(g.workloads, ",")},
       {"distribution", g.distribution},
       {"keys", absl::StrCat(options->keys)},
+      {"bulk-load-fill", g.bulk_load_fill == 0 ? "off" : absl::StrCat(g.bulk_load_fill)},
       {"ops", absl::StrCat(options->ops)},
       {"latency-ops", absl::StrCat(options->latency_ops)},
       {"latency-end", g.latency_end},
@@ -396,6 +413,7 @@ absl::StatusOr<std::optional<BenchOptions>> ParseBenchOptions(int argc, const ch
   if (auto status = AddSubjects(given, &options); !status.ok()) return status;
   if (auto status = AddPhases(given, &options); !status.ok()) return status;
   if (auto status = CheckCounts(options); !status.ok()) return status;
+  if (auto status = CheckBulkLoad(options); !status.ok()) return status;
   if (auto status = CheckPool(options); !status.ok()) return status;
   Show(given, &options);
   return options;

@@ -21,8 +21,9 @@ struct BenchOptions {
   std::vector<Phase> phases;  // `recover` among them
   Distribution load_distribution = Distribution::kUniform;
   uint64_t keys = 0;
-  uint64_t ops = 0;          // of each phase and thread count, but for load
-  uint64_t latency_ops = 0;  // likewise, in the pass that times each operation
+  unsigned bulk_load_fill = 0;  // percent; 0: the load is made of inserts
+  uint64_t ops = 0;             // of each phase and thread count, but for load
+  uint64_t latency_ops = 0;     // likewise, in the pass that times each operation
   OpEnd op_end = OpEnd::kDrained;
   unsigned chunks = 0;
   std::vector<unsigned> threads;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/engine_bench/btree_target.h"
+#include "bench/engine_bench/bulk_keys.h"
 #include "bench/engine_bench/environment.h"
 #include "bench/engine_bench/persist_target.h"
 #include "bench/engine_bench/phase_runner.h"
@@ -112,7 +113,7 @@ class Bench {
   StoreSettings SettingsFor(const Subject& subject) const {
     StoreSettings settings = options_.store;
     if (settings.pool_size_bytes == 0 && subject.persistent && !IsDevice(options_.pool_path)) {
-      settings.pool_size_bytes = PoolBytesFor(subject, plan_.capacity);
+      settings.pool_size_bytes = PoolBytesFor(subject, plan_.capacity, options_.bulk_load_fill);
     }
     return settings;
   }
@@ -140,7 +141,9 @@ class Bench {
 
   absl::Status MeasurePersist();
   absl::Status MeasureOperations(unsigned turn);
-  absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> OpenTargets(bool describe) const;
+  absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> OpenTargets(bool describe);
+  absl::StatusOr<std::unique_ptr<EngineTarget>> OpenTarget(size_t subject);
+  absl::StatusOr<std::unique_ptr<EngineTarget>> LoadInBulk(size_t subject);
   absl::Status MeasureRecoveries();
 
   const BenchOptions& options_;
@@ -170,12 +173,40 @@ absl::Status Bench::MeasurePersist() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> Bench::OpenTargets(bool describe) const {
+absl::StatusOr<std::unique_ptr<EngineTarget>> Bench::OpenTarget(size_t i) {
+  if (options_.bulk_load_fill != 0) return LoadInBulk(i);
+  const Subject& subject = options_.subjects[i];
+  return EngineTarget::Create(subject, SettingsFor(subject), pool_paths_[i], options_.seed,
+                              plan_.capacity);
+}
+
+// The plan's first phase, the load, in one operation; its result is that of inserts, without times
+// of single ones.
+absl::StatusOr<std::unique_ptr<EngineTarget>> Bench::LoadInBulk(size_t i) {
+  const Subject& subject = options_.subjects[i];
+  const KeyWriter writer(subject.key_format, subject.key_shape, options_.seed, plan_.capacity);
+  const Phase& phase = plan_.phases.front().phase;
+  BulkKeys keys(writer, subject.key_format, subject.value_bytes, phase.distribution, options_.keys);
+  const BulkLoad load{keys.Source(), options_.bulk_load_fill};
+  auto target = EngineTarget::Create(subject, SettingsFor(subject), pool_paths_[i], options_.seed,
+                                     plan_.capacity, &load);
+  if (!target.ok()) return target;
+  std::vector<PhaseResult>& results = by_phase_.front();
+  if (results.size() <= i) results.resize(i + 1);
+  PhaseResult& result = results[i];
+  keys.Finish(&result);
+  result.id = subject.Id();
+  result.workload = "bulk_load";
+  result.distribution = DistributionName(phase.distribution);
+  result.keys = result.live_keys = options_.keys;
+  result.memory = (*target)->GetMemoryUse();
+  return target;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> Bench::OpenTargets(bool describe) {
   std::vector<std::unique_ptr<EngineTarget>> targets;
   for (size_t i = 0; i < options_.subjects.size(); ++i) {
-    const Subject& subject = options_.subjects[i];
-    auto target = EngineTarget::Create(subject, SettingsFor(subject), pool_paths_[i], options_.seed,
-                                       plan_.capacity);
+    auto target = OpenTarget(i);
     if (!target.ok()) return target.status();
     if (describe) DescribeStore((*target)->store().info());
     targets.push_back(*std::move(target));
@@ -184,6 +215,7 @@ absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> Bench::OpenTargets(bo
 }
 
 absl::Status Bench::MeasureOperations(unsigned turn) {
+  by_phase_.resize(plan_.phases.size());
   auto targets = OpenTargets(/*describe=*/turn == 0);
   if (!targets.ok()) return targets.status();
   std::unique_ptr<BtreeTarget> btree;
@@ -192,13 +224,15 @@ absl::Status Bench::MeasureOperations(unsigned turn) {
   for (const auto& target : *targets) subjects.push_back(target.get());
   PhaseRunner runner(workers_, std::move(subjects), btree.get(), options_.seed);
 
-  by_phase_.resize(plan_.phases.size());
   for (size_t i = 0; i < plan_.phases.size(); ++i) {
     const PhasePlan& phase = plan_.phases[i];
     const std::string name(WorkloadName(phase.phase.workload));
     std::fprintf(stderr, "run %u of %u, phase %zu of %zu: %s\n", turn + 1, options_.repeat, i + 1,
                  plan_.phases.size(), name.c_str());
-    if (auto status = runner.Run(phase, options_.keys, &by_phase_[i]); !status.ok()) return status;
+    const bool loaded = i == 0 && options_.bulk_load_fill != 0;
+    const absl::Status status = loaded ? runner.AdoptLoaded(phase.phase.distribution, options_.keys)
+                                       : runner.Run(phase, options_.keys, &by_phase_[i]);
+    if (!status.ok()) return status;
     if (options_.kill_after_load) kill(getpid(), SIGKILL);
     if (turn + 1 == options_.repeat && phase.reported) Keep(std::move(by_phase_[i]));
   }

@@ -138,9 +138,11 @@ StoreOptions StoreOptionsFor(const Subject& subject, const StoreSettings& settin
 absl::StatusOr<std::unique_ptr<EngineTarget>> EngineTarget::Create(const Subject& subject,
                                                                    const StoreSettings& settings,
                                                                    const std::string& pool_path,
-                                                                   uint64_t seed,
-                                                                   uint64_t capacity) {
-  auto store = Store::Open(StoreOptionsFor(subject, settings, pool_path));
+                                                                   uint64_t seed, uint64_t capacity,
+                                                                   const BulkLoad* load) {
+  StoreOptions options = StoreOptionsFor(subject, settings, pool_path);
+  if (load != nullptr) options.bulk_load = *load;
+  auto store = Store::Open(options);
   if (!store.ok()) return store.status();
   if (subject.persistent && !(*store)->info().created) {
     return absl::AlreadyExistsError(

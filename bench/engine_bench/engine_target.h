@@ -39,11 +39,13 @@ StoreOptions StoreOptionsFor(const Subject& subject, const StoreSettings& settin
 
 class EngineTarget final : public Target {
  public:
-  // Creates the pool; AlreadyExists when there is one. `capacity` as in KeyWriter.
+  // Creates the pool; AlreadyExists when there is one. `capacity` as in KeyWriter. `load`, when not
+  // null: with these pairs.
   static absl::StatusOr<std::unique_ptr<EngineTarget>> Create(const Subject& subject,
                                                               const StoreSettings& settings,
                                                               const std::string& pool_path,
-                                                              uint64_t seed, uint64_t capacity);
+                                                              uint64_t seed, uint64_t capacity,
+                                                              const BulkLoad* load = nullptr);
   // On a store that is open already.
   EngineTarget(const Subject& subject, std::unique_ptr<Store> store, uint64_t seed,
                uint64_t capacity);

@@ -42,6 +42,12 @@ class KeyWriter {
   // Appends one key as bytes.
   void Append(const KeyRef& key, std::string* out) const;
 
+  // Keys are in the order of these.
+  uint64_t OrderOf(const KeyRef& key) const {
+    const bool dense = format_ == KeyFormat::kBytes && shape_ == KeyShape::kUser;
+    return (dense ? dense_ : full_).Number(key);
+  }
+
   static size_t TypicalBytes(KeyFormat format, KeyShape shape);
 
  private:

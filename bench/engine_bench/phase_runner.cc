@@ -36,6 +36,24 @@ absl::Status PhaseRunner::Run(const PhasePlan& plan, uint64_t keys,
   return absl::OkStatus();
 }
 
+absl::Status PhaseRunner::AdoptLoaded(Distribution distribution, uint64_t keys) {
+  constexpr uint64_t kAtATime = 1'000'000;
+  PhasePlan plan;
+  plan.phase = {Workload::kLoad, distribution};
+  for (uint64_t done = 0; done < keys;) {
+    const uint64_t ops = std::min(kAtATime, keys - done);
+    const Shares shares = Draw(plan.phase, ops, 1);
+    PhaseResult unused;
+    if (btree_ != nullptr) {
+      auto taken = RunTarget(*btree_, plan, shares, 1, Pass::kThroughput, &unused);
+      if (!taken.ok()) return taken.status();
+    }
+    keys_.Commit();
+    done += ops;
+  }
+  return absl::OkStatus();
+}
+
 void PhaseRunner::Prepare(const PhasePlan& plan, uint64_t keys,
                           std::vector<PhaseResult>* results) const {
   if (!results->empty()) return;

@@ -31,6 +31,10 @@ class PhaseRunner {
   PhaseRunner(WorkerPool& workers, std::vector<Target*> subjects, Target* btree, uint64_t seed)
       : workers_(workers), subjects_(std::move(subjects)), btree_(btree), keys_(seed) {}
 
+  // The subjects hold the first `keys` keys of `distribution` already, loaded in bulk; the
+  // yardstick gets them now.
+  [[nodiscard]] absl::Status AdoptLoaded(Distribution distribution, uint64_t keys);
+
   // One result for each subject and thread count, then btree_map's. Results of an earlier run of
   // the same phase are added to.
   [[nodiscard]] absl::Status Run(const PhasePlan& plan, uint64_t keys,

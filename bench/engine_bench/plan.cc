@@ -89,16 +89,18 @@ absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
   return plan;
 }
 
-uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity) {
+uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity, unsigned bulk_load_fill) {
   constexpr uint64_t kBase = uint64_t{512} << 20;
   // A slot in a leaf that is half full, and its share of the leaf's header and of the logs.
-  constexpr uint64_t kSlot = 56;
+  constexpr uint64_t kSlotOfHalfFull = 56;
+  const uint64_t emptier = bulk_load_fill == 0 ? 1 : std::max<uint64_t>(1, 50 / bulk_load_fill);
+  const uint64_t slot = kSlotOfHalfFull * emptier;
   constexpr uint64_t kRecordHeader = 32;
-  if (subject.key_format == KeyFormat::kFixed64) return kBase + capacity * kSlot;
+  if (subject.key_format == KeyFormat::kFixed64) return kBase + capacity * slot;
   const uint64_t record = kRecordHeader + subject.value_bytes +
                           KeyWriter::TypicalBytes(subject.key_format, subject.key_shape);
   // Size classes are up to a quarter larger than what is in them.
-  return kBase + capacity * (kSlot + record + record / 3);
+  return kBase + capacity * (slot + record + record / 3);
 }
 
 }  // namespace lodgekv::bench

@@ -30,6 +30,7 @@ struct Plan {
 absl::StatusOr<Plan> MakePlan(const BenchOptions& options);
 
 // Bytes of a pool in which the plan's keys fit, with room to spare.
-uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity);
+// `bulk_load_fill` as in BenchOptions.
+uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity, unsigned bulk_load_fill);
 
 }  // namespace lodgekv::bench

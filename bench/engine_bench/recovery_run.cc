@@ -49,6 +49,9 @@ std::vector<std::string> LoaderArguments(const BenchOptions& options, const Subj
       absl::StrCat("--pool-size=", options.store.pool_size_bytes),
       absl::StrCat("--durability=", options.store.process_durability ? "process" : "medium"),
   };
+  if (options.bulk_load_fill != 0) {
+    arguments.push_back(absl::StrCat("--bulk-load-fill=", options.bulk_load_fill));
+  }
   if (subject.inline_pairs) arguments.emplace_back("--inline-pairs");
   if (options.store.allow_volatile_medium) arguments.emplace_back("--allow-volatile-medium");
   if (!options.pin) arguments.emplace_back("--no-pin");

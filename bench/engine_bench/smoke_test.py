@@ -171,6 +171,24 @@ class EngineBench(unittest.TestCase):
                     self.assertFalse(row["clean"])
                 self.assertIn("recovery of", stdout)
 
+    def test_load_in_bulk(self):
+        _, rows = self.measure("lbtree", "--key-format=fixed64,bytes", "--no-yardsticks",
+                               "--bulk-load-fill=70", "--workload=load,read,insert,recover")
+        loads = [row for row in rows if row["workload"] == "bulk_load"]
+        self.assertEqual([(row["engine"], row["key_format"], row["ops"]) for row in loads],
+                         [("lbtree", "fixed64", KEYS), ("lbtree", "bytes", KEYS)])
+        self.assertEqual([row["keys"] for row in rows if row["workload"] == "recover"], [KEYS] * 2)
+
+    def test_a_bulk_load_fills_leaves_as_wanted(self):
+        for fill, least, most in ((10, 100, 250), (70, 24, 32), (100, 17, 24)):
+            with self.subTest(fill=fill):
+                _, rows = self.measure("lbtree", "--no-yardsticks", f"--bulk-load-fill={fill}",
+                                       "--repeat=2", "--workload=load,read")
+                self.check_row(rows[0])
+                self.assertEqual((rows[0]["workload"], rows[0]["ops"]), ("bulk_load", 2 * KEYS))
+                self.assertGreater(rows[0]["medium_bytes_per_key"], least, rows[0])
+                self.assertLess(rows[0]["medium_bytes_per_key"], most, rows[0])
+
     def test_repeats_are_put_together(self):
         _, rows = self.measure("dram", "--workload=read", "--repeat=3", "--no-yardsticks")
         self.assertEqual([(row["workload"], row["ops"]) for row in rows], [("read", 3 * OPS)])
@@ -197,6 +215,8 @@ class Errors(unittest.TestCase):
         self.check(["--engine=dram", "--workload=recover"], "persistent")
         self.check(["--engine=dram", "--workload=read:sequential"], "load:sequential")
         self.check(["--engine=dram", "--keys=1000", "--json=/nonexistent/out"], "/nonexistent/out")
+        self.check(["--engine=dram", "--bulk-load-fill=70"], "dram has no bulk load", "lbtree")
+        self.check(["--engine=lbtree", "--bulk-load-fill=9"], "10 to 100")
         self.check(["--nosuch"], "--nosuch")
 
     def test_a_pool_is_never_written_over(self):
