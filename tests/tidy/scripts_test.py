@@ -65,6 +65,7 @@ class InstallPackagesTest(ScriptTest):
     def install(self, *arguments, **environment):
         environment.setdefault("LODGEKV_OS_RELEASE", str(self.folder / "os-release"))
         environment.setdefault("LODGEKV_INSTALL", "yes")
+        environment.setdefault("LODGEKV_SYSTEMD_RUNS", str(self.folder / "no-systemd"))
         return self.call(str(ROOT / "scripts/install_packages"), *arguments, **environment)
 
     def test_installs_once(self):
@@ -89,6 +90,17 @@ class InstallPackagesTest(ScriptTest):
     def test_lint_tools_on_request(self):
         self.install("--lint")
         self.assertIn("clang-tidy", self.installed.read_text().split())
+
+    def test_prometheus_is_installed_and_not_started(self):
+        self.program("systemctl", f'echo "systemctl $*" >> {self.log}')
+        self.install(LODGEKV_SYSTEMD_RUNS=str(self.folder))
+        self.assertRegex(self.log.read_text(), r"systemctl mask --runtime .*prometheus.service\n"
+                         r"update .*\ninstall .* prometheus.*\nsystemctl unmask --runtime .*\n"
+                         r"systemctl disable ")
+        self.log.write_text("")
+        self.installed.write_text(self.installed.read_text().replace("ccache\n", ""))
+        self.install(LODGEKV_SYSTEMD_RUNS=str(self.folder))
+        self.assertNotIn("systemctl", self.log.read_text())
 
     def test_failure_propagates(self):
         self.program("apt-get", "exit 100")
