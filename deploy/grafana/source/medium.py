@@ -58,17 +58,21 @@ RATES = ("In all", [
                 "{{instance}}")),
 ])
 
-SINCE_START = ("Since the start", [
-    stat("Media writes a write", "Blocks of 256 bytes a write since the server's start.", "short",
-         ("lodgekv_media_writes_256b_total{@} / on (job, instance) group_left () "
-          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
-    stat("Lines flushed a write", "Lines a write since the server's start.", "short",
-         ("lodgekv_lines_flushed_total{@} / on (job, instance) group_left () "
-          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
-    stat("Fences a write", "Fences a write since the server's start.", "short",
-         ("lodgekv_fences_total{@} / on (job, instance) group_left () "
-          "(lodgekv_write_operations_total{@} > 0)", "{{instance}}"), width=8),
+def over_time(name):
+    """For each write in the time that the dashboard shows."""
+    return (f"sum by (instance) (increase(lodgekv_{name}{{@}}[$__range])) / "
+            "(sum by (instance) (increase(lodgekv_write_operations_total{@}[$__range])) > 0)",
+            "{{instance}}")
+
+
+TIME_SHOWN = ("In the time shown", [
+    stat("Lines a write, in all", "Lines flushed for each put or delete that took effect.", "short",
+         over_time("lines_flushed_total"), width=8),
+    stat("Fences a write, in all", "Fences for each put or delete that took effect.", "short",
+         over_time("fences_total"), width=8),
+    stat("Blocks a write, in all", "Blocks of 256 bytes written for each put or delete that took "
+         "effect.", "short", over_time("media_writes_256b_total"), width=8),
 ])
 
 DASHBOARD = Dashboard("lodgekv-medium", "LodgeKV / Medium", __doc__,
-                      [ONE_WRITE, RATES, SINCE_START])
+                      [ONE_WRITE, RATES, TIME_SHOWN])
