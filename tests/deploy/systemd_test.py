@@ -134,7 +134,8 @@ class InstalledTest(system_test.SystemTest):
         """What udevd has to say of the file, in a namespace where no other rule is."""
         (self.root / "rules").write_text(rules)
         script = (f"mount -t tmpfs none /etc/udev && mount -t tmpfs none /lib/udev && "
-                  f"mkdir /etc/udev/rules.d && cp {self.root}/rules /etc/udev/rules.d/90-a.rules && "
+                  f"mkdir /etc/udev/rules.d && "
+                  f"cp {self.root}/rules /etc/udev/rules.d/90-a.rules && "
                   f"udevadm test /sys/class/mem/null 2>&1")
         outcome = daemon.run("unshare", "--mount", "sh", "-c", script)
         if outcome.returncode != 0 and b"Reading rules file" not in outcome.stdout:

@@ -1,0 +1,75 @@
+{{- define "lodgekv.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Short enough for the suffixes that objects add: -headless, and that of a revision. */}}
+{{- define "lodgekv.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains (include "lodgekv.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "lodgekv.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lodgekv.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "lodgekv.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "lodgekv.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "lodgekv.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "lodgekv.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "lodgekv.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lodgekv.tlsSecret" -}}
+{{- default (printf "%s-tls" (include "lodgekv.fullname" .)) .Values.tls.existingSecret -}}
+{{- end -}}
+
+{{- define "lodgekv.onDevice" -}}
+{{- if eq .Values.storage.kind "device" }}true{{ end -}}
+{{- end -}}
+
+{{/* Drain, close, and 5 seconds for what goes on around them. */}}
+{{- define "lodgekv.gracePeriod" -}}
+{{- with .Values.drain }}{{ add .delaySeconds .graceSeconds .closeSeconds 5 }}{{ end -}}
+{{- end -}}
+
+{{/* What the schema cannot say. */}}
+{{- define "lodgekv.check" -}}
+{{- if and (not .Values.tls.enabled) (not .Values.allowPlaintext) -}}
+{{- fail "keys and values would cross the network in plain text: set tls.enabled and one of tls.existingSecret or tls.certificate and tls.key, or allowPlaintext where the network itself is trusted" -}}
+{{- end -}}
+{{- if and .Values.tls.enabled (not .Values.tls.existingSecret) (or (not .Values.tls.certificate) (not .Values.tls.key)) -}}
+{{- fail "tls.enabled is true: set tls.existingSecret, or tls.certificate and tls.key" -}}
+{{- end -}}
+{{- if and .Values.tls.mutual (not .Values.tls.enabled) -}}
+{{- fail "tls.mutual is true and tls.enabled is not: mutual TLS is TLS with certificates of clients" -}}
+{{- end -}}
+{{- if and .Values.tls.mutual (not .Values.tls.existingSecret) (not .Values.tls.ca) -}}
+{{- fail "tls.mutual is true: set tls.ca, or tls.existingSecret with a ca.crt in it" -}}
+{{- end -}}
+{{- if include "lodgekv.onDevice" . -}}
+{{- if not .Values.storage.device.resource -}}
+{{- fail "storage.kind is device: set storage.device.resource to the resource of the device plugin, such as example.com/dax" -}}
+{{- end -}}
+{{- else if .Values.storage.volume.local.enabled -}}
+{{- if .Values.storage.volume.existingClaim -}}
+{{- fail "storage.volume.existingClaim and storage.volume.local.enabled exclude each other: the local volume is for the claim of the StatefulSet" -}}
+{{- end -}}
+{{- if or (not .Values.storage.volume.local.nodes) (not .Values.storage.volume.storageClassName) -}}
+{{- fail "storage.volume.local.enabled is true: set storage.volume.local.nodes to the nodes that have the device, and storage.volume.storageClassName to a class without provisioner" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

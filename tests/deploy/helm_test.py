@@ -1,0 +1,138 @@
+"""The chart through helm: golden files, packaging, and what it refuses.
+
+Where there is no helm it is skipped; LODGEKV_INSTALL_HELM=yes compiles one (scripts/check --torture
+sets it).
+"""
+
+import json
+import os
+import pathlib
+import tarfile
+import unittest
+
+import yaml
+
+import chart
+import system_test
+
+PLAIN = ["--set", "allowPlaintext=true"]
+EVERYTHING = PLAIN + ["--set", "prometheusRule.enabled=true,dashboards.enabled=true"]
+
+
+class HelmTest(system_test.SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            install = os.environ.get("LODGEKV_INSTALL_HELM") == "yes"
+            cls.program = chart.tool("helm", install=install)
+        except chart.NoTool as reason:
+            raise unittest.SkipTest(str(reason)) from reason
+
+    def render(self, *arguments, release="kv", path=chart.CHART):
+        return chart.render(release, arguments, program=self.program, chart=path)
+
+    def manifests(self, *arguments, **options):
+        outcome = self.render(*arguments, **options)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return chart.documents(outcome.stdout)
+
+    def test_golden_files(self):
+        for name, (release, arguments) in chart.CASES.items():
+            with self.subTest(name):
+                outcome = self.render(*arguments, release=release)
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                self.assert_same_lines(outcome.stdout.splitlines(),
+                                       (chart.GOLDEN / f"{name}.yaml").read_text().splitlines(),
+                                       "run tests/deploy/make_golden.py and look at the difference")
+
+    def test_lint(self):
+        for name in chart.MEDIA:
+            outcome = chart.helm("lint", "--strict", chart.CHART, "-f",
+                                 chart.CHART / f"values-{name}.yaml", "--kube-version",
+                                 chart.KUBERNETES[0], program=self.program)
+            self.assertEqual(outcome.returncode, 0, outcome.stdout)
+
+    def test_an_older_kubernetes_is_refused(self):
+        outcome = chart.helm("template", "kv", chart.CHART, *PLAIN, "--kube-version", "1.26.0",
+                             program=self.program)
+        self.assertIn("requires kubeVersion: >=1.27.0", outcome.stderr)
+
+    def test_a_package_has_everything(self):
+        folder = pathlib.Path(self.folder())
+        outcome = chart.helm("package", chart.CHART, "--destination", folder, program=self.program)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        (package,) = folder.glob("lodgekv-*.tgz")
+        self.assertEqual(self.manifests(*EVERYTHING, path=package), self.manifests(*EVERYTHING))
+        with tarfile.open(package) as files:
+            strange = [name for name in files.getnames() if not name.endswith(
+                (".yaml", ".yml", ".json", ".tpl", ".txt", ".md", ".helmignore"))]
+        self.assertEqual(strange, [])
+
+    # --- dashboards and rules ---
+
+    def test_dashboards_are_those_of_deploy(self):
+        folder = chart.ROOT / "deploy/grafana"
+        config_map = chart.the(self.manifests(*EVERYTHING), "ConfigMap", "-dashboards")
+        self.assertEqual(config_map["metadata"]["labels"]["grafana_dashboard"], "1")
+        expected = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+        self.assertTrue(expected, f"no dashboard in {folder}")
+        self.assertEqual({name: json.loads(text) for name, text in config_map["data"].items()},
+                         expected)
+        self.assertLess(sum(map(len, config_map["data"].values())), 1 << 20, "too much for one")
+
+    def test_rules_are_those_of_deploy(self):
+        rule = chart.the(self.manifests(*EVERYTHING), "PrometheusRule")
+        path = chart.ROOT / "deploy/prometheus/rules.yml"
+        self.assertEqual(rule["spec"], yaml.safe_load(path.read_text()))
+        self.assertIn("$labels", json.dumps(rule["spec"]), "templates of alerts came through")
+
+    def test_neither_unless_asked_for(self):
+        kinds = [manifest["kind"] for manifest in self.manifests(*PLAIN)]
+        self.assertNotIn("PrometheusRule", kinds)
+        self.assertNotIn("ServiceMonitor", kinds)
+        self.assertEqual(kinds.count("ConfigMap"), 1)
+
+    # --- refusals ---
+
+    def refuse(self, expected, *settings):
+        outcome = self.render(*(word for setting in settings for word in ("--set", setting)))
+        self.assertNotEqual(outcome.returncode, 0, settings)
+        self.assertIn(expected, outcome.stderr, settings)
+
+    def test_plaintext_needs_leave(self):
+        self.refuse("in plain text: set tls.enabled")
+
+    def test_values_that_do_not_go_together(self):
+        plain = PLAIN[1]
+        device, local = "storage.kind=device", "storage.volume.local.enabled=true"
+        self.refuse("set tls.existingSecret, or tls.certificate and tls.key", "tls.enabled=true")
+        self.refuse("tls.mutual is true and tls.enabled is not", plain, "tls.mutual=true")
+        self.refuse("tls.mutual is true: set tls.ca", "tls.enabled=true", "tls.mutual=true",
+                    "tls.certificate=c", "tls.key=k")
+        self.refuse("set storage.device.resource", plain, device)
+        self.refuse("set storage.volume.local.nodes", plain, local)
+        self.refuse("exclude each other", plain, local, "storage.volume.existingClaim=claim")
+
+    def test_fields_of_the_configuration_that_the_chart_sets(self):
+        for field in ("listen", "health_listen", "pool", "pool_size", "tls_ca_file",
+                      "allow_plaintext", "drain_delay"):
+            self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
+                        f"config.{field}=1")
+
+    def test_values_that_are_none(self):
+        for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.volume.size=8GiB",
+                        "storage.kind=block", "replicas=3", "tls.enable=true",
+                        "drain.delaySeconds=5s", "drain.graceSeconds=601",
+                        "podDisruptionBudget.maxUnavailable=2", "supplementalGroups[0]=0",
+                        "service.type=ExternalName", "recovery.maxSeconds=0",
+                        "serviceMonitor.interval=15", "storage.device.resource=dax"):
+            field = setting.split("=", maxsplit=1)[0].split("[")[0]
+            parts = field.split(".")
+            outcome = self.render(*PLAIN, "--set", setting)
+            self.assertNotEqual(outcome.returncode, 0, setting)
+            self.assertIn("values don't meet the specifications", outcome.stderr, setting)
+            self.assertIn(parts[-1], outcome.stderr, setting)
+
+
+if __name__ == "__main__":
+    system_test.main()
