@@ -14,6 +14,7 @@ namespace lodgekv::client {
 namespace {
 
 constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
+constexpr char kCostTrailer[] = "lodgekv-cost-bin";
 
 absl::Status ToAbsl(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
@@ -122,16 +123,34 @@ struct Pending {
   Response response;
 };
 
+using CostTaker = std::function<void(const v1::Cost&)>;
+
+// Hands on what the server said that the call cost.
+void TakeCost(const grpc::ClientContext& context, const CostTaker& on_cost) {
+  if (!on_cost) return;
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto trailer = trailers.find(kCostTrailer);
+  v1::Cost cost;
+  if (trailer == trailers.end()) return;
+  const grpc::string_ref bytes = trailer->second;
+  if (cost.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) on_cost(cost);
+}
+
 template <typename Call>
-std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending, WriteDone done) {
-  return [pending, done = std::move(done)](const grpc::Status& status) { done(ToAbsl(status)); };
+std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending,
+                                             const CostTaker& on_cost, WriteDone done) {
+  return [pending, on_cost, done = std::move(done)](const grpc::Status& status) {
+    TakeCost(pending->context, on_cost);
+    done(ToAbsl(status));
+  };
 }
 
 class GrpcClient final : public Client {
  public:
   explicit GrpcClient(const ClientOptions& options)
       : stub_(v1::KvService::NewStub(Connect(options.server, options))),
-        timeout_(options.timeout) {}
+        timeout_(options.timeout),
+        on_cost_(options.on_cost) {}
 
   absl::StatusOr<GetResult> Get(std::string_view key) override {
     v1::GetRequest request;
@@ -145,7 +164,8 @@ class GrpcClient final : public Client {
   absl::StatusOr<uint64_t> Put(std::string_view key, std::string_view value,
                                const PutOptions& options) override {
     v1::PutResponse response;
-    absl::Status status = Call(&v1::KvService::Stub::Put, ToRequest(key, value, options), response);
+    v1::PutRequest request = ToRequest(key, value, options);
+    absl::Status status = Call(&v1::KvService::Stub::Put, request, response);
     if (!status.ok()) return status;
     return response.version();
   }
@@ -164,7 +184,9 @@ class GrpcClient final : public Client {
                     std::string* continuation) override {
     grpc::ClientContext context;
     SetDeadline(context, timeout_);
-    auto reader = stub_->Scan(&context, ToRequest(options));
+    v1::ScanRequest request = ToRequest(options);
+    AskForCost(request);
+    auto reader = stub_->Scan(&context, request);
     v1::ScanResponse page;
     while (reader->Read(&page)) {
       for (const v1::ScanItem& item : page.items()) {
@@ -175,7 +197,9 @@ class GrpcClient final : public Client {
       }
       if (continuation != nullptr) *continuation = page.continuation();
     }
-    return ToAbsl(reader->Finish());
+    const grpc::Status status = reader->Finish();
+    TakeCost(context, on_cost_);
+    return ToAbsl(status);
   }
 
   absl::StatusOr<std::vector<GetResult>> BatchGet(const std::vector<std::string>& keys) override {
@@ -191,7 +215,8 @@ class GrpcClient final : public Client {
 
   absl::StatusOr<std::vector<BatchResult>> BatchWrite(const std::vector<BatchOp>& ops) override {
     v1::BatchWriteResponse response;
-    absl::Status status = Call(&v1::KvService::Stub::BatchWrite, ToRequest(ops), response);
+    v1::BatchWriteRequest request = ToRequest(ops);
+    absl::Status status = Call(&v1::KvService::Stub::BatchWrite, request, response);
     if (!status.ok()) return status;
     std::vector<BatchResult> results;
     for (const v1::WriteResult& result : response.results()) {
@@ -203,30 +228,41 @@ class GrpcClient final : public Client {
   void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) override {
     auto pending = std::make_shared<Pending<v1::BatchWriteRequest, v1::BatchWriteResponse>>();
     pending->request = ToRequest(ops);
+    AskForCost(pending->request);
     SetDeadline(pending->context, timeout_);
     stub_->async()->BatchWrite(&pending->context, &pending->request, &pending->response,
-                               FinishWith(pending, std::move(done)));
+                               FinishWith(pending, on_cost_, std::move(done)));
   }
 
   void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
                 WriteDone done) override {
     auto pending = std::make_shared<Pending<v1::PutRequest, v1::PutResponse>>();
     pending->request = ToRequest(key, value, options);
+    AskForCost(pending->request);
     SetDeadline(pending->context, timeout_);
     stub_->async()->Put(&pending->context, &pending->request, &pending->response,
-                        FinishWith(pending, std::move(done)));
+                        FinishWith(pending, on_cost_, std::move(done)));
   }
 
  private:
+  template <typename Request>
+  void AskForCost(Request& request) const {
+    request.set_want_cost(on_cost_ != nullptr);
+  }
+
   template <typename Method, typename Request, typename Response>
-  absl::Status Call(Method method, const Request& request, Response& response) {
+  absl::Status Call(Method method, Request& request, Response& response) {
     grpc::ClientContext context;
     SetDeadline(context, timeout_);
-    return ToAbsl((stub_.get()->*method)(&context, request, &response));
+    AskForCost(request);
+    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+    TakeCost(context, on_cost_);
+    return ToAbsl(status);
   }
 
   const std::unique_ptr<v1::KvService::Stub> stub_;
   const absl::Duration timeout_;
+  const CostTaker on_cost_;
 };
 
 class GrpcAdminClient final : public AdminClient {

@@ -53,6 +53,10 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(30);
   // Absent: plaintext.
   std::optional<TlsOptions> tls;
+  // If set, each call of Client asks what it cost the medium and hands the answer on, before it
+  // returns or is done; also from a thread of gRPC, so it must not block. A call that never reached
+  // the server has no answer.
+  std::function<void(const v1::Cost&)> on_cost;
 };
 
 // What must hold for a write to be applied; at most one of the three.

@@ -35,6 +35,7 @@ class ScriptedService final : public v1::KvService::Service {
                    v1::PutResponse* response) override {
     ++puts;
     put = *request;
+    AddCost(*context, request->want_cost());
     while (stall && !context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
     response->set_version(9);
     return error;
@@ -43,6 +44,7 @@ class ScriptedService final : public v1::KvService::Service {
   grpc::Status Scan(grpc::ServerContext* context, const v1::ScanRequest* request,
                     grpc::ServerWriter<v1::ScanResponse>* writer) override {
     scan = *request;
+    AddCost(*context, request->want_cost());
     for (int page = 0; page < pages && !context->IsCancelled(); ++page) {
       v1::ScanResponse response;
       for (int item = 0; item < 2; ++item) {
@@ -54,13 +56,23 @@ class ScriptedService final : public v1::KvService::Service {
     return error;
   }
 
-  grpc::Status BatchWrite(grpc::ServerContext*, const v1::BatchWriteRequest* request,
+  grpc::Status BatchWrite(grpc::ServerContext* context, const v1::BatchWriteRequest* request,
                           v1::BatchWriteResponse* response) override {
     batch = *request;
+    AddCost(*context, request->want_cost());
     for (const v1::Operation& operation : request->operations()) {
       response->add_results()->set_found(operation.kind() == v1::OPERATION_KIND_DELETE);
     }
     return error;
+  }
+
+  static void AddCost(grpc::ServerContext& context, bool wanted) {
+    if (!wanted) return;
+    v1::Cost cost;
+    cost.set_lines_flushed(12);
+    cost.set_group_operations(4);
+    cost.mutable_share()->set_lines_flushed(3);
+    context.AddTrailingMetadata("lodgekv-cost-bin", cost.SerializeAsString());
   }
 
   grpc::Status error;
@@ -240,6 +252,47 @@ TEST_F(ClientTest, StartedWritesEndOnce) {
   std::unique_lock lock(mutex);
   ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(10), [&] { return ended.size() == 2; }));
   EXPECT_TRUE(ended[0].ok() && ended[1].ok());
+}
+
+TEST_F(ClientTest, CostIsHandedOnWhenAskedFor) {
+  ASSERT_TRUE(client_->Put("k", "v", {}).ok());
+  EXPECT_FALSE(service_.put.want_cost());
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<v1::Cost> costs;
+  int ended = 0;
+  options_.on_cost = [&](const v1::Cost& cost) {
+    const std::lock_guard lock(mutex);
+    costs.push_back(cost);
+  };
+  const std::unique_ptr<Client> client = Client::Create(options_);
+  ASSERT_TRUE(client->Put("k", "v", {}).ok());
+  ASSERT_TRUE(client->BatchWrite({{"a", "1", {}}}).ok());
+  ASSERT_TRUE(client
+                  ->Scan(
+                      {}, [](const ScanItem&) { return true; }, nullptr)
+                  .ok());
+  const auto done = [&](const absl::Status&) {
+    const std::lock_guard lock(mutex);
+    ++ended;
+    changed.notify_one();
+  };
+  client->StartPut("k", "v", {}, done);
+  client->StartBatchWrite({{"a", "1", {}}}, done);
+  std::unique_lock lock(mutex);
+  ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(10), [&] { return ended == 2; }));
+  ASSERT_EQ(costs.size(), 5u);
+  for (const v1::Cost& cost : costs) {
+    EXPECT_EQ(cost.lines_flushed(), 12u);
+    EXPECT_EQ(cost.share().lines_flushed(), 3u);
+  }
+  lock.unlock();
+  // A call that failed has its cost, too; one that the server answered without has none.
+  service_.error = ErrorWith(grpc::StatusCode::FAILED_PRECONDITION, "CONDITION_FAILED");
+  EXPECT_FALSE(client->Put("k", "v", {}).ok());
+  EXPECT_EQ(costs.size(), 6u);
+  EXPECT_FALSE(client->Get("k").ok());
+  EXPECT_EQ(costs.size(), 6u);
 }
 
 TEST(ClientWithoutServerTest, FailsAtOnce) {

@@ -14,13 +14,18 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kCostTrailer = "lodgekv-cost-bin";
 
-std::string SerializeCost(const Cost& cost, uint64_t operations) {
+std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& share) {
   v1::Cost message;
   message.set_lines_flushed(cost.lines_flushed);
   message.set_fences(cost.fences);
   message.set_media_writes_256b(cost.media_writes_256b);
   message.set_bytes_stored(cost.bytes_stored);
   message.set_group_operations(operations);
+  v1::CostShare& own = *message.mutable_share();
+  own.set_lines_flushed(share.lines_flushed);
+  own.set_fences(share.fences);
+  own.set_media_writes_256b(share.media_writes_256b);
+  own.set_bytes_stored(share.bytes_stored);
   return message.SerializeAsString();
 }
 
@@ -62,11 +67,12 @@ void Call::GiveBack(uint64_t bytes) {
 
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
   if (want_cost) {
-    context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_));
+    context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_, share_));
   }
   const auto now = SteadyClock::now();
   const auto latency = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();
   poller_.own_recorder().Record(method_, code, static_cast<uint64_t>(latency));
+  poller_.own_recorder().RecordCost(method_, share_);
   const uint64_t slow_ms = poller_.state().config().slow_request_ms;
   if (slow_ms == 0 || latency < static_cast<int64_t>(slow_ms) * 1'000'000) return;
   uint64_t suppressed = 0;
@@ -80,6 +86,9 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
        {"fences", cost_.fences},
        {"media_writes_256b", cost_.media_writes_256b},
        {"group_operations", group_operations_},
+       {"share_lines_flushed", share_.lines_flushed},
+       {"share_fences", share_.fences},
+       {"share_media_writes_256b", share_.media_writes_256b},
        {"not_logged_before", suppressed}});
 }
 
@@ -88,6 +97,7 @@ void Call::Release() {
   const uint64_t operations = std::exchange(held_operations_, 0);
   if (operations != 0 || bytes != 0) poller_.state().admission().Leave(operations, bytes);
   cost_ = {};
+  share_ = {};
   group_operations_ = 0;
   poller_.Recycle(this, bytes);
 }

@@ -44,9 +44,10 @@ class Call : public Event {
     return context_->deadline() <= now;
   }
 
-  // Adds the cost of the group of `operations` that this call was served in.
-  void AddCost(const Cost& cost, uint64_t operations) {
+  // Adds the cost of the group of `operations` that this call was served in, and its share of it.
+  void AddCost(const Cost& cost, uint64_t operations, const Cost& share) {
     cost_ = cost_ + cost;
+    share_ = share_ + share;
     group_operations_ = operations;
   }
 
@@ -74,6 +75,7 @@ class Call : public Event {
   uint64_t held_operations_ = 0;
   uint64_t held_bytes_ = 0;
   Cost cost_;
+  Cost share_;
   uint64_t group_operations_ = 0;
 };
 

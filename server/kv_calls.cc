@@ -149,8 +149,11 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
   std::array<ReadResult, kLookKeys> results;
   const auto count = static_cast<size_t>(end - begin);
   for (size_t i = 0; i < count; ++i) keys[i] = request_.keys(begin + static_cast<int>(i));
+  const Cost before = ThreadCost();
   const Outcome outcome = engine.Read(std::span(keys).first(count), std::span(results).first(count),
                                       {.now_unix_ms = poller_.now_unix_ms()});
+  const Cost cost = ThreadCost() - before;
+  AddCost(cost, static_cast<uint64_t>(request_.keys_size()), cost);
   for (size_t i = 0; i < count; ++i) {
     if (outcome != Outcome::kOk && results[i].outcome != Outcome::kOk) {
       return FromReadOutcome(results[i].outcome, begin + static_cast<int>(i));
@@ -182,7 +185,8 @@ void BatchWriteCall::Serve(Engine& engine) {
   const Outcome outcome = engine.Write(
       ops_, results_,
       {.atomic = true, .now_unix_ms = poller_.now_unix_ms(), .applied_index = std::nullopt});
-  AddCost(ThreadCost() - before, ops_.size());
+  const Cost cost = ThreadCost() - before;
+  AddCost(cost, ops_.size(), cost);
   poller_.NoteOutcome(outcome);
   if (outcome == Outcome::kOk) {
     for (size_t i = 0; i < ops_.size(); ++i) poller_.CountWrite(ops_[i], results_[i]);

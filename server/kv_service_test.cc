@@ -140,6 +140,8 @@ TEST(KvService, CostComesWhenAskedFor) {
     v1::Cost message;
     ASSERT_TRUE(message.ParseFromArray(cost->second.data(), static_cast<int>(cost->second.size())));
     EXPECT_EQ(message.group_operations(), 1);
+    EXPECT_TRUE(message.has_share());
+    EXPECT_EQ(message.share().bytes_stored(), message.bytes_stored());
   }
 }
 
@@ -207,6 +209,8 @@ TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("slow request rpc=Put code=OK latency_us="));
   EXPECT_THAT(log, HasSubstr("held_bytes=20 "));
+  EXPECT_THAT(log, HasSubstr(" lines_flushed=0 fences=0 media_writes_256b=0 group_operations=1 "
+                             "share_lines_flushed=0 share_fences=0 share_media_writes_256b=0"));
   EXPECT_THAT(log, ::testing::Not(HasSubstr("secret")));
   EXPECT_THAT(log, ::testing::Not(HasSubstr("rpc=Get")));
 }

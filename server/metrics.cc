@@ -136,6 +136,39 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
             AsDouble(admission.max_bytes()));
 }
 
+// One family: a count of each call's cost.
+void CollectRpcCost(const std::array<Cost, kMethodCount>& costs, uint64_t Cost::*count,
+                    std::string_view name, std::string_view help, Families& out) {
+  out.Begin(fmt::format("lodgekv_{}", name), help, MetricType::Counter);
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    out.Value(AsDouble(costs[method].*count), {{"rpc", kMethodNames[method]}});
+  }
+}
+
+void CollectRpcCosts(const std::vector<const RpcRecorder*>& recorders, Families& out) {
+  std::array<Cost, kMethodCount> costs;
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    for (const RpcRecorder* recorder : recorders) {
+      costs[method] = costs[method] + recorder->cost(method);
+    }
+  }
+  CollectRpcCost(costs, &Cost::lines_flushed, "rpc_lines_flushed_total",
+                 "64-byte lines that requests wrote back, by call; writes in one group share them "
+                 "by their bytes",
+                 out);
+  CollectRpcCost(costs, &Cost::fences, "rpc_fences_total",
+                 "Fences (on an ordinary file, syncs) that requests waited for, by call; one that "
+                 "serves a group counts once, for one of its writes",
+                 out);
+  CollectRpcCost(costs, &Cost::media_writes_256b, "rpc_media_writes_256b_total",
+                 "Distinct blocks of 256 bytes that requests wrote between two fences, by call; "
+                 "shared in a group by bytes",
+                 out);
+  CollectRpcCost(costs, &Cost::bytes_stored, "rpc_stored_bytes_total",
+                 "Bytes that requests stored to the medium, by call; shared in a group by bytes",
+                 out);
+}
+
 void CollectCost(std::string_view engine, Families& out) {
   const Cost cost = TotalCost();
   const Labels labels{{"engine", engine}};
@@ -236,6 +269,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
   CollectPhase(state_, out);
   if (tls_ != nullptr) CollectTls(*tls_, out);
   CollectRpcs(state_, recorders_, out);
+  CollectRpcCosts(recorders_, out);
   if (Store* store = state_.store()) {
     CollectMedium(store->info(), out);
     CollectCost(store->info().engine, out);

@@ -111,6 +111,10 @@ TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
   EXPECT_THAT(text, AllOf(HasSubstr("lodgekv_lines_flushed_total{engine=\"dram\"}"),
                           HasSubstr("lodgekv_fences_total{engine=\"dram\"}"),
                           HasSubstr("lodgekv_media_writes_256b_total{engine=\"dram\"}")));
+  for (const char* name : {"lines_flushed", "fences", "media_writes_256b", "stored_bytes"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("lodgekv_rpc_") + name + "_total{rpc=\"Put\"} 0\n"));
+    EXPECT_THAT(text, HasSubstr(std::string("lodgekv_rpc_") + name + "_total{rpc=\"Scan\"} 0\n"));
+  }
 }
 
 TEST_F(MetricsTest, ShowsTheEnginesOwnCounters) {

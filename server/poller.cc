@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "index/cost.h"
+#include "server/cost_share.h"
 #include "server/kv_calls.h"
 #include "server/status_map.h"
 
@@ -36,6 +37,13 @@ void TakeGroup(std::deque<AnyCall*>& queue, size_t most, std::vector<AnyCall*>& 
       group.push_back(call);
     }
   }
+}
+
+// In the cost of a group (CostShare in kv.proto).
+uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
+  constexpr uint64_t kEach = 64;
+  if (result.outcome != Outcome::kOk) return kEach;
+  return kEach + op.key.size() + (op.kind == WriteKind::kPut ? op.value.size() : 0);
 }
 
 }  // namespace
@@ -122,8 +130,9 @@ void Poller::ServeReads() {
   // Each result has its own outcome.
   (void)state_.store()->engine().Read(group_keys_, results, {.now_unix_ms = now_unix_ms_});
   const Cost cost = ThreadCost() - before;
+  CostShares shares(cost, group_getters_.size(), group_getters_.size());
   for (size_t i = 0; i < group_getters_.size(); ++i) {
-    group_getters_[i]->AddCost(cost, group_getters_.size());
+    group_getters_[i]->AddCost(cost, group_getters_.size(), shares.Next(1));
     group_getters_[i]->AnswerRead(results[i]);
   }
 }
@@ -142,10 +151,15 @@ void Poller::ServeWrites() {
       {.atomic = false, .now_unix_ms = now_unix_ms_, .applied_index = std::nullopt});
   const Cost cost = ThreadCost() - before;
   recorder_.RecordGroup(group_ops_.size());
+  uint64_t weight = 0;
+  for (size_t i = 0; i < group_ops_.size(); ++i)
+    weight += WeightOf(group_ops_[i], group_writes_[i]);
+  CostShares shares(cost, group_ops_.size(), weight);
   for (size_t i = 0; i < group_writers_.size(); ++i) {
     NoteOutcome(group_writes_[i].outcome);
     CountWrite(group_ops_[i], group_writes_[i]);
-    group_writers_[i]->AddCost(cost, group_writers_.size());
+    group_writers_[i]->AddCost(cost, group_writers_.size(),
+                               shares.Next(WeightOf(group_ops_[i], group_writes_[i])));
     group_writers_[i]->AnswerApplied(group_writes_[i]);
   }
 }

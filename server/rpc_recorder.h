@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "index/cost.h"
+
 namespace lodgekv::server {
 
 enum class Method : uint8_t { kGet, kPut, kDelete, kScan, kBatchGet, kBatchWrite };
@@ -43,9 +45,29 @@ struct LatencyCell {
   OwnedCounter sum_ns;
 };
 
+struct CostCell {
+  OwnedCounter lines_flushed;
+  OwnedCounter fences;
+  OwnedCounter media_writes_256b;
+  OwnedCounter bytes_stored;
+};
+
 class RpcRecorder {
  public:
   void Record(Method method, grpc::StatusCode code, uint64_t latency_ns);
+  void RecordCost(Method method, const Cost& cost) {
+    CostCell& cell = costs_[static_cast<size_t>(method)];
+    cell.lines_flushed.Add(cost.lines_flushed);
+    cell.fences.Add(cost.fences);
+    cell.media_writes_256b.Add(cost.media_writes_256b);
+    cell.bytes_stored.Add(cost.bytes_stored);
+  }
+  // Running totals.
+  Cost cost(size_t method) const {
+    const CostCell& cell = costs_[method];
+    return {cell.lines_flushed.Get(), cell.fences.Get(), cell.media_writes_256b.Get(),
+            cell.bytes_stored.Get()};
+  }
   void RecordGroup(uint64_t operations) {
     write_groups_.Add(1);
     write_group_operations_.Add(operations);
@@ -64,6 +86,7 @@ class RpcRecorder {
 
  private:
   std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
+  std::array<CostCell, kMethodCount> costs_;
   OwnedCounter write_groups_;
   OwnedCounter write_group_operations_;
   OwnedCounter write_operations_;

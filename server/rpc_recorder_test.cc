@@ -31,6 +31,20 @@ TEST(RpcRecorder, KeepsCallsAndCodesApart) {
   EXPECT_EQ(recorder.cell(static_cast<size_t>(Method::kScan), 0).sum_ns.Get(), 20);
 }
 
+TEST(RpcRecorder, AddsUpTheCostOfEachCall) {
+  RpcRecorder recorder;
+  recorder.RecordCost(Method::kPut, {5, 1, 2, 300});
+  recorder.RecordCost(Method::kPut, {2, 0, 1, 20});
+  recorder.RecordCost(Method::kDelete, {1, 1, 1, 8});
+  const Cost put = recorder.cost(static_cast<size_t>(Method::kPut));
+  EXPECT_EQ(put.lines_flushed, 7);
+  EXPECT_EQ(put.fences, 1);
+  EXPECT_EQ(put.media_writes_256b, 3);
+  EXPECT_EQ(put.bytes_stored, 320);
+  EXPECT_EQ(recorder.cost(static_cast<size_t>(Method::kDelete)).bytes_stored, 8);
+  EXPECT_EQ(recorder.cost(static_cast<size_t>(Method::kGet)).lines_flushed, 0);
+}
+
 TEST(RpcRecorder, NamesEveryCode) {
   EXPECT_EQ(CodeName(grpc::StatusCode::OK), "OK");
   EXPECT_EQ(CodeName(grpc::StatusCode::INVALID_ARGUMENT), "INVALID_ARGUMENT");

@@ -42,7 +42,8 @@ void ScanCall::SendPage() {
   const Cost before = ThreadCost();
   const Outcome outcome =
       pager_.NextPage(poller_.state().store()->engine(), poller_.now_unix_ms(), &page_);
-  AddCost(ThreadCost() - before, 1);
+  const Cost cost = ThreadCost() - before;
+  AddCost(cost, 1, cost);
   if (outcome != Outcome::kOk) return Answer(FromReadOutcome(outcome, -1));
   page_bytes_held_ = pager_.page_bytes();
   Hold(page_bytes_held_);

@@ -14,7 +14,15 @@ namespace lodgekv::lodgectl {
 namespace {
 
 client::ClientOptions Options(const Context& context, absl::Duration default_timeout) {
-  return {context.server, context.admin, context.timeout.value_or(default_timeout), context.tls};
+  client::ClientOptions options{.server = context.server,
+                                .admin = context.admin,
+                                .timeout = context.timeout.value_or(default_timeout),
+                                .tls = context.tls,
+                                .on_cost = {}};
+  if (context.cost != nullptr) {
+    options.on_cost = [sum = context.cost](const v1::Cost& cost) { sum->Add(cost); };
+  }
+  return options;
 }
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(30);

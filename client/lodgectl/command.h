@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/lodgectl/cost_sum.h"
 #include "client/lodgectl/text_format.h"
 #include "client/lodgekv_client.h"
 
@@ -37,6 +38,8 @@ struct Context {
   std::optional<client::TlsOptions> tls;
   bool hex = false;
   bool json = false;
+  // With --cost: what the calls of this command cost.
+  std::shared_ptr<CostSum> cost;
   // Of the command that ran.
   int exit_code = kExitOk;
 

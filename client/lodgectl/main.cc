@@ -100,6 +100,9 @@ void AddGlobals(CLI::App& app, Context& context) {
       "Longest wait for an answer, such as 5s (default: 30s; none for scan, dump, stats and "
       "check)");
   AddTls(app, context);
+  app.add_flag_callback(
+      "--cost", [&context] { context.cost = std::make_shared<CostSum>(); },
+      "put, get, delete, scan, dump and load: say on standard error what it cost the medium");
   app.add_flag("--hex", context.hex,
                "Keys and values in hexadecimal, in arguments, files and output");
   app.add_flag("--json", context.json,
@@ -133,6 +136,7 @@ int Run(int argc, char** argv) {
     PrintError("usage", absl::StrCat(DescribeUsage(app, error), "; see lodgectl --help"));
     return kExitUsage;
   }
+  if (context.cost != nullptr) std::cerr << context.cost->Describe() << "\n";
   return context.exit_code;
 }
 

@@ -1,0 +1,51 @@
+// Shares out what a group cost the medium among its operations.
+//
+// A group is one call of the engine: a line that holds words of two operations is flushed once, and
+// one fence serves all, so that nobody can say what each would have cost alone. Lines, media writes
+// and bytes are shared out by weight, fences evenly, in whole numbers.
+//
+// INVARIANT  The shares of a group add up to its cost exactly.
+#pragma once
+
+#include <cstdint>
+
+#include "index/cost.h"
+
+namespace lodgekv::server {
+
+class CostShares {
+ public:
+  // `weight` is that of all operations together. Neither may be 0.
+  CostShares(const Cost& total, uint64_t operations, uint64_t weight)
+      : total_(total), operations_(operations), weight_(weight) {}
+
+  // Of the next operation.
+  Cost Next(uint64_t weight) {
+    const uint64_t weight_before = weight_given_;
+    const uint64_t operations_before = operations_given_;
+    weight_given_ += weight;
+    operations_given_ += 1;
+    const auto by_weight = [&](uint64_t whole) {
+      return UpTo(whole, weight_given_, weight_) - UpTo(whole, weight_before, weight_);
+    };
+    return {.lines_flushed = by_weight(total_.lines_flushed),
+            .fences = UpTo(total_.fences, operations_given_, operations_) -
+                      UpTo(total_.fences, operations_before, operations_),
+            .media_writes_256b = by_weight(total_.media_writes_256b),
+            .bytes_stored = by_weight(total_.bytes_stored)};
+  }
+
+ private:
+  // What of `whole` the first `part` of `all` have.
+  static uint64_t UpTo(uint64_t whole, uint64_t part, uint64_t all) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / all);
+  }
+
+  const Cost total_;
+  const uint64_t operations_;
+  const uint64_t weight_;
+  uint64_t operations_given_ = 0;
+  uint64_t weight_given_ = 0;
+};
+
+}  // namespace lodgekv::server
