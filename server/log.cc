@@ -12,6 +12,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "server/handshake_log.h"
+
 namespace lodgekv::server {
 namespace {
 
@@ -63,6 +65,7 @@ std::string Quote(std::string_view text) {
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
+  if (NoteHandshakeFailure(args->message)) return;
   Log(LogLevel::kDebug, args->message, {{"source", "grpc"}});
 }
 

@@ -36,7 +36,7 @@ std::string FormatLogLine(LogFormat format, std::string_view time, LogLevel leve
 void FlushLog();
 
 // Lines of the gRPC library go to our log: its errors as debug messages, since we report, in our
-// own words, what matters of them.
+// own words, what matters of them; a failed TLS handshake we know from there alone.
 void AdoptGrpcLog();
 
 }  // namespace lodgekv::server

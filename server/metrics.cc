@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "index/cost.h"
+#include "server/handshake_log.h"
 #include "server/process_metrics.h"
 #include "server/version.h"
 
@@ -258,6 +259,10 @@ void CollectTls(const TlsWatcher& tls, Families& out) {
   out.Counter("tls_reload_failures_total",
               "Rotations of the TLS files that were refused; the log says why",
               AsDouble(tls.refusals()));
+  out.Counter("tls_handshake_failures_total",
+              "Connections that were refused before they were made: a certificate missing or not "
+              "accepted, or no TLS",
+              AsDouble(HandshakeFailures()));
   out.Gauge("tls_reload_failing", "1: the TLS files as they are now are not what is served",
             tls.refusing() ? 1 : 0);
 }

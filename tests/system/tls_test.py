@@ -143,8 +143,10 @@ class TlsTest(system_test.SystemTest):
                           "the server's certificate", "expired")
 
     def test_mutual_tls(self):
-        server = self.serve(tls_ca_file=self.ca.cert)
+        address = f"127.0.0.1:{daemon.free_port()}"
+        server = self.serve(tls_ca_file=self.ca.cert, metrics_listen=address)
         server.ask("put", "good", "v")
+        refused = self.metric(address, "lodgekv_tls_handshake_failures_total")
         self.assertEqual(server.ask_json("status")["state"], "SERVER_STATE_SERVING")
         self.assertIn('transport="mutual TLS"', server.tail())
         other = certificates.Authority(self.workdir, "other")
@@ -158,6 +160,10 @@ class TlsTest(system_test.SystemTest):
         self.assert_error(self.put_with(server, *trust, *self.own(expired)), 4,
                           "the client's certificate expired")
         self.assert_no_key(server)
+        self.assertIn("a TLS handshake failed", server.tail())
+        self.assertIn('what="peer did not return a certificate"', server.tail())
+        self.assertGreaterEqual(self.metric(address, "lodgekv_tls_handshake_failures_total"),
+                                refused + 4)
 
     def test_mutual_tls_refuses_whatever_the_client_says(self):
         """A client that looks at nothing itself: the server alone decides."""
