@@ -52,11 +52,11 @@ struct ClientOptions {
   // Longest wait for the answer to one call, the whole of a Scan included. Infinite: none.
   absl::Duration timeout = absl::Seconds(30);
   // Absent: plaintext.
-  std::optional<TlsOptions> tls;
+  std::optional<TlsOptions> tls = std::nullopt;
   // If set, each call of Client asks what it cost the medium and hands the answer on, before it
   // returns or is done; also from a thread of gRPC, so it must not block. A call that never reached
   // the server has no answer.
-  std::function<void(const v1::Cost&)> on_cost;
+  std::function<void(const v1::Cost&)> on_cost = nullptr;
 };
 
 // What must hold for a write to be applied; at most one of the three.

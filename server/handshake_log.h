@@ -1,4 +1,5 @@
-// TLS connections that came to nothing. gRPC tells of them in its own log alone, and not who it was.
+// TLS connections that came to nothing. gRPC tells of them in its own log alone, and not who it
+// was.
 #pragma once
 
 #include <cstdint>
