@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <csignal>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -169,6 +170,22 @@ std::string ExplainOwnCertificate(bool have_one) {
          "(tls_ca_file) issued it";
 }
 
+// While it lives, a server that hangs up is an error of ours to report, not a signal to die of.
+class IgnoreSigpipe {
+ public:
+  IgnoreSigpipe() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, &before_);
+  }
+  ~IgnoreSigpipe() { sigaction(SIGPIPE, &before_, nullptr); }
+  IgnoreSigpipe(const IgnoreSigpipe&) = delete;
+  IgnoreSigpipe& operator=(const IgnoreSigpipe&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
 std::string ExplainTls(const std::string& address, const TlsOptions& tls) {
   const Context context(SSL_CTX_new(TLS_client_method()));
   std::string own = UseOwn(context.get(), tls);
@@ -205,6 +222,7 @@ std::string ExplainPlaintext(const std::string& address) {
 
 std::string ExplainConnection(const std::string& address, const std::optional<TlsOptions>& tls) {
   if (absl::StartsWith(address, "unix:")) return "";
+  const IgnoreSigpipe ignore_sigpipe;
   std::string text = tls ? ExplainTls(address, *tls) : ExplainPlaintext(address);
   ERR_clear_error();
   return text;
