@@ -175,6 +175,10 @@ def run_style_test(tree):
 
 
 class SelfTest(unittest.TestCase):
+    def test_a_document_may_name_a_file_that_is_no_text(self):
+        tree = {"README.md": "![a](docs/a.png)\n", "docs/a.png": "\x89PNG\0"}
+        self.assertEqual(findings_of("documents_name_what_is_there", tree), [])
+
     def test_every_rule_has_a_bad_sample(self):
         self.assertEqual(set(BAD), set(rules.RULES))
 

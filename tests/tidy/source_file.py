@@ -148,14 +148,13 @@ def list_paths(root):
 
 
 def read_tree(root):
-    """Every text file of the tree."""
+    """Every file of the tree. One that is no text is there, and empty."""
     sources = []
     for path in list_paths(root):
         full = root / path
         if not full.is_file():
             continue
         data = full.read_bytes()
-        if b"\0" in data:
-            continue
-        sources.append(SourceFile(path, data.decode("utf-8", errors="replace")))
+        text = "" if b"\0" in data else data.decode("utf-8", errors="replace")
+        sources.append(SourceFile(path, text))
     return sources

@@ -65,6 +65,23 @@ def over_time(name):
             "{{instance}}")
 
 
+def a_call(name):
+    return (f'sum by (rpc) (rate(lodgekv_rpc_{name}{{@, rpc=~"Put|Delete|BatchWrite"}}'
+            "[$__rate_interval])) / (sum by (rpc) (rate(lodgekv_rpc_latency_seconds_count{@, "
+            'code="OK"}[$__rate_interval])) > 0)', "{{rpc}}")
+
+
+BY_CALL = ("For each call", [
+    timeseries("Lines flushed a call", "What a call of each kind costs; a batch is one call. Writes "
+               "in one group share its lines by their bytes.", "short",
+               a_call("lines_flushed_total")),
+    timeseries("Fences a call", "A fence that serves a group counts for one of its writes.",
+               "short", a_call("fences_total")),
+    timeseries("Media writes a call", "Blocks of 256 bytes; writes in one group share them by "
+               "their bytes. What the engine does for itself is not in it.", "short",
+               a_call("media_writes_256b_total")),
+])
+
 TIME_SHOWN = ("In the time shown", [
     stat("Lines a write, in all", "Lines flushed for each put or delete that took effect.", "short",
          over_time("lines_flushed_total"), width=8),
@@ -75,4 +92,4 @@ TIME_SHOWN = ("In the time shown", [
 ])
 
 DASHBOARD = Dashboard("lodgekv-medium", "LodgeKV / Medium", __doc__,
-                      [ONE_WRITE, RATES, TIME_SHOWN])
+                      [ONE_WRITE, BY_CALL, RATES, TIME_SHOWN])

@@ -100,13 +100,16 @@ PROCESS = ("Process", [
 TLS = ("TLS (empty without it)", [
     timeseries("Certificate's life", "Time until the first of the served certificates expires.",
                "s", ("lodgekv_tls_certificate_expiry_timestamp_seconds{@} - time()",
-                     "{{instance}}"), width=12,
-               thresholds=steps(14 * 86400, 2 * 86400, below=True)),
+                     "{{instance}}"), thresholds=steps(14 * 86400, 2 * 86400, below=True)),
     timeseries("Rotations", "Files that were taken up, and files that were refused, in a second.",
                "ops", ("rate(lodgekv_tls_reloads_total{@}[$__rate_interval])",
                        "{{instance}} taken up"),
                ("rate(lodgekv_tls_reload_failures_total{@}[$__rate_interval])",
-                "{{instance}} refused"), width=12),
+                "{{instance}} refused")),
+    timeseries("Connections refused", "Handshakes that failed, in a second: no certificate, one "
+               "that is not accepted, or no TLS at all. The log names the reasons.", "ops",
+               ("rate(lodgekv_tls_handshake_failures_total{@}[$__rate_interval])",
+                "{{instance}}")),
 ])
 
 DASHBOARD = Dashboard("lodgekv-overview", "LodgeKV / Overview", __doc__,

@@ -9,6 +9,7 @@ RULES = ROOT / "deploy/prometheus/rules.yml"
 RULES_TEST = ROOT / "deploy/prometheus/rules_test.yml"
 GRAFANA = ROOT / "deploy/grafana"
 OPERATIONS = ROOT / "docs/operations.md"
+PICTURES = ROOT / "docs/dashboards"
 METRICS_DOC = ROOT / "docs/metrics.md"
 
 # A comparison with a number, which makes an alert of an expression.

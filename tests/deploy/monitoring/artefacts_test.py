@@ -59,6 +59,15 @@ class DashboardsTest(unittest.TestCase):
                 BREAKS[rule.__name__](broken)
                 self.assertNotEqual(list(rule(broken)), [])
 
+    def test_each_has_a_picture(self):
+        pictures = {path.stem: path for path in artefacts.PICTURES.glob("*.png")}
+        named = artefacts.OPERATIONS.read_text()
+        self.assertEqual({f"{name}.json" for name in pictures}, set(artefacts.dashboards()))
+        for path in pictures.values():
+            self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n", path)
+            self.assertLess(path.stat().st_size, 300 << 10, path)
+            self.assertIn(f"dashboards/{path.name}", named)
+
     def test_their_metrics_are_documented(self):
         known = set(METRIC.findall(artefacts.METRICS_DOC.read_text()))
         for file, dashboard in artefacts.dashboards().items():

@@ -4,6 +4,7 @@ has ended."""
 import contextlib
 import itertools
 import pathlib
+import socket
 import threading
 import time
 import urllib.request
@@ -47,6 +48,13 @@ def with_tls(workdir):
     server.ctl_flags = ["--tls-ca", authority.cert, "--tls-cert", client.cert,
                         "--tls-key", client.key]
     return server
+
+
+def knock(server):
+    """A client that speaks no TLS."""
+    host, port = server.server.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
 
 
 class Stage(contextlib.ExitStack):
@@ -108,8 +116,11 @@ class Stage(contextlib.ExitStack):
         self.load(server, "mix", numbers[:800], "--delete", batch=1)
         for number in numbers[-3:]:
             server.ask("get", f"mix/{number:08}")
-        server.ask("scan", "--prefix", "batch/000")
+            server.ask("delete", f"mix/{number:08}")
+        server.ask("scan", "--prefix", "batch/0000")
         server.ctl("get", "k" * 5000)
+        if server is self.tls:
+            knock(server)
 
     def fill(self, server, turn):
         """Past the end of the room, and on."""
