@@ -1,10 +1,10 @@
 # Thin targets; the work is in CMakePresets.json and scripts/. Every target may be repeated.
 
 .DEFAULT_GOAL := help
-.PHONY: help packages lint-packages build run test torture format lint clean
+.PHONY: help packages lint-packages build run up down test test-container torture format lint clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 packages:
 	@scripts/install_packages
@@ -20,11 +20,24 @@ run: packages  ## install, build, create data/lodgekv.pool if there is none, and
 	@mkdir -p data
 	@exec build/release/bin/lodgekvd --config config/dev.yaml $(ARGS)
 
+up: packages  ## as run, in the background, with a Prometheus that watches it
+	@scripts/build release lodgekvd lodgectl
+	@deploy/local/stack up
+
+down:  ## ends what up started
+	@deploy/local/stack down
+
 test: packages  ## install, build, run every test; ends in ctest's closing lines
 	@scripts/check
 
+test-container: packages  ## builds the image of the Dockerfile and serves from it (minutes)
+	@scripts/install_packages --containers
+	@scripts/build release lodgekvd lodgectl
+	@ctest --test-dir build/release -R '^deploy_container_test$$' --output-on-failure
+
 torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test (hours)
-	@scripts/torture
+	@scripts/install_packages --containers || echo "the image will not be tested"
+	@LODGEKV_INSTALL_HELM=yes scripts/torture
 
 format: lint-packages  ## clang-format over every C++ and proto file
 	@scripts/format
