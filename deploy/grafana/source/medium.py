@@ -72,8 +72,8 @@ def a_call(name):
 
 
 BY_CALL = ("For each call", [
-    timeseries("Lines flushed a call", "What a call of each kind costs; a batch is one call. Writes "
-               "in one group share its lines by their bytes.", "short",
+    timeseries("Lines flushed a call", "What a call of each kind costs; a batch is one call. "
+               "Writes in one group share its lines by their bytes.", "short",
                a_call("lines_flushed_total")),
     timeseries("Fences a call", "A fence that serves a group counts for one of its writes.",
                "short", a_call("fences_total")),

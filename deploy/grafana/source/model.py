@@ -48,6 +48,7 @@ class Panel:
         return {
             "id": number,
             "type": self.kind,
+            "transformations": self.transformations(),
             "title": self.title,
             "description": self.description,
             "datasource": DATASOURCE,
@@ -56,6 +57,13 @@ class Panel:
             "fieldConfig": {"defaults": self.defaults(), "overrides": []},
             "options": self.options,
         }
+
+    def transformations(self):
+        """A table shows labels alone."""
+        if self.kind != "table":
+            return []
+        hidden = {name: True for name in ("Time", "Value", "__name__", "job")}
+        return [{"id": "organize", "options": {"excludeByName": hidden}}]
 
     def target(self, place, expression, legend):
         target = {
