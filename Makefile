@@ -31,13 +31,13 @@ test: packages  ## install, build, run every test; ends in ctest's closing lines
 	@scripts/check
 
 test-container: packages  ## builds the image of the Dockerfile and serves from it (minutes)
-	@scripts/install_packages --containers
+	@scripts/install_packages --deploy
 	@scripts/build release lodgekvd lodgectl
 	@ctest --test-dir build/release -R '^deploy_container_test$$' --output-on-failure
 
 torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test (hours)
-	@scripts/install_packages --containers || echo "the image will not be tested"
-	@LODGEKV_INSTALL_HELM=yes scripts/torture
+	@scripts/install_packages --deploy || echo "image and API server will not be tested"
+	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
 
 format: lint-packages  ## clang-format over every C++ and proto file
 	@scripts/format

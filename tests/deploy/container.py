@@ -26,7 +26,7 @@ def why_not():
     """What is missing here, or None."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
-        return (f"not installed: {', '.join(missing)}; scripts/install_packages --containers "
+        return (f"not installed: {', '.join(missing)}; scripts/install_packages --deploy "
                 "installs them")
     return None if os.geteuid() == 0 else "building an image without a daemon needs root here"
 
