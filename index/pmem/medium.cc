@@ -100,10 +100,11 @@ MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
     }
     facts.cxl = facts.cxl || BehindCxl(part.path);
   }
-  facts.is_pmem = pmem_is_pmem(base, bytes) != 0;
+  // The kernel is asked, not pmem_is_pmem: that knows what libpmem mapped itself, and no pool of
+  // libpmemobj. The look takes time in proportion to the pool, so only where it decides.
   const auto begin = reinterpret_cast<uintptr_t>(base);
-  // The look into smaps takes time in proportion to the pool; it matters only here.
-  facts.synchronous = facts.is_pmem && !facts.device && MappedSynchronously(begin, begin + bytes);
+  facts.synchronous =
+      !facts.device && !facts.memory_file && MappedSynchronously(begin, begin + bytes);
   const char* force = std::getenv("PMEM_IS_PMEM_FORCE");
   facts.forced = force != nullptr && std::string_view(force) == "1";
   facts.auto_flush = pmem_has_auto_flush() == 1;
@@ -111,11 +112,11 @@ MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
 }
 
 MediumClass MediumClassOf(const MediumFacts& facts) {
-  if (facts.is_pmem && (facts.device || facts.synchronous)) {
+  if (facts.device || facts.synchronous) {
     if (facts.cxl) return MediumClass::kCxl;
     return facts.auto_flush ? MediumClass::kPmemEadr : MediumClass::kPmemAdr;
   }
-  if (facts.is_pmem && facts.forced) return MediumClass::kPmemForced;
+  if (facts.forced) return MediumClass::kPmemForced;
   if (facts.memory_file) return MediumClass::kVolatile;
   return MediumClass::kFile;
 }

@@ -15,9 +15,8 @@ namespace lodgekv::pmem {
 // What can be seen of the medium; apart from MediumClassOf so that tests can ask for any
 // combination.
 struct MediumFacts {
-  bool device = false;       // every part is a devdax device
+  bool device = false;       // every part is a devdax device, which is mapped synchronously
   bool cxl = false;          // some part is behind a CXL driver
-  bool is_pmem = false;      // libpmem: flushing cache lines suffices (or it was told so)
   bool synchronous = false;  // MAP_SYNC is in force for the whole mapping
   bool forced = false;       // PMEM_IS_PMEM_FORCE=1
   bool memory_file = false;  // some part is on tmpfs, ramfs or hugetlbfs

@@ -12,25 +12,22 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(MediumClass, IsWhatTheFactsShow) {
-  const MediumFacts device{.device = true, .is_pmem = true};
+  const MediumFacts device{.device = true};
   EXPECT_EQ(MediumClassOf(device), MediumClass::kPmemAdr);
-  const MediumFacts fsdax{.is_pmem = true, .synchronous = true};
+  const MediumFacts fsdax{.synchronous = true};
   EXPECT_EQ(MediumClassOf(fsdax), MediumClass::kPmemAdr);
   // Real persistent memory stays that when it is also forced.
-  EXPECT_EQ(MediumClassOf({.is_pmem = true, .synchronous = true, .forced = true}),
-            MediumClass::kPmemAdr);
-  EXPECT_EQ(MediumClassOf({.device = true, .is_pmem = true, .auto_flush = true}),
-            MediumClass::kPmemEadr);
-  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true, .is_pmem = true}), MediumClass::kCxl);
-  EXPECT_EQ(MediumClassOf({.is_pmem = true, .forced = true, .memory_file = true}),
-            MediumClass::kPmemForced);
-  EXPECT_EQ(MediumClassOf({.is_pmem = true, .forced = true}), MediumClass::kPmemForced);
+  EXPECT_EQ(MediumClassOf({.synchronous = true, .forced = true}), MediumClass::kPmemAdr);
+  EXPECT_EQ(MediumClassOf({.device = true, .auto_flush = true}), MediumClass::kPmemEadr);
+  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true}), MediumClass::kCxl);
+  EXPECT_EQ(MediumClassOf({.forced = true, .memory_file = true}), MediumClass::kPmemForced);
+  EXPECT_EQ(MediumClassOf({.forced = true}), MediumClass::kPmemForced);
   EXPECT_EQ(MediumClassOf({.memory_file = true}), MediumClass::kVolatile);
   EXPECT_EQ(MediumClassOf({}), MediumClass::kFile);
   // eADR of the machine says nothing about a disk.
   EXPECT_EQ(MediumClassOf({.auto_flush = true}), MediumClass::kFile);
-  // Without MAP_SYNC a mapped file is a file.
-  EXPECT_EQ(MediumClassOf({.is_pmem = true}), MediumClass::kFile);
+  // Without MAP_SYNC a file behind CXL is a file, too.
+  EXPECT_EQ(MediumClassOf({.cxl = true}), MediumClass::kFile);
 }
 
 TEST(MediumClass, HasItsNameEverywhere) {
