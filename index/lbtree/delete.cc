@@ -22,11 +22,13 @@ namespace lodgekv::lbtree {
 template <class C>
 void LbTree<C>::Remove(Worker& worker, const Locked& locked, const Key& key) {
   const auto slot = static_cast<unsigned>(locked.place.slot);
-  const uint64_t old_value = SlotPair(locked.leaf[locked.place.block], slot).value;
   worker.counters.Add(WorkerCounters::kDeletes);
-  const bool last = parameters_.unlink_leaves && HoldsOnePair(locked.leaf);
+  const unsigned block = locked.place.block;
+  const bool last =
+      parameters_.unlink_leaves && HoldsOnePair(locked.leaf, block, HeaderOf(locked.leaf, block));
+  const uint64_t old_value = SlotPair(locked.leaf[block], slot).value;
   if (!last || !UnlinkLeaf(worker, locked, key)) {
-    media::Word* words = HeaderWords(locked.leaf, locked.place.block, AltOf(locked.leaf));
+    media::Word* words = HeaderWords(locked.leaf, block, AltOf(locked.leaf));
     Header header = LoadHeader(words);
     header.Clear(uint32_t{1} << slot);
     BeginCommit(locked, words[0]);
@@ -41,10 +43,13 @@ void LbTree<C>::Remove(Worker& worker, const Locked& locked, const Key& key) {
   RetireRecord(worker, old_value);
 }
 
+// `header` is that of `block`, or is going to be.
 template <class C>
-bool LbTree<C>::HoldsOnePair(const media::Block* leaf) const {
-  int pairs = 0;
-  for (unsigned b = 0; b < blocks_; ++b) pairs += std::popcount(HeaderOf(leaf, b).slots());
+bool LbTree<C>::HoldsOnePair(const media::Block* leaf, unsigned block, const Header& header) const {
+  int pairs = std::popcount(header.slots());
+  for (unsigned b = 0; b < blocks_; ++b) {
+    if (b != block) pairs += std::popcount(HeaderOf(leaf, b).slots());
+  }
   return pairs == 1;
 }
 

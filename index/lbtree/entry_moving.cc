@@ -34,34 +34,51 @@ void LbTree<C>::InsertIntoBlock(Worker& worker, const Locked& locked, unsigned b
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);
   const unsigned header_line = HeaderLine(b, alt);
-  Header dword = LoadHeader(words);
-  const uint64_t old_word1 = dword.words[1];
-  const unsigned slot = ChooseSlot(dword, header_line);
-  const unsigned line = LineOfSlot(slot);
-  dword.Set(slot, FingerprintOf(codec_.HashOf(pair)));
-  if (medium_.Canary("lbtree.insert.header_first")) medium_.Store(words[0], dword.words[0]);
-  StoreSlot(block, slot, pair);
-  if (line != header_line) {
-    const unsigned moved = MoveEntries(block, &dword, header_line, line);
-    worker.counters.Add(WorkerCounters::kMovedEntries, moved);
-    medium_.FlushLine(&block.slots[slot]);
+  const Header old = LoadHeader(words);
+  if (medium_.Canary("lbtree.insert.header_first")) {
+    Header early = old;
+    early.Set(ChooseSlot(UsableSlots() & ~old.slots(), header_line),
+              FingerprintOf(codec_.HashOf(pair)));
+    medium_.Store(words[0], early.words[0]);
   }
-  if (dword.words[1] != old_word1) medium_.Store(words[1], dword.words[1]);
+  Header dword = old;
+  const unsigned line = StageInsert(worker, block, header_line, pair, old.slots(), &dword);
+  if (line != header_line) {
+    medium_.FlushLine(reinterpret_cast<const char*>(&block) + line * pmem::kLineBytes);
+  }
+  if (dword.words[1] != old.words[1]) medium_.Store(words[1], dword.words[1]);
   if (medium_.strict_order()) medium_.FlushLine(words);
   LODGEKV_CRASH_POINT(medium_, "lbtree.insert.1");
   if (line != header_line || medium_.strict_order() || HasRecord(pair)) medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lbtree.insert.2");
   CommitHeader(locked, words, dword);
   LODGEKV_CRASH_POINT(medium_, "lbtree.insert.4");
-  worker.counters.Add(line == header_line ? WorkerCounters::kOneLineInserts
-                                          : WorkerCounters::kTwoLineInserts);
+}
+
+// Stores the pair, and moves entries, in slots that do not count so far: neither in `header`, which
+// is going to count, nor in `committed`, which does. Returns the line that was written.
+template <class C>
+unsigned LbTree<C>::StageInsert(Worker& worker, media::Block& block, unsigned header_line,
+                                Pair pair, uint32_t committed, Header* header) {
+  const uint32_t free_slots = UsableSlots() & ~header->slots() & ~committed;
+  const unsigned slot = ChooseSlot(free_slots, header_line);
+  const unsigned line = LineOfSlot(slot);
+  header->Set(slot, FingerprintOf(codec_.HashOf(pair)));
+  StoreSlot(block, slot, pair);
+  if (line == header_line) {
+    worker.counters.Add(WorkerCounters::kOneLineInserts);
+    return line;
+  }
+  const uint32_t to = free_slots & ~(uint32_t{1} << slot) & SlotsOfLine(line);
+  worker.counters.Add(WorkerCounters::kMovedEntries, MoveEntries(block, header, header_line, to));
+  worker.counters.Add(WorkerCounters::kTwoLineInserts);
+  return line;
 }
 
 // A slot in the header's line, if one is free; else one in the line with the most free slots, which
 // takes the most entries over.
 template <class C>
-unsigned LbTree<C>::ChooseSlot(const Header& header, unsigned header_line) const {
-  const uint32_t free_slots = UsableSlots() & ~header.slots();
+unsigned LbTree<C>::ChooseSlot(uint32_t free_slots, unsigned header_line) const {
   uint32_t best = free_slots & SlotsOfLine(header_line);
   if (best != 0) return static_cast<unsigned>(std::countr_zero(best));
   for (unsigned line = 0; line < kBlockLines; ++line) {
@@ -71,15 +88,14 @@ unsigned LbTree<C>::ChooseSlot(const Header& header, unsigned header_line) const
   return static_cast<unsigned>(std::countr_zero(best));
 }
 
-// Moves entries of the header's line to the free slots of `line`, which is going to be written
+// Moves entries of the header's line to the slots `to` of a line that is going to be written
 // anyway: so the next inserts find room beside the header. Returns how many.
 template <class C>
 unsigned LbTree<C>::MoveEntries(media::Block& block, Header* header, unsigned header_line,
-                                unsigned line) {
+                                uint32_t to) {
   if (!parameters_.entry_moving) return 0;
   unsigned moved = 0;
   uint32_t from = header->slots() & SlotsOfLine(header_line);
-  uint32_t to = UsableSlots() & ~header->slots() & SlotsOfLine(line);
   for (; from != 0 && to != 0; from &= from - 1, to &= to - 1, ++moved) {
     const auto source = static_cast<unsigned>(std::countr_zero(from));
     const auto target = static_cast<unsigned>(std::countr_zero(to));

@@ -31,6 +31,7 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"deletes_total", "Pairs deleted"},
     {"unlinked_leaves_total", "Leaves unlinked with their last pair"},
     {"batches_total", "Atomic batches committed"},
+    {"groups_total", "Groups of operations committed under shared fences"},
 };
 
 }  // namespace

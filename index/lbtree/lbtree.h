@@ -3,8 +3,8 @@
 // The way of a Put: Write (write.cc) finds the leaf, takes its lock, and inserts by entry moving
 // (entry_moving.cc), which makes one 8-byte store of the leaf's header count everything
 // (NAW, LB+-Tree Definition 2.1). A full leaf splits without a log (logless_split.cc). A delete
-// clears a bit, or unlinks its leaf (delete.cc). Atomic batches leave an intent first
-// (atomic_batch.cc).
+// clears a bit, or unlinks its leaf (delete.cc). Several operations share fences
+// (group_commit.cc). Atomic batches leave an intent first (atomic_batch.cc).
 //
 // Locks are in DRAM, striped (node/striped_locks.h): a writer holds its leaf's over its fences.
 // What it commits readers could see at once. Where a fence is an instruction they wait from the
@@ -67,6 +67,7 @@ struct WorkerCounters {
     kDeletes,
     kUnlinkedLeaves,
     kBatches,
+    kGroups,
     kCount
   };
 };
@@ -124,6 +125,7 @@ class LbTree final : public Engine {
   struct alignas(64) Worker {
     std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out
     std::vector<pmem::Offset> retired;       // records that nothing leads to any more
+    std::vector<uint64_t> replaced;          // value words that a group is going to replace
     ThreadCounts<WorkerCounters::kCount> counters;
   };
   // A slot of a leaf.
@@ -167,11 +169,29 @@ class LbTree final : public Engine {
   void FinishWrite(Worker& worker);
   bool ReclaimSpace();
 
+  // group_commit.cc
+  struct GroupLeaf;
+  struct Group;
+  Outcome WriteGroup(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                     const WriteOptions& options);
+  bool Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
+  GroupLeaf* JoinLeaf(Group& group, const Key& key) const;
+  void BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* leaf) const;
+  Place FindPlaceInGroup(const GroupLeaf& leaf, const Key& key) const;
+  bool JoinDelete(GroupLeaf& leaf, Group& group);
+  bool JoinPut(GroupLeaf& leaf, PendingOp& pending, Group& group);
+  void DropInGroup(Worker& worker, GroupLeaf& leaf);
+  void CommitGroup(Group& group, std::span<WriteResult> results);
+  void FlushGroup(Group& group);
+  void CommitHeaders(Group& group);
+
   // entry_moving.cc
   bool Insert(Worker& worker, const Locked& locked, Pair pair);
   void InsertIntoBlock(Worker& worker, const Locked& locked, unsigned block, Pair pair);
-  unsigned ChooseSlot(const Header& header, unsigned header_line) const;
-  unsigned MoveEntries(media::Block& block, Header* header, unsigned header_line, unsigned line);
+  unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line, Pair pair,
+                       uint32_t committed, Header* header);
+  unsigned ChooseSlot(uint32_t free_slots, unsigned header_line) const;
+  unsigned MoveEntries(media::Block& block, Header* header, unsigned header_line, uint32_t to);
   void StoreSlot(media::Block& block, unsigned slot, Pair pair);
   void CommitHeader(const Locked& locked, media::Word* words, const Header& header);
   // Around a commit, which is one store: readers go on with the old word, or wait, until it is
@@ -213,7 +233,7 @@ class LbTree final : public Engine {
   // delete.cc
   void Remove(Worker& worker, const Locked& locked, const Key& key);
   bool UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key);
-  bool HoldsOnePair(const media::Block* leaf) const;
+  bool HoldsOnePair(const media::Block* leaf, unsigned block, const Header& header) const;
 
   // atomic_batch.cc
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,

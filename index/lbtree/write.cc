@@ -1,5 +1,5 @@
-// Write: one operation at a time, each durable when its leaf's lock is let go. Atomic groups are in
-// atomic_batch.cc.
+// Write of one operation, durable when its leaf's lock is let go. Several are in group_commit.cc,
+// atomic ones in atomic_batch.cc.
 //
 // Update of a value in its slot (LB+-Tree has no updates; papers-reviewed B5):
 //  step                                          after a crash           recovery
@@ -20,12 +20,8 @@ Outcome LbTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> re
                          const WriteOptions& options) {
   const bool alone = ops.size() == 1 && !options.applied_index.has_value();
   if (options.atomic && !alone) return WriteAtomic(ops, results, options);
-  Outcome first = Outcome::kOk;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    const Outcome outcome = WriteOne(ops[i], &results[i], options);
-    if (first == Outcome::kOk) first = outcome;
-  }
-  return first;
+  return ops.size() == 1 ? WriteOne(ops[0], &results[0], options)
+                         : WriteGroup(ops, results, options);
 }
 
 template <class C>

@@ -84,6 +84,74 @@ TEST(WriteCostTest, TheLastPairOfALeafGoesWithTheLeafByOneLine) {
   tree.ExpectSound();
 }
 
+struct Group {
+  std::vector<std::string> keys;
+  std::vector<WriteOp> ops;
+  // Only as long as the group.
+  void Put(std::string key) { Add(WriteKind::kPut, std::move(key)); }
+  void Delete(std::string key) { Add(WriteKind::kDelete, std::move(key)); }
+  void Add(WriteKind kind, std::string key) {
+    ops.push_back({.kind = kind});
+    keys.push_back(std::move(key));
+    for (size_t i = 0; i < ops.size(); ++i) ops[i].key = ops[i].value = keys[i];
+  }
+};
+
+TEST(WriteCostTest, AGroupSharesTwoFences) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < kStable; ++i) ASSERT_EQ(tree.Put(Scattered(i), Text(i)), Outcome::kOk);
+  // Every other key is there: so leaves have room for the pairs that take its place.
+  for (uint64_t i = 0; i < kStable; i += 2) ASSERT_EQ(tree.Delete(Scattered(i)), Outcome::kOk);
+  Group group;
+  for (uint64_t i = 0; i < 40; ++i) group.Put(Scattered(i));
+  for (uint64_t i = 41; i < 60; i += 2) group.Delete(Scattered(i));
+  const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Write(group.ops), Outcome::kOk); });
+  // Leaves that share a lock, and a leaf whose last pair goes, end a group.
+  EXPECT_LE(effect.cost.fences, 2 * effect["groups_total"] + 2 * effect["unlinked_leaves_total"]);
+  EXPECT_LE(effect.cost.fences, 12u);
+  EXPECT_LE(effect.cost.lines_flushed, 2 * group.ops.size());
+  for (uint64_t i = 0; i < 40; ++i) EXPECT_EQ(tree.Get(Scattered(i)), Scattered(i));
+  for (uint64_t i = 40; i < 60; ++i) EXPECT_EQ(tree.Get(Scattered(i)), "none");
+  tree.ExpectSound();
+}
+
+TEST(WriteCostTest, AGroupInOneLeafHasOneCommit) {
+  TestTree tree(KeyFormat::kFixed64);
+  Group group;
+  for (uint64_t i = 0; i < 7; ++i) group.Put(Text(i));
+  const Effect puts = tree.EffectOf([&] { EXPECT_EQ(tree.Write(group.ops), Outcome::kOk); });
+  EXPECT_EQ(puts.cost.lines_flushed, 2u);  // three beside the header, and a line of four
+  EXPECT_EQ(puts.cost.fences, 2u);
+  EXPECT_EQ(puts["groups_total"], 1u);
+  // A put and a delete of one key, in order; the last ones count.
+  Group again;
+  again.Put(Text(1));
+  again.Delete(Text(1));
+  again.Delete(Text(2));
+  again.Put(Text(2));
+  again.Put(Text(2));
+  again.Delete(Text(100));
+  const Effect mixed = tree.EffectOf([&] { EXPECT_EQ(tree.Write(again.ops), Outcome::kOk); });
+  EXPECT_LE(mixed.cost.fences, 2u);
+  EXPECT_EQ(tree.Get(Text(1)), "none");
+  EXPECT_EQ(tree.Get(Text(2)), Text(2));
+  EXPECT_EQ(tree.PairsOf(tree.Leaves()[0]), 6u);
+  tree.ExpectSound();
+}
+
+TEST(WriteCostTest, AGroupGoesOnBehindASplit) {
+  for (const unsigned blocks : {1u, 3u}) {
+    TestTree tree(KeyFormat::kBytes, {{"leaf_blocks", std::to_string(blocks)}});
+    Group group;
+    for (uint64_t i = 0; i < 200; ++i) group.Put("key" + Text(i));
+    EXPECT_EQ(tree.Write(group.ops), Outcome::kOk);
+    EXPECT_EQ(tree.engine().CountKeys(), 200u);
+    EXPECT_EQ(tree.Write(group.ops), Outcome::kOk);  // records of all of them are replaced
+    EXPECT_EQ(tree.engine().CountKeys(), 200u);
+    tree.ExpectSound();
+  }
+}
+
 class StableTreeTest : public ::testing::TestWithParam<unsigned> {
  protected:
   TestTree::Options Options() const { return {{"leaf_blocks", std::to_string(GetParam())}}; }
