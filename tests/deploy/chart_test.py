@@ -197,8 +197,18 @@ class ChartTest(system_test.SystemTest):
             matched = [service for service in release.of_kind("Service")
                        if wanted.items() <= service["metadata"]["labels"].items()]
             self.assertEqual(matched, [headless])
-            self.assertIn(monitor["spec"]["endpoints"][0]["port"],
-                          [port["name"] for port in headless["spec"]["ports"]])
+            (endpoint,) = monitor["spec"]["endpoints"]
+            self.assertIn(endpoint["port"], [port["name"] for port in headless["spec"]["ports"]])
+            self.assert_job_of_the_alerts(endpoint)
+
+    def assert_job_of_the_alerts(self, endpoint):
+        (job,) = [label["replacement"] for label in endpoint["relabelings"]
+                  if label["targetLabel"] == "job"]
+        rules = (chart.ROOT / "deploy/prometheus/rules.yml").read_text()
+        wanted = re.findall(r'job=~"([^"]+)"', rules)
+        self.assertTrue(wanted, "no alert looks for a job")
+        for pattern in wanted:
+            self.assertRegex(job, f"^(?:{pattern})$")
 
     def test_the_pod_is_restricted(self):
         """Kubernetes' pod security standard of that name, rule by rule, and no root file system."""
