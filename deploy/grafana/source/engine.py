@@ -78,8 +78,10 @@ LBTREE = ("LB+-Tree", [
                rate("deletes_total", "{{instance}} deletes")),
     timeseries("Leaves unlinked", "Leaves that went with their last pair, in a second.", "ops",
                rate("unlinked_leaves_total"), width=12),
-    timeseries("Atomic batches", "Batches committed in a second.", "ops", rate("batches_total"),
-               width=12),
+    timeseries("Groups and atomic batches", "Groups of single writes that shared their fences, and "
+               "atomic batches, committed in a second.", "ops",
+               rate("groups_total", "{{instance}} groups"),
+               rate("batches_total", "{{instance}} atomic batches"), width=12),
 ])
 
 DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__, [TREE, BUFFERS, LOG, LBTREE])
