@@ -1,7 +1,8 @@
 # Thin targets; the work is in CMakePresets.json and scripts/. Every target may be repeated.
 
 .DEFAULT_GOAL := help
-.PHONY: help packages lint-packages build run up down test test-container torture format lint clean
+.PHONY: help packages lint-packages build run up down test test-container test-dax torture format \
+	lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +36,12 @@ test-container: packages  ## builds the image of the Dockerfile and serves from 
 	@scripts/build release lodgekvd lodgectl
 	@ctest --test-dir build/release -R '^deploy_container_test$$' --output-on-failure
 
+test-dax: packages  ## virtual machines with emulated persistent memory lose power (minutes)
+	@scripts/test_dax
+
 torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test (hours)
 	@scripts/install_packages --deploy || echo "image and API server will not be tested"
+	@scripts/install_packages --dax || echo "persistent memory in virtual machines will not be tested"
 	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
 
 format: lint-packages  ## clang-format over every C++ and proto file

@@ -36,7 +36,7 @@ _ports = itertools.cycle(range(_first_port, _first_port + PORTS))
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent():
+def die_with_parent():
     _libc.prctl(1, signal.SIGKILL)
 
 
@@ -109,7 +109,7 @@ class Daemon:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, env=self.environment,
-                                            preexec_fn=_die_with_parent)
+                                            preexec_fn=die_with_parent)
         return self
 
     def start(self):

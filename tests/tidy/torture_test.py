@@ -34,6 +34,12 @@ test_killed_under_load (__main__.KillLoopTest.test_killed_under_load) ... atree:
 34 more kills in recovery (17 of them while it replayed), 7 in shutdown, 217120 acknowledged \
 writes, 493 unknown, 126441 reads, 2 lost
 """
+MACHINES = """\
+test_nvdimm_fsdax (__main__.DaxTest.test_nvdimm_fsdax) ... atree: 3 machine kills on NVDIMM, fsdax \
+(pmem-adr), bytes, 4218 acknowledged writes, 12 unknown, 990 reads, 1 lost
+btree: 2 machine kills on CXL type 3, fsdax (cxl), bytes, 7 acknowledged writes, 1 unknown, 9 \
+reads, 0 lost
+"""
 
 
 def load_script():
@@ -59,12 +65,13 @@ class ReadingTest(unittest.TestCase):
         self.assertEqual(
             self.lines(("explorer", EXPLORER, False), ("schedules", SCHEDULES, False),
                        ("kills", KILLS, True), ("explorer", EXPLORER, False),
+                       ("machines", MACHINES, True),
                        ("canaries",
                         "atree: 5 caught, 0 missed\nbtree: 3 caught, 1 missed\n", True)),
             ["atree: 3,070 images (630 nested), 400 schedules, 40 kill cycles (34 more kills in "
-             "recovery), 2 lost, 0 leaked, 5 of 5 canaries caught",
+             "recovery), 3 machine kills, 3 lost, 0 leaked, 5 of 5 canaries caught",
              "btree: 40 images (10 nested), 8 schedules, 0 kill cycles (0 more kills in recovery), "
-             "0 lost, 0 leaked, 3 of 4 canaries caught"])
+             "2 machine kills, 0 lost, 0 leaked, 3 of 4 canaries caught"])
 
     def test_one_test_for_each_engine(self):
         explorer = EXPLORER.splitlines()
