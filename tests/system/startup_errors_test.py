@@ -150,16 +150,28 @@ class StartupErrorsTest(system_test.SystemTest):
         self.refuse(1, self.pool, "key format bytes", "fixed64", flags={"key-format": "fixed64"})
         self.assert_pool_serves(server)
 
-    def test_pool_of_another_engine(self):
+    def test_pool_of_an_unknown_engine(self):
         server = self.make_pool()
         pool = pool_file.PoolFile(self.pool)
         pool.rewrite_identity(pool_file.ENGINE, b"othertree")
         self.refuse(1, self.pool, "engine othertree", f"engine {self.engine}")
         pool.restore()
-        for engine in daemon.persistent_engines()[1:]:
-            self.refuse(1, self.pool, f"engine {self.engine}", f"engine {engine}",
-                        flags={"engine": engine})
         self.assert_pool_serves(server)
+
+    def test_pool_of_each_other_engine(self):
+        engines = daemon.persistent_engines()
+        if len(engines) < 2:
+            self.skipTest("one engine only")
+        for self.engine in engines:
+            server = self.make_pool()
+            for other in engines:
+                if other == self.engine:
+                    continue
+                with self.subTest(pool=self.engine, opened_with=other):
+                    self.refuse(1, self.pool, f"made by engine {self.engine}",
+                                f"engine {other} was asked for", flags={"engine": other})
+            self.assert_pool_serves(server)
+            self.pool.unlink()
 
     def test_pool_of_a_newer_format(self):
         server = self.make_pool()
