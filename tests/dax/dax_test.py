@@ -32,18 +32,21 @@ CLIENTS = 2
 THREADS_PER_CLIENT = 2
 WRITES_BEFORE_KILL = 50
 KILL_SECONDS = (0.0, 3.0)
+RECOVERY_SECONDS = 1.0  # from the first line of the log to the last of recovery, about
 CLIENT_SECONDS = 300
 
 ADR = {"medium_class": "pmem-adr", "persistence_domain": "memory_controller"}
 CXL = {"medium_class": "cxl", "persistence_domain": "", "cxl": True}
 FILE = {"medium_class": "file", "persistence_domain": "memory_controller", "mode": "fsdax",
         "mount": "dax=never", "map_sync": False}
-FSDAX = machine.Medium("NVDIMM, fsdax", mode="fsdax", **ADR)
+FSDAX = machine.Medium("NVDIMM, ext4", mode="fsdax", **ADR)
+FSDAX_XFS = machine.Medium("NVDIMM, xfs", mode="fsdax", file_system="xfs", **ADR)
 DEVDAX = machine.Medium("NVDIMM, devdax", mode="devdax", **ADR)
-EADR = machine.Medium("NVDIMM with eADR, fsdax", "pmem-eadr", "cpu_cache", "fsdax",
+EADR = machine.Medium("NVDIMM with eADR, ext4", "pmem-eadr", "cpu_cache", "fsdax",
                       caches_survive=True)
-CXL_FSDAX = machine.Medium("CXL type 3, fsdax", mode="fsdax", **CXL)
-CXL_DEVDAX = machine.Medium("CXL type 3, devdax", mode="devdax", **CXL)
+CXL_FSDAX = machine.Medium("CXL type 3, ext4", mode="fsdax", **CXL)
+CXL_FSDAX_XFS = machine.Medium("NVDIMM, xfs", mode="fsdax", file_system="xfs", **ADR)
+DEVDAX = machine.Medium("CXL type 3, devdax", mode="devdax", **CXL)
 WITHOUT_DAX = machine.Medium("NVDIMM, ext4 without dax", **FILE)
 WITHOUT_SYNC = machine.Medium("NVDIMM, ext4 without dax, nothing synced", durability="process",
                               **FILE)
@@ -68,6 +71,9 @@ class DaxTest(system_test.SystemTest):
     def test_nvdimm_fsdax(self):
         self.for_each_engine(lambda engine: self.run_kills(FSDAX, engine))
 
+    def test_nvdimm_fsdax_xfs(self):
+        self.run_kills(FSDAX_XFS, daemon.persistent_engines()[0])
+
     def test_nvdimm_devdax(self):
         self.for_each_engine(lambda engine: self.run_kills(DEVDAX, engine, "fixed64"))
 
@@ -90,6 +96,8 @@ class DaxTest(system_test.SystemTest):
             for cycle in range(KILLS):
                 with self.subTest(medium=medium.name, engine=engine, cycle=cycle):
                     cuts.load_and_kill(cycle)
+                    if cuts.random.random() < 0.5:
+                        cuts.kill_in_recovery()
                     cuts.restart()
                     cuts.judge(cycle)
             self.assertEqual(cuts.machine.stop(), 0, cuts.machine.tail())
@@ -121,18 +129,21 @@ class Counts:
     """Of all media."""
 
     def __init__(self):
-        self.media, self.acknowledged, self.kills, self.lost = [], 0, 0, 0
+        self.media = []
+        self.acknowledged = self.kills = self.in_recovery = self.lost = 0
 
     def add(self, medium, cuts):
         if medium.name not in self.media:
             self.media.append(medium.name)
         self.acknowledged += cuts.acknowledged
         self.kills += cuts.kills
+        self.in_recovery += cuts.in_recovery
         self.lost += cuts.problems
 
     def line(self):
         return (f"media seen: {'; '.join(self.media) or 'none'}. {self.acknowledged} acknowledged "
-                f"writes, {self.kills} machine kills, {self.lost} lost")
+                f"writes, {self.kills} machine kills, {self.in_recovery} more in recovery, "
+                f"{self.lost} lost")
 
 
 class Cuts:
@@ -145,13 +156,13 @@ class Cuts:
         self.workdir = test.folder(daemon.disk_folder())
         self.machine = machine.Machine(self.workdir, test.image, medium, ENGINE=engine,
                                        KEY_FORMAT=key_format)
-        self.kills = self.acknowledged = self.unknown = self.reads = self.problems = 0
+        self.kills = self.in_recovery = self.acknowledged = self.unknown = self.reads = self.problems = 0
 
     def line(self):
         return (f"{self.engine}: {self.kills} machine kills on {self.medium.name} "
-                f"({self.medium.medium_class}), {self.key_format}, {self.acknowledged} "
-                f"acknowledged writes, {self.unknown} unknown, {self.reads} reads, "
-                f"{self.problems} lost")
+                f"({self.medium.medium_class}), {self.in_recovery} more in recovery, "
+                f"{self.key_format}, {self.acknowledged} acknowledged writes, {self.unknown} "
+                f"unknown, {self.reads} reads, {self.problems} lost")
 
     def prepare(self):
         self.test.enterContext(self.machine)
@@ -190,6 +201,14 @@ class Cuts:
             message = client.communicate(timeout=CLIENT_SECONDS)[1]
             self.test.assertEqual(client.returncode, 0, message)
         self.test.assertFalse(idle, "clients had ended before the cut")
+
+    def kill_in_recovery(self):
+        """In its first moments, as near as the console tells of them."""
+        self.machine.spawn()
+        self.machine.said(" listening ", machine.BOOT_SECONDS)
+        time.sleep(self.random.uniform(0, RECOVERY_SECONDS))
+        self.machine.kill()
+        self.in_recovery += " recovered " not in self.machine.boot_log()
 
     def start_clients(self, cycle):
         return [subprocess.Popen(

@@ -12,8 +12,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 KERNEL_PACKAGE = "linux-image-cloud-amd64"
 # In the order in which they are loaded; what they need themselves comes before them.
 MODULES = ("virtio_pci", "virtio_net", "nfit", "nd_pmem", "device_dax", "dax_pmem", "cxl_acpi",
-           "cxl_pmem", "cxl_pci", "cxl_mem")
-TOOLS = ("ndctl", "cxl", "mkfs.ext4")
+           "cxl_pmem", "cxl_pci", "cxl_mem", "xfs")
+TOOLS = ("ndctl", "cxl", "mkfs.ext4", "mkfs.xfs")
 NEEDED = ("qemu-system-x86_64", "busybox", "cpio", "depmod", "apt-get", *TOOLS)
 # Administrators' programs are not in everybody's PATH.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"

@@ -25,6 +25,7 @@ class Medium:
     medium_class: str
     persistence_domain: str
     mode: str
+    file_system: str = "ext4"
     mount: str = "dax=always"
     map_sync: bool = True
     cxl: bool = False
@@ -32,8 +33,8 @@ class Medium:
     durability: str = "medium"
 
     def variables(self):
-        return {"MODE": self.mode, "MOUNT": self.mount, "CXL": "yes" if self.cxl else "no",
-                "DURABILITY": self.durability}
+        return {"MODE": self.mode, "FILE_SYSTEM": self.file_system, "MOUNT": self.mount,
+                "CXL": "yes" if self.cxl else "no", "DURABILITY": self.durability}
 
     def devices(self, folder):
         if self.cxl:
@@ -116,13 +117,13 @@ class Machine(daemon.Daemon):
             log.seek(self.boot_offset)
             return log.read().decode(errors="replace")
 
-    def said(self, pattern):
+    def said(self, pattern, seconds=ANSWER_SECONDS):
         """The last line of the boot that has this in it; waits for it."""
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + seconds
         while not (found := re.findall(rf"^.*{pattern}.*$", self.boot_log(), re.M)):
-            if time.monotonic() > deadline:
+            if self.process.poll() is not None or time.monotonic() > deadline:
                 raise daemon.DaemonError(f"no line with '{pattern}' on the console:\n{self.tail()}")
-            time.sleep(0.1)
+            time.sleep(0.02)
         return found[-1].strip()
 
     def tell(self, word):
