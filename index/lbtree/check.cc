@@ -99,7 +99,7 @@ void LbTree<C>::Checker::CheckSpace() {
   uint64_t waiting = 0;  // about to be given back
   tree_.workers_.ForEach([&](const Worker& worker) {
     spare += worker.spare_leaves.size();
-    for (const pmem::Offset record : worker.retired) waiting += tree_.slab_.SpaceAt(record);
+    waiting += worker.retired.bytes();
   });
   if (tree_.leaves_.used_units() != report_.leaves + spare) {
     Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,

@@ -158,9 +158,7 @@ void LbTree<C>::RecordPositions(size_t leaves,
 // Everything acknowledged is durable already; retired records go back.
 template <class C>
 absl::Status LbTree<C>::Close() {
-  workers_.ForEach([&](Worker& worker) {
-    if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
-  });
+  workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   reclaimer_.Drain();
   // Positions of leaves: who noted them has not fenced them.
   const auto positions = pool_.engine_area().subspan(media::kPositions, kLeafPositions);

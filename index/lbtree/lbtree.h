@@ -35,6 +35,7 @@
 #include "index/node/point_reads.h"
 #include "index/node/prefetch.h"
 #include "index/node/reclaimer.h"
+#include "index/node/retired_records.h"
 #include "index/node/staged_pair.h"
 #include "index/node/stored_values.h"
 #include "index/node/striped_locks.h"
@@ -124,7 +125,7 @@ class LbTree final : public Engine {
   // Per worker slot: what keeps the hot path free of shared state.
   struct alignas(64) Worker {
     std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out
-    std::vector<pmem::Offset> retired;       // records that nothing leads to any more
+    RetiredRecords retired;
     std::vector<uint64_t> replaced;          // value words that a group is going to replace
     ThreadCounts<WorkerCounters::kCount> counters;
   };

@@ -356,7 +356,7 @@ absl::Status LbTree<C>::Recovery::DoIntents() {
   }
   for (const pmem::Offset record : removed_records_) tree_.slab_.Free(record);
   Worker& worker = tree_.workers_.Current();
-  if (!worker.retired.empty()) tree_.reclaimer_.Retire(worker.retired);
+  worker.retired.HandTo(tree_.reclaimer_);
   return absl::OkStatus();
 }
 

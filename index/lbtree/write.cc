@@ -11,10 +11,6 @@
 
 namespace lodgekv::lbtree {
 
-namespace {
-constexpr size_t kRetireBatch = 256;
-}  // namespace
-
 template <class C>
 Outcome LbTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                          const WriteOptions& options) {
@@ -178,22 +174,21 @@ void LbTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
   if constexpr (C::kRecords) {
     // After a failed sync what took its place may not be durable.
     if (C::IsRecord(value_word) && !medium_.failed())
-      worker.retired.push_back(C::RecordOf(value_word));
+      worker.retired.Add(slab_, C::RecordOf(value_word));
   }
 }
 
 template <class C>
 void LbTree<C>::FinishWrite(Worker& worker) {
   // Under a tracer space is used again as soon as it may be.
-  const size_t batch = medium_.tracer() == nullptr ? kRetireBatch : 1;
-  if (worker.retired.size() >= batch) reclaimer_.Retire(worker.retired);
+  if (worker.retired.full() || medium_.tracer() != nullptr) worker.retired.HandTo(reclaimer_);
 }
 
 // When an allocation has failed: what is about to be given back may be enough.
 template <class C>
 bool LbTree<C>::ReclaimSpace() {
   Worker& worker = workers_.Current();
-  if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
+  worker.retired.HandTo(reclaimer_);
   reclaimer_.Drain();
   return true;
 }

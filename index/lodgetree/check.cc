@@ -223,7 +223,7 @@ template <class C>
 void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // at hand for the next split, or about to be given back
   tree_.workers_.ForEach([&](const Worker& worker) {
-    for (const pmem::Offset record : worker.retired) waiting += tree_.slab_.SpaceAt(record);
+    waiting += worker.retired.bytes();
     for (const auto& [space, size] : worker.spare_fences) waiting += tree_.slab_.SpaceAt(space);
   });
   const uint64_t used = tree_.slab_.used_bytes();

@@ -98,7 +98,7 @@ template <class C>
 void LodgeTree<C>::FreeLeaf(Worker& worker, pmem::Offset offset) {
   const auto* leaf = pool_.At<media::Leaf>(offset);
   const FenceWords fence{leaf->low[0].LoadRelaxed(), leaf->low[1].LoadRelaxed()};
-  if (fence.kind() == FenceWords::kRecord) worker.retired.push_back(fence.record());
+  if (fence.kind() == FenceWords::kRecord) worker.retired.Add(slab_, fence.record());
   if (!medium_.Canary("lodgetree.merge.leaf_stays")) leaves_.Free(offset);
   worker.counters.Add(WorkerCounters::kMergedLeaves);
 }

@@ -191,9 +191,7 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
 template <class C>
 absl::Status LodgeTree<C>::Close() {
   if (!medium_.long_fences()) FlushAllBuffers();
-  workers_.ForEach([&](Worker& worker) {
-    if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
-  });
+  workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   reclaimer_.Drain();
   const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);
   if (applied_log != PartitionedVersionLog::kNoLog) ReleaseAppliedIndex(applied_log);

@@ -34,6 +34,7 @@
 #include "index/node/inner_tree.h"
 #include "index/node/point_reads.h"
 #include "index/node/reclaimer.h"
+#include "index/node/retired_records.h"
 #include "index/node/staged_pair.h"
 #include "index/node/stored_values.h"
 #include "index/node/thread_counts.h"
@@ -159,7 +160,7 @@ class LodgeTree final : public Engine {
     std::array<LeafWork, kMaxTargets> works;
     LeafWork merge;
     std::vector<uint64_t> unlinked;     // value words of pairs that the flush in hand removes
-    std::vector<pmem::Offset> retired;  // records that nothing leads to any more
+    RetiredRecords retired;
     std::vector<uint32_t> order;        // of a group, by key
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.

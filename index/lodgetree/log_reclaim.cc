@@ -156,7 +156,7 @@ bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
 template <class C>
 void LodgeTree<C>::DrainRetired(Worker& worker) {
   if constexpr (C::kRecords) {
-    if (!worker.retired.empty()) reclaimer_.Retire(worker.retired);
+    worker.retired.HandTo(reclaimer_);
     reclaimer_.Drain();
   }
 }

@@ -585,7 +585,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayRange(size_t first, size_t last) {
   }
   Worker& worker = tree_.CurrentWorker();
   tree_.ReleaseDrainedLogs(worker);
-  if (!worker.retired.empty()) tree_.reclaimer_.Retire(worker.retired);
+  worker.retired.HandTo(tree_.reclaimer_);
   return absl::OkStatus();
 }
 

@@ -15,7 +15,6 @@
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr size_t kRetireBatch = 256;
 constexpr size_t kLargestChunk = 64;  // operations of a group that need not be atomic
 }  // namespace
 
@@ -616,15 +615,14 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
 template <class C>
 void LodgeTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
   if constexpr (C::kRecords) {
-    if (C::IsRecord(value_word)) worker.retired.push_back(C::RecordOf(value_word));
+    if (C::IsRecord(value_word)) worker.retired.Add(slab_, C::RecordOf(value_word));
   }
 }
 
 template <class C>
 void LodgeTree<C>::FinishWrite(Worker& worker) {
   // Under a tracer space is used again as soon as it may be.
-  const size_t batch = medium_.tracer() == nullptr ? kRetireBatch : 1;
-  if (worker.retired.size() >= batch) reclaimer_.Retire(worker.retired);
+  if (worker.retired.full() || medium_.tracer() != nullptr) worker.retired.HandTo(reclaimer_);
   TrimSpares(worker);
   if (!worker.sparse_nodes.empty()) MergeSparseNodes(worker);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/node/epoch.h"
+#include "index/node/retired_records.h"
 #include "index/pmem/arena_test_util.h"
 
 namespace lodgekv {
@@ -131,6 +132,29 @@ TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
   std::vector<Offset> batch = Take(10);
   Reclaimer reclaimer(slab_, false);
   reclaimer.Retire(batch);
+}
+
+// A large value that was replaced serves others at once, many small ones when they are a batch.
+TEST_F(ReclaimerTest, AThreadHoldsBackFewRecordsAndFewBytes) {
+  RetiredRecords retired;
+  EXPECT_FALSE(retired.full());
+  const Offset large = slab_.Allocate(RetiredRecords::kMostBytes, pmem::Reserve::kKeep);
+  ASSERT_NE(large, 0u);
+  retired.Add(slab_, large);
+  EXPECT_TRUE(retired.full());
+  EXPECT_GE(retired.bytes(), RetiredRecords::kMostBytes);
+  Reclaimer reclaimer(slab_, /*in_place=*/true);
+  retired.HandTo(reclaimer);
+  EXPECT_TRUE(retired.empty());
+  EXPECT_EQ(retired.bytes(), 0u);
+  EXPECT_EQ(slab_.used_bytes(), 0u);
+  for (const Offset record : Take(RetiredRecords::kMostRecords)) {
+    EXPECT_FALSE(retired.full());
+    retired.Add(slab_, record);
+  }
+  EXPECT_TRUE(retired.full());
+  retired.HandTo(reclaimer);
+  EXPECT_EQ(slab_.used_bytes(), 0u);
 }
 
 }  // namespace

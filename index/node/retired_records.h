@@ -1,0 +1,44 @@
+// Records that nothing leads to any more, gathered by one thread until the reclaimer takes them.
+//
+// What one thread holds back nobody else can use when the pool is full: so it is few records, and
+// few bytes. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "index/node/reclaimer.h"
+#include "index/pmem/record_slab.h"
+
+namespace lodgekv {
+
+class RetiredRecords {
+ public:
+  static constexpr size_t kMostRecords = 256;
+  static constexpr uint64_t kMostBytes = uint64_t{256} << 10;
+
+  void Add(const pmem::RecordSlab& slab, pmem::Offset record) {
+    records_.push_back(record);
+    bytes_ += slab.SpaceAt(record);
+  }
+  bool empty() const { return records_.empty(); }
+  // It is time to hand them on.
+  bool full() const { return records_.size() >= kMostRecords || bytes_ >= kMostBytes; }
+  std::span<const pmem::Offset> records() const { return records_; }
+  // Of all records together.
+  uint64_t bytes() const { return bytes_; }
+
+  // Not inside an EpochGuard.
+  void HandTo(Reclaimer& reclaimer) {
+    if (records_.empty()) return;
+    reclaimer.Retire(records_);
+    bytes_ = 0;
+  }
+
+ private:
+  std::vector<pmem::Offset> records_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace lodgekv
