@@ -156,7 +156,8 @@ class Cuts:
         self.workdir = test.folder(daemon.disk_folder())
         self.machine = machine.Machine(self.workdir, test.image, medium, ENGINE=engine,
                                        KEY_FORMAT=key_format)
-        self.kills = self.in_recovery = self.acknowledged = self.unknown = self.reads = self.problems = 0
+        self.kills = self.in_recovery = 0
+        self.acknowledged = self.unknown = self.reads = self.problems = 0
 
     def line(self):
         return (f"{self.engine}: {self.kills} machine kills on {self.medium.name} "
