@@ -126,6 +126,25 @@ class InstallPackagesTest(ScriptTest):
         self.assertIn("as root: apt-get update", output)
 
 
+class TestDaxTest(ScriptTest):
+    def call_script(self, *arguments, system=DEBIAN):
+        (self.folder / "os-release").write_text(system)
+        return self.call(ROOT / "scripts/test_dax", *arguments, LODGEKV_INSTALL="yes",
+                         LODGEKV_OS_RELEASE=str(self.folder / "os-release"))
+
+    def test_skips_where_packages_cannot_be_installed(self):
+        status, output = self.call_script(self.folder, system='ID=other\nPRETTY_NAME="Other 3"\n')
+        self.assertEqual(status, 0, output)
+        self.assertIn("this is Other 3, not Debian 12", output)
+        self.assertIn("SKIPPED", output)
+
+    def test_a_folder_without_the_programs(self):
+        self.program("dpkg-query", "echo -n installed")
+        status, output = self.call_script(self.folder)
+        self.assertEqual(status, 1, output)
+        self.assertIn(f"there is no {self.folder}/bin/lodgekvd", output)
+
+
 class MergeTestsTest(ScriptTest):
     """Over hand-written test directories of three presets."""
 
