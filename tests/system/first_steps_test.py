@@ -16,13 +16,48 @@ class FirstStepsTest(system_test.SystemTest):
         self.assertEqual(commands, [FIRST_COMMANDS])
         self.for_each_engine(lambda engine: self.run_command(engine, commands[0]))
 
-    def run_command(self, engine, command):
+    def test_the_walk_through_a_crash(self):
+        """Every command of it, in order, prints what the README says but for numbers."""
+        section = README.read_text().split("\n## A walk through a crash\n")[1].split("\n## ")[0]
+        steps = re.findall(r"^    \$ (.+)\n((?:    [^$\s].*\n)*)", section, re.M)
+        self.assertGreater(len(steps), 7)
+        workdir = self.checkout()
+        metrics = f"127.0.0.1:{daemon.free_port()}"
+        server = self.daemon(workdir, pool=workdir / "pool", pool_size=64 * daemon.MIB,
+                             metrics_listen=metrics)
+        server.ask("put", "hello", "world")
+        for command, expected in steps:
+            with self.subTest(command=command):
+                printed = self.run_step(workdir, server, command.replace("127.0.0.1:7413", metrics))
+                self.assertEqual(self.without_numbers(printed),
+                                 self.without_numbers(re.sub("^    ", "", expected, flags=re.M)))
+
+    def run_step(self, workdir, server, command):
+        if command == "make run":
+            server.start()
+            return ""
+        if command == "kill -KILL $(pidof lodgekvd)":
+            server.kill()
+            return ""
+        outcome = daemon.run("sh", "-c", command, cwd=workdir, env=daemon.environment(
+            LODGEKV_SERVER=server.server, LODGEKV_ADMIN=server.admin))
+        return (outcome.stdout + outcome.stderr).decode()
+
+    @staticmethod
+    def without_numbers(text):
+        return re.sub(r"\b\d+(\.\d+)*", "N", text)
+
+    def checkout(self):
+        """A folder where the programs are where `make run` puts them."""
         workdir = self.folder()
+        (workdir / "build/release").mkdir(parents=True)
+        (workdir / "build/release/bin").symlink_to(daemon.BIN)
+        return workdir
+
+    def run_command(self, engine, command):
+        workdir = self.checkout()
         server = self.daemon(workdir, engine=engine, pool=workdir / "pool",
                              pool_size=64 * daemon.MIB)
-        (workdir / "build").mkdir()
-        (workdir / "build/release").mkdir()
-        (workdir / "build/release/bin").symlink_to(daemon.BIN)
         outcome = daemon.run("sh", "-c", "build/release/bin/" + command, cwd=workdir,
                              env=daemon.environment(LODGEKV_SERVER=server.server))
         self.assertEqual(outcome.stderr, b"")
