@@ -94,7 +94,7 @@ class Machine(daemon.Daemon):
                 "-smp", "2", "-m", "1G,slots=4,maxmem=8G", *self.medium.devices(self.workdir),
                 "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio",
                 "-netdev", f"user,id=network,restrict=on{forwards}",
-                "-device", "virtio-net-pci,netdev=network,romfile=",
+                "-device", "virtio-net-pci,bus=pcie.0,netdev=network,romfile=",
                 "-kernel", str(self.image.kernel.image), "-initrd", str(self.image.initramfs),
                 "-append", f"console=ttyS0 panic=-1 quiet {words}"]
 

@@ -44,8 +44,21 @@ class SystemTest(unittest.TestCase):
             self.assertIn(part, text)
 
 
+class Result(unittest.TextTestResult):
+    """SIGTERM ends the test that runs, as an exception does, so that folders vanish and daemons
+    end; and no other is begun."""
+
+    def startTestRun(self):
+        super().startTestRun()
+        signal.signal(signal.SIGTERM, self.end)
+
+    def end(self, *_):
+        self.failfast = True
+        self.stop()
+        sys.exit("ended by SIGTERM")
+
+
 def main():
-    # Ends as an exception does, so that folders vanish and daemons end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     print(f"seed {SEED} (LODGEKV_SEED)", flush=True)
-    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
+    runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
+    unittest.main(argv=sys.argv, testRunner=runner)
