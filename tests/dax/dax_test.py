@@ -32,7 +32,7 @@ CLIENTS = 2
 THREADS_PER_CLIENT = 2
 WRITES_BEFORE_KILL = 50
 KILL_SECONDS = (0.0, 3.0)
-RECOVERY_SECONDS = 1.0  # from the first line of the log to the last of recovery, about
+RECOVERY_SECONDS = 0.6  # from the first line of the log to the last of recovery, about
 CLIENT_SECONDS = 300
 
 ADR = {"medium_class": "pmem-adr", "persistence_domain": "memory_controller"}
