@@ -1,6 +1,7 @@
 """What the chart makes of each of its value files, as the golden files have it: valid for
 Kubernetes, and true to the daemon. Needs no helm."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -72,6 +73,14 @@ class ChartTest(system_test.SystemTest):
         outcome = daemon.run(daemon.LODGEKVD, "--config", config, "--check-config",
                              *self.tls_flags(release, folder), env=daemon.environment())
         self.assertEqual(outcome.returncode, 0, outcome.stderr.decode())
+
+    def test_the_schema_knows_the_fields_of_the_configuration(self):
+        printed = daemon.run(daemon.LODGEKVD, "--print-config", env=daemon.environment())
+        self.assertEqual(printed.returncode, 0, printed.stderr.decode())
+        schema = json.loads((chart.CHART / "values.schema.json").read_text())
+        known = schema["properties"]["config"]["propertyNames"]["enum"]
+        self.assertEqual(sorted(known), sorted(yaml.safe_load(printed.stdout)),
+                         "values.schema.json must name the fields of lodgekvd --print-config")
 
     def tls_flags(self, release, folder):
         """Certificates that exist, in place of those of the Secret."""

@@ -7,6 +7,7 @@ sets it).
 import json
 import os
 import pathlib
+import shutil
 import tarfile
 import unittest
 
@@ -92,10 +93,35 @@ class HelmTest(system_test.SystemTest):
         self.assertNotIn("ServiceMonitor", kinds)
         self.assertEqual(kinds.count("ConfigMap"), 1)
 
+    # --- notes ---
+
+    def notes(self, *settings):
+        """What an installation says at its end."""
+        # helm shows notes at a cluster only, so here they become a manifest.
+        copy = self.folder() / "lodgekv"
+        shutil.copytree(chart.CHART, copy)
+        text = (copy / "templates/NOTES.txt").read_text()
+        (copy / "templates/_notes.tpl").write_text(f'{{{{ define "notes" }}}}{text}{{{{ end }}}}')
+        (copy / "templates/notes.yaml").write_text(
+            'kind: Notes\nmetadata: {name: notes}\ntext: {{ include "notes" . | toJson }}\n')
+        manifests = self.manifests(*(word for setting in settings for word in ("--set", setting)),
+                                   path=copy)
+        return chart.the(manifests, "Notes")["text"]
+
+    def test_a_monitor_that_the_policy_keeps_out(self):
+        monitored = (PLAIN[1], "serviceMonitor.enabled=true")
+        warning = "WARNING: networkPolicy.metricsFrom is empty"
+        self.assertIn(warning, self.notes(*monitored))
+        self.assertNotIn(warning, self.notes(PLAIN[1]))
+        self.assertNotIn(warning, self.notes(*monitored, "networkPolicy.enabled=false"))
+        self.assertNotIn(warning, self.notes(
+            *monitored, "networkPolicy.metricsFrom[0].ipBlock.cidr=10.0.0.0/8"))
+
     # --- refusals ---
 
-    def refuse(self, expected, *settings):
-        outcome = self.render(*(word for setting in settings for word in ("--set", setting)))
+    def refuse(self, expected, *settings, **options):
+        outcome = self.render(*(word for setting in settings for word in ("--set", setting)),
+                              **options)
         self.assertNotEqual(outcome.returncode, 0, settings)
         self.assertIn(expected, outcome.stderr, settings)
 
@@ -119,10 +145,38 @@ class HelmTest(system_test.SystemTest):
             self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
                         f"config.{field}=1")
 
+    def test_names_that_no_service_may_have(self):
+        self.refuse('"my.rel-lodgekv", which no Service may be', PLAIN[1], release="my.rel")
+        self.refuse('"1kv-lodgekv", which no Service may be', PLAIN[1], release="1kv")
+        for release in ("my.rel", "1kv"):
+            named = self.manifests(*PLAIN, "--set", "fullnameOverride=kv", release=release)
+            self.assertEqual(chart.the(named, "StatefulSet")["metadata"]["name"], "kv")
+
+    def test_a_pool_that_is_no_smaller_than_its_volume(self):
+        for pool, volume in (("8GiB", "8Gi"), ("9GiB", "8Gi"), ("8GiB", "8G"), ("8192MiB", "8Gi"),
+                             ("1TiB", "1T"), ("1TiB", "1023Gi"), ("100MiB", "100M")):
+            sizes = (f"storage.poolSize={pool}", f"storage.volume.size={volume}")
+            self.refuse(f"storage.poolSize {pool} does not fit on a volume of "
+                        f"storage.volume.size {volume}", PLAIN[1], *sizes)
+            # The size of a claim that is there is not known here.
+            self.manifests(*PLAIN, "--set", ",".join(sizes), "--set",
+                           "storage.volume.existingClaim=claim")
+        for pool, volume in (("8191MiB", "8Gi"), ("7GiB", "8G"), ("1023GiB", "1Ti"),
+                             ("16TiB", "18T"), ("95MiB", "100M")):
+            self.manifests(*PLAIN, "--set",
+                           f"storage.poolSize={pool},storage.volume.size={volume}")
+
+    def test_labels_that_the_selectors_need(self):
+        own = r"podLabels.app\.kubernetes\.io/name=mine"
+        self.refuse("/podLabels/app.kubernetes.io~1name", PLAIN[1], own)
+        self.manifests(*PLAIN, "--set", own.replace("app", "web"))
+
     def test_values_that_are_none(self):
         for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.volume.size=8GiB",
                         "storage.kind=block", "replicas=3", "tls.enable=true",
                         "drain.delaySeconds=5s", "drain.graceSeconds=601",
+                        "config.log_levle=info", "nameOverride=my.kv", "nameOverride=Kv",
+                        "fullnameOverride=1kv", "fullnameOverride=kv-",
                         "podDisruptionBudget.maxUnavailable=2", "supplementalGroups[0]=0",
                         "service.type=ExternalName", "recovery.maxSeconds=0",
                         "serviceMonitor.interval=15", "storage.device.resource=dax"):

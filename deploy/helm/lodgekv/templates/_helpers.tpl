@@ -46,8 +46,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.drain }}{{ add .delaySeconds .graceSeconds .closeSeconds 5 }}{{ end -}}
 {{- end -}}
 
+{{/* Of a size such as 6GiB, 8Gi or 8G. */}}
+{{- define "lodgekv.bytes" -}}
+{{- $units := dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "M" 1000000 "G" 1000000000 "T" 1000000000000 -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (get $units (regexFind "[MGT]i?" .)) -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "lodgekv.check" -}}
+{{- include "lodgekv.checkName" . -}}
+{{- include "lodgekv.checkTls" . -}}
+{{- include "lodgekv.checkStorage" . -}}
+{{- end -}}
+
+{{- define "lodgekv.checkName" -}}
+{{- $name := include "lodgekv.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "the Services would be called %q, which no Service may be: lower-case letters, digits and - alone, a letter first; install under another release name, or set fullnameOverride" $name) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lodgekv.checkTls" -}}
 {{- if and (not .Values.tls.enabled) (not .Values.allowPlaintext) -}}
 {{- fail "keys and values would cross the network in plain text: set tls.enabled and one of tls.existingSecret or tls.certificate and tls.key, or allowPlaintext where the network itself is trusted" -}}
 {{- end -}}
@@ -60,16 +79,25 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.tls.mutual (not .Values.tls.existingSecret) (not .Values.tls.ca) -}}
 {{- fail "tls.mutual is true: set tls.ca, or tls.existingSecret with a ca.crt in it" -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "lodgekv.checkStorage" -}}
+{{- $volume := .Values.storage.volume -}}
 {{- if include "lodgekv.onDevice" . -}}
 {{- if not .Values.storage.device.resource -}}
 {{- fail "storage.kind is device: set storage.device.resource to the resource of the device plugin, such as example.com/dax" -}}
 {{- end -}}
-{{- else if .Values.storage.volume.local.enabled -}}
-{{- if .Values.storage.volume.existingClaim -}}
+{{- else -}}
+{{- if and (not $volume.existingClaim) (ge (include "lodgekv.bytes" .Values.storage.poolSize | int64) (include "lodgekv.bytes" $volume.size | int64)) -}}
+{{- fail (printf "storage.poolSize %s does not fit on a volume of storage.volume.size %s, which also holds the file system's own data: make the pool smaller or the volume larger" .Values.storage.poolSize $volume.size) -}}
+{{- end -}}
+{{- if $volume.local.enabled -}}
+{{- if $volume.existingClaim -}}
 {{- fail "storage.volume.existingClaim and storage.volume.local.enabled exclude each other: the local volume is for the claim of the StatefulSet" -}}
 {{- end -}}
-{{- if or (not .Values.storage.volume.local.nodes) (not .Values.storage.volume.storageClassName) -}}
+{{- if or (not $volume.local.nodes) (not $volume.storageClassName) -}}
 {{- fail "storage.volume.local.enabled is true: set storage.volume.local.nodes to the nodes that have the device, and storage.volume.storageClassName to a class without provisioner" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
