@@ -2,6 +2,8 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/resource_quota.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -27,6 +29,10 @@ constexpr milliseconds kInFlightPoll{2};
 constexpr milliseconds kProgressInterval{1'000};
 // When nothing is in flight, what still hangs on the server are watchers of its health.
 constexpr milliseconds kWatcherGrace{100};
+// What serves an operator's calls and reflection, whose every open stream holds one. Beyond them
+// such a call is RESOURCE_EXHAUSTED; keys and values are served by other threads.
+constexpr int kMaxSynchronousThreads = 64;
+constexpr uint64_t kHealthStreamsPerConnection = 8;
 
 [[noreturn]] void DieOfMedium(const std::string& what) {
   Log(LogLevel::kCritical, "the medium failed: nothing more is acknowledged, the daemon ends",
@@ -42,11 +48,22 @@ std::string WithPort(const std::string& address, int port) {
   return fmt::format("{}:{}", address.substr(0, colon), port);
 }
 
-void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config) {
+// The reflection library puts itself into every builder of the process.
+class NoReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->clear();
+  }
+};
+
+void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
+                      uint64_t streams_per_connection) {
   // Without this a second daemon on the same port would share it silently.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(config.max_streams_per_connection));
+                             static_cast<int>(streams_per_connection));
+  builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kMaxSynchronousThreads));
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(std::min<uint64_t>(config.RequestLimits().MaxMessageSize(), INT32_MAX)));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
@@ -181,7 +198,7 @@ std::string_view Daemon::Transport() const {
 absl::Status Daemon::ListenData() {
   const Config& config = state_.config();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config);
+  SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&kv_service_);
   const auto add_poller = [&](std::vector<Method> methods) {
     pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
@@ -203,7 +220,7 @@ absl::Status Daemon::ListenData() {
 absl::Status Daemon::ListenAdmin() {
   const Config& config = state_.config();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config);
+  SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&admin_service_);
   admin_server_ = StartServer(builder, config.admin_listen, Credentials(), &admin_address_);
   if (admin_server_ == nullptr) return CannotListen("admin_listen", config.admin_listen);
@@ -215,7 +232,9 @@ absl::Status Daemon::ListenHealth() {
   const Config& config = state_.config();
   if (config.health_listen == "off") return absl::OkStatus();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config);
+  SetCommonOptions(builder, config, kHealthStreamsPerConnection);
+  builder.SetOption(std::make_unique<NoReflection>());
+  builder.RegisterCallbackGenericService(&no_calls_);
   health_server_ = StartServer(builder, config.health_listen, grpc::InsecureServerCredentials(),
                                &health_address_);
   if (health_server_ == nullptr) return CannotListen("health_listen", config.health_listen);

@@ -4,6 +4,7 @@
 //            service, poller or metrics endpoint runs any more, and is closed exactly once.
 #pragma once
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <prometheus/exposer.h>
 
@@ -83,7 +84,8 @@ class Daemon {
   ServerState state_;
   KvService kv_service_;
   AdminService admin_service_;
-  std::unique_ptr<TlsWatcher> tls_;  // null: plaintext
+  grpc::CallbackGenericService no_calls_;  // refuses each as UNIMPLEMENTED
+  std::unique_ptr<TlsWatcher> tls_;        // null: plaintext
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::unique_ptr<grpc::Server> data_server_;
   std::unique_ptr<grpc::Server> admin_server_;

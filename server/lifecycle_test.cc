@@ -2,6 +2,7 @@
 #include "server/lifecycle.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -63,6 +64,67 @@ TEST(Lifecycle, TheHealthPortAnswersHealthAlone) {
   v1::GetResponse got;
   const grpc::Status status = v1::KvService::NewStub(health)->Get(&context, get, &got);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(ListServices(health), "UNIMPLEMENTED");
+}
+
+// An open stream of reflection, which holds a thread of the server.
+struct ReflectionStream {
+  explicit ReflectionStream(grpc::GenericStub& stub) {
+    SetDeadline(context);
+    call = stub.PrepareCall(
+        &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+    call->StartCall(nullptr);
+    EXPECT_TRUE(Next());
+    // ServerReflectionRequest: field 7, list_services, an empty string.
+    const grpc::Slice request(std::string("\x3a\x00", 2));
+    call->Write(grpc::ByteBuffer(&request, 1), nullptr);
+    (void)Next();
+    call->Read(&answer, nullptr);
+    answered = Next();
+  }
+  ~ReflectionStream() {
+    context.TryCancel();
+    (void)End();
+  }
+
+  grpc::StatusCode End() {
+    if (ended) return status.error_code();
+    ended = true;
+    call->Finish(&status, nullptr);
+    (void)Next();
+    return status.error_code();
+  }
+  bool Next() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  }
+
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  bool answered = false;
+  bool ended = false;
+};
+
+TEST(Lifecycle, OpenStreamsOfReflectionTakeABoundedNumberOfThreads) {
+  TestDaemon daemon;
+  grpc::GenericStub stub(daemon.data_channel());
+  std::vector<std::unique_ptr<ReflectionStream>> streams;
+  size_t answered = 0;
+  for (int i = 0; i < 80; ++i) {
+    streams.push_back(std::make_unique<ReflectionStream>(stub));
+    if (streams.back()->answered) {
+      ++answered;
+    } else {
+      EXPECT_EQ(streams.back()->End(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    }
+  }
+  EXPECT_GT(answered, 10);
+  EXPECT_LT(answered, 64);
+  EXPECT_TRUE(daemon.Put("k", "v").ok());
 }
 
 TEST(Lifecycle, AnswersWhileItRecoversAndServesAfterwards) {

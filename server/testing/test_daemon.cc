@@ -216,12 +216,12 @@ std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
   queue.Next(&tag, &ok);
   grpc::ByteBuffer answer;
   call->Read(&answer, &queue);
-  queue.Next(&tag, &ok);
-  std::string text = ok ? ToString(answer) : "";
+  bool answered = false;
+  queue.Next(&tag, &answered);
   grpc::Status status;
   call->Finish(&status, &queue);
   queue.Next(&tag, &ok);
-  return text;
+  return answered ? ToString(answer) : std::string(CodeName(status.error_code()));
 }
 
 std::string Scrape(const std::string& address) {

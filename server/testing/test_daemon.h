@@ -95,7 +95,7 @@ v1::PutRequest MakePut(const std::string& key, const std::string& value,
 std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel,
                      const std::string& service = "");
 
-// The raw answer of the reflection service to "list the services".
+// The raw answer of the reflection service to "list the services", or the code of an error.
 std::string ListServices(const std::shared_ptr<grpc::Channel>& channel);
 
 // The body of GET http://ADDRESS/metrics.
