@@ -120,6 +120,25 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const NamedFile& file
   return certificates;
 }
 
+// What was judged, without whatever else the files hold: of two certificates in them the TLS
+// library would serve the first. Without a key where that is null.
+absl::StatusOr<std::string> PemOf(const std::vector<Certificate>& certificates, EVP_PKEY* key) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  bool written = bio != nullptr;
+  if (key != nullptr) {
+    written = written &&
+              PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1;
+  }
+  for (const Certificate& certificate : certificates) {
+    written = written && PEM_write_bio_X509(bio.get(), certificate.get()) == 1;
+  }
+  char* text = nullptr;
+  const long length = written ? BIO_get_mem_data(bio.get(), &text) : 0;
+  if (length > 0) return std::string(text, static_cast<size_t>(length));
+  return absl::InternalError(
+      fmt::format("certificates cannot be written as PEM: {}", TakeComplaint()));
+}
+
 std::string SubjectOf(const X509* certificate) {
   const Bio bio(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(bio.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
@@ -192,7 +211,9 @@ absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial
   }
   material.subject = SubjectOf(own);
   material.serial = SerialOf(own);
-  material.identity_pem = key_file.content + "\n" + cert_file.content;
+  const auto identity = PemOf(*certificates, key->get());
+  if (!identity.ok()) return identity.status();
+  material.identity_pem = *identity;
   return CheckAccepted(cert_file, own, key->get());
 }
 
@@ -211,7 +232,9 @@ absl::Status LoadCa(const TlsFiles& files, int64_t now_unix_s, TlsMaterial& mate
   status = CheckValidity(file, last, now_unix_s);
   if (!status.ok()) return status;
   material.ca_expiry_unix_s = ExpiryOf(last);
-  material.ca_pem = std::move(file.content);
+  auto pem = PemOf(*certificates, nullptr);
+  if (!pem.ok()) return pem.status();
+  material.ca_pem = *std::move(pem);
   return absl::OkStatus();
 }
 

@@ -91,6 +91,17 @@ class TlsTest(system_test.SystemTest):
         outcome = daemon.run(daemon.LODGECTL, "get", "k", env=environment)
         self.assertEqual(outcome.stdout, b"v\n", outcome.stderr)
 
+    def test_key_file_that_holds_a_certificate_too(self):
+        """What is served is the certificate of tls_cert_file, whatever else the key's file has."""
+        other = self.ca.issue("other")
+        for name, text in (("behind", self.pair.key.read_text() + other.cert.read_text()),
+                           ("before", other.cert.read_text() + self.pair.key.read_text())):
+            with self.subTest(certificate=name):
+                combined = self.workdir / f"{name}.pem"
+                combined.write_text(text)
+                server = self.serve(certificates.Pair(self.pair.cert, combined))
+                self.assertEqual(self.served_serial(server), self.pair.serial)
+
     def test_only_tls_1_2_and_1_3(self):
         server = self.serve()
         self.assertEqual(self.connection(server).version(), "TLSv1.3")
