@@ -166,6 +166,10 @@ class ChartTest(system_test.SystemTest):
                          spec["capacity"]["storage"])
         self.assertEqual((spec["mountOptions"], spec["volumeMode"]), (["dax"], "Filesystem"))
         self.assertEqual(spec["persistentVolumeReclaimPolicy"], "Retain")
+        # The claim outlives the release; the volume it is bound to must do so, too.
+        self.assertEqual(release.set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"],
+                         "Retain")
+        self.assertEqual(volume["metadata"]["annotations"], {"helm.sh/resource-policy": "keep"})
 
     def test_the_grace_period_covers_the_drain(self):
         self.for_each_release(self.check_grace)
