@@ -42,7 +42,8 @@ void LbTree<C>::InsertIntoBlock(Worker& worker, const Locked& locked, unsigned b
     medium_.Store(words[0], early.words[0]);
   }
   Header dword = old;
-  const unsigned line = StageInsert(worker, block, header_line, pair, old.slots(), &dword);
+  const unsigned line =
+      StageInsert(worker, block, header_line, pair, old.slots(), /*move=*/true, &dword);
   if (line != header_line) {
     medium_.FlushLine(reinterpret_cast<const char*>(&block) + line * pmem::kLineBytes);
   }
@@ -53,25 +54,28 @@ void LbTree<C>::InsertIntoBlock(Worker& worker, const Locked& locked, unsigned b
   LODGEKV_CRASH_POINT(medium_, "lbtree.insert.2");
   CommitHeader(locked, words, dword);
   LODGEKV_CRASH_POINT(medium_, "lbtree.insert.4");
+  CountInsert(worker, line == header_line);
+}
+
+template <class C>
+void LbTree<C>::CountInsert(Worker& worker, bool beside_header) {
+  worker.counters.Add(beside_header ? WorkerCounters::kOneLineInserts
+                                    : WorkerCounters::kTwoLineInserts);
 }
 
 // Stores the pair, and moves entries, in slots that do not count so far: neither in `header`, which
 // is going to count, nor in `committed`, which does. Returns the line that was written.
 template <class C>
 unsigned LbTree<C>::StageInsert(Worker& worker, media::Block& block, unsigned header_line,
-                                Pair pair, uint32_t committed, Header* header) {
+                                Pair pair, uint32_t committed, bool move, Header* header) {
   const uint32_t free_slots = UsableSlots() & ~header->slots() & ~committed;
   const unsigned slot = ChooseSlot(free_slots, header_line);
   const unsigned line = LineOfSlot(slot);
   header->Set(slot, FingerprintOf(codec_.HashOf(pair)));
   StoreSlot(block, slot, pair);
-  if (line == header_line) {
-    worker.counters.Add(WorkerCounters::kOneLineInserts);
-    return line;
-  }
+  if (line == header_line || !move) return line;
   const uint32_t to = free_slots & ~(uint32_t{1} << slot) & SlotsOfLine(line);
   worker.counters.Add(WorkerCounters::kMovedEntries, MoveEntries(block, header, header_line, to));
-  worker.counters.Add(WorkerCounters::kTwoLineInserts);
   return line;
 }
 

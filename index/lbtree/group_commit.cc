@@ -9,12 +9,14 @@
 //  2  word 0 of each leaf's header; fence        of each leaf the old    nothing
 //                                                header or the new
 //
-// Step 1 needs no fence where every pair lies in its header's line, without a record, and words of
-// a line do not tear. A put of a key that is there takes another slot: so a leaf has one commit.
+// Step 1 needs no fence where every pair lies in its header's line, without a record, and words of a
+// line do not tear; nor where pairs only go. A put of a key that is there takes another slot: so a
+// leaf has one commit.
 //
 // The locks of the leaves are held until step 2 is durable. Only the first is waited for: what does
 // not join at once (a busy or full leaf, a last pair, a batch under way, a lock that covers two
-// leaves) ends the group, and begins the next one or is written by itself.
+// leaves) ends the group, and begins the next one or is written by itself; so does a value that is
+// large enough to be made durable by itself.
 #include <algorithm>
 #include <bit>
 
@@ -34,6 +36,7 @@ struct LbTree<C>::GroupLeaf {
   Header header;            // as it is going to be
   uint32_t committed;       // slots that count until then: none of them is written
   uint32_t lines_to_flush;  // besides the header's
+  bool staged;              // something was stored in it
 
   bool changes() const { return header.words[0] != words[0].LoadRelaxed(); }
 };
@@ -41,6 +44,8 @@ struct LbTree<C>::GroupLeaf {
 template <class C>
 struct LbTree<C>::Group {
   static constexpr size_t kMostLeaves = 64;
+  // Where readers wait until the fence: more would gain little by sharing it.
+  static constexpr size_t kMostPublished = 16;
   GroupLeaf leaves[kMostLeaves];
   size_t count = 0;
   bool changes = false;
@@ -73,6 +78,7 @@ template <class C>
 bool LbTree<C>::Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now) {
   *result = {medium_.failed() ? Outcome::kMediumFailed : CheckFormat(op, codec_), false, 0};
   if (result->outcome != Outcome::kOk) return true;
+  if (IsLarge(op)) return false;
   PendingOp pending{.op = &op, .result = result, .key = C::MakeKey(op.key), .staged = {}};
   GroupLeaf* leaf = JoinLeaf(group, pending.key);
   if (leaf == nullptr) return false;
@@ -84,6 +90,16 @@ bool LbTree<C>::Join(Group& group, const WriteOp& op, WriteResult* result, uint6
     return true;
   }
   return op.kind == WriteKind::kDelete ? JoinDelete(*leaf, group) : JoinPut(*leaf, pending, group);
+}
+
+// Its record takes a fence of its own, and time, which no lock waits for.
+template <class C>
+bool LbTree<C>::IsLarge(const WriteOp& op) const {
+  if constexpr (C::kRecords) {
+    return op.kind == WriteKind::kPut &&
+           slab_.IsLarge(RecordBytes(op.key.size(), op.value.size(), op.expiry_unix_ms != 0));
+  }
+  return false;
 }
 
 // Null: the key's leaf cannot be had without waiting, or is in use under the lock of another.
@@ -101,7 +117,9 @@ typename LbTree<C>::GroupLeaf* LbTree<C>::JoinLeaf(Group& group, const Key& key)
       found = &*same;
       break;
     }
-    if (group.count == Group::kMostLeaves) return nullptr;
+    if (group.count == (pending_ != nullptr ? Group::kMostLeaves : Group::kMostPublished)) {
+      return nullptr;
+    }
     if (lock.TryUpgrade(snapshot)) {
       found = &group.leaves[group.count++];
       BeginGroupLeaf({leaf, &lock, {}}, key, found);
@@ -129,7 +147,7 @@ void LbTree<C>::BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* 
   const bool alt = AltOf(locked.leaf);
   media::Word* words = HeaderWords(locked.leaf, block, alt);
   const Header header = LoadHeader(words);
-  *leaf = {locked, block, HeaderLine(block, alt), words, header, header.slots(), 0};
+  *leaf = {locked, block, HeaderLine(block, alt), words, header, header.slots(), 0, false};
 }
 
 // As operations of the group that came before have left it.
@@ -170,16 +188,21 @@ bool LbTree<C>::JoinPut(GroupLeaf& leaf, PendingOp& pending, Group& group) {
   FinishStaged(pending);
   Worker& worker = workers_.Current();
   const Pair pair = pending.staged.pair;
-  if (leaf.locked.place.found()) {
-    DropInGroup(worker, leaf);
-    worker.counters.Add(WorkerCounters::kUpdates);
-  }
+  const bool update = leaf.locked.place.found();
+  if (update) DropInGroup(worker, leaf);
   media::Block& block = leaf.locked.leaf[leaf.block];
+  // An update moves nothing: until the commit each entry that moves has two slots.
   const unsigned line =
-      StageInsert(worker, block, leaf.header_line, pair, leaf.committed, &leaf.header);
-  if (line != leaf.header_line) leaf.lines_to_flush |= 1u << line;
-  group.changes = true;
-  group.fences_first |= line != leaf.header_line || HasRecord(pair);
+      StageInsert(worker, block, leaf.header_line, pair, leaf.committed, !update, &leaf.header);
+  const bool beside = line == leaf.header_line;
+  if (!beside) leaf.lines_to_flush |= 1u << line;
+  leaf.staged = group.changes = true;
+  group.fences_first |= !beside || HasRecord(pair) || medium_.strict_order();
+  if (update) {
+    worker.counters.Add(WorkerCounters::kUpdates);
+  } else {
+    CountInsert(worker, beside);
+  }
   return true;
 }
 
@@ -208,8 +231,11 @@ void LbTree<C>::CommitGroup(Group& group, std::span<WriteResult> results) {
   worker.replaced.clear();
   FinishWrite(worker);
   if (medium_.failed()) {
+    // A condition, too, was looked at beside what is not durable.
     for (WriteResult& result : results) {
-      if (result.outcome == Outcome::kOk) result = {Outcome::kMediumFailed, false, 0};
+      if (result.outcome == Outcome::kOk || result.outcome == Outcome::kConditionFailed) {
+        result = {Outcome::kMediumFailed, false, 0};
+      }
     }
   }
   group.count = 0;
@@ -219,7 +245,7 @@ void LbTree<C>::CommitGroup(Group& group, std::span<WriteResult> results) {
 template <class C>
 void LbTree<C>::FlushGroup(Group& group) {
   for (const GroupLeaf& leaf : std::span(group.leaves, group.count)) {
-    if (!leaf.changes()) continue;
+    if (!leaf.changes() || !leaf.staged) continue;
     const uint64_t word1 = leaf.header.words[1];
     if (leaf.words[1].LoadRelaxed() != word1) medium_.Store(leaf.words[1], word1);
     if (medium_.strict_order()) medium_.FlushLine(leaf.words);
@@ -229,7 +255,7 @@ void LbTree<C>::FlushGroup(Group& group) {
     }
   }
   LODGEKV_CRASH_POINT(medium_, "lbtree.group.1");
-  if (group.fences_first || medium_.strict_order()) medium_.Fence();
+  if (group.fences_first) medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lbtree.group.2");
 }
 

@@ -158,6 +158,7 @@ void LbTree<C>::RecordPositions(size_t leaves,
 // Everything acknowledged is durable already; retired records go back.
 template <class C>
 absl::Status LbTree<C>::Close() {
+  if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   reclaimer_.Drain();
   // Positions of leaves: who noted them has not fenced them.

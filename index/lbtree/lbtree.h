@@ -126,7 +126,7 @@ class LbTree final : public Engine {
   struct alignas(64) Worker {
     std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out
     RetiredRecords retired;
-    std::vector<uint64_t> replaced;          // value words that a group is going to replace
+    std::vector<uint64_t> replaced;  // value words that a group is going to replace
     ThreadCounts<WorkerCounters::kCount> counters;
   };
   // A slot of a leaf.
@@ -176,6 +176,7 @@ class LbTree final : public Engine {
   Outcome WriteGroup(std::span<const WriteOp> ops, std::span<WriteResult> results,
                      const WriteOptions& options);
   bool Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
+  bool IsLarge(const WriteOp& op) const;
   GroupLeaf* JoinLeaf(Group& group, const Key& key) const;
   void BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* leaf) const;
   Place FindPlaceInGroup(const GroupLeaf& leaf, const Key& key) const;
@@ -190,7 +191,8 @@ class LbTree final : public Engine {
   bool Insert(Worker& worker, const Locked& locked, Pair pair);
   void InsertIntoBlock(Worker& worker, const Locked& locked, unsigned block, Pair pair);
   unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line, Pair pair,
-                       uint32_t committed, Header* header);
+                       uint32_t committed, bool move, Header* header);
+  static void CountInsert(Worker& worker, bool beside_header);
   unsigned ChooseSlot(uint32_t free_slots, unsigned header_line) const;
   unsigned MoveEntries(media::Block& block, Header* header, unsigned header_line, uint32_t to);
   void StoreSlot(media::Block& block, unsigned slot, Pair pair);

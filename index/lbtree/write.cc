@@ -180,6 +180,8 @@ void LbTree<C>::RetireRecord(Worker& worker, uint64_t value_word) {
 
 template <class C>
 void LbTree<C>::FinishWrite(Worker& worker) {
+  // What a failed sync was to make durable may still lead to them: a batch's root.
+  if (medium_.failed()) return;
   // Under a tracer space is used again as soon as it may be.
   if (worker.retired.full() || medium_.tracer() != nullptr) worker.retired.HandTo(reclaimer_);
 }
@@ -187,8 +189,8 @@ void LbTree<C>::FinishWrite(Worker& worker) {
 // When an allocation has failed: what is about to be given back may be enough.
 template <class C>
 bool LbTree<C>::ReclaimSpace() {
-  Worker& worker = workers_.Current();
-  worker.retired.HandTo(reclaimer_);
+  if (medium_.failed()) return false;
+  workers_.Current().retired.HandTo(reclaimer_);
   reclaimer_.Drain();
   return true;
 }

@@ -159,9 +159,9 @@ class LodgeTree final : public Engine {
     std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
     std::array<LeafWork, kMaxTargets> works;
     LeafWork merge;
-    std::vector<uint64_t> unlinked;     // value words of pairs that the flush in hand removes
+    std::vector<uint64_t> unlinked;  // value words of pairs that the flush in hand removes
     RetiredRecords retired;
-    std::vector<uint32_t> order;        // of a group, by key
+    std::vector<uint32_t> order;  // of a group, by key
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;

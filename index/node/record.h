@@ -1,9 +1,9 @@
 // A record: a key and a value of any length on the medium, immutable once linked
 // (docs/media_format.md).
 //
-// Staged before any lock is taken; its version and checksum are stored last, under the lock. The
-// checksum covers the record's own offset and the pool's id, so that bytes of another life never
-// pass.
+// Staged before any lock is taken, but for small ones of groups; its version and checksum are
+// stored last, under the lock. The checksum covers the record's own offset and the pool's id, so
+// that bytes of another life never pass.
 #pragma once
 
 #include <cstdint>
