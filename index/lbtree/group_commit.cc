@@ -9,9 +9,9 @@
 //  2  word 0 of each leaf's header; fence        of each leaf the old    nothing
 //                                                header or the new
 //
-// Step 1 needs no fence where every pair lies in its header's line, without a record, and words of a
-// line do not tear; nor where pairs only go. A put of a key that is there takes another slot: so a
-// leaf has one commit.
+// Step 1 needs no fence where every pair lies in its header's line, without a record, and words of
+// a line do not tear; nor where pairs only go. A put of a key that is there takes another slot: so
+// a leaf has one commit.
 //
 // The locks of the leaves are held until step 2 is durable. Only the first is waited for: what does
 // not join at once (a busy or full leaf, a last pair, a batch under way, a lock that covers two
