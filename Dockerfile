@@ -52,7 +52,8 @@ WORKDIR /var/lib/lodgekv
 # The data, the metrics, health for probes; the operator's port is the container's own.
 EXPOSE 7411 7413 7414
 # It answers while it recovers, too: that is no reason to end it. A server with TLS needs
-# LODGEKV_TLS_CA and LODGEKV_TLS_SERVER_NAME here, one with another admin_listen LODGEKV_ADMIN.
+# LODGEKV_TLS_CA and LODGEKV_TLS_SERVER_NAME here, with mutual TLS LODGEKV_TLS_CERT and
+# LODGEKV_TLS_KEY as well; one with another admin_listen LODGEKV_ADMIN.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=10s --retries=3 \
   CMD ["lodgectl", "--timeout", "5s", "status"]
 ENTRYPOINT ["lodgekvd"]

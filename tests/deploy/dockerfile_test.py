@@ -47,6 +47,13 @@ class DockerfileTest(system_test.SystemTest):
         self.assertEqual(needed - wanted, set(), "needed, but not in the image")
         self.assertEqual(wanted - needed, set(), "in the image, but not needed")
 
+    def test_the_health_check_is_told_of_every_variable(self):
+        text = daemon.run(daemon.LODGECTL, "--help").stdout.decode()
+        variables = set(re.findall(r"Env:(LODGEKV_\w+)", text)) - {"LODGEKV_SERVER"}
+        self.assertGreater(len(variables), 4)
+        told = re.search(r"((?:^#.*\n)+)HEALTHCHECK ", DOCKERFILE, re.M).group(1)
+        self.assertEqual(set(re.findall(r"LODGEKV_\w+", told)), variables)
+
     def test_one_version(self):
         version = re.search(r"project\(lodgekv VERSION (\S+)",
                             (ROOT / "CMakeLists.txt").read_text()).group(1)

@@ -7,6 +7,7 @@ sets it).
 import json
 import os
 import pathlib
+import re
 import shutil
 import tarfile
 import unittest
@@ -14,6 +15,7 @@ import unittest
 import yaml
 
 import chart
+import daemon
 import system_test
 
 PLAIN = ["--set", "allowPlaintext=true"]
@@ -107,6 +109,20 @@ class HelmTest(system_test.SystemTest):
         manifests = self.manifests(*(word for setting in settings for word in ("--set", setting)),
                                    path=copy)
         return chart.the(manifests, "Notes")["text"]
+
+    def test_how_to_ask_the_pod(self):
+        """Flags that lodgectl has, with the files that are mounted."""
+        tls = ("tls.enabled=true", "tls.existingSecret=s")
+        authority = [("--tls-ca", "/etc/lodgekv/tls/ca.crt"), ("--tls-server-name", "NAME")]
+        pair = [("--tls-cert", "/etc/lodgekv/tls/tls.crt"),
+                ("--tls-key", "/etc/lodgekv/tls/tls.key")]
+        known = daemon.run(daemon.LODGECTL, "--help").stdout.decode()
+        for settings, expected in ((PLAIN[1:], []), (tls, authority),
+                                   ((*tls, "tls.mutual=true"), authority + pair)):
+            told = re.findall(r"(--tls-[a-z-]+) (\S+)", self.notes(*settings))
+            self.assertEqual(told, expected)
+            for flag, _ in told:
+                self.assertIn(f" {flag} ", known)
 
     def test_a_monitor_that_the_policy_keeps_out(self):
         monitored = (PLAIN[1], "serviceMonitor.enabled=true")

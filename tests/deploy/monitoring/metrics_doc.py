@@ -26,8 +26,8 @@ state, the calls, TLS and the process are shown. No label ever holds a key.
 
 LABELS = {
     "rpc": "the call: `Get`, `Put`, `Delete`, `Scan`, `BatchGet`, `BatchWrite`",
-    "code": "gRPC's code: `OK`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`, ...; all but `OK` from "
-            "their first answer on",
+    "code": "gRPC's code: `OK`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`, ...; `OK` and those that "
+            "the alerts count from the start, the others from their first answer on",
     "engine": "as `lodgectl engines` lists them",
     "state": "`recovering`, `serving`, `draining`",
     "medium_class": "`pmem-adr`, `pmem-eadr`, `cxl`, `file`, `pmem-forced`, `volatile`, `none`",
