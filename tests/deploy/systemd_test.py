@@ -8,8 +8,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 import unittest
 
+import certificates
 import daemon
 import system_test
 
@@ -84,6 +86,9 @@ class InstalledTest(system_test.SystemTest):
         self.assertRegex(user[6], "nologin")
         self.assertRegex((self.root / "etc/group").read_text(),
                          rf"(?m)^{unit_values('Group')[0]}:")
+
+    def test_no_core_is_left(self):
+        self.assertEqual(unit_values("LimitCORE"), ["0"])
 
     # --- systemd-analyze ---
 
@@ -204,20 +209,49 @@ class ExitCodesTest(unittest.TestCase):
 class SystemCallsTest(system_test.SystemTest):
     """What the daemon asks of the kernel from start to stop, and what the unit lets through."""
 
-    def traced(self):
-        """(name, arguments) of each call."""
+    def traced(self, *, tls):
+        """(name, arguments) of each call, with a configuration and certificates that change."""
         workdir = self.folder()
-        trace = workdir / "trace"
+        trace, config = workdir / "trace", workdir / "lodgekv.yaml"
+        config.write_text("log_level: info\n")
         server = daemon.Daemon(workdir, pool=workdir / "pool", pool_size=64 * daemon.MIB,
+                               config=config, health_listen=f"127.0.0.1:{daemon.free_port()}",
                                metrics_listen=f"127.0.0.1:{daemon.free_port()}")
+        rotate = self.give_certificates(server) if tls else lambda: None
         plain = server.command
         server.command = lambda: ["strace", "-f", "-qq", "-o", str(trace), *plain()]
         with server:
-            server.ask("put", "k" * 8, "v" * 8)
-            self.assertEqual(server.ask("get", "--raw", "k" * 8), b"v" * 8)
+            self.use(server)
+            rotate()
+            config.write_text("log_level: debug\n")
+            os.kill(self.child_of(server.process.pid), signal.SIGHUP)
+            self.await_log(server, "configuration reloaded",
+                           *(["TLS files were rotated and taken up"] if tls else []))
+            self.use(server)
             os.kill(self.child_of(server.process.pid), signal.SIGTERM)
             self.assertEqual(server.process.wait(daemon.STOP_SECONDS), 0, server.tail())
         return re.findall(r"^\d+ +(\w+)\((.*)$", trace.read_text(errors="replace"), re.M)
+
+    @staticmethod
+    def give_certificates(server):
+        """Mutual TLS; a function that replaces the server's pair."""
+        authority = certificates.Authority(server.workdir)
+        pair, fresh, own = (authority.issue(name) for name in ("server", "fresh", "client"))
+        server.flags |= {"tls_cert_file": pair.cert, "tls_key_file": pair.key,
+                         "tls_ca_file": authority.cert, "tls_refresh": "1h"}
+        server.ctl_flags = ["--tls-ca", authority.cert, "--tls-cert", own.cert, "--tls-key",
+                            own.key]
+        return lambda: [os.replace(*paths) for paths in zip(fresh, pair)]
+
+    def use(self, server):
+        server.ask("put", "k" * 8, "v" * 8)
+        self.assertEqual(server.ask("get", "--raw", "k" * 8), b"v" * 8)
+
+    def await_log(self, server, *wanted):
+        deadline = time.monotonic() + daemon.START_SECONDS
+        while not all(text in server.tail() for text in wanted):
+            self.assertLess(time.monotonic(), deadline, f"not logged: {wanted}\n{server.tail()}")
+            time.sleep(0.1)
 
     @staticmethod
     def child_of(pid):
@@ -234,13 +268,21 @@ class SystemCallsTest(system_test.SystemTest):
 
     @needs("strace", "systemd-analyze")
     def test_the_filter_lets_through_what_it_needs(self):
+        self.check_filter(self.traced(tls=False))
+
+    @needs("strace", "systemd-analyze", "openssl")
+    def test_and_what_tls_needs(self):
+        calls = self.traced(tls=True)
+        self.assertLessEqual({"memfd_create", "dup3"}, {name for name, _ in calls})
+        self.check_filter(calls)
+
+    def check_filter(self, calls):
         allowed = set()
         for value in unit_values("SystemCallFilter"):
             if value.startswith("~"):
                 allowed -= self.members(value[1:])
             else:
                 allowed |= self.members(value)
-        calls = self.traced()
         # execve is how systemd starts it, behind the filter; it is in the group @process.
         self.assertEqual({name for name, _ in calls} - allowed, set())
         self.assertNotIn("ptrace", allowed)
