@@ -36,7 +36,7 @@ class FirstStepsTest(system_test.SystemTest):
         if command == "make run":
             server.start()
             return ""
-        if command == "kill -KILL $(pidof lodgekvd)":
+        if command == "kill -KILL $(pidof -s lodgekvd)":
             server.kill()
             return ""
         outcome = daemon.run("sh", "-c", command, cwd=workdir, env=daemon.environment(
