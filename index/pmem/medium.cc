@@ -31,18 +31,17 @@ bool OnMemoryFileSystem(const std::string& path) {
   return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
 }
 
-// CXL devices stand below the CXL root device (ACPI0017) or a driver named cxl in sysfs.
-bool BehindCxl(const std::string& path) {
+// Where the device of a file, or the device that it is, stands in sysfs; empty: that is not known.
+std::string PlaceInSysfs(const std::string& path) {
   struct stat st;
-  if (stat(path.c_str(), &st) != 0) return false;
+  if (stat(path.c_str(), &st) != 0) return {};
   const bool device = S_ISCHR(st.st_mode);
   const dev_t number = device ? st.st_rdev : st.st_dev;
   std::error_code error;
   const std::filesystem::path node = std::filesystem::canonical(
       absl::StrCat("/sys/dev/", device ? "char/" : "block/", major(number), ":", minor(number)),
       error);
-  if (error) return false;
-  return absl::StrContains(node.string(), "ACPI0017") || absl::StrContains(node.string(), "/cxl");
+  return error ? std::string() : node.string();
 }
 
 // Whether each mapping that touches [begin, end) has the flag `sf`, and there is one.
@@ -98,7 +97,9 @@ MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
       facts.device = false;
       facts.memory_file = facts.memory_file || OnMemoryFileSystem(part.path);
     }
-    facts.cxl = facts.cxl || BehindCxl(part.path);
+    const std::string place = PlaceInSysfs(part.path);
+    facts.cxl = facts.cxl || IsBehindCxl(place);
+    facts.ram = facts.ram || (part.kind == PoolPath::Kind::kDevdax && IsRam(place));
   }
   // The kernel is asked, not pmem_is_pmem: that knows what libpmem mapped itself, and no pool of
   // libpmemobj. The look takes time in proportion to the pool, so only where it decides.
@@ -111,7 +112,14 @@ MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
   return facts;
 }
 
+bool IsBehindCxl(std::string_view place) {
+  return place.find("ACPI0017") != place.npos || place.find("/cxl") != place.npos;
+}
+
+bool IsRam(std::string_view place) { return !place.empty() && place.find("/ndbus") == place.npos; }
+
 MediumClass MediumClassOf(const MediumFacts& facts) {
+  if (facts.device && facts.ram && !facts.forced) return MediumClass::kVolatile;
   if (facts.device || facts.synchronous) {
     if (facts.cxl) return MediumClass::kCxl;
     return facts.auto_flush ? MediumClass::kPmemEadr : MediumClass::kPmemAdr;
@@ -127,9 +135,9 @@ absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_c
   }
   return absl::FailedPreconditionError(
       absl::StrCat("pool ", options.path,
-                   " is on a memory file system: everything is lost when the machine "
-                   "stops; put it on persistent memory or on a disk, or allow a volatile medium "
-                   "(allow_volatile_medium)"));
+                   " is on a memory file system, or a device of memory that is not persistent: "
+                   "everything is lost when the machine stops; put it on persistent memory or on a "
+                   "disk, or allow a volatile medium (allow_volatile_medium)"));
 }
 
 FlushMode ProcessorFlushMode() {
@@ -173,8 +181,7 @@ absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, c
 std::string DurabilityDetail(MediumClass medium_class, bool process_durability) {
   if (medium_class == MediumClass::kVolatile) {
     return "An acknowledged write survives a killed process, not a restart of the machine: the "
-           "pool "
-           "is on a memory file system.";
+           "pool is in memory that is not persistent.";
   }
   if (process_durability) {
     return "An acknowledged write survives a killed process, not a power cut: durability is "

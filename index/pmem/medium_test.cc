@@ -20,6 +20,9 @@ TEST(MediumClass, IsWhatTheFactsShow) {
   EXPECT_EQ(MediumClassOf({.synchronous = true, .forced = true}), MediumClass::kPmemAdr);
   EXPECT_EQ(MediumClassOf({.device = true, .auto_flush = true}), MediumClass::kPmemEadr);
   EXPECT_EQ(MediumClassOf({.device = true, .cxl = true}), MediumClass::kCxl);
+  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true, .ram = true}), MediumClass::kVolatile);
+  EXPECT_EQ(MediumClassOf({.device = true, .ram = true}), MediumClass::kVolatile);
+  EXPECT_EQ(MediumClassOf({.device = true, .ram = true, .forced = true}), MediumClass::kPmemAdr);
   EXPECT_EQ(MediumClassOf({.forced = true, .memory_file = true}), MediumClass::kPmemForced);
   EXPECT_EQ(MediumClassOf({.forced = true}), MediumClass::kPmemForced);
   EXPECT_EQ(MediumClassOf({.memory_file = true}), MediumClass::kVolatile);
@@ -28,6 +31,25 @@ TEST(MediumClass, IsWhatTheFactsShow) {
   EXPECT_EQ(MediumClassOf({.auto_flush = true}), MediumClass::kFile);
   // Without MAP_SYNC a file behind CXL is a file, too.
   EXPECT_EQ(MediumClassOf({.cxl = true}), MediumClass::kFile);
+}
+
+// As Linux 6.1 lays its devices out.
+TEST(MediumClass, ADeviceIsPersistentBelowAnNvdimmBus) {
+  constexpr std::string_view kNvdimm =
+      "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/dax0.0/dax0.0";
+  constexpr std::string_view kCxlPmem =
+      "/sys/devices/platform/ACPI0017:00/root0/nvdimm-bridge0/ndbus0/region0/dax0.1/dax0.0";
+  constexpr std::string_view kCxlRam =
+      "/sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax0.0";
+  constexpr std::string_view kReserved = "/sys/devices/platform/hmem.0/dax0.0";
+  EXPECT_FALSE(IsRam(kNvdimm));
+  EXPECT_FALSE(IsRam(kCxlPmem));
+  EXPECT_TRUE(IsRam(kCxlRam));
+  EXPECT_TRUE(IsRam(kReserved));
+  EXPECT_FALSE(IsRam("")) << "not known: as the operator says";
+  EXPECT_FALSE(IsBehindCxl(kNvdimm));
+  EXPECT_TRUE(IsBehindCxl(kCxlPmem));
+  EXPECT_TRUE(IsBehindCxl(kCxlRam));
 }
 
 TEST(MediumClass, HasItsNameEverywhere) {
