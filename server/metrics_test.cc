@@ -1,11 +1,18 @@
 // What the Prometheus endpoint shows after known work.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <sstream>
+#include <vector>
 
+#include "server/rpc_recorder.h"
 #include "server/testing/test_daemon.h"
 #include "server/version.h"
 
@@ -26,6 +33,25 @@ bool IsSample(const std::string& line) {
   const size_t name = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_");
   return name > 0 && (name == space || (line[name] == '{' && line[space - 1] == '}'));
 }
+
+// Connected, and silent.
+class IdleConnection {
+ public:
+  explicit IdleConnection(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const size_t colon = address.rfind(':');
+    sockaddr_in peer{};
+    peer.sin_family = AF_INET;
+    peer.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+    inet_pton(AF_INET, address.substr(0, colon).c_str(), &peer.sin_addr);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
+  }
+  IdleConnection(const IdleConnection&) = delete;
+  IdleConnection& operator=(const IdleConnection&) = delete;
+  ~IdleConnection() { close(fd_); }
+
+ private:
+  int fd_;
+};
 
 class MetricsTest : public ::testing::Test {
  protected:
@@ -53,12 +79,23 @@ TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
       text,
       HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Get\",code=\"INVALID_ARGUMENT\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"Scan\",code=\"OK\"} 0\n"));
-  EXPECT_THAT(text, Not(HasSubstr("code=\"DATA_LOSS\"")));
+  EXPECT_THAT(text, Not(HasSubstr("code=\"NOT_FOUND\"")));
   EXPECT_THAT(text, AllOf(HasSubstr("rpc=\"Put\",code=\"OK\",le=\"1e-06\"}"),
                           HasSubstr("rpc=\"Put\",code=\"OK\",le=\"1\"} 5\n"),
                           HasSubstr("rpc=\"Put\",code=\"OK\",le=\"+Inf\"} 5\n")));
   EXPECT_THAT(text, HasSubstr("lodgekv_write_group_operations_total 5\n"));
   EXPECT_THAT(text, HasSubstr("lodgekv_rpc_in_flight_operations 0\n"));
+}
+
+TEST_F(MetricsTest, ShowsWhatTheAlertsCountBeforeItHappens) {
+  const std::string text = Scraped();
+  for (const std::string_view method : kMethodNames) {
+    for (const char* code : {"OK", "UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL",
+                             "UNAVAILABLE", "DATA_LOSS"}) {
+      EXPECT_THAT(text, HasSubstr("lodgekv_rpc_latency_seconds_count{rpc=\"" + std::string(method) +
+                                  "\",code=\"" + code + "\"} 0\n"));
+    }
+  }
 }
 
 TEST_F(MetricsTest, CountsWritesThatTookEffectAndTheirBytes) {
@@ -120,6 +157,16 @@ TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
 TEST_F(MetricsTest, ShowsTheEnginesOwnCounters) {
   ASSERT_TRUE(daemon_.Put("k", "v").ok());
   EXPECT_THAT(Scraped(), HasSubstr("lodgekv_engine_puts_total{engine=\"dram\"} 1\n"));
+}
+
+TEST_F(MetricsTest, AnswersBesideConnectionsThatAskNothing) {
+  std::vector<std::unique_ptr<IdleConnection>> idle;
+  for (int i = 0; i < 6; ++i) {
+    idle.push_back(std::make_unique<IdleConnection>(daemon_.daemon().metrics_address()));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(Scraped(), HasSubstr("lodgekv_state"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST_F(MetricsTest, IsWellFormed) {
