@@ -85,6 +85,11 @@ std::unique_ptr<grpc::Server> StartServer(
   return server;
 }
 
+// A connection that asks nothing holds a thread, and for no longer than the timeout.
+std::vector<std::string> MetricsOptions(const std::string& address) {
+  return {"listening_ports", address, "num_threads", "4", "request_timeout_ms", "2000"};
+}
+
 size_t PollerCount(const Config& config) {
   if (config.threads != 0) return config.threads;
   return std::max(1U, std::thread::hardware_concurrency());
@@ -248,7 +253,7 @@ absl::Status Daemon::ListenMetrics() {
   for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
   metrics_ = std::make_shared<Metrics>(state_, std::move(recorders), tls_.get());
   try {
-    exposer_ = std::make_unique<prometheus::Exposer>(address, 1);
+    exposer_ = std::make_unique<prometheus::Exposer>(MetricsOptions(address));
   } catch (const std::exception&) {
     return CannotListen("metrics_listen", address);
   }
