@@ -1,5 +1,6 @@
 #include "server/tls_material.h"
 
+#include <fcntl.h>
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/bn.h>
@@ -8,11 +9,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -24,6 +26,8 @@
 namespace lodgekv::server {
 namespace {
 
+constexpr size_t kMaxFileSize = 1 << 20;
+
 template <auto Free>
 struct Freer {
   template <class T>
@@ -33,8 +37,15 @@ struct Freer {
 };
 void FreeText(char* text) { OPENSSL_free(text); }
 
-struct Closer {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+struct Descriptor {
+  int fd = -1;
+
+  Descriptor() = default;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
 };
 
 using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
@@ -65,16 +76,35 @@ std::string TakeComplaint() {
   return text;
 }
 
-absl::Status Read(NamedFile& file) {
-  const std::unique_ptr<std::FILE, Closer> stream(std::fopen(file.path.c_str(), "rb"));
-  std::array<char, 4'096> buffer{};
-  size_t n = 0;
-  while (stream != nullptr && (n = std::fread(buffer.data(), 1, buffer.size(), stream.get())) > 0) {
-    file.content.append(buffer.data(), n);
-  }
-  if (stream != nullptr && std::ferror(stream.get()) == 0) return absl::OkStatus();
+absl::Status CannotRead(const NamedFile& file) {
   return absl::NotFoundError(
       fmt::format("{} cannot be read: {}", file.Name(), std::strerror(errno)));
+}
+
+// Nothing that others fill, such as a pipe: the daemon would wait for them.
+absl::Status Open(const NamedFile& file, Descriptor& descriptor) {
+  descriptor.fd = open(file.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat what {};
+  if (descriptor.fd < 0 || fstat(descriptor.fd, &what) != 0) return CannotRead(file);
+  if (S_ISREG(what.st_mode)) return absl::OkStatus();
+  return Bad(file, fmt::format("is {}; it must be a regular file",
+                               S_ISDIR(what.st_mode) ? "a directory" : "a pipe or a device"));
+}
+
+absl::Status Read(NamedFile& file) {
+  Descriptor descriptor;
+  absl::Status status = Open(file, descriptor);
+  if (!status.ok()) return status;
+  std::array<char, 4'096> buffer{};
+  ssize_t n = 0;
+  while ((n = read(descriptor.fd, buffer.data(), buffer.size())) > 0) {
+    file.content.append(buffer.data(), static_cast<size_t>(n));
+    if (file.content.size() > kMaxFileSize) {
+      return Bad(file, fmt::format("is larger than {} bytes, the most that a PEM file may have",
+                                   kMaxFileSize));
+    }
+  }
+  return n == 0 ? absl::OkStatus() : CannotRead(file);
 }
 
 Bio Over(const std::string& content) {

@@ -227,6 +227,10 @@ class TlsTest(system_test.SystemTest):
         encrypted = self.workdir / "encrypted.key"
         certificates.openssl("pkey", "-in", self.pair.key, "-aes256", "-passout", "pass:x", "-out",
                              encrypted)
+        pipe = self.workdir / "pipe.pem"
+        os.mkfifo(pipe)
+        large = self.workdir / "large.pem"
+        large.write_text(self.pair.cert.read_text() + "\n" * (1 << 20))
         another = self.ca.issue("another")
         missing = self.workdir / "none.pem"
         expired = self.ca.issue("past", begin=-2 * HOUR, end=-HOUR)
@@ -248,6 +252,9 @@ class TlsTest(system_test.SystemTest):
                 (("tls_key_file", wrong, "holds no private key"), {"key": wrong}),
                 (("tls_key_file", encrypted, "is encrypted"), {"key": encrypted}),
                 (("tls_cert_file", self.workdir, "directory"), {"cert": self.workdir}),
+                (("tls_cert_file", pipe, "must be a regular file"), {"cert": pipe}),
+                (("tls_key_file", pipe, "must be a regular file"), {"key": pipe}),
+                (("tls_cert_file", large, "larger than 1048576 bytes"), {"cert": large}),
                 (("tls_cert_file", weak.cert, "refuses", "too small"),
                  {"cert": weak.cert, "key": weak.key}),
                 (("tls_ca_file", missing, "No such file"), {"flags": ["--tls-ca-file", missing]}),
