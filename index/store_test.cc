@@ -178,7 +178,7 @@ TEST_F(StoreTest, TellsWhatItOpened) {
   EXPECT_EQ(info.pool_id.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(info.medium_class, "volatile");
   EXPECT_EQ(info.durability, "process");
-  EXPECT_THAT(info.durability_detail, HasSubstr("memory file system"));
+  EXPECT_THAT(info.durability_detail, HasSubstr("memory that is not persistent"));
   EXPECT_EQ(info.media_version, 4u);
   EXPECT_FALSE(info.inline_pairs);
   EXPECT_EQ(Open()->info().pool_id, info.pool_id);
