@@ -77,17 +77,8 @@ void LbTree<C>::Checker::CheckBlock(pmem::Offset offset, const media::Block& blo
 template <class C>
 void LbTree<C>::Checker::CheckPair(pmem::Offset where, Pair pair) {
   if constexpr (C::kRecords) {
-    if (!tree_.codec_.PairIsSound(pair)) Problem("leaf ", where, ": a damaged pair");
-    if (!C::IsRecord(pair.value)) return;
-    const pmem::Offset record = C::RecordOf(pair.value);
-    RecordView view;
-    if (!VerifyRecord(tree_.pool_, tree_.slab_, record, &view)) {
-      Problem("leaf ", where, ": damaged record at ", record);
-      return;
-    }
-    record_bytes_ += tree_.slab_.SpaceAt(record);
-    if (SlotHash(view.key) != tree_.codec_.HashOf(pair) || KeyWord(view.key, 0) != pair.key) {
-      Problem("leaf ", where, ": the record at ", record, " has another key");
+    if (this->CheckRecordPair(tree_.codec_, tree_.pool_, tree_.slab_, where, pair)) {
+      record_bytes_ += tree_.slab_.SpaceAt(C::RecordOf(pair.value));
     }
   }
 }

@@ -139,7 +139,8 @@ typename LbTree<C>::GroupLeaf* LbTree<C>::JoinLeaf(Group& group, const Key& key)
 template <class C>
 void LbTree<C>::BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* leaf) const {
   unsigned block = 0;
-  if (const Place place = FindPlace(locked.leaf, key); place.found()) {
+  const Place place = blocks_ > 1 ? FindPlace(locked.leaf, key) : Place{};
+  if (place.found()) {
     block = place.block;
   } else {
     while (block + 1 < blocks_ && HeaderOf(locked.leaf, block).slots() == UsableSlots()) ++block;
@@ -153,7 +154,7 @@ void LbTree<C>::BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* 
 // As operations of the group that came before have left it.
 template <class C>
 typename LbTree<C>::Place LbTree<C>::FindPlaceInGroup(const GroupLeaf& leaf, const Key& key) const {
-  const Place place = FindPlace(leaf.locked.leaf, key);
+  const Place place = blocks_ > 1 ? FindPlace(leaf.locked.leaf, key) : Place{};
   if (place.found() && place.block != leaf.block) return place;
   uint32_t slots = leaf.header.slots();
   if (parameters_.fingerprints) {

@@ -141,17 +141,8 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
 template <class C>
 void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
   if constexpr (C::kRecords) {
-    if (!tree_.codec_.PairIsSound(pair)) Problem("leaf ", where, ": a damaged pair");
-    if (!C::IsRecord(pair.value)) return;
-    const pmem::Offset record = C::RecordOf(pair.value);
-    RecordView view;
-    if (!VerifyRecord(tree_.pool_, tree_.slab_, record, &view)) {
-      Problem("leaf ", where, ": damaged record at ", record);
-      return;
-    }
-    AddRecord(pair);
-    if (SlotHash(view.key) != tree_.codec_.HashOf(pair) || KeyWord(view.key, 0) != pair.key) {
-      Problem("leaf ", where, ": the record at ", record, " has another key");
+    if (this->CheckRecordPair(tree_.codec_, tree_.pool_, tree_.slab_, where, pair)) {
+      AddRecord(pair);
     }
   }
 }

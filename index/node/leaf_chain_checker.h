@@ -1,5 +1,5 @@
-// What the Check of every engine with a chain of leaves keeps: the report, and the leaf that must
-// come next.
+// What the Check of every engine with a chain of leaves keeps and looks at: the report, the leaf
+// that must come next, the record of a pair.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "index/engine.h"
 #include "index/node/checked_word.h"
-#include "index/pmem/medium.h"
+#include "index/node/codec.h"
+#include "index/node/key_word.h"
+#include "index/node/record.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
 
 namespace lodgekv {
 
@@ -35,6 +39,24 @@ class LeafChainChecker {
   // Of the whole chain: it has been followed behind the last leaf.
   void ExpectEnd() {
     if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
+  }
+
+  // A pair in the leaf at `where`, and its record. True: the record is there to be counted.
+  template <class C>
+  bool CheckRecordPair(const C& codec, const pmem::Pool& pool, const pmem::RecordSlab& slab,
+                       pmem::Offset where, Pair pair) {
+    if (!codec.PairIsSound(pair)) Problem("leaf ", where, ": a damaged pair");
+    if (!C::IsRecord(pair.value)) return false;
+    const pmem::Offset record = C::RecordOf(pair.value);
+    RecordView view;
+    if (!VerifyRecord(pool, slab, record, &view)) {
+      Problem("leaf ", where, ": damaged record at ", record);
+      return false;
+    }
+    if (SlotHash(view.key) != codec.HashOf(pair) || KeyWord(view.key, 0) != pair.key) {
+      Problem("leaf ", where, ": the record at ", record, " has another key");
+    }
+    return true;
   }
 
   CheckReport report_;
