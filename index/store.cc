@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "index/pmem/journal_replay.h"
 #include "index/pmem/pool.h"
 #include "index/registry.h"
 
@@ -31,6 +32,9 @@ class StoreImpl : public Store {
   Engine& engine() override { return *engine_; }
   const StoreInfo& info() const override { return info_; }
   SpaceUse GetSpaceUse() const override;
+  std::optional<JournalUse> GetJournalUse() const override {
+    return pool_ != nullptr ? pool_->journal_use() : std::nullopt;
+  }
   absl::Status Close() override;
 
   absl::Status Open(const EngineInfo& engine, const StoreOptions& options);
@@ -86,6 +90,9 @@ pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
   pool.process_durability = options.process_durability;
   pool.allow_volatile_medium = options.allow_volatile_medium;
   pool.on_medium_failure = options.on_medium_failure;
+  pool.journal_path = options.journal_path;
+  pool.journal_bytes = options.journal_size_bytes;
+  pool.checkpoint_bytes_per_second = options.checkpoint_bytes_per_second;
   pool.threads = options.recovery_threads;
   return pool;
 }
@@ -239,6 +246,11 @@ void StoreImpl::Describe(const StoreOptions& options) {
   const bool forgets = pool_->medium_class() == pmem::MediumClass::kVolatile;
   info_.durability = options.process_durability || forgets ? "process" : "medium";
   info_.durability_detail = pool_->durability_detail();
+  info_.journal_path = pool_->journal_path();
+  const pmem::JournalReplay& replay = pool_->journal_replay();
+  info_.journal_groups_replayed = replay.groups;
+  info_.journal_lines_replayed = replay.lines;
+  info_.journal_replay_ms = replay.milliseconds;
 }
 
 SpaceUse StoreImpl::GetSpaceUse() const {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/engine_info.h"
+#include "index/journal_use.h"
 
 namespace lodgekv {
 
@@ -29,6 +30,12 @@ struct StoreOptions {
   // power cut; no sync is made.
   bool process_durability = false;
   bool allow_volatile_medium = false;
+  // Of a pool on an ordinary file: where its journal lies (empty: POOL_PATH.journal), its size (0: an
+  // eighth of the pool, 1 to 128 MiB), and how many bytes a second a checkpoint writes back at least
+  // (0: 16 MiB). A pool that is opened again may be given others.
+  std::string journal_path;
+  uint64_t journal_size_bytes = 0;
+  uint64_t checkpoint_bytes_per_second = 0;
   // Engine options by name; see EngineInfo::options.
   std::map<std::string, std::string> engine_options;
   unsigned recovery_threads = 0;  // 0: one per core; the checksums of a closed pool likewise
@@ -54,6 +61,11 @@ struct StoreInfo {
   bool created = false;  // this open created the pool
   bool inline_pairs = false;
   RecoveryReport recovery;
+  // Empty without a journal. What this open replayed from it, before the engine recovered.
+  std::string journal_path;
+  uint64_t journal_groups_replayed = 0;
+  uint64_t journal_lines_replayed = 0;
+  uint64_t journal_replay_ms = 0;  // with the sync of the pool
 };
 
 // Space of the pool in bytes. total = used + free + reserved.
@@ -83,6 +95,8 @@ class Store {
   virtual Engine& engine() = 0;
   virtual const StoreInfo& info() const = 0;
   virtual SpaceUse GetSpaceUse() const = 0;
+  // Of a pool on an ordinary file; else nothing.
+  virtual std::optional<JournalUse> GetJournalUse() const = 0;
 
   // Closes the engine and marks the pool clean. Call when no other call runs.
   virtual absl::Status Close() = 0;

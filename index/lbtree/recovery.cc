@@ -379,7 +379,6 @@ absl::Status LbTree<C>::Recovery::Run() {
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = MarkIntents();
   if (!status.ok()) return status;
-  settler_.EndAll();
   status = BuildTree();
   if (!status.ok()) return status;
   tree_.leaves_.FinishMark();

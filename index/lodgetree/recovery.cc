@@ -627,7 +627,6 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = ReadLogs();
   if (!status.ok()) return status;
-  settler_.EndAll();
   status = ExplainUnreadable();
   if (!status.ok()) return status;
   ChooseWinners();

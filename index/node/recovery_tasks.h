@@ -58,16 +58,12 @@ class Settler {
   void Settle(const void* address, size_t bytes) const {
     if (on_) medium_.Flush(address, bytes);
   }
-  // By each thread that settled something.
-  void EndThread() const { End(/*all=*/false); }
-  // Once all threads have ended: one sync of a file does for all.
-  void EndAll() const { End(/*all=*/true); }
-
- private:
-  void End(bool all) const {
-    if (on_ && all == medium_.long_fences()) medium_.Fence();
+  // By each thread that settled something, when it has ended.
+  void EndThread() const {
+    if (on_) medium_.Fence();
   }
 
+ private:
   pmem::Medium& medium_;
   const bool on_;
 };

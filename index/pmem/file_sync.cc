@@ -1,11 +1,22 @@
 #include "index/pmem/file_sync.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
+
 namespace lodgekv::pmem {
+namespace {
+
+std::string Describe(const std::string& call, int error) {
+  return absl::StrCat(call, " failed: ", std::generic_category().message(error),
+                      "; nothing written since the last sync is known to be on the medium");
+}
+
+}  // namespace
 
 FileSync::~FileSync() {
   for (const File& file : files_) close(file.fd);
@@ -25,14 +36,23 @@ bool FileSync::Sync() {
     const std::string error = SyncAll();
     lock.lock();
     rounds_done_ = round;
-    failed_ = !error.empty();
     round_done_.notify_all();
-    if (failed_) {
-      lock.unlock();
-      if (on_failure_) on_failure_(error);
-      return false;
-    }
+    if (error.empty()) continue;
+    lock.unlock();
+    Fail(error);
+    return false;
   }
+  return !failed_;
+}
+
+bool FileSync::WriteBack(uint64_t begin, uint64_t bytes) {
+  while (msync(base_ + begin, bytes, MS_SYNC) != 0) {
+    if (errno == EINTR) continue;
+    Fail(Describe(absl::StrCat("msync of ", bytes, " bytes at ", begin, " of ", files_[0].path),
+                  errno));
+    return false;
+  }
+  const std::lock_guard lock(mu_);
   return !failed_;
 }
 
@@ -45,11 +65,20 @@ std::string FileSync::SyncAll() const {
   for (const File& file : files_) {
     while (fdatasync(file.fd) != 0) {
       if (errno == EINTR) continue;
-      return "fdatasync of " + file.path + " failed: " + std::generic_category().message(errno) +
-             "; nothing written since the last sync is known to be on the medium";
+      return Describe("fdatasync of " + file.path, errno);
     }
   }
   return {};
+}
+
+void FileSync::Fail(const std::string& what) {
+  {
+    const std::lock_guard lock(mu_);
+    if (failed_) return;
+    failed_ = true;
+  }
+  round_done_.notify_all();
+  if (on_failure_) on_failure_(what);
 }
 
 }  // namespace lodgekv::pmem

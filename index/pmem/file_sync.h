@@ -15,9 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "index/pmem/file_fence.h"
+#include "index/pmem/pool_writeback.h"
+
 namespace lodgekv::pmem {
 
-class FileSync {
+class FileSync : public FileFence, public PoolWriteback {
  public:
   struct File {
     std::string path;
@@ -25,10 +28,11 @@ class FileSync {
   };
   using FailureHandler = std::function<void(const std::string& what)>;
 
-  // Owns the descriptors. `on_failure` is called once, from the thread that saw the failure.
-  FileSync(std::vector<File> files, FailureHandler on_failure)
-      : files_(std::move(files)), on_failure_(std::move(on_failure)) {}
-  ~FileSync();
+  // Owns the descriptors; `base` is where the files are mapped. `on_failure` is called once, from
+  // the thread that saw the failure.
+  FileSync(std::vector<File> files, char* base, FailureHandler on_failure)
+      : files_(std::move(files)), base_(base), on_failure_(std::move(on_failure)) {}
+  ~FileSync() override;
   FileSync(const FileSync&) = delete;
   FileSync& operator=(const FileSync&) = delete;
 
@@ -36,14 +40,25 @@ class FileSync {
   // after the first failure.
   bool Sync();
 
+  // FileFence: nothing need be noted, a sync takes all.
+  void Note(const void*) override {}
+  bool Fence() override { return Sync(); }
+  bool Revoke(const void*, uint64_t) override { return true; }
+
+  // PoolWriteback
+  bool WriteBack(uint64_t begin, uint64_t bytes) override;
+  bool WriteBackAll() override { return Sync(); }
+
   // The syncs made; tests see from it that threads share them.
   uint64_t rounds() const;
 
  private:
   // Empty when all files are synced, else what went wrong.
   std::string SyncAll() const;
+  void Fail(const std::string& what);
 
   const std::vector<File> files_;
+  char* const base_;
   const FailureHandler on_failure_;
   mutable std::mutex mu_;
   std::condition_variable round_done_;

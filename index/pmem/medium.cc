@@ -67,7 +67,7 @@ bool MappedSynchronously(uintptr_t begin, uintptr_t end) {
 
 // Opens each part for syncing.
 absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
-                                                       const PoolPath& pool) {
+                                                       const PoolPath& pool, char* base) {
   std::vector<FileSync::File> files;
   int error = 0;
   for (const PoolPath::Part& part : pool.parts) {
@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& option
     break;
   }
   const size_t opened = files.size();
-  auto sync = std::make_unique<FileSync>(std::move(files), options.on_medium_failure);
+  auto sync = std::make_unique<FileSync>(std::move(files), base, options.on_medium_failure);
   if (opened == pool.parts.size()) return sync;
   return ErrnoStatus(error,
                      absl::StrCat("cannot open ", pool.parts[opened].path, " to sync the pool"));
@@ -153,7 +153,7 @@ FlushMode ProcessorFlushMode() {
 }
 
 absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, const PoolPath& pool,
-                                                   MediumClass medium_class,
+                                                   char* base, MediumClass medium_class,
                                                    std::unique_ptr<FileSync>& file_sync) {
   Medium::Options medium;
   const bool ordered_only = options.process_durability || medium_class == MediumClass::kVolatile;
@@ -167,11 +167,11 @@ absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, c
   // Forced: the operator says that this is persistent memory behind an x86 cache, and is believed.
   medium.strict_order = medium_class == MediumClass::kFile || medium_class == MediumClass::kCxl;
   if (medium_class == MediumClass::kFile) {
-    absl::StatusOr<std::unique_ptr<FileSync>> sync = MakeFileSync(options, pool);
+    absl::StatusOr<std::unique_ptr<FileSync>> sync = MakeFileSync(options, pool, base);
     if (!sync.ok()) return sync.status();
     file_sync = *std::move(sync);
     medium.mode = FlushMode::kFile;
-    medium.file_sync = file_sync.get();
+    medium.file_fence = file_sync.get();
   } else {
     medium.mode = medium_class == MediumClass::kPmemEadr ? FlushMode::kNone : ProcessorFlushMode();
   }
@@ -201,8 +201,8 @@ std::string DurabilityDetail(MediumClass medium_class, bool process_durability) 
       return "An acknowledged write survives a killed process, and a power cut if the CXL device "
              "keeps its content and flushes its buffers.";
     case MediumClass::kFile:
-      return "An acknowledged write survives a killed process and a power cut: the file is synced "
-             "(fdatasync).";
+      return "An acknowledged write survives a killed process and a power cut: what it wrote is "
+             "synced to the pool's journal.";
     case MediumClass::kVolatile: break;
   }
   return "Unknown medium.";

@@ -40,7 +40,7 @@ FlushMode ProcessorFlushMode();
 
 // How to make stores durable on a medium; for an ordinary file `file_sync` receives its syncer.
 absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, const PoolPath& pool,
-                                                   MediumClass medium_class,
+                                                   char* base, MediumClass medium_class,
                                                    std::unique_ptr<FileSync>& file_sync);
 
 // One sentence: what a durable store survives.

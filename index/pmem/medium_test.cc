@@ -65,7 +65,7 @@ std::unique_ptr<Medium> Make(MediumClass medium_class, bool process = false) {
   PoolOptions options;
   options.process_durability = process;
   std::unique_ptr<FileSync> sync;
-  auto medium = MakeMedium(options, PoolPath{}, medium_class, sync);
+  auto medium = MakeMedium(options, PoolPath{}, nullptr, medium_class, sync);
   EXPECT_TRUE(medium.ok());
   return *std::move(medium);
 }

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <vector>
 
-#include "index/pmem/file_sync.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -61,9 +60,17 @@ ThreadCounters* ThreadCounters::Register() {
   return holder.counters;
 }
 
-void Medium::SyncFile() {
+void Medium::FenceFile() {
   if (failed()) return;
-  if (!file_sync_->Sync()) failed_.store(true, std::memory_order_release);
+  if (!file_fence_->Fence()) failed_.store(true, std::memory_order_release);
+}
+
+bool Medium::Revoke(const void* address, size_t bytes) {
+  if (mode_ != FlushMode::kFile) return true;
+  if (!failed() && !file_fence_->Revoke(address, bytes)) {
+    failed_.store(true, std::memory_order_release);
+  }
+  return !failed();
 }
 
 }  // namespace lodgekv::pmem

@@ -9,7 +9,7 @@
 // under strict_order() any subset of its words.
 //
 // Thread safety: all verbs may be called from any thread. A Fence covers the flushes of its own
-// thread (on an ordinary file: of all threads).
+// thread.
 #pragma once
 
 #include <immintrin.h>
@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "index/cost.h"
+#include "index/pmem/file_fence.h"
 #include "index/pmem/tracer.h"
 
 namespace lodgekv::pmem {
@@ -52,7 +53,7 @@ enum class FlushMode : uint8_t {
   kClflushopt,
   kClflush,
   kNone,  // eADR: fence only; `process` durability: order only
-  kFile,  // an ordinary file: Fence syncs it
+  kFile,  // an ordinary file: see file_fence.h
 };
 
 // Counters of one thread; summed by TotalCost(). Written by that thread only.
@@ -76,10 +77,6 @@ struct alignas(kLineBytes) ThreadCounters {
   static constinit inline thread_local ThreadCounters* current_ = nullptr;
 };
 
-// Syncs the files under an ordinary mapping. One sync serves every thread whose stores came before
-// it began.
-class FileSync;
-
 class Medium {
  public:
   struct Options {
@@ -87,7 +84,7 @@ class Medium {
     bool fence_instruction = true;  // false: `process` durability, a compiler barrier is enough
     bool strict_order = true;  // lines may tear: commit protocols fence between words of one line
     bool long_fences = false;  // a fence may wait for a disk; always so with FlushMode::kFile
-    FileSync* file_sync = nullptr;  // with FlushMode::kFile; outlives the Medium
+    FileFence* file_fence = nullptr;  // with FlushMode::kFile; outlives the Medium
     Tracer* tracer = nullptr;       // tests only; outlives the Medium
   };
   explicit Medium(const Options& options)
@@ -95,7 +92,7 @@ class Medium {
         fence_instruction_(options.fence_instruction),
         strict_order_(options.strict_order),
         long_fences_(options.long_fences || options.mode == FlushMode::kFile),
-        file_sync_(options.file_sync),
+        file_fence_(options.file_fence),
         tracer_(options.tracer) {}
   Medium(const Medium&) = delete;
   Medium& operator=(const Medium&) = delete;
@@ -135,7 +132,7 @@ class Medium {
       _mm256_stream_si256(to + 1, _mm256_load_si256(from + 1));
     } else {
       std::memcpy(dst, src, kLineBytes);
-      if (mode_ == FlushMode::kClflush) WriteBack(dst);
+      if (mode_ == FlushMode::kClflush || mode_ == FlushMode::kFile) WriteBack(dst);
     }
     CountBytes(kLineBytes);
     CountLine(dst);
@@ -159,13 +156,13 @@ class Medium {
     for (; line < end; line += kLineBytes) FlushLine(line);
   }
 
-  // Returns when what this thread has flushed is durable. On a file that cannot be synced: failed()
-  // is true from then on, and the failure handler has been called.
+  // Returns when what this thread has flushed is durable. On a file that cannot be written or
+  // synced: failed() is true from then on, and the failure handler has been called.
   void Fence() {
     if (tracer_ != nullptr) [[unlikely]]
       tracer_->OnFence();
     if (mode_ == FlushMode::kFile) {
-      SyncFile();
+      FenceFile();
     } else if (fence_instruction_) {
       _mm_sfence();
     } else {
@@ -178,6 +175,13 @@ class Medium {
     Flush(address, bytes);
     Fence();
   }
+
+  // [address, address + bytes), whole lines, goes back to libpmemobj: nothing that was fenced there
+  // comes back after a crash. Call it before; when it says false (failed()) keep the space.
+  bool Revoke(const void* address, size_t bytes);
+
+  // How fences are made on an ordinary file from here on. While no other thread uses the medium.
+  void SetFileFence(FileFence* file_fence) { file_fence_ = file_fence; }
 
   // True: a line's words may survive in any combination, so a protocol that relies on the order of
   // two stores to one line fences between them.
@@ -212,8 +216,8 @@ class Medium {
       case FlushMode::kClwb: _mm_clwb(p); break;
       case FlushMode::kClflushopt: _mm_clflushopt(p); break;
       case FlushMode::kClflush: _mm_clflush(p); break;
-      case FlushMode::kNone:
-      case FlushMode::kFile: break;
+      case FlushMode::kNone: break;
+      case FlushMode::kFile: file_fence_->Note(LineOf(address)); break;
     }
   }
 
@@ -240,14 +244,14 @@ class Medium {
     c.block_count = 0;
   }
 
-  void SyncFile();  // persist.cc
+  void FenceFile();  // persist.cc
 
   const FlushMode mode_;
   const bool fence_instruction_;
   const bool strict_order_;
   const bool long_fences_;
   std::atomic<bool> failed_{false};
-  FileSync* const file_sync_;
+  FileFence* file_fence_;
   Tracer* const tracer_;
 };
 

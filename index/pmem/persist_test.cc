@@ -186,7 +186,7 @@ int OpenTemporary(std::string* path) {
 TEST(FileSync, ThreadsShareSyncs) {
   std::string path;
   const int fd = OpenTemporary(&path);
-  FileSync sync({{path, fd}}, [](const std::string& what) { FAIL() << what; });
+  FileSync sync({{path, fd}}, nullptr, [](const std::string& what) { FAIL() << what; });
   constexpr int kThreads = 8;
   constexpr int kEach = 50;
   std::vector<std::thread> threads;
@@ -204,8 +204,8 @@ TEST(FileSync, ThreadsShareSyncs) {
 TEST(FileSync, FenceOfAFileSyncsItOnce) {
   std::string path;
   const int fd = OpenTemporary(&path);
-  FileSync sync({{path, fd}}, nullptr);
-  Medium medium({.mode = FlushMode::kFile, .file_sync = &sync});
+  FileSync sync({{path, fd}}, nullptr, nullptr);
+  Medium medium({.mode = FlushMode::kFile, .file_fence = &sync});
   const Cost before = ThreadCost();
   medium.Fence();
   medium.Fence();
@@ -221,11 +221,11 @@ TEST(FileSync, AFailureIsFinalAndToldOnce) {
   ASSERT_EQ(pipe(pipe_fds), 0);
   std::vector<std::string> told;
   std::mutex mu;
-  FileSync sync({{"/pool/file", pipe_fds[0]}}, [&](const std::string& what) {
+  FileSync sync({{"/pool/file", pipe_fds[0]}}, nullptr, [&](const std::string& what) {
     std::lock_guard lock(mu);
     told.push_back(what);
   });
-  Medium medium({.mode = FlushMode::kFile, .file_sync = &sync});
+  Medium medium({.mode = FlushMode::kFile, .file_fence = &sync});
   EXPECT_FALSE(medium.failed());
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -79,6 +79,13 @@ uint64_t PmemobjSource::RootBytes(const PoolGeometry& geometry) {
   return AlignUp(needed + kObjectHeader, kHeapPiece) - kObjectHeader;
 }
 
+ForeignWords PmemobjSource::WordsOfLibpmemobj(Offset rows_begin, uint64_t rows) {
+  static_assert(sizeof(media::ChunkRow) * 2 == kLineBytes && sizeof(PMEMoid) == 2 * sizeof(Word));
+  constexpr uint8_t kNotTheOids = 0b11001100;  // of the two rows of a line
+  const uint64_t end = rows_begin + rows * sizeof(media::ChunkRow);
+  return {rows_begin / kLineBytes, (end + kLineBytes - 1) / kLineBytes, kNotTheOids};
+}
+
 uint64_t PmemobjSource::capacity_bytes() const {
   const uint64_t root = RootBytes(geometry_) + kObjectHeader;
   return HeapPieces(geometry_.pool_bytes) * kHeapPiece - root;
@@ -147,11 +154,19 @@ void PmemobjSource::RemoveMemory(ChunkTable& table, uint32_t row, uint64_t keep)
   for (uint32_t i = first; i < end; ++i) {
     if (!table.free_rows().contains(i)) return;
   }
+  const uint64_t begin = AlignUp(table.rows()[first].object.Load(), kBlockBytes);
+  if (!Revoke(begin, geometry_.chunks_per_object * geometry_.chunk_bytes)) return;
   for (uint32_t i = first; i < end; ++i) table.ClearMemory(i);
   pmemobj_free(OidOf(table.rows()[first]));
 }
 
-ChunkSource::Large PmemobjSource::ReserveLarge(ChunkTable&, uint64_t bytes, uint64_t) {
+bool PmemobjSource::Revoke(Offset begin, uint64_t bytes) {
+  return medium_.Revoke(reinterpret_cast<char*>(pool_) + begin, bytes);
+}
+
+ChunkSource::Large PmemobjSource::ReserveLarge(ChunkTable&, uint64_t exact_bytes, uint64_t) {
+  // Whole lines: the next object's header, which libpmemobj writes, is not in the last of ours.
+  const uint64_t bytes = AlignUp(exact_bytes, kLineBytes);
   // The rows to keep have memory of their own: what the heap still has is free to take.
   Object object;
   object.oid = pmemobj_reserve(pool_, &object.action, bytes + kBlockBytes, kTypeLarge);
@@ -181,6 +196,7 @@ void PmemobjSource::PublishLarge(ChunkTable&, Offset offset) {
 
 void PmemobjSource::FreeLarge(ChunkTable&, Offset offset) {
   Object& object = large_.at(offset);
+  if (!Revoke(offset, object.bytes / kLineBytes * kLineBytes)) return;
   large_bytes_ -= object.bytes;
   if (object.published) {
     pmemobj_free(&object.oid);

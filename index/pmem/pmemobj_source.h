@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/pmem/chunk_source.h"
+#include "index/pmem/journal_group.h"
 #include "index/pmem/pool_header.h"
 
 namespace lodgekv::pmem {
@@ -20,8 +21,11 @@ class PmemobjSource : public ChunkSource {
   static uint64_t RootBytes(const PoolGeometry& geometry);
   static uint64_t MinPoolBytes();
 
-  PmemobjSource(PMEMobjpool* pool, const PoolGeometry& geometry)
-      : pool_(pool), geometry_(geometry) {}
+  // The chunk table's words that libpmemobj stores itself; its rows begin at `rows_begin`.
+  static ForeignWords WordsOfLibpmemobj(Offset rows_begin, uint64_t rows);
+
+  PmemobjSource(PMEMobjpool* pool, Medium& medium, const PoolGeometry& geometry)
+      : pool_(pool), medium_(medium), geometry_(geometry) {}
 
   absl::Status Load(ChunkTable& table) override;
   bool AddMemory(ChunkTable& table, uint32_t row) override;
@@ -45,8 +49,11 @@ class PmemobjSource : public ChunkSource {
   absl::Status ListHeap(std::map<uint64_t, uint64_t>& chunk_objects);
   void SetMemory(ChunkTable& table, uint32_t first_row, uint64_t object);
   void AddLarge(const Object& object);
+  // Before the space goes back to the heap. False: it must stay.
+  bool Revoke(Offset begin, uint64_t bytes);
 
   PMEMobjpool* const pool_;
+  Medium& medium_;
   const PoolGeometry geometry_;
   std::map<Offset, Object> large_;
   uint64_t large_bytes_ = 0;

@@ -246,7 +246,23 @@ void Pool::BeginUse() {
   ReserveSequence(next + 1);
 }
 
+const JournalReplay& Pool::journal_replay() const {
+  static constexpr JournalReplay kNone;
+  return state_->journal != nullptr ? state_->journal->replay() : kNone;
+}
+
+std::optional<JournalUse> Pool::journal_use() const {
+  if (state_->journal == nullptr || state_->journal->journal() == nullptr) return std::nullopt;
+  return state_->journal->journal()->use();
+}
+
+std::string Pool::journal_path() const {
+  if (state_->journal == nullptr || state_->journal->journal() == nullptr) return {};
+  return state_->journal->place_name();
+}
+
 absl::Status Pool::Close(bool clean) {
+  if (clean && state_->journal != nullptr) state_->journal->End(*state_->direct_fence);
   if (clean && !medium_->failed()) {
     state_->table->SealContents(base_, threads_);
     std::lock_guard lock(state_->header_mu);
@@ -264,7 +280,9 @@ absl::Status Pool::CloseAndRemove() { return Detach(true); }
 
 absl::Status Pool::Detach(bool remove) {
   const std::unique_ptr<PoolMapping> mapping = std::move(state_->mapping);
+  const std::unique_ptr<PoolJournal> journal = std::move(state_->journal);
   state_.reset();
+  if (remove && journal != nullptr) journal->Remove().IgnoreError();
   base_ = nullptr;
   engine_area_ = {};
   return remove && mapping != nullptr ? mapping->CloseAndRemove() : absl::OkStatus();

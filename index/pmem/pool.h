@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "index/engine.h"
+#include "index/journal_use.h"
 #include "index/pmem/persist.h"
 
 namespace lodgekv::pmem {
@@ -39,6 +40,7 @@ enum class MediumClass : uint8_t { kPmemAdr, kPmemEadr, kPmemForced, kCxl, kFile
 std::string_view MediumClassName(MediumClass medium_class);  // "pmem-adr", ...
 
 inline constexpr uint64_t kDefaultPoolFileBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kDefaultCheckpointBytesPerSecond = uint64_t{16} << 20;
 
 struct PoolOptions {
   std::string path;
@@ -48,6 +50,12 @@ struct PoolOptions {
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
+  // On an ordinary file: where its journal is (journal.h); empty: beside the pool, PATH.journal. Its
+  // size, and the rate at which pages are written back at least; 0: see JournalBytes, and
+  // kDefaultCheckpointBytesPerSecond.
+  std::string journal_path;
+  uint64_t journal_bytes = 0;
+  uint64_t checkpoint_bytes_per_second = 0;
   // Up to so many verify the checksums of a pool that was closed in order, and make them. 0: one
   // per core.
   unsigned threads = 0;
@@ -72,6 +80,8 @@ enum class Reserve : uint8_t { kKeep, kUse };
 class ChunkSource;
 
 class PoolMapping;
+struct ArenaJournal;
+struct JournalReplay;
 struct PoolGeometry;
 
 // Holds chunks that it may be able to do without: an arena. Asked when the pool is full.
@@ -108,6 +118,8 @@ class Pool {
     // memory has strict order and short fences.
     std::optional<bool> long_fences;
     Tracer* tracer = nullptr;
+    // Not null: as a pool on an ordinary file, with a journal there. Strict order and long fences.
+    const ArenaJournal* journal = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,
                                                            const PoolIdentity& identity);
@@ -133,6 +145,11 @@ class Pool {
   uint32_t crc_seed() const { return crc_seed_; }
   MediumClass medium_class() const { return medium_class_; }
   bool was_clean() const { return was_clean_; }  // as found by Open
+  // What Open replayed; all 0 where there was nothing to replay.
+  const JournalReplay& journal_replay() const;
+  // Of a pool on an ordinary file, from Create or Open to Close; else nothing, and empty.
+  std::string journal_path() const;
+  std::optional<JournalUse> journal_use() const;
   // What a durable store survives here, in one sentence.
   const std::string& durability_detail() const { return durability_detail_; }
 
@@ -219,7 +236,14 @@ class Pool {
   absl::Status Detach(bool remove);
   // pool_file.cc
   absl::Status Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping);
-  absl::Status Format(const PoolIdentity& identity, const PoolGeometry& geometry);
+  absl::Status Format(const PoolOptions& options, const PoolIdentity& identity,
+                      const PoolGeometry& geometry);
+  absl::Status AttachJournal(const PoolOptions& options);
+  // pool_arena.cc
+  void AttachJournal(const ArenaOptions& options);
+  absl::Status BeginArena(const ArenaOptions& options);
+  absl::Status LoadFile(const PoolOptions& options, uint64_t header_bytes, uint64_t bytes,
+                        const Accept& accept);
 
   char* base_ = nullptr;
   uint64_t bytes_ = 0;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "index/pmem/arena_source.h"
 #include "index/pmem/pool.h"
@@ -27,10 +29,42 @@ std::unique_ptr<Medium> ArenaMedium(const Pool::ArenaOptions& options) {
   medium.strict_order = options.strict_order;
   medium.long_fences = options.long_fences.value_or(options.strict_order);
   medium.tracer = options.tracer;
+  if (options.journal != nullptr) {
+    medium.mode = FlushMode::kFile;
+    medium.strict_order = true;
+    medium.file_fence = options.journal->direct;
+  }
   return std::make_unique<Medium>(medium);
 }
 
 }  // namespace
+
+void Pool::AttachJournal(const ArenaOptions& options) {
+  PoolJournal::Options journal;
+  journal.header = &state_->header;
+  journal.medium = medium_.get();
+  journal.base = base_;
+  journal.pool_bytes = options.memory.size();
+  journal.background = false;
+  std::shared_ptr<JournalPlace> place;
+  if (options.journal != nullptr) {
+    journal.bytes = options.journal->bytes;
+    place = options.journal->place;
+    state_->direct_fence = options.journal->direct;
+  }
+  state_->journal = std::make_unique<PoolJournal>(journal, std::move(place));
+}
+
+// The state is loaded, or is that of a new pool.
+absl::Status Pool::BeginArena(const ArenaOptions& options) {
+  if (absl::Status status = Adopt(); !status.ok()) return status;
+  if (options.journal != nullptr) {
+    absl::Status status = state_->journal->Begin(*options.journal->pool);
+    if (!status.ok()) return status;
+  }
+  BeginUse();
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::CreateArena(const ArenaOptions& options,
                                                         const PoolIdentity& identity) {
@@ -50,8 +84,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::CreateArena(const ArenaOptions& opti
   header.Prepare(complete, *geometry);
   ArenaSource::Format(*pool->medium_, header);
   header.Finish();
-  if (absl::Status status = pool->Adopt(); !status.ok()) return status;
-  pool->BeginUse();
+  pool->AttachJournal(options);
+  if (absl::Status status = pool->BeginArena(options); !status.ok()) return status;
   return pool;
 }
 
@@ -62,7 +96,12 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::OpenArena(const ArenaOptions& option
   pool->medium_ = ArenaMedium(options);
   pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
   PoolHeader& header = pool->state_->header;
-  if (absl::Status status = header.Load(options.memory.size()); !status.ok()) return status;
+  absl::Status status = header.LoadIdentity(options.memory.size());
+  if (!status.ok()) return status;
+  pool->AttachJournal(options);
+  status = pool->state_->journal->Recover();
+  if (status.ok()) status = header.LoadState();
+  if (!status.ok()) return status;
   const PoolGeometry& recorded = header.geometry();
   absl::StatusOr<PoolGeometry> cut = ArenaSource::Cut(options.memory.size(), recorded.chunk_bytes);
   if (!cut.ok() || cut->chunk_rows != recorded.chunk_rows ||
@@ -71,8 +110,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::OpenArena(const ArenaOptions& option
                                             " bytes, it has ", options.memory.size()));
   }
   pool->state_->source = std::make_unique<ArenaSource>(recorded);
-  if (absl::Status status = pool->Adopt(); !status.ok()) return status;
-  pool->BeginUse();
+  status = pool->BeginArena(options);
+  if (!status.ok()) return status;
   return pool;
 }
 

@@ -86,20 +86,50 @@ absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMappin
   durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
   std::unique_ptr<FileSync> file_sync;
   absl::StatusOr<std::unique_ptr<Medium>> medium =
-      MakeMedium(options, path, medium_class_, file_sync);
+      MakeMedium(options, path, base_, medium_class_, file_sync);
   if (!medium.ok()) return medium.status();
   medium_ = *std::move(medium);
   state_ = std::make_unique<State>(*medium_, reinterpret_cast<media::Header*>(mapping->header()));
   state_->file_sync = std::move(file_sync);
+  state_->direct_fence = state_->file_sync.get();
   state_->mapping = std::move(mapping);
   return absl::OkStatus();
 }
 
-absl::Status Pool::Format(const PoolIdentity& identity, const PoolGeometry& geometry) {
-  state_->source = std::make_unique<PmemobjSource>(state_->mapping->pop(), geometry);
+// The header's identity is loaded.
+absl::Status Pool::AttachJournal(const PoolOptions& options) {
+  const uint64_t pool_bytes = state_->header.geometry().pool_bytes;
+  absl::StatusOr<uint64_t> bytes = JournalBytes(options.journal_bytes, pool_bytes);
+  if (!bytes.ok()) return bytes.status();
+  PoolJournal::Options journal;
+  journal.header = &state_->header;
+  journal.medium = medium_.get();
+  journal.base = base_;
+  journal.pool_bytes = pool_bytes;
+  journal.foreign = PmemobjSource::WordsOfLibpmemobj(OffsetOf(state_->header.rows().data()),
+                                                     state_->header.rows().size());
+  journal.bytes = *bytes;
+  journal.checkpoint_bytes_per_second = options.checkpoint_bytes_per_second != 0
+                                            ? options.checkpoint_bytes_per_second
+                                            : kDefaultCheckpointBytesPerSecond;
+  journal.on_failure = options.on_medium_failure;
+  const std::string path =
+      options.journal_path.empty() ? options.path + ".journal" : options.journal_path;
+  state_->journal =
+      std::make_unique<PoolJournal>(journal, std::make_unique<JournalFilePlace>(path));
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identity,
+                          const PoolGeometry& geometry) {
+  state_->source = std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, geometry);
   state_->header.Prepare(identity, geometry);
   state_->header.Finish();
   if (absl::Status status = Adopt(); !status.ok()) return status;
+  if (absl::Status status = AttachJournal(options); !status.ok()) return status;
+  if (state_->file_sync != nullptr) {
+    if (absl::Status status = state_->journal->Prepare(); !status.ok()) return status;
+  }
   BeginUse();
   if (!state_->table->Stock(*state_->source, state_->table->reserve_rows() + 1)) {
     return absl::InvalidArgumentError("it is too small for a single chunk");
@@ -126,9 +156,39 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
   auto pool = std::unique_ptr<Pool>(new Pool);
   status = pool->Attach(options, *std::move(mapping));
   if (!status.ok()) return status;
-  status = pool->Format(complete, *geometry);
+  status = pool->Format(options, complete, *geometry);
   if (!status.ok()) return Named(options.path, status);
+  if (pool->state_->file_sync != nullptr) {
+    status = pool->state_->journal->Begin(*pool->state_->file_sync);
+    if (!status.ok()) {
+      pool->CloseAndRemove().IgnoreError();
+      return Named(options.path, status);
+    }
+  }
   return pool;
+}
+
+absl::Status Pool::LoadFile(const PoolOptions& options, uint64_t header_bytes, uint64_t bytes,
+                            const Accept& accept) {
+  PoolHeader& header = state_->header;
+  const auto named = [&](const absl::Status& status) { return Named(options.path, status); };
+  absl::Status status = header.LoadIdentity(header_bytes);
+  if (status.ok()) status = CheckSize(header.geometry(), bytes);
+  if (!status.ok()) return named(status);
+  if (accept) {
+    if (status = accept(header.identity()); !status.ok()) return status;
+  }
+  status = AttachJournal(options);
+  if (status.ok()) status = state_->journal->Recover();
+  if (status.ok()) status = header.LoadState();
+  if (!status.ok()) return named(status);
+  state_->source =
+      std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, header.geometry());
+  status = Adopt();
+  if (status.ok() && state_->file_sync != nullptr) {
+    status = state_->journal->Begin(*state_->file_sync);
+  }
+  return status.ok() ? status : named(status);
 }
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options, const Accept& accept) {
@@ -144,17 +204,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options, con
   auto pool = std::unique_ptr<Pool>(new Pool);
   status = pool->Attach(options, *std::move(mapping));
   if (!status.ok()) return status;
-  PoolHeader& header = pool->state_->header;
-  status = header.Load(header_bytes);
-  if (status.ok()) status = CheckSize(header.geometry(), path->bytes());
-  if (!status.ok()) return Named(options.path, status);
-  if (accept) {
-    if (status = accept(header.identity()); !status.ok()) return status;
-  }
-  pool->state_->source =
-      std::make_unique<PmemobjSource>(pool->state_->mapping->pop(), header.geometry());
-  status = pool->Adopt();
-  if (!status.ok()) return Named(options.path, status);
+  status = pool->LoadFile(options, header_bytes, path->bytes(), accept);
+  if (!status.ok()) return status;
   pool->BeginUse();
   return pool;
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "index/pmem/journal_replay.h"
 #include "index/pmem/medium.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
@@ -322,13 +323,13 @@ TEST(PoolFile, CreationKilledAtAnyMomentCanBeRepeated) {
   EXPECT_LT(whole, rounds);
 }
 
-TEST(PoolFile, AnOrdinaryFileIsSyncedAndStrict) {
+TEST(PoolFile, AnOrdinaryFileHasAJournalAndIsStrict) {
   TempDir dir(TempDir::Disk());
   auto pool = Create(OptionsFor(dir / "pool"));
   if (pool->medium_class() != MediumClass::kFile) GTEST_SKIP() << "no disk at " << dir.path();
   EXPECT_EQ(pool->medium().mode(), FlushMode::kFile);
   EXPECT_TRUE(pool->medium().strict_order());
-  EXPECT_THAT(pool->durability_detail(), HasSubstr("fdatasync"));
+  EXPECT_THAT(pool->durability_detail(), HasSubstr("journal"));
   EXPECT_TRUE(pool->Close(true).ok());
   EXPECT_TRUE(Open(OptionsFor(dir / "pool"))->was_clean());
 }
@@ -349,7 +350,7 @@ void BreakSyncOf(const std::string& path) {
   close(pipe_fds[1]);
 }
 
-TEST(PoolFile, AFailedSyncIsFinalAndThePoolIsNotMarkedClean) {
+TEST(PoolFile, AFailedWriteOfTheJournalIsFinalAndThePoolIsNotMarkedClean) {
   TempDir dir(TempDir::Disk());
   PoolOptions options = OptionsFor(dir / "pool");
   std::vector<std::string> told;
@@ -359,14 +360,32 @@ TEST(PoolFile, AFailedSyncIsFinalAndThePoolIsNotMarkedClean) {
   EXPECT_TRUE(pool->Close(true).ok());
   pool = Open(options);
   EXPECT_FALSE(pool->medium().failed());
-  BreakSyncOf(options.path);
+  BreakSyncOf(options.path + ".journal");
   pool->PersistAppliedIndex(1);
   EXPECT_TRUE(pool->medium().failed());
   pool->PersistAppliedIndex(2);
   ASSERT_THAT(told, SizeIs(1));
-  EXPECT_THAT(told[0], HasSubstr(options.path));
+  EXPECT_THAT(told[0], HasSubstr(options.path + ".journal"));
   EXPECT_EQ(pool->Close(true).code(), absl::StatusCode::kDataLoss);
   EXPECT_FALSE(Open(options)->was_clean());
+}
+
+TEST(PoolFile, AFailedSyncAtTheEndLeavesThePoolInNeedOfItsJournal) {
+  TempDir dir(TempDir::Disk());
+  PoolOptions options = OptionsFor(dir / "pool");
+  std::vector<std::string> told;
+  options.on_medium_failure = [&](const std::string& what) { told.push_back(what); };
+  auto pool = Create(options);
+  if (pool->medium_class() != MediumClass::kFile) GTEST_SKIP() << "no disk at " << dir.path();
+  pool->PersistAppliedIndex(7);
+  BreakSyncOf(options.path);
+  EXPECT_EQ(pool->Close(true).code(), absl::StatusCode::kDataLoss);
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0], HasSubstr("fdatasync of " + options.path));
+  pool = Open(options);
+  EXPECT_FALSE(pool->was_clean());
+  EXPECT_GT(pool->journal_replay().groups, 0u);
+  EXPECT_EQ(pool->applied_index(), 7u);
 }
 
 TEST(PoolFile, ProcessDurabilitySyncsNothing) {

@@ -55,6 +55,11 @@ bool StateWord::Decode(uint64_t word, uint32_t crc_seed, StateWord* out) {
   return out->Encode(crc_seed) == word;
 }
 
+uint64_t JournalWord::Encode(uint64_t session, uint32_t crc_seed) {
+  const uint64_t low = session & kSessionMask;
+  return low == 0 ? 0 : low | CheckBits(low, crc_seed) << 40;
+}
+
 uint64_t ChunkClass::Encode(uint32_t crc_seed, uint32_t row) const {
   if (use == 0) return 0;
   const uint64_t check = CheckBits(uint64_t{unit_bytes} << 32 | row, crc_seed + use);
@@ -105,12 +110,6 @@ void PoolHeader::Finish() {
   medium_.Persist(&header_->identity, sizeof on_media);
 }
 
-absl::Status PoolHeader::Load(size_t available) {
-  if (absl::Status status = LoadIdentity(available); !status.ok()) return status;
-  if (absl::Status status = LoadState(); !status.ok()) return status;
-  return word_.sealed ? CheckSeal() : absl::OkStatus();
-}
-
 absl::Status PoolHeader::LoadIdentity(size_t available) {
   if (available < sizeof(media::Header)) {
     return absl::DataLossError(
@@ -156,8 +155,9 @@ absl::Status PoolHeader::LoadState() {
     return absl::DataLossError(
         absl::StrFormat("its header is damaged: state word 0x%016x has wrong check bits", word));
   }
-  if (!AllZero(header_->pad)) {
-    return absl::DataLossError("its header is damaged: bytes 264 to 511 are not all zero");
+  if (!AllZero(header_->pad) || !AllZero(header_->pad2)) {
+    return absl::DataLossError(
+        "its header is damaged: bytes 264 to 319 and 328 to 511 are not all zero");
   }
   const uint32_t index = word_.generation % 2;
   std::memcpy(&state_, &header_->slots[index], sizeof state_);
@@ -168,7 +168,21 @@ absl::Status PoolHeader::LoadState() {
         "generation %u",
         index, state_.generation, word_.generation));
   }
-  return absl::OkStatus();
+  return word_.sealed ? CheckSeal() : absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> PoolHeader::NeededSession() const {
+  const uint64_t word = header_->journal_word.Load();
+  const uint64_t session = word & JournalWord::kSessionMask;
+  if (JournalWord::Encode(session, crc_seed_) == word) return session;
+  return absl::DataLossError(
+      absl::StrFormat("its header is damaged: journal word 0x%016x has wrong check bits", word));
+}
+
+void PoolHeader::StoreNeededSession(uint64_t session) {
+  medium_.Store(header_->journal_word, JournalWord::Encode(session, crc_seed_));
+  medium_.FlushLine(&header_->journal_word);
+  medium_.Fence();
 }
 
 absl::Status PoolHeader::CheckSeal() const {

@@ -104,11 +104,14 @@ static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
 struct Header {
   Identity identity;
   Word state_word;  // see StateWord
-  Word pad[31];     // zero; the slots begin in a block of their own
+  Word pad[7];      // zero
+  Word journal_word;  // see JournalWord; in a line of its own
+  Word pad2[23];      // zero; the slots begin in a block of their own
   StateSlot slots[2];
   Word engine_area[kEngineAreaWords];
 };
-static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, slots) == 512 &&
+static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, journal_word) == 320 &&
+              offsetof(Header, slots) == 512 &&
               offsetof(Header, engine_area) == 768 && sizeof(Header) == 2816);
 
 }  // namespace media
@@ -123,6 +126,14 @@ struct StateWord {
   uint64_t Encode(uint32_t crc_seed) const;
   // False when the check bits do not fit.
   static bool Decode(uint64_t word, uint32_t crc_seed, StateWord* out);
+};
+
+// The journal word: 0, or bits 0..39 the low bits (never 0) of the number of a journal's session,
+// whose groups the pool needs, bits 40..63 check bits.
+struct JournalWord {
+  static constexpr uint64_t kSessionMask = (uint64_t{1} << 40) - 1;
+
+  static uint64_t Encode(uint64_t session, uint32_t crc_seed);
 };
 
 // The class word of a chunk row: bits 0..7 use, bits 8..31 check bits, bits 32..63 unit_bytes. The
@@ -166,9 +177,17 @@ class PoolHeader {
   void Prepare(const PoolIdentity& identity, const PoolGeometry& geometry);
   void Finish();
 
-  // Checks everything and takes the state over. `available`: bytes from the header to the end of
-  // what may hold header and table. Errors do not name the pool: the caller does.
-  absl::Status Load(size_t available);
+  // Takes the identity over, which is as it was since the pool was made. `available`: bytes from the
+  // header to the end of what may hold header and table. Errors do not name the pool: the caller
+  // does.
+  absl::Status LoadIdentity(size_t available);
+  // Checks everything else and takes the state over; what a journal holds has been replayed.
+  absl::Status LoadState();
+
+  // The session (its low 40 bits) whose journal the pool needs, 0: none. DataLoss when damaged.
+  absl::StatusOr<uint64_t> NeededSession() const;
+  // Durable on return, by a sync of the pool: not through the journal that it tells of.
+  void StoreNeededSession(uint64_t session);
 
   const PoolIdentity& identity() const { return identity_; }
   const PoolGeometry& geometry() const { return geometry_; }
@@ -188,8 +207,6 @@ class PoolHeader {
   void Seal(media::StateSlot next);
 
  private:
-  absl::Status LoadIdentity(size_t available);
-  absl::Status LoadState();
   absl::Status CheckSeal() const;
   uint32_t SealCrc() const;
   void WriteSlot(uint32_t index, const media::StateSlot& slot);

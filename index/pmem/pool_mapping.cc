@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "index/pmem/bad_page.h"
+#include "index/pmem/durable_rename.h"
 #include "index/pmem/persist.h"
 
 namespace lodgekv::pmem {
@@ -69,28 +69,6 @@ absl::Status RemoveLeftover(const std::string& path) {
   }
   if (unlink(path.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
-}
-
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string directory = std::filesystem::absolute(path).parent_path().string();
-  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot open directory ", directory));
-  const absl::Cleanup closer = [fd] { close(fd); };
-  if (fsync(fd) == 0 || errno == EINVAL) return absl::OkStatus();
-  return ErrnoStatus(errno, absl::StrCat("cannot sync directory ", directory));
-}
-
-// Never over anything but the empty file that was there before.
-absl::Status Rename(const std::string& from, const std::string& to, bool replace) {
-  int result =
-      renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), replace ? 0 : RENAME_NOREPLACE);
-  if (result != 0 && errno == EINVAL && !replace) {
-    // A file system without RENAME_NOREPLACE.
-    result = link(from.c_str(), to.c_str());
-    if (result == 0) unlink(from.c_str());
-  }
-  if (result != 0) return ErrnoStatus(errno, absl::StrCat("cannot rename ", from, " to ", to));
-  return SyncDirectoryOf(to);
 }
 
 absl::Status ClearDevice(const std::string& path) {
@@ -207,7 +185,7 @@ absl::Status PoolMapping::TakeRoot(uint64_t bytes_when_new) {
 
 absl::Status PoolMapping::Publish() {
   if (path_.kind == PoolPath::Kind::kFile) {
-    const absl::Status status = Rename(file(), path_.path, replaces_empty_file_);
+    const absl::Status status = RenameDurably(file(), path_.path, replaces_empty_file_);
     if (!status.ok()) return status;
     path_.parts[0].path = path_.path;
   }

@@ -12,6 +12,7 @@
 #include "index/pmem/file_sync.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_header.h"
+#include "index/pmem/pool_journal.h"
 #include "index/pmem/pool_mapping.h"
 
 namespace lodgekv::pmem {
@@ -35,8 +36,10 @@ struct Pool::State {
   // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
 
-  std::unique_ptr<FileSync> file_sync;   // of an ordinary file
   std::unique_ptr<PoolMapping> mapping;  // none in an arena
+  std::unique_ptr<FileSync> file_sync;   // of an ordinary file
+  FileFence* direct_fence = nullptr;     // fences without the journal, where there is one
+  std::unique_ptr<PoolJournal> journal;  // ends before what it writes back
 };
 
 }  // namespace lodgekv::pmem

@@ -81,6 +81,7 @@ class FakeStore final : public Store {
   SpaceUse GetSpaceUse() const override {
     return {.total_bytes = 100, .used_bytes = 60, .free_bytes = 30, .reserved_bytes = 10};
   }
+  std::optional<JournalUse> GetJournalUse() const override { return std::nullopt; }
   absl::Status Close() override {
     faults_->closed = true;
     return faults_->close_status;

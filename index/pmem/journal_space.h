@@ -1,0 +1,67 @@
+// Where in the journal the next group goes: segments in turn, each used again once all of its
+// groups are below the number from which replay would begin. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "index/pmem/journal_layout.h"
+
+namespace lodgekv::pmem {
+
+class JournalSpace {
+ public:
+  explicit JournalSpace(uint64_t segment_bytes) : segment_bytes_(segment_bytes) {}
+
+  // Whether a group of `bytes` (a multiple of kJournalBlock, at most a segment) has a place.
+  bool HasRoom(uint64_t bytes) const {
+    return FitsActive(bytes) || segments_[Next()].used_bytes == 0;
+  }
+  // That place, as an offset in the journal. There is room.
+  uint64_t Take(uint64_t bytes, uint64_t sequence) {
+    if (!FitsActive(bytes)) active_ = Next();
+    Segment& segment = segments_[active_];
+    const uint64_t offset =
+        kJournalSegmentsBegin + active_ * segment_bytes_ + segment.used_bytes;
+    segment.used_bytes += bytes;
+    segment.last_sequence = sequence;
+    return offset;
+  }
+  // Groups below `sequence` are not needed any more. The segment in use goes on where it is.
+  void FreeBelow(uint64_t sequence) {
+    for (unsigned i = 0; i < kJournalSegments; ++i) {
+      if (i != active_ && segments_[i].last_sequence < sequence) segments_[i] = {};
+    }
+  }
+
+  // True when a segment is full: time for a checkpoint.
+  bool HasFullSegment() const {
+    for (unsigned i = 0; i < kJournalSegments; ++i) {
+      if (i != active_ && segments_[i].used_bytes != 0) return true;
+    }
+    return false;
+  }
+  uint64_t total_bytes() const { return kJournalSegments * segment_bytes_; }
+  uint64_t used_bytes() const {
+    uint64_t sum = 0;
+    for (const Segment& segment : segments_) sum += segment.used_bytes;
+    return sum;
+  }
+
+ private:
+  struct Segment {
+    uint64_t used_bytes = 0;
+    uint64_t last_sequence = 0;
+  };
+
+  unsigned Next() const { return (active_ + 1) % kJournalSegments; }
+  bool FitsActive(uint64_t bytes) const {
+    return segments_[active_].used_bytes + bytes <= segment_bytes_;
+  }
+
+  const uint64_t segment_bytes_;
+  std::array<Segment, kJournalSegments> segments_{};
+  unsigned active_ = 0;
+};
+
+}  // namespace lodgekv::pmem
