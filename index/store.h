@@ -30,9 +30,9 @@ struct StoreOptions {
   // power cut; no sync is made.
   bool process_durability = false;
   bool allow_volatile_medium = false;
-  // Of a pool on an ordinary file: where its journal lies (empty: POOL_PATH.journal), its size (0: an
-  // eighth of the pool, 1 to 128 MiB), and how many bytes a second a checkpoint writes back at least
-  // (0: 16 MiB). A pool that is opened again may be given others.
+  // Of a pool on an ordinary file: where its journal lies (empty: POOL_PATH.journal), its size (0:
+  // an eighth of the pool, 1 to 128 MiB), and how many bytes a second a checkpoint writes back at
+  // least (0: 16 MiB). A pool that is opened again may be given others.
   std::string journal_path;
   uint64_t journal_size_bytes = 0;
   uint64_t checkpoint_bytes_per_second = 0;

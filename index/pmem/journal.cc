@@ -32,8 +32,7 @@ Journal::Journal(const Options& options)
       most_lines_(options.segment_bytes / 2 / kLineBytes),
       write_back_(options.pool_bytes),
       open_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
-      writing_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes,
-               options.foreign),
+      writing_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
       space_(options.segment_bytes),
       touched_(options.pool_bytes) {
   if (options.background) checkpoints_ = std::thread([this] { RunCheckpoints(); });

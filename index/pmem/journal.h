@@ -60,7 +60,7 @@ class Journal : public FileFence {
     // False: checkpoints are made in place, by the writer that needs room (tests).
     bool background = true;
     std::function<void(const std::string& what)> on_failure;  // called once
-    Tracer* tracer = nullptr;  // tests: asked for canaries
+    Tracer* tracer = nullptr;                                 // tests: asked for canaries
   };
   explicit Journal(const Options& options);
   // Ends the checkpoints; nothing is written.
@@ -120,16 +120,16 @@ class Journal : public FileFence {
 
   // Held over a checkpoint, or over a Retire; before mu_.
   std::mutex checkpoint_mu_;
-  PageSet write_back_;           // checkpoint_mu_
+  PageSet write_back_;                // checkpoint_mu_
   uint64_t checkpoints_written_ = 0;  // checkpoint_mu_
 
   mutable std::mutex mu_;
   std::condition_variable changed_;  // a group is durable, a segment free, or all is over
   std::condition_variable work_;     // for the checkpoints' thread
   JournalGroupBuffer open_;
-  JournalGroupBuffer writing_;       // without the lock, by the thread that set writing_now_
+  JournalGroupBuffer writing_;  // without the lock, by the thread that set writing_now_
   JournalSpace space_;
-  PageSet touched_;                  // pages of the groups captured since the last checkpoint began
+  PageSet touched_;  // pages of the groups captured since the last checkpoint began
   uint64_t open_sequence_ = 1;
   uint64_t durable_ = 0;
   uint64_t replay_from_ = 1;

@@ -64,8 +64,8 @@ JournalCalls& JournalCalls::Real() {
 absl::Status JournalFile::Fill(int fd, const std::string& path, uint64_t bytes,
                                JournalCalls& calls) {
   if (const int error = calls.Allocate(fd, bytes); error != 0) {
-    return ErrnoStatus(error, absl::StrCat("cannot allocate journal ", path, " of ", bytes,
-                                           " bytes"));
+    return ErrnoStatus(error,
+                       absl::StrCat("cannot allocate journal ", path, " of ", bytes, " bytes"));
   }
   const std::vector<std::byte> zeros(kPieceBytes);
   for (uint64_t done = 0; done < bytes;) {
@@ -109,7 +109,8 @@ absl::StatusOr<std::unique_ptr<JournalFile>> JournalFile::Open(const std::string
   if (fstat(fd, &st) != 0) return ErrnoStatus(errno, absl::StrCat("cannot look at ", path));
   if (!S_ISREG(st.st_mode)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("journal ", path, " is not a regular file; name one, or a path where nothing "
+        absl::StrCat("journal ", path,
+                     " is not a regular file; name one, or a path where nothing "
                      "is yet"));
   }
   if (absl::Status status = Lock(fd, path); !status.ok()) return status;

@@ -36,24 +36,22 @@ absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage) 
                         header.magic, media::kJournalMagic));
   }
   if (const uint32_t crc = HeaderCrc(header); crc != header.crc) {
-    return absl::DataLossError(
-        absl::StrFormat("its header is damaged: the checksum is 0x%08x, 0x%08x is recorded", crc,
-                        header.crc));
+    return absl::DataLossError(absl::StrFormat(
+        "its header is damaged: the checksum is 0x%08x, 0x%08x is recorded", crc, header.crc));
   }
   if (header.format_version != media::kJournalFormatVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("its header has format version ", header.format_version,
                      ", this program knows version ", media::kJournalFormatVersion));
   }
-  const bool fits = header.segments == kJournalSegments &&
-                    header.segment_bytes % kJournalBlock == 0 && header.segment_bytes > 0 &&
-                    header.segment_bytes <= storage.bytes() / kJournalSegments &&
-                    kJournalSegmentsBegin + header.segments * header.segment_bytes ==
-                        storage.bytes();
+  const bool fits =
+      header.segments == kJournalSegments && header.segment_bytes % kJournalBlock == 0 &&
+      header.segment_bytes > 0 && header.segment_bytes <= storage.bytes() / kJournalSegments &&
+      kJournalSegmentsBegin + header.segments * header.segment_bytes == storage.bytes();
   if (fits) return header;
-  return absl::DataLossError(absl::StrCat(
-      "it has ", storage.bytes(), " bytes, its header tells of ", header.segments,
-      " segments of ", header.segment_bytes, ": it was truncated or extended"));
+  return absl::DataLossError(
+      absl::StrCat("it has ", storage.bytes(), " bytes, its header tells of ", header.segments,
+                   " segments of ", header.segment_bytes, ": it was truncated or extended"));
 }
 
 absl::Status WriteJournalHeader(JournalStorage& storage, media::JournalHeader header) {
@@ -99,16 +97,14 @@ absl::StatusOr<uint64_t> JournalReader::ReplayFrom() {
     if (!status.ok()) return status;
     media::JournalCheckpoint checkpoint;
     std::memcpy(&checkpoint, block, sizeof checkpoint);
-    const uint32_t crc =
-        Crc32c(crc_seed_, &checkpoint, offsetof(media::JournalCheckpoint, crc));
+    const uint32_t crc = Crc32c(crc_seed_, &checkpoint, offsetof(media::JournalCheckpoint, crc));
     // Another session's, or torn: then the other one counts.
     if (crc == checkpoint.crc) from = std::max(from, checkpoint.replay_from);
   }
   return from;
 }
 
-const media::JournalGroup* JournalReader::GroupAt(uint64_t offset,
-                                                  uint32_t* payload_bytes) const {
+const media::JournalGroup* JournalReader::GroupAt(uint64_t offset, uint32_t* payload_bytes) const {
   const auto* group = reinterpret_cast<const media::JournalGroup*>(&memory_[offset]);
   if (group->magic != media::kGroupMagic) return nullptr;
   *payload_bytes = group->payload_bytes;
@@ -154,8 +150,8 @@ absl::Status JournalReader::KeepNeeded(uint64_t from) {
   for (const Place& place : places_) {
     if (place.sequence != expected) {
       return absl::DataLossError(absl::StrFormat(
-          "it is damaged: group %u is missing, group %u (segment %u, offset %u) is there",
-          expected, place.sequence, place.segment, place.offset));
+          "it is damaged: group %u is missing, group %u (segment %u, offset %u) is there", expected,
+          place.sequence, place.segment, place.offset));
     }
     ++expected;
   }

@@ -17,8 +17,8 @@
 
 namespace lodgekv::pmem {
 
-// Reads the header. NotFound: there is none, as in a file whose making was interrupted; DataLoss: it
-// is damaged; FailedPrecondition: made by a newer program.
+// Reads the header. NotFound: there is none, as in a file whose making was interrupted; DataLoss:
+// it is damaged; FailedPrecondition: made by a newer program.
 absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage);
 absl::Status WriteJournalHeader(JournalStorage& storage, media::JournalHeader header);
 

@@ -39,8 +39,8 @@ template <class Lines, class Revoked>
 absl::Status ForEachEntry(uint64_t sequence, std::span<const std::byte> payload,
                           uint64_t pool_lines, Lines lines, Revoked revoked) {
   const auto nonsense = [&] {
-    return absl::DataLossError(absl::StrFormat(
-        "it is damaged: group %u holds an entry that makes no sense", sequence));
+    return absl::DataLossError(
+        absl::StrFormat("it is damaged: group %u holds an entry that makes no sense", sequence));
   };
   const auto take_word = [&] {
     uint64_t word;

@@ -17,8 +17,8 @@ struct JournalReplay {
   uint64_t milliseconds = 0;  // with the sync of the pool
 };
 
-// Which lines were given back to libpmemobj, and when: what the journal holds of them from before is
-// not replayed. Numbers rise from entry to entry.
+// Which lines were given back to libpmemobj, and when: what the journal holds of them from before
+// is not replayed. Numbers rise from entry to entry.
 class RevokedLines {
  public:
   // [begin, end) was revoked by entry `number`, the latest so far.

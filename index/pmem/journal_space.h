@@ -21,8 +21,7 @@ class JournalSpace {
   uint64_t Take(uint64_t bytes, uint64_t sequence) {
     if (!FitsActive(bytes)) active_ = Next();
     Segment& segment = segments_[active_];
-    const uint64_t offset =
-        kJournalSegmentsBegin + active_ * segment_bytes_ + segment.used_bytes;
+    const uint64_t offset = kJournalSegmentsBegin + active_ * segment_bytes_ + segment.used_bytes;
     segment.used_bytes += bytes;
     segment.last_sequence = sequence;
     return offset;

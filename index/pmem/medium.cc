@@ -24,13 +24,6 @@
 namespace lodgekv::pmem {
 namespace {
 
-bool OnMemoryFileSystem(const std::string& path) {
-  struct statfs fs;
-  if (statfs(path.c_str(), &fs) != 0) return false;
-  const auto type = static_cast<unsigned long>(fs.f_type);
-  return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
-}
-
 // Where the device of a file, or the device that it is, stands in sysfs; empty: that is not known.
 std::string PlaceInSysfs(const std::string& path) {
   struct stat st;
@@ -65,29 +58,15 @@ bool MappedSynchronously(uintptr_t begin, uintptr_t end) {
   return any;
 }
 
-// Opens each part for syncing.
-absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
-                                                       const PoolPath& pool, char* base) {
-  std::vector<FileSync::File> files;
-  int error = 0;
-  for (const PoolPath::Part& part : pool.parts) {
-    const int fd = open(part.path.c_str(), O_RDWR | O_CLOEXEC);
-    if (fd >= 0) {
-      // Named as the operator knows it; a pool that is being created still has another name.
-      files.push_back({pool.kind == PoolPath::Kind::kFile ? pool.path : part.path, fd});
-      continue;
-    }
-    error = errno;
-    break;
-  }
-  const size_t opened = files.size();
-  auto sync = std::make_unique<FileSync>(std::move(files), base, options.on_medium_failure);
-  if (opened == pool.parts.size()) return sync;
-  return ErrnoStatus(error,
-                     absl::StrCat("cannot open ", pool.parts[opened].path, " to sync the pool"));
-}
-
 }  // namespace
+
+bool OnMemoryFileSystem(const std::string& path) {
+  struct statfs fs;
+  const std::string folder = std::filesystem::absolute(path).parent_path();
+  if (statfs(path.c_str(), &fs) != 0 && statfs(folder.c_str(), &fs) != 0) return false;
+  const auto type = static_cast<unsigned long>(fs.f_type);
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
+}
 
 MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
   MediumFacts facts;
@@ -152,9 +131,29 @@ FlushMode ProcessorFlushMode() {
   return FlushMode::kClflush;
 }
 
-absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, const PoolPath& pool,
-                                                   char* base, MediumClass medium_class,
-                                                   std::unique_ptr<FileSync>& file_sync) {
+absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
+                                                       const PoolPath& pool, char* base) {
+  std::vector<FileSync::File> files;
+  int error = 0;
+  for (const PoolPath::Part& part : pool.parts) {
+    const int fd = open(part.path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+      // Named as the operator knows it; a pool that is being created still has another name.
+      files.push_back({pool.kind == PoolPath::Kind::kFile ? pool.path : part.path, fd});
+      continue;
+    }
+    error = errno;
+    break;
+  }
+  const size_t opened = files.size();
+  auto sync = std::make_unique<FileSync>(std::move(files), base, options.on_medium_failure);
+  if (opened == pool.parts.size()) return sync;
+  return ErrnoStatus(error,
+                     absl::StrCat("cannot open ", pool.parts[opened].path, " to sync the pool"));
+}
+
+std::unique_ptr<Medium> MakeMedium(const PoolOptions& options, MediumClass medium_class,
+                                   FileSync* file_sync) {
   Medium::Options medium;
   const bool ordered_only = options.process_durability || medium_class == MediumClass::kVolatile;
   if (ordered_only) {
@@ -167,11 +166,8 @@ absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, c
   // Forced: the operator says that this is persistent memory behind an x86 cache, and is believed.
   medium.strict_order = medium_class == MediumClass::kFile || medium_class == MediumClass::kCxl;
   if (medium_class == MediumClass::kFile) {
-    absl::StatusOr<std::unique_ptr<FileSync>> sync = MakeFileSync(options, pool, base);
-    if (!sync.ok()) return sync.status();
-    file_sync = *std::move(sync);
     medium.mode = FlushMode::kFile;
-    medium.file_fence = file_sync.get();
+    medium.file_fence = file_sync;
   } else {
     medium.mode = medium_class == MediumClass::kPmemEadr ? FlushMode::kNone : ProcessorFlushMode();
   }

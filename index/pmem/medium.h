@@ -32,16 +32,22 @@ MediumClass MediumClassOf(const MediumFacts& facts);
 bool IsBehindCxl(std::string_view place);
 bool IsRam(std::string_view place);
 
+// Whether what lies at `path`, or would in its folder, is on tmpfs, ramfs or hugetlbfs.
+bool OnMemoryFileSystem(const std::string& path);
+
 // FailedPrecondition when the medium forgets and that was not allowed.
 absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_class);
 
 // The line write-back of this processor: clwb, else clflushopt, else clflush.
 FlushMode ProcessorFlushMode();
 
-// How to make stores durable on a medium; for an ordinary file `file_sync` receives its syncer.
-absl::StatusOr<std::unique_ptr<Medium>> MakeMedium(const PoolOptions& options, const PoolPath& pool,
-                                                   char* base, MediumClass medium_class,
-                                                   std::unique_ptr<FileSync>& file_sync);
+// Opens each part of a pool that is mapped at `base`, for syncing.
+absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
+                                                       const PoolPath& pool, char* base);
+
+// How to make stores durable on a medium. `file_sync`: of an ordinary file.
+std::unique_ptr<Medium> MakeMedium(const PoolOptions& options, MediumClass medium_class,
+                                   FileSync* file_sync);
 
 // One sentence: what a durable store survives.
 std::string DurabilityDetail(MediumClass medium_class, bool process_durability);

@@ -64,10 +64,7 @@ TEST(MediumClass, HasItsNameEverywhere) {
 std::unique_ptr<Medium> Make(MediumClass medium_class, bool process = false) {
   PoolOptions options;
   options.process_durability = process;
-  std::unique_ptr<FileSync> sync;
-  auto medium = MakeMedium(options, PoolPath{}, nullptr, medium_class, sync);
-  EXPECT_TRUE(medium.ok());
-  return *std::move(medium);
+  return MakeMedium(options, medium_class, nullptr);
 }
 
 TEST(Medium, FlushesAndOrdersAsItsClassNeeds) {

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <vector>
 
-
 namespace lodgekv::pmem {
 namespace {
 

@@ -85,7 +85,7 @@ class Medium {
     bool strict_order = true;  // lines may tear: commit protocols fence between words of one line
     bool long_fences = false;  // a fence may wait for a disk; always so with FlushMode::kFile
     FileFence* file_fence = nullptr;  // with FlushMode::kFile; outlives the Medium
-    Tracer* tracer = nullptr;       // tests only; outlives the Medium
+    Tracer* tracer = nullptr;         // tests only; outlives the Medium
   };
   explicit Medium(const Options& options)
       : mode_(options.mode),

@@ -262,15 +262,16 @@ std::string Pool::journal_path() const {
 }
 
 absl::Status Pool::Close(bool clean) {
-  if (clean && state_->journal != nullptr) state_->journal->End(*state_->direct_fence);
-  if (clean && !medium_->failed()) {
+  const bool whole =
+      !clean || state_->journal == nullptr || state_->journal->End(*state_->direct_fence);
+  if (clean && whole && !medium_->failed()) {
     state_->table->SealContents(base_, threads_);
     std::lock_guard lock(state_->header_mu);
     media::StateSlot next = state_->header.state();
     next.sequence = sequence_.load(std::memory_order_relaxed);
     if (!medium_->failed()) state_->header.Seal(next);
   }
-  const bool failed = medium_->failed();
+  const bool failed = !whole || medium_->failed();
   const absl::Status status = Detach(false);
   if (!failed) return status;
   return absl::DataLossError("a sync of the pool failed; it is not marked clean");
@@ -280,9 +281,9 @@ absl::Status Pool::CloseAndRemove() { return Detach(true); }
 
 absl::Status Pool::Detach(bool remove) {
   const std::unique_ptr<PoolMapping> mapping = std::move(state_->mapping);
-  const std::unique_ptr<PoolJournal> journal = std::move(state_->journal);
+  if (remove && state_->journal != nullptr) state_->journal->Remove().IgnoreError();
+  state_->journal.reset();
   state_.reset();
-  if (remove && journal != nullptr) journal->Remove().IgnoreError();
   base_ = nullptr;
   engine_area_ = {};
   return remove && mapping != nullptr ? mapping->CloseAndRemove() : absl::OkStatus();

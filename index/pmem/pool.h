@@ -50,8 +50,8 @@ struct PoolOptions {
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
-  // On an ordinary file: where its journal is (journal.h); empty: beside the pool, PATH.journal. Its
-  // size, and the rate at which pages are written back at least; 0: see JournalBytes, and
+  // On an ordinary file: where its journal is (journal.h); empty: beside the pool, PATH.journal.
+  // Its size, and the rate at which pages are written back at least; 0: see JournalBytes, and
   // kDefaultCheckpointBytesPerSecond.
   std::string journal_path;
   uint64_t journal_bytes = 0;
@@ -238,6 +238,7 @@ class Pool {
   absl::Status Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping);
   absl::Status Format(const PoolOptions& options, const PoolIdentity& identity,
                       const PoolGeometry& geometry);
+  bool NeedsJournal() const;
   absl::Status AttachJournal(const PoolOptions& options);
   // pool_arena.cc
   void AttachJournal(const ArenaOptions& options);

@@ -48,6 +48,7 @@ void Pool::AttachJournal(const ArenaOptions& options) {
   journal.background = false;
   std::shared_ptr<JournalPlace> place;
   if (options.journal != nullptr) {
+    journal.pool = options.journal->pool;
     journal.bytes = options.journal->bytes;
     place = options.journal->place;
     state_->direct_fence = options.journal->direct;
@@ -59,8 +60,7 @@ void Pool::AttachJournal(const ArenaOptions& options) {
 absl::Status Pool::BeginArena(const ArenaOptions& options) {
   if (absl::Status status = Adopt(); !status.ok()) return status;
   if (options.journal != nullptr) {
-    absl::Status status = state_->journal->Begin(*options.journal->pool);
-    if (!status.ok()) return status;
+    if (absl::Status status = state_->journal->Begin(); !status.ok()) return status;
   }
   BeginUse();
   return absl::OkStatus();

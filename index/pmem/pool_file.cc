@@ -85,16 +85,21 @@ absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMappin
   if (absl::Status s = CheckMediumAllowed(options, medium_class_); !s.ok()) return s;
   durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
   std::unique_ptr<FileSync> file_sync;
-  absl::StatusOr<std::unique_ptr<Medium>> medium =
-      MakeMedium(options, path, base_, medium_class_, file_sync);
-  if (!medium.ok()) return medium.status();
-  medium_ = *std::move(medium);
+  if (medium_class_ == MediumClass::kFile) {
+    absl::StatusOr<std::unique_ptr<FileSync>> made = MakeFileSync(options, path, base_);
+    if (!made.ok()) return made.status();
+    file_sync = *std::move(made);
+  }
+  medium_ = MakeMedium(options, medium_class_, file_sync.get());
   state_ = std::make_unique<State>(*medium_, reinterpret_cast<media::Header*>(mapping->header()));
   state_->file_sync = std::move(file_sync);
   state_->direct_fence = state_->file_sync.get();
   state_->mapping = std::move(mapping);
   return absl::OkStatus();
 }
+
+// A fence is a sync of files.
+bool Pool::NeedsJournal() const { return medium_->mode() == FlushMode::kFile; }
 
 // The header's identity is loaded.
 absl::Status Pool::AttachJournal(const PoolOptions& options) {
@@ -113,8 +118,15 @@ absl::Status Pool::AttachJournal(const PoolOptions& options) {
                                             ? options.checkpoint_bytes_per_second
                                             : kDefaultCheckpointBytesPerSecond;
   journal.on_failure = options.on_medium_failure;
+  journal.pool = state_->file_sync.get();
   const std::string path =
       options.journal_path.empty() ? options.path + ".journal" : options.journal_path;
+  if (NeedsJournal() && !options.allow_volatile_medium && OnMemoryFileSystem(path)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "its journal ", path,
+        " would be on a memory file system: acknowledged writes would be lost when the machine "
+        "stops; name a journal_path on a disk"));
+  }
   state_->journal =
       std::make_unique<PoolJournal>(journal, std::make_unique<JournalFilePlace>(path));
   return absl::OkStatus();
@@ -127,7 +139,7 @@ absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identi
   state_->header.Finish();
   if (absl::Status status = Adopt(); !status.ok()) return status;
   if (absl::Status status = AttachJournal(options); !status.ok()) return status;
-  if (state_->file_sync != nullptr) {
+  if (NeedsJournal()) {
     if (absl::Status status = state_->journal->Prepare(); !status.ok()) return status;
   }
   BeginUse();
@@ -158,8 +170,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
   if (!status.ok()) return status;
   status = pool->Format(options, complete, *geometry);
   if (!status.ok()) return Named(options.path, status);
-  if (pool->state_->file_sync != nullptr) {
-    status = pool->state_->journal->Begin(*pool->state_->file_sync);
+  if (pool->NeedsJournal()) {
+    status = pool->state_->journal->Begin();
     if (!status.ok()) {
       pool->CloseAndRemove().IgnoreError();
       return Named(options.path, status);
@@ -185,9 +197,7 @@ absl::Status Pool::LoadFile(const PoolOptions& options, uint64_t header_bytes, u
   state_->source =
       std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, header.geometry());
   status = Adopt();
-  if (status.ok() && state_->file_sync != nullptr) {
-    status = state_->journal->Begin(*state_->file_sync);
-  }
+  if (status.ok() && NeedsJournal()) status = state_->journal->Begin();
   return status.ok() ? status : named(status);
 }
 

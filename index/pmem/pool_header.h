@@ -103,16 +103,16 @@ static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
 
 struct Header {
   Identity identity;
-  Word state_word;  // see StateWord
-  Word pad[7];      // zero
+  Word state_word;    // see StateWord
+  Word pad[7];        // zero
   Word journal_word;  // see JournalWord; in a line of its own
   Word pad2[23];      // zero; the slots begin in a block of their own
   StateSlot slots[2];
   Word engine_area[kEngineAreaWords];
 };
 static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, journal_word) == 320 &&
-              offsetof(Header, slots) == 512 &&
-              offsetof(Header, engine_area) == 768 && sizeof(Header) == 2816);
+              offsetof(Header, slots) == 512 && offsetof(Header, engine_area) == 768 &&
+              sizeof(Header) == 2816);
 
 }  // namespace media
 
@@ -177,9 +177,9 @@ class PoolHeader {
   void Prepare(const PoolIdentity& identity, const PoolGeometry& geometry);
   void Finish();
 
-  // Takes the identity over, which is as it was since the pool was made. `available`: bytes from the
-  // header to the end of what may hold header and table. Errors do not name the pool: the caller
-  // does.
+  // Takes the identity over, which is as it was since the pool was made. `available`: bytes from
+  // the header to the end of what may hold header and table. Errors do not name the pool: the
+  // caller does.
   absl::Status LoadIdentity(size_t available);
   // Checks everything else and takes the state over; what a journal holds has been replayed.
   absl::Status LoadState();

@@ -39,10 +39,9 @@ absl::StatusOr<uint64_t> DrawSession() {
 
 absl::StatusOr<uint64_t> JournalBytes(uint64_t wanted, uint64_t pool_bytes) {
   if (wanted != 0 && (wanted < kLeastBytes || wanted > kMostBytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("journal_size ", wanted, " is out of bounds: it must be ", kLeastBytes, " to ",
-                     kMostBytes, " bytes, or 0 for an eighth of the pool and at most ",
-                     kDefaultMostBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "journal_size ", wanted, " is out of bounds: it must be ", kLeastBytes, " to ", kMostBytes,
+        " bytes, or 0 for an eighth of the pool and at most ", kDefaultMostBytes));
   }
   const uint64_t bytes =
       wanted != 0 ? wanted : std::clamp(pool_bytes / kPoolShare, kLeastBytes, kDefaultMostBytes);
@@ -109,9 +108,9 @@ absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
         "the journal if that pool is gone"));
   }
   if (header.status().code() == absl::StatusCode::kNotFound) return false;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "it is in the way: ", header.status().message(),
-      "; nothing is written over it: choose another journal_path, or remove it"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("it is in the way: ", header.status().message(),
+                   "; nothing is written over it: choose another journal_path, or remove it"));
 }
 
 // --- opening ---
@@ -168,15 +167,20 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
   if (absl::Status status = reader.Find(); !status.ok()) return status;
   const bool early = medium.Canary("pmem.journal.let_go_early");
   if (early) options_.header->StoreNeededSession(0);
-  absl::Status status = ReplayJournal(reader, medium, options_.base, options_.pool_bytes,
-                                      options_.foreign, &replay_);
+  absl::Status status =
+      ReplayJournal(reader, medium, options_.base, options_.pool_bytes, options_.foreign, &replay_);
   if (!status.ok()) return status;
   if (!early) medium.Fence();
+  // With durability `process` that was no sync, but the session to be replayed had another.
+  if (!early && medium.mode() != FlushMode::kFile && options_.pool != nullptr &&
+      !options_.pool->WriteBackAll()) {
+    return absl::DataLossError("a sync of the pool failed while it was replayed");
+  }
   LODGEKV_CRASH_POINT(medium, "pmem.journal_replay.2");
-  replay_.milliseconds = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                            begun)
-          .count());
+  replay_.milliseconds =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                std::chrono::steady_clock::now() - begun)
+                                .count());
   return absl::OkStatus();
 }
 
@@ -190,7 +194,7 @@ absl::Status PoolJournal::WriteHeader(uint64_t session, bool needed) {
   return WriteJournalHeader(*storage_, header);
 }
 
-absl::Status PoolJournal::Begin(PoolWriteback& pool) {
+absl::Status PoolJournal::Begin() {
   if (storage_ == nullptr) {
     if (absl::Status status = Prepare(); !status.ok()) return status;
   }
@@ -204,7 +208,7 @@ absl::Status PoolJournal::Begin(PoolWriteback& pool) {
   if (options_.medium->failed()) return absl::DataLossError("a sync of it failed");
   Journal::Options options;
   options.storage = storage_.get();
-  options.pool = &pool;
+  options.pool = options_.pool;
   options.base = options_.base;
   options.pool_bytes = options_.pool_bytes;
   options.segment_bytes = options_.bytes / kJournalSegments;
@@ -221,19 +225,20 @@ absl::Status PoolJournal::Begin(PoolWriteback& pool) {
 
 // --- closing ---
 
-void PoolJournal::End(FileFence& direct) {
-  if (journal_ == nullptr) return;
+bool PoolJournal::End(FileFence& direct) {
+  if (journal_ == nullptr) return true;
   Medium& medium = *options_.medium;
   const bool whole = !medium.failed() && journal_->SyncPool();
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.1");
   journal_.reset();
   medium.SetFileFence(&direct);
-  if (!whole) return;
+  if (!whole) return false;
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.2");
   // Only others look at it: no matter if it does not come to pass.
   if (!medium.failed()) WriteHeader(0, false).IgnoreError();
   storage_.reset();
+  return !medium.failed();
 }
 
 absl::Status PoolJournal::Remove() {

@@ -68,6 +68,7 @@ class PoolJournal {
     Medium* medium = nullptr;
     char* base = nullptr;
     uint64_t pool_bytes = 0;
+    PoolWriteback* pool = nullptr;  // of an ordinary file; outlives the PoolJournal
     ForeignWords foreign;
     uint64_t bytes = 0;  // of the segments together, see JournalBytes
     uint64_t checkpoint_bytes_per_second = 0;
@@ -88,10 +89,11 @@ class PoolJournal {
   // journal is not there, or is another's; DataLoss when it is damaged. Nothing is stored then.
   absl::Status Recover();
 
-  // From here on the medium's fences go through the journal. `pool` outlives the session.
-  absl::Status Begin(PoolWriteback& pool);
-  // Everything is in the pool, and the medium's fences are `direct` again. Nothing after a failure.
-  void End(FileFence& direct);
+  // From here on the medium's fences go through the journal.
+  absl::Status Begin();
+  // Everything is in the pool, and the medium's fences are `direct` again. False: a write or a sync
+  // has failed, now or before; the pool needs its journal as before.
+  bool End(FileFence& direct);
 
   // Between Begin and End.
   const Journal* journal() const { return journal_.get(); }
@@ -115,7 +117,7 @@ class PoolJournal {
   std::shared_ptr<JournalStorage> storage_;
   std::unique_ptr<Journal> journal_;
   JournalReplay replay_;
-  bool made_ = false;   // the file, by Prepare, and not begun
+  bool made_ = false;  // the file, by Prepare, and not begun
 };
 
 // What a pool in a test's memory needs for a journal; all outlive the pool.
@@ -126,8 +128,8 @@ struct ArenaJournal {
   uint64_t bytes = 0;
 };
 
-// The size of the segments together: `wanted`, or for 0 an eighth of the pool, at least 1 MiB and at
-// most 128 MiB. InvalidArgument when `wanted` is out of bounds.
+// The size of the segments together: `wanted`, or for 0 an eighth of the pool, at least 1 MiB and
+// at most 128 MiB. InvalidArgument when `wanted` is out of bounds.
 absl::StatusOr<uint64_t> JournalBytes(uint64_t wanted, uint64_t pool_bytes);
 
 }  // namespace lodgekv::pmem
