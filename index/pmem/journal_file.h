@@ -27,7 +27,7 @@ class JournalCalls {
 
 class JournalFile : public JournalStorage {
  public:
-  // The file of `bytes`, a multiple of kJournalBlock, with all its blocks written, all zero; durable
+  // The file of `bytes`, a multiple of kJournalBlock, with all blocks written, all zero; durable
   // with its name. Made under PATH.creating first; nothing is left behind on an error.
   // AlreadyExists when there is something.
   static absl::StatusOr<std::unique_ptr<JournalFile>> Create(
