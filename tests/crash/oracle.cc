@@ -52,6 +52,8 @@ WriteResult Oracle::Predict(const StepOp& op, const MaybeValue& current) const {
 
 void Oracle::Begin(const Step& step) {
   atomic_ = step.atomic;
+  last_version_before_ = last_version_;
+  step_versions_.clear();
   applied_in_flight_ = 0;
   in_flight_.clear();
   bool all_hold = true;
@@ -84,15 +86,29 @@ Oracle::InFlight* Oracle::FindInFlight(std::string_view key) {
   return nullptr;
 }
 
+// Above all that steps before have given, and above the key's: the operations of a group may take
+// effect in any order that is each key's own.
+Oracle::Problem Oracle::CheckVersion(const StepOp& op, uint64_t version) {
+  const uint64_t after = std::max(last_version_before_, VersionOf(op.key));
+  if (version <= after) {
+    return absl::StrCat("a put of ", Show(op.key), " got version ", version, " after version ",
+                        after);
+  }
+  if (std::find(step_versions_.begin(), step_versions_.end(), version) != step_versions_.end()) {
+    return absl::StrCat("two puts got version ", version);
+  }
+  step_versions_.push_back(version);
+  last_version_ = std::max(last_version_, version);
+  return {};
+}
+
 Oracle::Problem Oracle::CheckResult(const StepOp& op, const WriteResult& predicted,
                                     const WriteResult& result) {
   const bool put = op.kind == WriteKind::kPut && result.outcome == Outcome::kOk;
   const bool versioned = put && case_.has_versions();
-  if (versioned && result.version <= last_version_) {
-    return absl::StrCat("a put of ", Show(op.key), " got version ", result.version,
-                        " after version ", last_version_);
+  if (versioned) {
+    if (Problem problem = CheckVersion(op, result.version)) return problem;
   }
-  if (versioned) last_version_ = result.version;
   if (result.outcome == predicted.outcome && result.found == predicted.found &&
       (versioned || result.version == predicted.version)) {
     return {};

@@ -54,6 +54,7 @@ class Oracle {
 
   MaybeValue Lookup(std::string_view key) const;
   WriteResult Predict(const StepOp& op, const MaybeValue& current) const;
+  Problem CheckVersion(const StepOp& op, uint64_t version);
   Problem CheckResult(const StepOp& op, const WriteResult& predicted, const WriteResult& result);
   void Apply(const StepOp& op, uint64_t version);
   InFlight* FindInFlight(std::string_view key);
@@ -70,6 +71,8 @@ class Oracle {
   State state_;
   uint64_t applied_index_ = 0;
   uint64_t last_version_ = 0;
+  uint64_t last_version_before_ = 0;     // the step in flight
+  std::vector<uint64_t> step_versions_;  // that its puts got
   bool atomic_ = false;
   uint64_t applied_in_flight_ = 0;  // 0: the step has none
   std::vector<InFlight> in_flight_;
