@@ -1,12 +1,12 @@
 // Atomic groups: an intent on the medium first (node/batch_intent.h, whose crash table holds here),
-// then every operation by its own protocol. Keys are locked above the leaves meanwhile
-// (node/key_locks.h), so other writers wait and readers do not.
+// then every operation, in the passes of a group (group_commit.cc). Keys are locked above the
+// leaves meanwhile (node/key_locks.h), so other writers wait and readers do not.
 //
 // What the operations may need is at hand before the intent is committed: records, and a leaf for
 // every put. So nothing can fail behind it.
 #include <algorithm>
 
-#include "index/lbtree/lbtree.h"
+#include "index/lbtree/group.h"
 #include "index/node/op_rules.h"
 
 namespace lodgekv::lbtree {
@@ -124,22 +124,43 @@ bool LbTree<C>::EvaluateBatch(std::span<PendingOp> batch, uint64_t now,
 // Also what recovery does with an intent that it finds: what has been done is not done again.
 template <class C>
 Outcome LbTree<C>::ApplyIntended(std::span<const IntendedOp> ops) {
-  Worker& worker = workers_.Current();
   Outcome first = Outcome::kOk;
-  for (const IntendedOp& op : ops) {
-    char scratch[8];
-    Key key;
-    if constexpr (C::kRecords) {
-      key = C::MakeKey(codec_.KeyText(op.pair, scratch));
-    } else {
-      key = C::KeyOfWord(op.pair.key);
-    }
-    Locked locked = LockLeaf(key, /*of_batch=*/true);
-    const Outcome outcome = Apply(worker, locked, key, op.pair, op.remove);
-    locked.lock->Unlock();
-    if (first == Outcome::kOk) first = outcome;
+  for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
+    const auto some = ops.subspan(begin, std::min(kMostMembers, ops.size() - begin));
+    WriteInPasses(some.size(), /*of_batch=*/true,
+                  {.hash_of =
+                       [&](size_t i) {
+                         char scratch[8];
+                         return KeyOf(some[i], scratch).hash;
+                       },
+                   .join = [&](Group& group, size_t i) { return JoinIntended(group, some[i]); },
+                   .write_alone =
+                       [&](size_t i) {
+                         const Outcome outcome = ApplyAlone(some[i]);
+                         if (first == Outcome::kOk) first = outcome;
+                       },
+                   .fail = [](size_t) {}});
   }
   return first;
+}
+
+template <class C>
+Outcome LbTree<C>::ApplyAlone(const IntendedOp& op) {
+  char scratch[8];
+  const Key key = KeyOf(op, scratch);
+  Locked locked = LockLeaf(key, /*of_batch=*/true);
+  const Outcome outcome = Apply(workers_.Current(), locked, key, op.pair, op.remove);
+  locked.lock->Unlock();
+  return outcome;
+}
+
+template <class C>
+typename LbTree<C>::Key LbTree<C>::KeyOf(const IntendedOp& op, char (&scratch)[8]) const {
+  if constexpr (C::kRecords) {
+    return C::MakeKey(codec_.KeyText(op.pair, scratch));
+  } else {
+    return C::KeyOfWord(op.pair.key);
+  }
 }
 
 template <class C>

@@ -81,6 +81,10 @@ constexpr uint32_t SlotsOfLine(unsigned line) {
   return mask;
 }
 inline constexpr unsigned kBlockLines = pmem::kBlockBytes / pmem::kLineBytes;
+// A set of lines of a leaf: bit b * kBlockLines + i is line i of block b.
+constexpr uint32_t LeafLine(unsigned block, unsigned line) {
+  return uint32_t{1} << (block * kBlockLines + line);
+}
 static_assert(SlotsOfLine(0) == 0x7 && SlotsOfLine(3) == 0x3800);
 
 // A header in DRAM: the `dword` of LB+-Tree Alg. 2. Everything is changed here first, and stored

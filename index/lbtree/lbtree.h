@@ -4,7 +4,7 @@
 // (entry_moving.cc), which makes one 8-byte store of the leaf's header count everything
 // (NAW, LB+-Tree Definition 2.1). A full leaf splits without a log (logless_split.cc). A delete
 // clears a bit, or unlinks its leaf (delete.cc). Several operations share fences
-// (group_commit.cc). Atomic batches leave an intent first (atomic_batch.cc).
+// (group_commit.cc, group_split.cc). Atomic batches leave an intent first (atomic_batch.cc).
 //
 // Locks are in DRAM, striped (node/striped_locks.h): a writer holds its leaf's over its fences.
 // What it commits readers could see at once. Where a fence is an instruction they wait from the
@@ -170,22 +170,51 @@ class LbTree final : public Engine {
   void FinishWrite(Worker& worker);
   bool ReclaimSpace();
 
+  struct SplitWork;
+
   // group_commit.cc
+  struct NewLeaf;
   struct GroupLeaf;
   struct Group;
+  // What a pass does with an operation.
+  enum class Joining : uint8_t {
+    kJoined,  // it is in the group, or decided
+    kLater,   // nothing was done: the next pass may take it
+    kAlone    // nothing was done: it needs more than a group does
+  };
+  struct Members;
+  static constexpr size_t kMostMembers = 256;
   Outcome WriteGroup(std::span<const WriteOp> ops, std::span<WriteResult> results,
                      const WriteOptions& options);
-  bool Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
+  void WriteInPasses(size_t count, bool of_batch, const Members& members);
+  Joining Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
+  Joining JoinIntended(Group& group, const IntendedOp& op);
   bool IsLarge(const WriteOp& op) const;
   GroupLeaf* JoinLeaf(Group& group, const Key& key) const;
+  GroupLeaf* Hold(Group& group, media::Block* leaf, uint64_t snapshot, const Key& key) const;
+  GroupLeaf* LeafInGroup(Group& group, GroupLeaf& held, const Key& key) const;
   void BeginGroupLeaf(const Locked& locked, const Key& key, GroupLeaf* leaf) const;
   Place FindPlaceInGroup(const GroupLeaf& leaf, const Key& key) const;
-  bool JoinDelete(GroupLeaf& leaf, Group& group);
-  bool JoinPut(GroupLeaf& leaf, PendingOp& pending, Group& group);
+  Joining JoinDelete(Group& group, GroupLeaf& leaf);
+  void JoinPut(Group& group, GroupLeaf& leaf, Pair pair);
+  void ChangeInSlot(Group& group, GroupLeaf& leaf, Pair pair);
   void DropInGroup(Worker& worker, GroupLeaf& leaf);
-  void CommitGroup(Group& group, std::span<WriteResult> results);
+  bool IsFull(const Group& group) const;
+  void CommitGroup(Group& group);
   void FlushGroup(Group& group);
-  void CommitHeaders(Group& group);
+  void CommitLeaves(Group& group);
+  void CommitTogether(std::span<GroupLeaf*> leaves);
+  void LetGo(Group& group);
+
+  // group_split.cc
+  bool HasRoom(const GroupLeaf& leaf) const;
+  Joining MakeRoom(Group& group, const Key& key, GroupLeaf** leaf);
+  Joining SplitInGroup(Group& group, const Key& key, GroupLeaf& leaf);
+  Bounds BoundsInGroup(const GroupLeaf& leaf, const Key& key) const;
+  void StageHeldLeaf(SplitWork* work, NewLeaf* right, GroupLeaf* leaf);
+  void StageNewLeaf(const SplitWork& work, NewLeaf* right, GroupLeaf* leaf);
+  void StoreNewHeader(const GroupLeaf& leaf);
+  void PublishNewLeaves(GroupLeaf& leaf);
 
   // entry_moving.cc
   bool Insert(Worker& worker, const Locked& locked, Pair pair);
@@ -205,7 +234,6 @@ class LbTree final : public Engine {
   uint32_t UsableSlots() const { return (uint32_t{1} << parameters_.leaf_slots) - 1; }
 
   // logless_split.cc
-  struct SplitWork;
   // A leaf that is written as a whole.
   struct LeafImage {
     alignas(pmem::kLineBytes) uint64_t words[kMaxBlocks * sizeof(media::Block) / sizeof(uint64_t)];
@@ -223,10 +251,15 @@ class LbTree final : public Engine {
   };
   void FillImage(std::span<const Pair> pairs, uint64_t sibling, LeafImage* image) const;
   Outcome Split(Worker& worker, Locked& locked, const Key& key, Pair pair);
-  bool Divide(const Key& key, SplitWork* work);
-  bool Divides(const Key& key, Separator separator) const;
-  void WriteRightLeaf(const SplitWork& work);
-  void StageLeftLeaf(SplitWork* work);
+  void LoadHeaders(SplitWork* work) const;
+  bool Divide(const Key& key, const Bounds& bounds, SplitWork* work);
+  bool ChooseBorder(const Key& key, const Bounds& bounds, SplitWork* work);
+  Bounds BoundsOf(const Key& key) const;
+  static bool Divides(const Bounds& bounds, Separator separator);
+  void StoreRightLeaf(const SplitWork& work);
+  uint32_t StoreLeftLeaf(SplitWork* work);
+  uint32_t LinesInUse(const media::Block* leaf) const;
+  void FlushLines(const media::Block* leaf, uint32_t lines);
   void StageAsInThePaper(SplitWork* work, Pair pair);
   void WriteLeafAside(const SplitWork& work);
   void CommitSplit(const Locked& locked, const Key& key, const SplitWork& work);
@@ -247,6 +280,8 @@ class LbTree final : public Engine {
   bool EvaluateBatch(std::span<PendingOp> batch, uint64_t now, std::vector<IntendedOp>* ops);
   Outcome AbortBatch(std::span<PendingOp> batch, std::span<WriteResult> results);
   Outcome ApplyIntended(std::span<const IntendedOp> ops);
+  Outcome ApplyAlone(const IntendedOp& op);
+  Key KeyOf(const IntendedOp& op, char (&scratch)[8]) const;
   bool EnsureSpareLeaves(Worker& worker, size_t count);
   void TrimSpareLeaves(Worker& worker);
   void StoreAppliedIndex(uint64_t index);

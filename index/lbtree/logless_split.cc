@@ -17,37 +17,23 @@
 #include <bit>
 #include <cstring>
 
-#include "index/lbtree/lbtree.h"
+#include "index/lbtree/split_work.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
 
 template <class C>
-struct LbTree<C>::SplitWork {
-  struct Entry {
-    Pair pair;
-    uint8_t block;
-    uint8_t slot;
-  };
-  media::Block* left;
-  bool alt;  // before
-  pmem::Offset right = 0;
-  Entry entries[kMaxLeafSlots];  // of the left leaf, ascending
-  unsigned count = 0;
-  unsigned stay = 0;  // how many of them
-  Separator separator{};
-  bool goes_right = false;  // the new pair
-  bool inserted = false;    // by step 1, as in the paper
-  Pair moved[kMaxLeafSlots + 1];
-  unsigned moved_count = 0;
-  Header left_headers[kMaxBlocks];  // after
-};
-
-// False: the leaf's keys are damaged so that no border divides them.
-template <class C>
-bool LbTree<C>::Divide(const Key& key, SplitWork* work) {
+void LbTree<C>::LoadHeaders(SplitWork* work) const {
   for (unsigned b = 0; b < blocks_; ++b) {
     work->left_headers[b] = LoadHeader(HeaderWords(work->left, b, work->alt));
+  }
+}
+
+// By the left leaf's headers; they lose what moves. False: the leaf's keys are damaged so that no
+// border within `bounds` divides them.
+template <class C>
+bool LbTree<C>::Divide(const Key& key, const Bounds& bounds, SplitWork* work) {
+  for (unsigned b = 0; b < blocks_; ++b) {
     for (uint32_t slots = work->left_headers[b].slots(); slots != 0; slots &= slots - 1) {
       const auto slot = static_cast<unsigned>(std::countr_zero(slots));
       work->entries[work->count++] = {SlotPair(work->left[b], slot), static_cast<uint8_t>(b),
@@ -57,12 +43,24 @@ bool LbTree<C>::Divide(const Key& key, SplitWork* work) {
   auto* const begin = work->entries;
   std::sort(begin, begin + work->count,
             [&](const auto& x, const auto& y) { return codec_.Less(x.pair, y.pair); });
-  // From the middle outwards: a damaged record may have any key.
+  if (!ChooseBorder(key, bounds, work)) return false;
+  for (unsigned i = work->stay; i < work->count; ++i) {
+    const auto& entry = work->entries[i];
+    work->moved[work->moved_count++] = entry.pair;
+    work->left_headers[entry.block].Clear(uint32_t{1} << entry.slot);
+  }
+  return true;
+}
+
+// From the middle outwards: a damaged record may have any key.
+template <class C>
+bool LbTree<C>::ChooseBorder(const Key& key, const Bounds& bounds, SplitWork* work) {
+  const auto* const entries = work->entries;
   const unsigned half = work->count / 2;
   for (unsigned away = 0; away < half; ++away) {
     for (const unsigned at : {half - away, half + away}) {
-      work->separator = codec_.Between(begin[at - 1].pair, begin[at].pair, dram_);
-      if (!Divides(key, work->separator)) continue;
+      work->separator = codec_.Between(entries[at - 1].pair, entries[at].pair, dram_);
+      if (!Divides(bounds, work->separator)) continue;
       work->stay = at;
       work->goes_right = C::CompareToKey(work->separator, key) <= 0;
       return true;
@@ -71,16 +69,20 @@ bool LbTree<C>::Divide(const Key& key, SplitWork* work) {
   return false;
 }
 
-// Is `separator` inside the leaf of `key`, which is locked?
+// What the leaf of `key`, which is locked, covers; only where keys can be damaged unseen.
 template <class C>
-bool LbTree<C>::Divides(const Key& key, Separator separator) const {
-  if (!C::kRecords) return true;
+typename LbTree<C>::Bounds LbTree<C>::BoundsOf(const Key& key) const {
+  if (!C::kRecords) return {};
   uint64_t snapshot;
   typename Inner::Place place;
   (void)tree_.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
-  const auto& bounds = place.bounds;
-  return C::Compare(separator, bounds.low) > 0 &&
-         (!bounds.bounded || C::Compare(separator, bounds.high) < 0);
+  return place.bounds;
+}
+
+template <class C>
+bool LbTree<C>::Divides(const Bounds& bounds, Separator separator) {
+  return !C::kRecords || (C::Compare(separator, bounds.low) > 0 &&
+                          (!bounds.bounded || C::Compare(separator, bounds.high) < 0));
 }
 
 // The pairs go to the end of each block, so that the next inserts find room beside the headers.
@@ -111,37 +113,56 @@ void LbTree<C>::FillImage(std::span<const Pair> pairs, uint64_t sibling, LeafIma
 }
 
 template <class C>
-void LbTree<C>::WriteRightLeaf(const SplitWork& work) {
+void LbTree<C>::StoreRightLeaf(const SplitWork& work) {
   LeafImage image;
   FillImage({work.moved, work.moved_count}, work.left[0].tail[work.alt ? 1 : 0].LoadRelaxed(),
             &image);
   char* right = pool_.At<char>(work.right);
   image.ForEachLine(blocks_, [&](size_t at, const char* line) {
     medium_.StoreBulk(right + at, line, pmem::kLineBytes);
-    if (!medium_.Canary("lbtree.split.leaf_not_flushed")) medium_.FlushLine(right + at);
   });
 }
 
-// What step 1 writes in the left leaf, all of it unused so far.
+// Lines that hold something, of a leaf that only its writer knows.
 template <class C>
-void LbTree<C>::StageLeftLeaf(SplitWork* work) {
-  for (unsigned i = work->stay; i < work->count; ++i) {
-    const auto& entry = work->entries[i];
-    work->left_headers[entry.block].Clear(uint32_t{1} << entry.slot);
+uint32_t LbTree<C>::LinesInUse(const media::Block* leaf) const {
+  uint32_t lines = LeafLine(0, kBlockLines - 1);
+  for (unsigned b = 0; b < blocks_; ++b) {
+    lines |= LeafLine(b, 0);
+    for (uint32_t slots = HeaderOf(leaf, b).slots(); slots != 0; slots &= slots - 1) {
+      lines |= LeafLine(b, LineOfSlot(static_cast<unsigned>(std::countr_zero(slots))));
+    }
   }
+  return lines;
+}
+
+template <class C>
+void LbTree<C>::FlushLines(const media::Block* leaf, uint32_t lines) {
+  const char* at = reinterpret_cast<const char*>(leaf);
+  for (; lines != 0; lines &= lines - 1) {
+    medium_.FlushLine(at + static_cast<unsigned>(std::countr_zero(lines)) * pmem::kLineBytes);
+  }
+}
+
+// What step 1 writes in the left leaf, all of it unused so far. Returns the lines.
+template <class C>
+uint32_t LbTree<C>::StoreLeftLeaf(SplitWork* work) {
   work->left_headers[0].FlipAlt();
   media::Word& sibling = work->left[0].tail[work->alt ? 0 : 1];
-  if (!medium_.Canary("lbtree.split.sibling_after_commit")) {
+  if (work->in_group || !medium_.Canary("lbtree.split.sibling_after_commit")) {
     medium_.Store(sibling, CheckedWord(work->right));
   }
-  medium_.FlushLine(&sibling);
+  uint32_t lines = LeafLine(0, kBlockLines - 1);
   for (unsigned b = 1; b < blocks_; ++b) {
-    if (medium_.Canary("lbtree.split.headers_stay")) break;
+    const bool stays =
+        medium_.Canary(work->in_group ? "lbtree.group.headers_stay" : "lbtree.split.headers_stay");
+    if (stays) break;
     media::Word* unused = HeaderWords(work->left, b, !work->alt);
     medium_.Store(unused[1], work->left_headers[b].words[1]);
     medium_.Store(unused[0], work->left_headers[b].words[0]);
-    medium_.FlushLine(unused);
+    lines |= LeafLine(b, HeaderLine(b, !work->alt));
   }
+  return lines;
 }
 
 // Alg. 3 line 23: the pair goes to the slot of a moved entry, which still counts.
@@ -200,17 +221,17 @@ Outcome LbTree<C>::Split(Worker& worker, Locked& locked, const Key& key, Pair pa
   work.alt = AltOf(locked.leaf);
   work.right = TakeLeaf(worker);
   if (work.right == 0) return Outcome::kPoolFull;
-  if (!Divide(key, &work)) {
+  LoadHeaders(&work);
+  if (!Divide(key, BoundsOf(key), &work)) {
     leaves_.Free(work.right);
     return Outcome::kDataLoss;
   }
-  for (unsigned i = work.stay; i < work.count; ++i) {
-    work.moved[work.moved_count++] = work.entries[i].pair;
-  }
   if (work.goes_right) work.moved[work.moved_count++] = pair;
   if (!parameters_.logless_split) WriteLeafAside(work);
-  WriteRightLeaf(work);
-  StageLeftLeaf(&work);
+  StoreRightLeaf(work);
+  const media::Block* right = LeafAt(work.right);
+  if (!medium_.Canary("lbtree.split.leaf_not_flushed")) FlushLines(right, LinesInUse(right));
+  FlushLines(work.left, StoreLeftLeaf(&work));
   if (medium_.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
   CommitSplit(locked, key, work);
   NotePosition(work.right);

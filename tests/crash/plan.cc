@@ -86,7 +86,22 @@ std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
 
 std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
+  const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
   std::vector<PlannedRun> runs = CommonRuns(engine_case);
+  // Groups and batches that fill leaves several times over, and meet again what they have split.
+  runs.push_back({{.name = "crowds",
+                   .family = family,
+                   .keys = 64,
+                   .deletes = 15,
+                   .conditions = 5,
+                   .groups = 60,
+                   .batches = 30,
+                   .largest_group = 24,
+                   .tide = 6},
+                  0,
+                  18,
+                  1,
+                  kRoomy});
   if (!fixed) {
     runs.push_back(
         {{.name = "long", .family = "long", .keys = 30, .deletes = 15, .largest_value = 300},
@@ -99,7 +114,6 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
   if (engine_case.small_nodes) {
     // A tree of several inner nodes, of which little is left; and then it grows again. One crash
     // after the other.
-    const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
     runs.push_back({{.name = "emptied",
                      .family = family,
                      .keys = 130,

@@ -158,7 +158,7 @@ Call ProgramMaker::NextCall(const Program& program, VersionOf version_of) {
   Step& step = call.step;
   step.atomic = random_.Percent(mixture_.batches);
   const bool several = step.atomic || random_.Percent(mixture_.groups);
-  const size_t most = std::min<size_t>(program.hot.size(), 3);
+  const size_t most = std::min<size_t>(program.hot.size(), mixture_.largest_group);
   const size_t wanted = several ? random_.Between(1, most) : 1;
   while (step.ops.size() < wanted) {
     StepOp op = NextOp(program, version_of);

@@ -64,7 +64,8 @@ struct ProgramMixture {
   unsigned conditions = 15;
   unsigned groups = 10;
   unsigned batches = 20;
-  unsigned before = 0;  // calls of each thread before, at most
+  unsigned largest_group = 3;  // and batch
+  unsigned before = 0;         // calls of each thread before, at most
   unsigned largest_value = 40;
 };
 
