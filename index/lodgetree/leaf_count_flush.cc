@@ -2,22 +2,24 @@
 //
 // It drains every buffered pair of at most t_node leaves, of which at most one is about to split.
 // All of them share two fences; the first is also that of the log entry of the Put that found the
-// node full.
+// node full. The flushes of a group of writes, of several nodes, share them as well, and drain more
+// leaves where more has to find room (group_flush.cc).
 //
 //  step                                           after a crash          recovery
 //  1  pairs in free slots, new values in place,   old commit word        log replays them
 //     new leaf and unused next pointer written
 //  2  fence (with the log entry)                  as 1                   as 1
 //  3  commit words and watermarks, fence          each leaf old or new   replay what is above W
-//  4  second commit of a leaf that had no room:   first commit only      log replays the rest
-//     pairs in slots that 3 freed, fence, word, fence
 //  5  (strict order: between 2 and 3) commit      each leaf old or new   log replays, with no
 //     words fenced, watermarks not yet stored     with the old W         other result
-//  6  counts in the log fall, behind the          (DRAM)                 counted anew
+//  6  second commit of leaves that had no room:   first commit only      log replays the rest
+//     pairs in slots that 3 freed
+//  4  fence; commit words and watermarks, fence   first commit or both   as 6 or 3
+//     counts in the log fall, behind the          (DRAM)                 counted anew
 //     thread's next lock
 //
 // New values may be stored in place before the commit: until the watermark is durable the log has
-// them.
+// them. Not so those that a group brings to its leaf itself, whose entries share the first fence.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -27,17 +29,6 @@
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
-
-namespace {
-
-// The operation is in the log, so it can be neither refused nor forgotten. AdmitOne, AdmitGroup and
-// MakeRoom see to it that this cannot be.
-[[noreturn]] void DieWithoutLeaf() {
-  std::fputs("lodgetree: no leaf for an operation that was admitted\n", stderr);
-  std::abort();
-}
-
-}  // namespace
 
 // --- when, and which leaves ---
 
@@ -93,6 +84,14 @@ void LodgeTree<C>::ChooseTargets(const Node* node, unsigned leaf, FlushPlan* pla
     left &= ~(node->GroupMask(target) | uint32_t{1} << oldest);
     if (!AddTarget(node, target, plan)) return;
   }
+}
+
+// The operation is in the log, so it can be neither refused nor forgotten. AdmitOne, AdmitGroup and
+// MakeRoom see to it that this cannot be.
+template <class C>
+void LodgeTree<C>::DieWithoutLeaf() {
+  std::fputs("lodgetree: no leaf for an operation that was admitted\n", stderr);
+  std::abort();
 }
 
 // Flushes until a pair of `pending`'s key can be buffered; returns the node that covers it then.
@@ -163,80 +162,141 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
 // --- the flush ---
 
 template <class C>
+void LodgeTree<C>::Round::Clear() {
+  turns.clear();
+  work_count = 0;
+  new_leaves.clear();
+  fresh.clear();
+  planned_ops = planned_leaves = 0;
+}
+
+template <class C>
+auto LodgeTree<C>::Round::NextWork() -> LeafWork& {
+  if (work_count == works.size()) works.resize(std::max<size_t>(kMaxTargets, 2 * work_count));
+  return works[work_count++];
+}
+
+// A flush by itself: a round of one turn.
+template <class C>
 void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) {
   Worker& worker = context.worker;
-  const FlushPlan& plan = context.plan;
-  const std::span<LeafWork> works(worker.works.data(), plan.count);
+  worker.round.Clear();
   worker.unlinked.clear();
-  uint32_t drained = 0;
-  for (unsigned i = 0; i < plan.count; ++i) {
-    BeginLeaf(node, plan.targets[i], watermark, &works[i]);
-    drained |= plan.targets[i].group;
-    SortIntoLeaf(worker, node, works[i]);
-    StageLeaf(worker, node, works[i]);
+  NodeTurn& turn = worker.round.turns.emplace_back();
+  turn.node = node;
+  turn.watermark = watermark;
+  for (unsigned i = 0; i < context.plan.count; ++i) {
+    turn.leaves |= uint32_t{1} << context.plan.targets[i].leaf;
   }
+  StageTurn(worker, turn, {});
+  FenceRound(context);
+  CommitAndPublish(worker);
+  RetireUnlinked(worker);
+  FinishTurn(worker, turn);
+}
+
+// Of `group`: the operations of a round; a lone flush has none.
+template <class C>
+void LodgeTree<C>::StageTurn(Worker& worker, NodeTurn& turn, std::span<PendingOp> group) {
+  const Node* node = turn.node;
+  const uint32_t superseded = SendDirect(worker, turn, group);
+  turn.first_work = worker.round.work_count;
+  for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
+    const auto leaf = static_cast<unsigned>(std::countr_zero(leaves));
+    LeafWork& work = worker.round.NextWork();
+    BeginLeaf(node, leaf, node->GroupMask(leaf), turn.watermark, &work);
+    work.first_fresh = static_cast<unsigned>(worker.round.fresh.size());
+    turn.drained |= work.group;
+    SortIntoLeaf(worker, node, superseded, work);
+    SortDirect(worker, turn, group, work);
+    StageLeaf(worker, node, work);
+    turn.second_commit |= work.second_commit;
+  }
+  turn.work_count = worker.round.work_count - turn.first_work;
+  for (uint32_t left = turn.drained; left != 0; left &= left - 1) {
+    worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
+  }
+  turn.deletes = static_cast<unsigned>(std::popcount(turn.drained & node->tombstones));
+  turn.removes |= turn.deletes != 0;
+}
+
+template <class C>
+void LodgeTree<C>::FenceRound(WriteContext& context) {
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.1");
   medium_.Fence();
   context.fenced = true;
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.2");
-  for (uint32_t left = drained; left != 0; left &= left - 1) {
-    worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
-  }
-  const uint32_t deletes = drained & node->tombstones;
-  CommitAndPublish(worker, node, works, drained);
+}
 
+template <class C>
+void LodgeTree<C>::RetireUnlinked(Worker& worker) {
   if (medium_.Canary("lodgetree.flush.unlinked_stay")) worker.unlinked.clear();
   for (const uint64_t value_word : worker.unlinked) RetireRecord(worker, value_word);
-  if (deletes != 0) {
-    buffered_deletes_.fetch_sub(static_cast<uint64_t>(std::popcount(deletes)),
-                                std::memory_order_relaxed);
-  }
-  if (deletes != 0 || node->sparse) MergeSparseLeaves(worker, node, watermark);
+  worker.unlinked.clear();
+}
+
+// When the flush is published, and what else came to the node is in its buffer.
+template <class C>
+void LodgeTree<C>::FinishTurn(Worker& worker, const NodeTurn& turn) {
+  if (turn.deletes != 0) buffered_deletes_.fetch_sub(turn.deletes, std::memory_order_relaxed);
+  if (turn.removes || turn.node->sparse) MergeSparseLeaves(worker, turn.node, turn.watermark);
   worker.counters.Add(WorkerCounters::kFlushes);
-  worker.counters.Add(WorkerCounters::kFlushedLeaves, plan.count);
-  worker.counters.Add(WorkerCounters::kFlushedPairs, static_cast<uint64_t>(std::popcount(drained)));
+  worker.counters.Add(WorkerCounters::kFlushedLeaves, turn.work_count);
+  worker.counters.Add(WorkerCounters::kFlushedPairs,
+                      static_cast<uint64_t>(std::popcount(turn.drained)));
 }
 
 template <class C>
-void LodgeTree<C>::BeginLeaf(const Node* node, const typename FlushPlan::Target& target,
-                             uint64_t watermark, LeafWork* work) const {
-  const LeafMirror& mirror = node->mirrors[target.leaf];
-  work->leaf = target.leaf;
-  work->media = LeafAt(node, target.leaf);
-  work->group = target.group;
+void LodgeTree<C>::BeginLeaf(const Node* node, unsigned leaf, uint32_t group, uint64_t watermark,
+                             LeafWork* work) const {
+  const LeafMirror& mirror = node->mirrors[leaf];
+  work->leaf = leaf;
+  work->media = LeafAt(node, leaf);
+  work->group = group;
   work->old_bits = mirror.slots();
   work->use_n = mirror.use_n() != 0;
-  work->cleared = work->moved = work->filled = work->lines = 0;
+  work->cleared = work->moved = work->filled = work->updated = work->lines = 0;
   work->flip = work->second_commit = false;
-  work->fresh_count = work->update_count = 0;
+  work->first_fresh = work->fresh_count = work->update_count = 0;
+  work->first_new = work->new_count = 0;
   // Never backwards: recovery replays in order of numbers, node by node.
   work->watermark = std::max(watermark, media::WatermarkOf(work->media));
-  work->right = 0;
 }
 
-// What each pair of the group means for the leaf: a new slot, a new value, a cleared bit, or
-// nothing.
+// Buffered pairs that something newer of the group supersedes do not come so far.
 template <class C>
-void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work) {
-  for (uint32_t left = work.group; left != 0;) {
+void LodgeTree<C>::SortIntoLeaf(Worker& worker, const Node* node, uint32_t superseded,
+                                LeafWork& work) {
+  for (uint32_t left = work.group & ~superseded; left != 0;) {
     const unsigned i = 31 - static_cast<unsigned>(std::countl_zero(left));
     left &= ~(uint32_t{1} << i);
-    const Pair pair = node->BufferedPair(i);
-    const int slot = FindPairInLeaf(node, work.leaf, pair);
-    const uint64_t old_value = slot >= 0 ? work.media->slots[slot].value.LoadRelaxed() : pair.value;
-    if (node->IsTombstone(i)) {
-      if (slot >= 0) work.cleared |= uint32_t{1} << slot;
-      if constexpr (C::kRecords) {
-        worker.unlinked.push_back(pair.value);
-        if (old_value != pair.value) worker.unlinked.push_back(old_value);
-      }
-    } else if (slot < 0) {
-      work.fresh[work.fresh_count++] = pair;
-    } else if (old_value != pair.value) {
-      work.update_slots[work.update_count] = static_cast<uint8_t>(slot);
-      work.update_values[work.update_count++] = pair.value;
-      if constexpr (C::kRecords) worker.unlinked.push_back(old_value);
-    }
+    SortPair(worker, node, node->BufferedPair(i), node->IsTombstone(i), true, work);
+  }
+}
+
+// What a pair means for the leaf: a new slot, a new value, a cleared bit, or nothing. A value is
+// stored in place only where the pair's log entry is durable already: else a crash may leave the
+// value and not the entry. There the commit word takes a new slot for the old one.
+template <class C>
+void LodgeTree<C>::SortPair(Worker& worker, const Node* node, Pair pair, bool tombstone,
+                            bool in_place, LeafWork& work) {
+  const int slot = FindPairInLeaf(node, work.leaf, pair);
+  const uint32_t bit = slot >= 0 ? uint32_t{1} << slot : 0;
+  const uint64_t old_value = slot >= 0 ? work.media->slots[slot].value.LoadRelaxed() : pair.value;
+  // (Keys of damaged records may be alike: a slot changes once.)
+  const bool replaces = old_value != pair.value && ((work.updated | work.cleared) & bit) == 0;
+  if (C::kRecords && replaces) worker.unlinked.push_back(old_value);
+  if (tombstone) {
+    work.cleared |= bit;
+    if constexpr (C::kRecords) worker.unlinked.push_back(pair.value);
+  } else if (slot < 0 || (replaces && !in_place)) {
+    work.cleared |= bit;
+    worker.round.fresh.push_back(pair);
+    ++work.fresh_count;
+  } else if (replaces) {
+    work.updated |= bit;
+    work.update_slots[work.update_count] = static_cast<uint8_t>(slot);
+    work.update_values[work.update_count++] = pair.value;
   }
 }
 
@@ -252,7 +312,7 @@ void LodgeTree<C>::StageLeaf(Worker& worker, const Node* node, LeafWork& work) {
   const bool reuse = medium_.Canary("lodgetree.second_commit.reuse_at_once");
   const uint32_t free_slots = all_slots & ~(reuse ? work.NewBits() : work.old_bits);
   work.second_commit = work.fresh_count > static_cast<unsigned>(std::popcount(free_slots));
-  if (!work.second_commit) WriteFresh(work, free_slots);
+  if (!work.second_commit) WriteFresh(worker.round.FreshOf(work), work, free_slots);
   if (medium_.Canary("lodgetree.flush.watermark_first")) {
     medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     work.lines |= 1;
@@ -273,9 +333,9 @@ void LodgeTree<C>::WriteUpdates(LeafWork& work) {
 // Fills free slots so that few lines are touched: a line that takes all that is left, else the
 // emptiest.
 template <class C>
-void LodgeTree<C>::WriteFresh(LeafWork& work, uint32_t free_slots) {
-  for (unsigned next = 0; next < work.fresh_count;) {
-    const unsigned need = work.fresh_count - next;
+void LodgeTree<C>::WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots) {
+  for (size_t next = 0; next < fresh.size();) {
+    const size_t need = fresh.size() - next;
     unsigned best_line = 0;
     unsigned best_score = 0;
     for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
@@ -289,9 +349,9 @@ void LodgeTree<C>::WriteFresh(LeafWork& work, uint32_t free_slots) {
     uint32_t slots = free_slots & SlotsOfLine(best_line);
     free_slots &= ~slots;
     work.lines |= uint32_t{1} << best_line;
-    for (; slots != 0 && next < work.fresh_count; slots &= slots - 1) {
+    for (; slots != 0 && next < fresh.size(); slots &= slots - 1) {
       const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-      const Pair pair = work.fresh[next++];
+      const Pair pair = fresh[next++];
       medium_.Store(work.media->slots[slot].key, pair.key);
       medium_.Store(work.media->slots[slot].value, pair.value);
       work.fingerprints[slot] = FingerprintOf(codec_.HashOf(pair));
@@ -330,103 +390,127 @@ void LodgeTree<C>::FlushLines(LeafWork& work) {
 
 // --- commit ---
 
+// The leaves of a round, all under the same fences.
+//
 // Readers wait from BeginPublish to EndPublish, behind the fence that makes it durable what they
 // then see. Where that fence is one of the processor, what is published is written while the lines
 // are on their way; where it syncs a file, readers do not wait for it. A second commit writes over
 // slots in which readers still look: they wait for it.
 template <class C>
-void LodgeTree<C>::CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works,
-                                    uint32_t drained) {
-  CommitLeaves(works);
-  const bool once = std::none_of(works.begin(), works.end(),
-                                 [](const LeafWork& work) { return work.second_commit; });
-  const bool ahead = once && !medium_.long_fences();
-  if (ahead) {
-    node->lock.BeginPublish();
-    PublishFlush(node, works, drained);
+void LodgeTree<C>::CommitAndPublish(Worker& worker) {
+  Round& round = worker.round;
+  CommitLeaves(round.Works(), Pass::kFirst);
+  const bool ahead = !medium_.long_fences();
+  const auto publish = [&](const NodeTurn& turn) {
+    turn.node->lock.BeginPublish();
+    PublishFlush(round, turn);
+  };
+  for (const NodeTurn& turn : round.turns) {
+    if (ahead && turn.PublishesAtOnce()) publish(turn);
   }
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.3");
-  if (!ahead) {
-    node->lock.BeginPublish();
-    for (LeafWork& work : works) {
-      if (work.second_commit) SecondCommit(worker, node, work);
-    }
-    PublishFlush(node, works, drained);
+  bool second = false;
+  for (const NodeTurn& turn : round.turns) {
+    second |= turn.second_commit;
+    if (!turn.PublishesAtOnce()) continue;
+    if (!ahead) publish(turn);
+    turn.node->lock.EndPublish();
   }
-  node->lock.EndPublish();
+  if (second) SecondCommits(worker);
 }
 
 template <class C>
-void LodgeTree<C>::SecondCommit(Worker& worker, Node* node, LeafWork& work) {
+void LodgeTree<C>::SecondCommits(Worker& worker) {
+  Round& round = worker.round;
   const bool readers_go_on = medium_.Canary("lodgetree.second_commit.readers_go_on");
-  if (readers_go_on) node->lock.EndPublish();
-  CommitSecond(work);
-  if (readers_go_on) node->lock.BeginPublish();
-  worker.counters.Add(WorkerCounters::kSecondCommits);
+  for (const NodeTurn& turn : round.turns) {
+    if (turn.second_commit && !readers_go_on) turn.node->lock.BeginPublish();
+  }
+  CommitSecond(round);
+  for (const NodeTurn& turn : round.turns) {
+    if (!turn.second_commit) continue;
+    if (readers_go_on) turn.node->lock.BeginPublish();
+    PublishFlush(round, turn);
+    turn.node->lock.EndPublish();
+  }
+  for (const LeafWork& work : round.Works()) {
+    if (work.second_commit) worker.counters.Add(WorkerCounters::kSecondCommits);
+  }
 }
 
 // All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A
 // line that may tear needs a fence between the last two.
 template <class C>
-void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works) {
-  const bool strict = medium_.strict_order();
+void LodgeTree<C>::CommitLeaves(std::span<LeafWork> works, Pass pass) {
+  const bool second = pass == Pass::kSecond;
   for (LeafWork& work : works) {
-    if (!strict) StoreFingerprints(work);
-    if (medium_.Canary("lodgetree.flush.watermark_before_commit")) {
-      medium_.Store(work.media->watermark, CheckedWord(work.watermark));
-    }
-    if (work.flip && medium_.Canary("lodgetree.split.two_words")) {
-      const uint64_t with_old_use_n = (work.CommitWord() & kCheckedMask) ^ media::kUseN;
-      medium_.Store(work.media->commit, CheckedWord(with_old_use_n));
-    }
-    if (work.flip && medium_.Canary("lodgetree.split.torn_commit")) {
-      constexpr uint64_t kLowHalf = UINT16_MAX;
-      const uint64_t old = work.media->commit.Load();
-      medium_.Store(work.media->commit, (old & ~kLowHalf) | (work.CommitWord() & kLowHalf));
-    }
-    medium_.Store(work.media->commit, work.CommitWord());
-    if (work.flip && medium_.Canary("lodgetree.split.next_after_commit")) {
-      medium_.Store(work.media->next[work.use_n ? 0 : 1], CheckedWord(work.right));
-    }
-    const bool whole = !work.second_commit || medium_.Canary("lodgetree.second_commit.watermark");
-    if (!strict && whole) medium_.Store(work.media->watermark, CheckedWord(work.watermark));
-    medium_.FlushLine(work.media);
+    if (!second || work.second_commit) StoreCommit(work, pass);
   }
-  if (!strict) return;
+  if (!medium_.strict_order()) return;
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.5");
   for (LeafWork& work : works) {
-    if (work.second_commit) continue;
+    if (work.second_commit != second) continue;
     medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     medium_.FlushLine(work.media);
   }
 }
 
 template <class C>
-void LodgeTree<C>::CommitSecond(LeafWork& work) {
+void LodgeTree<C>::StoreCommit(LeafWork& work, Pass pass) {
+  const bool strict = medium_.strict_order();
+  if (!strict) StoreFingerprints(work);
+  if (medium_.Canary("lodgetree.flush.watermark_before_commit")) {
+    medium_.Store(work.media->watermark, CheckedWord(work.watermark));
+  }
+  if (work.flip && medium_.Canary("lodgetree.split.two_words")) {
+    const uint64_t with_old_use_n = (work.CommitWord() & kCheckedMask) ^ media::kUseN;
+    medium_.Store(work.media->commit, CheckedWord(with_old_use_n));
+  }
+  if (work.flip && medium_.Canary("lodgetree.split.torn_commit")) {
+    constexpr uint64_t kLowHalf = UINT16_MAX;
+    const uint64_t old = work.media->commit.Load();
+    medium_.Store(work.media->commit, (old & ~kLowHalf) | (work.CommitWord() & kLowHalf));
+  }
+  medium_.Store(work.media->commit, work.CommitWord());
+  if (work.flip && medium_.Canary("lodgetree.split.next_after_commit")) {
+    medium_.Store(work.media->next[work.use_n ? 0 : 1], work.next);
+  }
+  const bool whole = !work.second_commit || pass == Pass::kSecond ||
+                     medium_.Canary("lodgetree.second_commit.watermark");
+  if (!strict && whole) medium_.Store(work.media->watermark, CheckedWord(work.watermark));
+  medium_.FlushLine(work.media);
+}
+
+template <class C>
+void LodgeTree<C>::CommitSecond(Round& round) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
-  WriteFresh(work, all_slots & ~work.NewBits());
-  FlushLines(work);
+  for (LeafWork& work : round.Works()) {
+    if (!work.second_commit) continue;
+    WriteFresh(round.FreshOf(work), work, all_slots & ~work.NewBits());
+    FlushLines(work);
+  }
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.6");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.flush.4");
-  work.second_commit = false;
-  CommitLeaves({&work, 1});
+  CommitLeaves(round.Works(), Pass::kSecond);
   medium_.Fence();
 }
 
 // --- publish ---
 
 template <class C>
-void LodgeTree<C>::PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained) {
-  const LeafWork* split = nullptr;
-  for (const LeafWork& work : works) {
-    PublishLeaf(node, work);
-    if (work.flip) split = &work;
+void LodgeTree<C>::PublishFlush(Round& round, const NodeTurn& turn) {
+  const std::span<const LeafWork> works = round.WorksOf(turn);
+  for (const LeafWork& work : works) PublishLeaf(turn.node, work);
+  DropDrained(turn.node, turn.drained);
+  // From right to left, so that leaves to be split are found where they were.
+  for (size_t i = works.size(); i-- > 0;) {
+    for (unsigned j = 0; j < works[i].new_count; ++j) {
+      InsertLeaf(turn.node, works[i].leaf + 1, round.new_leaves[works[i].first_new + j]);
+    }
   }
-  DropDrained(node, drained);
-  if (split != nullptr) InsertLeaf(node, *split);
 }
 
 template <class C>

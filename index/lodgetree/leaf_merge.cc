@@ -51,11 +51,10 @@ void LodgeTree<C>::MergeSparseLeaves(Worker& worker, Node* node, uint64_t waterm
 template <class C>
 bool LodgeTree<C>::MergeIntoLeftLeaf(Worker& worker, Node* node, unsigned right,
                                      uint64_t watermark) {
-  LeafWork& work = worker.merge;
-  if (!CommitMerge(node, right - 1, node, right, watermark, &work)) return false;
+  if (!CommitMerge(worker, node, right - 1, node, right, watermark)) return false;
   const pmem::Offset freed = node->values[right];
   node->lock.BeginPublish();
-  PublishLeaf(node, work);
+  PublishLeaf(node, worker.merge);
   RemoveLeaf(node, right);
   node->lock.EndPublish();
   FreeLeaf(worker, freed);
@@ -66,29 +65,32 @@ bool LodgeTree<C>::MergeIntoLeftLeaf(Worker& worker, Node* node, unsigned right,
 // node; both have nothing buffered. False: during replay, older entries of a leaf may still be to
 // come.
 template <class C>
-bool LodgeTree<C>::CommitMerge(const Node* node, unsigned left, const Node* other, unsigned right,
-                               uint64_t watermark, LeafWork* work) {
+bool LodgeTree<C>::CommitMerge(Worker& worker, const Node* node, unsigned left, const Node* other,
+                               unsigned right, uint64_t watermark) {
   const media::Leaf* from = LeafAt(other, right);
   const bool lower = medium_.Canary("lodgetree.merge.low_watermark");
   const uint64_t larger = lower ? 0 : media::WatermarkOf(from);
-  BeginLeaf(node, {static_cast<uint8_t>(left), 0}, larger, work);
-  if (work->watermark > watermark) return false;
+  LeafWork& work = worker.merge;
+  BeginLeaf(node, left, 0, larger, &work);
+  if (work.watermark > watermark) return false;
   const LeafMirror& mirror = other->mirrors[right];
+  Pair fresh[kLeafSlots];
+  size_t count = 0;
   for (uint32_t slots = mirror.slots(); slots != 0; slots &= slots - 1) {
-    work->fresh[work->fresh_count++] =
-        SlotPair(from, static_cast<unsigned>(std::countr_zero(slots)));
+    fresh[count++] = SlotPair(from, static_cast<unsigned>(std::countr_zero(slots)));
   }
-  medium_.Store(work->media->watermark, CheckedWord(work->watermark));
-  medium_.Store(work->media->next[work->use_n ? 0 : 1], from->next[mirror.use_n()].LoadRelaxed());
-  work->lines |= 1;
+  medium_.Store(work.media->watermark, CheckedWord(work.watermark));
+  work.next = from->next[mirror.use_n()].LoadRelaxed();
+  medium_.Store(work.media->next[work.use_n ? 0 : 1], work.next);
+  work.lines |= 1;
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
-  WriteFresh(*work, all_slots & ~work->old_bits);
-  FlushLines(*work);
+  WriteFresh({fresh, count}, work, all_slots & ~work.old_bits);
+  FlushLines(work);
   LODGEKV_CRASH_POINT(medium_, "lodgetree.merge.1");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.merge.2");
-  work->flip = true;
-  CommitLeaves({work, 1});
+  work.flip = true;
+  CommitLeaves({&work, 1}, Pass::kFirst);
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lodgetree.merge.3");
   return true;
@@ -160,10 +162,9 @@ bool LodgeTree<C>::MergeIntoLeftNode(WriteContext& context, const Key& low) {
   if (!join && !CanEmpty(left, node)) return false;
   typename Inner::Removal removal;
   if (!tree_.LockForRemoval(low, Inner::Heir::kLeft, &removal)) return false;
-  LeafWork& work = context.worker.merge;
   if (!join) {
     const uint64_t watermark = pool_.PeekSequence() - 1;
-    if (!CommitMerge(left, left->index_count - 1u, node, 0, watermark, &work)) {
+    if (!CommitMerge(context.worker, left, left->index_count - 1u, node, 0, watermark)) {
       tree_.Unlock(removal);
       return false;
     }
@@ -178,7 +179,7 @@ bool LodgeTree<C>::MergeIntoLeftNode(WriteContext& context, const Key& low) {
     AddPart(*node, 0, node->index_count, left);
     left->sparse = true;
   } else {
-    PublishLeaf(left, work);
+    PublishLeaf(left, context.worker.merge);
   }
   RebaseNode(left);
   node->lock.EndPublish();

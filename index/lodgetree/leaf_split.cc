@@ -6,7 +6,9 @@
 //  2  commit word: moved slots cleared and      both leaves, disjoint     nothing
 //     use_n turned over, in one store; fence
 //
-// Steps 1 and 2 are those of the flush that found the leaf full (leaf_count_flush.cc).
+// Steps 1 and 2 are those of the flush that found the leaf full (leaf_count_flush.cc). A group may
+// have more pairs for a leaf than two leaves hold: then it splits into several, each new one
+// pointing to the next, and the one commit word makes all of them count.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -80,12 +82,18 @@ void LodgeTree<C>::TrimSpares(Worker& worker) {
   }
 }
 
-// A pair of the leaf and its group together.
+// Into how many leaves so many pairs go. Two leaves are filled to the last slot before there are
+// three: a lone operation never has pairs for more. Then they are filled as far as t_split says,
+// but far enough for a node of a single leaf to come by with one new leaf for each operation of a
+// group.
 template <class C>
-struct LodgeTree<C>::Origin {
-  Pair pair;
-  int slot;  // in the old leaf; -1: new
-};
+unsigned LodgeTree<C>::LeavesFor(size_t pairs) const {
+  const unsigned slots = parameters_.leaf_slots;
+  if (pairs <= parameters_.t_split) return 1;
+  if (pairs <= 2 * slots) return 2;
+  const unsigned fill = std::max(parameters_.t_split, (2 * slots + 3) / 3);
+  return static_cast<unsigned>((pairs + fill - 1) / fill);
+}
 
 template <class C>
 bool LodgeTree<C>::Divides(const Node* node, unsigned leaf, Separator separator) {
@@ -95,72 +103,95 @@ bool LodgeTree<C>::Divides(const Node* node, unsigned leaf, Separator separator)
           C::Compare(separator, last ? node->high : node->LowOf(leaf + 1)) < 0);
 }
 
-// Puts the upper half behind the lower one, and returns it. A damaged record may have any key:
-// where that would make a border outside the leaf's range, the nearest one inside is taken.
+// Puts the pairs of the last of `parts` leaves behind the others, and returns them. A damaged
+// record may have any key: where that would make a border outside the leaf's range, the nearest one
+// inside is taken.
 template <class C>
 auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
-                             Separator* separator) -> std::span<Origin> {
+                             unsigned parts, Separator* separator) -> std::span<Origin> {
   const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
-  const size_t half = pairs.size() / 2;
-  std::nth_element(pairs.begin(), pairs.begin() + static_cast<ptrdiff_t>(half), pairs.end(), less);
-  const auto left_most = std::ranges::max_element(pairs.first(half), less);
-  *separator = codec_.Between(left_most->pair, pairs[half].pair, dram_);
+  const size_t border = pairs.size() * (parts - 1) / parts;
+  std::nth_element(pairs.begin(), pairs.begin() + static_cast<ptrdiff_t>(border), pairs.end(),
+                   less);
+  const auto left_most = std::ranges::max_element(pairs.first(border), less);
+  *separator = codec_.Between(left_most->pair, pairs[border].pair, dram_);
   if (!C::kRecords || Divides(node, leaf, *separator)) [[likely]]
-    return pairs.subspan(half);
+    return pairs.subspan(border);
   std::ranges::sort(pairs, less);
-  // Neither part may be more than a leaf.
+  // No part may be more than a leaf.
   const size_t most = parameters_.leaf_slots;
-  for (size_t away = 1; away < half && pairs.size() - half + away <= most; ++away) {
-    for (const size_t at : {half - away, half + away}) {
+  for (size_t away = 1; away < pairs.size(); ++away) {
+    for (const size_t at : {border - away, border + away}) {
+      if (at - 1 >= pairs.size() - 1 || pairs.size() - at > most || at > most * (parts - 1)) {
+        continue;
+      }
       *separator = codec_.Between(pairs[at - 1].pair, pairs[at].pair, dram_);
       if (Divides(node, leaf, *separator)) return pairs.subspan(at);
     }
   }
-  *separator = codec_.Between(pairs[half - 1].pair, pairs[half].pair, dram_);
-  return pairs.subspan(half);
+  *separator = codec_.Between(pairs[border - 1].pair, pairs[border].pair, dram_);
+  return pairs.subspan(border);
 }
 
-// Moves the upper half of the leaf's and the group's pairs to a new leaf; work.fresh keeps what
-// stays.
+// The leaf's pairs and those that go there.
 template <class C>
-void LodgeTree<C>::StageLeafSplit(Worker& worker, const Node* node, LeafWork& work) {
-  Origin all[2 * kLeafSlots];
-  unsigned count = 0;
+void LodgeTree<C>::CollectOrigins(Round& round, const LeafWork& work) const {
+  round.origins.clear();
   for (uint32_t left = work.old_bits & ~work.cleared; left != 0; left &= left - 1) {
     const int slot = std::countr_zero(left);
-    all[count++] = {SlotPair(work.media, static_cast<unsigned>(slot)), slot};
+    round.origins.push_back({SlotPair(work.media, static_cast<unsigned>(slot)), slot});
   }
   for (unsigned i = 0; i < work.update_count; ++i) {
-    for (unsigned j = 0; j < count; ++j) {
-      if (all[j].slot == work.update_slots[i]) all[j].pair.value = work.update_values[i];
+    for (Origin& origin : round.origins) {
+      if (origin.slot == work.update_slots[i]) origin.pair.value = work.update_values[i];
     }
   }
-  for (unsigned i = 0; i < work.fresh_count; ++i) all[count++] = {work.fresh[i], -1};
+  for (unsigned i = 0; i < work.fresh_count; ++i) {
+    round.origins.push_back({round.fresh[work.first_fresh + i], -1});
+  }
+}
 
-  const std::span<Origin> moved = UpperPart(node, work.leaf, {all, count}, &work.separator);
-  Pair right[2 * kLeafSlots];
-  unsigned right_count = 0;
-  for (const Origin& origin : moved) {
-    right[right_count++] = origin.pair;
-    if (origin.slot >= 0) work.moved |= uint32_t{1} << origin.slot;
-  }
-  work.fresh_count = 0;
-  for (const Origin* origin = all; origin != moved.data(); ++origin) {
-    if (origin->slot < 0) work.fresh[work.fresh_count++] = origin->pair;
-  }
+// Moves the upper part of the leaf's and the group's pairs to new leaves, the last one first; of
+// the fresh pairs remain those that stay.
+template <class C>
+void LodgeTree<C>::StageLeafSplit(Worker& worker, const Node* node, LeafWork& work) {
+  Round& round = worker.round;
+  CollectOrigins(round, work);
   work.flip = true;
-  work.right = worker.spare_leaves.back();
-  worker.spare_leaves.pop_back();
-  if (!parameters_.use_n_split) WriteLeafAside(work);
-  WriteRightLeaf(worker, work, {right, right_count});
-  worker.counters.Add(WorkerCounters::kLeafSplits);
+  work.first_new = static_cast<unsigned>(round.new_leaves.size());
+  if (!parameters_.use_n_split) WriteLeafAside(work, worker.spare_leaves.back());
+  uint64_t next = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
+  std::span<Origin> pairs(round.origins);
+  for (unsigned parts = LeavesFor(pairs.size()); parts > 1; --parts) {
+    Separator separator;
+    const std::span<Origin> moved = UpperPart(node, work.leaf, pairs, parts, &separator);
+    pairs = pairs.first(pairs.size() - moved.size());
+    round.right.clear();
+    for (const Origin& origin : moved) {
+      round.right.push_back(origin.pair);
+      if (origin.slot >= 0) work.moved |= uint32_t{1} << origin.slot;
+    }
+    WriteRightLeaf(worker, work, separator, next);
+    next = CheckedWord(round.new_leaves.back().offset);
+  }
+  work.next = next;
+  work.new_count = static_cast<unsigned>(round.new_leaves.size()) - work.first_new;
+  if (!medium_.Canary("lodgetree.split.next_after_commit")) {
+    medium_.Store(work.media->next[work.use_n ? 0 : 1], work.next);
+  }
+  work.lines |= 1;
+  work.fresh_count = 0;
+  for (const Origin& origin : pairs) {
+    if (origin.slot < 0) round.fresh[work.first_fresh + work.fresh_count++] = origin.pair;
+  }
+  worker.counters.Add(WorkerCounters::kLeafSplits, work.new_count);
 }
 
 // What a split costs that has a log: there the leaf is durable a second time before anything in it
 // changes. The space of the new leaf stands for that log's.
 template <class C>
-void LodgeTree<C>::WriteLeafAside(const LeafWork& work) {
-  char* aside = pool_.At<char>(work.right);
+void LodgeTree<C>::WriteLeafAside(const LeafWork& work, pmem::Offset space) {
+  char* aside = pool_.At<char>(space);
   medium_.StoreBulk(aside, work.media, kLeafBytes);
   medium_.Persist(aside, kLeafBytes);
 }
@@ -184,41 +215,42 @@ FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
   return C::EncodeFence(separator, record.offset);
 }
 
+// Of the round's `right` pairs.
 template <class C>
-void LodgeTree<C>::WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs) {
+void LodgeTree<C>::WriteRightLeaf(Worker& worker, const LeafWork& work, Separator separator,
+                                  uint64_t next) {
+  const std::span<const Pair> pairs(worker.round.right);
   LeafImage image;
   const auto count = static_cast<unsigned>(pairs.size());
   image.commit = CheckedWord((uint64_t{1} << count) - 1);
   image.watermark = CheckedWord(work.watermark);
-  image.next[0] = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
+  image.next[0] = next;
   image.next[1] = 0;
   std::memset(image.fingerprints, 0, sizeof(image.fingerprints));
   for (unsigned i = 0; i < count; ++i) {
     image.fingerprints[i] = FingerprintOf(codec_.HashOf(pairs[i]));
     image.slots[i] = pairs[i];
   }
-  const FenceWords fence = StageFence(worker, work.separator);
+  const FenceWords fence = StageFence(worker, separator);
   image.low[0] = fence.word;
   image.low[1] = fence.meta;
-  auto* leaf = pool_.At<media::Leaf>(work.right);
+  NewLeaf& right = worker.round.new_leaves.emplace_back();
+  right.offset = worker.spare_leaves.back();
+  worker.spare_leaves.pop_back();
+  right.separator = separator;
+  auto* leaf = pool_.At<media::Leaf>(right.offset);
   const size_t bytes = offsetof(LeafImage, slots) + count * sizeof(Pair);
   medium_.StoreBulk(leaf, &image, bytes);
   if (!medium_.Canary("lodgetree.split.leaf_not_flushed")) medium_.Flush(leaf, bytes);
-  if (!medium_.Canary("lodgetree.split.next_after_commit")) {
-    medium_.Store(work.media->next[work.use_n ? 0 : 1], CheckedWord(work.right));
-  }
-  work.lines |= 1;
 
-  std::memcpy(work.right_mirror.fingerprints, image.fingerprints,
-              sizeof(work.right_mirror.fingerprints));
-  work.right_mirror.bits = static_cast<uint32_t>(image.commit & media::kBitmapMask);
+  std::memcpy(right.mirror.fingerprints, image.fingerprints, sizeof(right.mirror.fingerprints));
+  right.mirror.bits = static_cast<uint32_t>(image.commit & media::kBitmapMask);
 }
 
 // Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target;
 // those of the split leaf have been drained.
 template <class C>
-void LodgeTree<C>::InsertLeaf(Node* node, const LeafWork& work) const {
-  const unsigned at = work.leaf + 1;
+void LodgeTree<C>::InsertLeaf(Node* node, unsigned at, const NewLeaf& leaf) const {
   const size_t behind = node->index_count - at;
   std::memmove(node->words + at + 1, node->words + at, behind * sizeof(uint64_t));
   std::memmove(node->values + at + 1, node->values + at, behind * sizeof(uint64_t));
@@ -227,12 +259,12 @@ void LodgeTree<C>::InsertLeaf(Node* node, const LeafWork& work) const {
   if constexpr (C::kRecords) {
     auto* low = node->separators.low;
     std::memmove(low + at + 1, low + at, behind * sizeof(Separator));
-    low[at] = work.separator;
+    low[at] = leaf.separator;
   }
-  node->words[at] = C::WordOf(work.separator, node->prefix);
-  node->values[at] = work.right;
-  node->mirrors[at] = work.right_mirror;
-  node->leaf_count[at] = static_cast<uint8_t>(work.right_mirror.count());
+  node->words[at] = C::WordOf(leaf.separator, node->prefix);
+  node->values[at] = leaf.offset;
+  node->mirrors[at] = leaf.mirror;
+  node->leaf_count[at] = static_cast<uint8_t>(leaf.mirror.count());
   ++node->index_count;
   for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
     if (node->leaf_count[i] >= at) ++node->leaf_count[i];

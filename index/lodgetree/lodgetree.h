@@ -3,7 +3,8 @@
 // The way of a Put: Write (write.cc) finds the last-level node, appends to the partitioned version
 // log, fences, and puts the pair into the node's Buffer Part. When the node is full the same fence
 // carries a leaf-count flush (leaf_count_flush.cc), which may split a leaf (leaf_split.cc); a node
-// with too many leaves splits by its hotness (hotness_aware_split.cc).
+// with too many leaves splits by its hotness (hotness_aware_split.cc). All flushes of a group of
+// writes share their fences (group_flush.cc).
 //
 // Locks: a writer holds the lock of the last-level node over its fences. Sequence numbers are taken
 // under that lock, so in each node the order of numbers is the order of operations. Several nodes
@@ -116,31 +117,41 @@ class LodgeTree final : public Engine {
   struct LeafWork {
     unsigned leaf;  // index in the node
     media::Leaf* media;
-    uint32_t group;      // buffered pairs that go there
-    uint32_t old_bits;   // slots that count before
-    uint32_t cleared;    // slots of deleted pairs
-    uint32_t moved;      // slots whose pairs go to the right leaf
-    uint32_t filled;     // slots written for new pairs
-    uint32_t lines;      // lines to flush before the commit
-    bool use_n;          // before
-    bool flip;           // use_n changes: the leaf splits
-    bool second_commit;  // `fresh` waits for slots that the first commit frees
-    unsigned fresh_count;
+    uint32_t group;                     // buffered pairs that go there
+    uint32_t old_bits;                  // slots that count before
+    uint32_t cleared;                   // slots of deleted pairs
+    uint32_t moved;                     // slots whose pairs go to new leaves
+    uint32_t filled;                    // slots written for new pairs
+    uint32_t updated;                   // slots whose pairs get a new value word
+    uint32_t lines;                     // lines to flush before the commit
+    bool use_n;                         // before
+    bool flip;                          // use_n changes: the leaf splits
+    bool second_commit;                 // its new pairs wait for slots that the first commit frees
+    unsigned first_fresh, fresh_count;  // in Round::fresh: pairs that are new in this leaf
     unsigned update_count;
     uint64_t watermark;
-    Pair fresh[kNodeSlots];            // pairs that are new in this leaf
-    uint8_t update_slots[kNodeSlots];  // pairs that it has, with a new value word
-    uint64_t update_values[kNodeSlots];
+    uint8_t update_slots[kLeafSlots];  // pairs that it has, with a new value word
+    uint64_t update_values[kLeafSlots];
     uint8_t fingerprints[kLeafSlots];  // of the slots in `filled`
-    // The new right leaf, when flip.
-    pmem::Offset right;
-    Separator separator;
-    LeafMirror right_mirror;
+    // When flip: the leaves to its right, in Round::new_leaves, the last one first.
+    unsigned first_new, new_count;
+    uint64_t next;  // the word that leads to the one that follows
 
     uint32_t NewBits() const { return (old_bits & ~cleared & ~moved) | filled; }
     uint64_t CommitWord() const {
       return CheckedWord(NewBits() | (use_n != flip ? media::kUseN : 0));
     }
+  };
+  // A leaf that a split has written.
+  struct NewLeaf {
+    pmem::Offset offset;
+    Separator separator;
+    LeafMirror mirror;
+  };
+  // A pair of a leaf that splits, or of what goes there.
+  struct Origin {
+    Pair pair;
+    int slot;  // in the old leaf; -1: new
   };
   struct FlushPlan {
     struct Target {
@@ -152,24 +163,46 @@ class LodgeTree final : public Engine {
     std::array<Target, kMaxTargets> targets;
     void Clear() { count = splits = 0; }
   };
+  // What one node does in a round.
+  struct NodeTurn {
+    static constexpr size_t kNone = SIZE_MAX;
+    Node* node = nullptr;
+    uint32_t leaves = 0;   // that it drains
+    uint32_t drained = 0;  // buffered pairs that go there
+    unsigned deletes = 0;  // tombstones among them
+    bool removes = false;  // a delete reaches its leaf
+    uint64_t watermark = 0;
+    unsigned first_work = 0, work_count = 0;
+    // Of a group: what is written to this node, in Worker::order, and the first operation that has
+    // to wait for a later round.
+    size_t first_op = 0, op_count = 0;
+    size_t waits = kNone;
+    size_t new_leaves = 0;  // at most
+    bool second_commit = false;
 
-  // Per worker slot: what keeps the hot path free of shared state and of allocation.
-  struct alignas(64) Worker {
-    std::vector<pmem::Offset> spare_leaves;
-    std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
-    std::array<LeafWork, kMaxTargets> works;
-    LeafWork merge;
-    std::vector<uint64_t> unlinked;  // value words of pairs that the flush in hand removes
-    RetiredRecords retired;
-    std::vector<uint32_t> order;  // of a group, by key
-    // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
-    // counter right behind the flush's fence would wait for it, and all that follows.
-    std::vector<uint32_t> drained_logs;
-    std::vector<Separator> sparse_nodes;  // low fences of nodes that may be merged
-    // At most the first number that the operation in hand has taken and not fenced (codecs with
-    // records).
-    std::atomic<uint64_t> unfenced_from{UINT64_MAX};
-    ThreadCounts<WorkerCounters::kCount> counters;
+    bool PublishesAtOnce() const { return leaves != 0 && !second_commit; }
+  };
+  // Flushes that share their fences: one, or all of a group.
+  struct Round {
+    std::vector<NodeTurn> turns;
+    std::vector<LeafWork> works;  // the first `work_count`
+    unsigned work_count = 0;
+    std::vector<NewLeaf> new_leaves;
+    std::vector<Pair> fresh;
+    std::vector<Origin> origins;  // of the leaf that is being split
+    std::vector<Pair> right;      // pairs of the leaf that is being written
+    size_t planned_ops = 0;       // of the turns so far
+    size_t planned_leaves = 0;    // new ones, at most
+
+    void Clear();
+    LeafWork& NextWork();
+    std::span<LeafWork> Works() { return {works.data(), work_count}; }
+    std::span<const Pair> FreshOf(const LeafWork& work) const {
+      return {fresh.data() + work.first_fresh, work.fresh_count};
+    }
+    std::span<LeafWork> WorksOf(const NodeTurn& turn) {
+      return {works.data() + turn.first_work, turn.work_count};
+    }
   };
 
   // One operation on its way through Write.
@@ -183,7 +216,32 @@ class LodgeTree final : public Engine {
     bool apply;
     uint64_t sequence;
     uint32_t log;
+    // Of a group, as of the round in hand.
+    uint8_t leaf;       // of its node, whose range has the key
+    int8_t buffered;    // the pair of its key in the Buffer Part, or -1
+    bool done = false;  // the round takes it
   };
+  // Per worker slot: what keeps the hot path free of shared state and of allocation.
+  struct alignas(64) Worker {
+    std::vector<pmem::Offset> spare_leaves;
+    std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
+    Round round;
+    LeafWork merge;
+    std::vector<uint64_t> unlinked;  // value words of pairs that the flushes in hand remove
+    RetiredRecords retired;
+    std::vector<uint32_t> order;     // of a group, by key; of those that are to come
+    FlushPlan plan;                  // scratch
+    std::vector<PendingOp> pending;  // of a group that need not be atomic
+    // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
+    // counter right behind the flush's fence would wait for it, and all that follows.
+    std::vector<uint32_t> drained_logs;
+    std::vector<Separator> sparse_nodes;  // low fences of nodes that may be merged
+    // At most the first number that the operation in hand has taken and not fenced (codecs with
+    // records).
+    std::atomic<uint64_t> unfenced_from{UINT64_MAX};
+    ThreadCounts<WorkerCounters::kCount> counters;
+  };
+
   // Where a search ended; the lock proves whether it still holds.
   struct Seen {
     Node* node = nullptr;
@@ -218,6 +276,8 @@ class LodgeTree final : public Engine {
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
   uint32_t AppendAndApply(WriteContext& context, std::span<PendingOp> group,
                           const WriteOptions& options);
+  uint32_t AppendAndApplyEach(WriteContext& context, std::span<PendingOp> group,
+                              const WriteOptions& options);
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
   size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
@@ -229,18 +289,22 @@ class LodgeTree final : public Engine {
   Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp* pending);
   Outcome MakePair(const WriteOp& op, PendingOp* pending);
   Outcome AbortAll(std::span<PendingOp> group, std::span<WriteResult> results);
-  bool MakeRoom(std::span<const PendingOp> group, Worker& worker, unsigned extra_entries);
+  bool MakeRoom(std::span<const PendingOp> group, Worker& worker, const WriteOptions& options);
   bool AdmitGroup(WriteContext& context, std::span<const PendingOp> group);
   size_t PendingSplits(const Node* node) const;
   bool AdmitOne(WriteContext& context, const PendingOp& pending);
   void LockOne(WriteContext& context, const Key& key, Seen seen = {});
+  static void SortByKey(std::span<const PendingOp> group, std::span<uint32_t> order);
   void LockMany(WriteContext& context, std::span<PendingOp> group);
   void UnlockAll(WriteContext& context);
   Outcome Evaluate(const Node* node, PendingOp& pending, uint64_t now) const;
   CurrentPair FindCurrent(const Node* node, const Key& key, uint64_t now) const;
   uint32_t AppendToLog(std::span<PendingOp> group, const WriteOptions& options);
+  unsigned BeginPart(unsigned entries);
+  uint32_t FinishEntry(PendingOp& pending) const;
   void Apply(WriteContext& context, PendingOp& pending);
   void Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending);
+  bool LosesRecord(const Node* node, unsigned at, const PendingOp& pending) const;
   void InsertBuffered(Node* node, unsigned leaf, const PendingOp& pending);
   void EndAppend();
   void FenceLog();
@@ -257,34 +321,57 @@ class LodgeTree final : public Engine {
   bool Crowded(const Node* node, unsigned leaf) const;
   void ChooseTargets(const Node* node, unsigned leaf, FlushPlan* plan) const;
   bool AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) const;
+  [[noreturn]] static void DieWithoutLeaf();
   Node* MakeBufferRoom(WriteContext& context, Node* node, PendingOp& pending);
   Node* FlushOrSplit(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
   bool Splits(const Node* node, const typename FlushPlan::Target& target) const;
   void DropSplits(const Node* node, FlushPlan* plan) const;
   void Flush(WriteContext& context, Node* node, uint64_t watermark);
-  void BeginLeaf(const Node* node, const typename FlushPlan::Target& target, uint64_t watermark,
+  void StageTurn(Worker& worker, NodeTurn& turn, std::span<PendingOp> group);
+  void FenceRound(WriteContext& context);
+  void FinishTurn(Worker& worker, const NodeTurn& turn);
+  void RetireUnlinked(Worker& worker);
+  void BeginLeaf(const Node* node, unsigned leaf, uint32_t group, uint64_t watermark,
                  LeafWork* work) const;
-  void SortIntoLeaf(Worker& worker, const Node* node, LeafWork& work);
+  void SortIntoLeaf(Worker& worker, const Node* node, uint32_t superseded, LeafWork& work);
+  void SortDirect(Worker& worker, const NodeTurn& turn, std::span<PendingOp> group, LeafWork& work);
+  void SortPair(Worker& worker, const Node* node, Pair pair, bool tombstone, bool in_place,
+                LeafWork& work);
   void StageLeaf(Worker& worker, const Node* node, LeafWork& work);
-  void WriteFresh(LeafWork& work, uint32_t free_slots);
+  void WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots);
   void WriteUpdates(LeafWork& work);
   void StoreFingerprints(LeafWork& work);
   void FlushLines(LeafWork& work);
-  void CommitAndPublish(Worker& worker, Node* node, std::span<LeafWork> works, uint32_t drained);
-  void CommitLeaves(std::span<LeafWork> works);
-  void SecondCommit(Worker& worker, Node* node, LeafWork& work);
-  void CommitSecond(LeafWork& work);
-  void PublishFlush(Node* node, std::span<LeafWork> works, uint32_t drained);
+  enum class Pass { kFirst, kSecond };
+  void CommitAndPublish(Worker& worker);
+  void CommitLeaves(std::span<LeafWork> works, Pass pass);
+  void StoreCommit(LeafWork& work, Pass pass);
+  void SecondCommits(Worker& worker);
+  void CommitSecond(Round& round);
+  void PublishFlush(Round& round, const NodeTurn& turn);
   void PublishLeaf(Node* node, const LeafWork& work) const;
   static void DropDrained(Node* node, uint32_t drained);
   void ReleaseDrainedLogs(Worker& worker);
+
+  // group_flush.cc
+  bool SharesFences(const WriteContext& context, std::span<const PendingOp> group) const;
+  uint32_t WriteInRounds(WriteContext& context, std::span<PendingOp> group,
+                         const WriteOptions& options);
+  void PlanRound(WriteContext& context, std::span<PendingOp> group);
+  bool PlanTurn(WriteContext& context, std::span<PendingOp> group, NodeTurn turn);
+  size_t NewLeavesAllowed(const Worker& worker, size_t ops) const;
+  bool ChooseLeaves(Worker& worker, std::span<const PendingOp> group, std::span<const uint32_t> ops,
+                    NodeTurn* turn) const;
+  void StageRound(WriteContext& context, std::span<PendingOp> group);
+  void PublishTurn(WriteContext& context, std::span<PendingOp> group, const NodeTurn& turn);
+  uint32_t SendDirect(Worker& worker, NodeTurn& turn, std::span<PendingOp> group);
 
   // leaf_merge.cc
   bool AreSparse(unsigned left_count, unsigned right_count) const;
   void MergeSparseLeaves(Worker& worker, Node* node, uint64_t watermark);
   bool MergeIntoLeftLeaf(Worker& worker, Node* node, unsigned right, uint64_t watermark);
-  bool CommitMerge(const Node* node, unsigned left, const Node* other, unsigned right,
-                   uint64_t watermark, LeafWork* work);
+  bool CommitMerge(Worker& worker, const Node* node, unsigned left, const Node* other,
+                   unsigned right, uint64_t watermark);
   void FreeLeaf(Worker& worker, pmem::Offset offset);
   void RemoveLeaf(Node* node, unsigned leaf) const;
   void NoteIfSparse(Worker& worker, const Node* node);
@@ -307,14 +394,15 @@ class LodgeTree final : public Engine {
   bool RaiseFencedBelow(uint64_t number);
 
   // leaf_split.cc
+  unsigned LeavesFor(size_t pairs) const;
   void StageLeafSplit(Worker& worker, const Node* node, LeafWork& work);
-  struct Origin;
+  void CollectOrigins(Round& round, const LeafWork& work) const;
   std::span<Origin> UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
-                              Separator* separator);
+                              unsigned parts, Separator* separator);
   static bool Divides(const Node* node, unsigned leaf, Separator separator);
-  void WriteLeafAside(const LeafWork& work);
-  void WriteRightLeaf(Worker& worker, LeafWork& work, std::span<const Pair> pairs);
-  void InsertLeaf(Node* node, const LeafWork& work) const;
+  void WriteLeafAside(const LeafWork& work, pmem::Offset space);
+  void WriteRightLeaf(Worker& worker, const LeafWork& work, Separator separator, uint64_t next);
+  void InsertLeaf(Node* node, unsigned at, const NewLeaf& leaf) const;
   bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);
   bool EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve);
   void TrimSpares(Worker& worker);

@@ -1,6 +1,7 @@
 #include "index/lodgetree/partitioned_version_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/crash_point.h"
@@ -50,8 +51,11 @@ struct PartitionedVersionLog::Partition {
   // Read by others in Untaken.
   std::atomic<uint32_t> open{kNoLog};
   std::atomic<uint32_t> position{0};  // of the next entry in `open`
-  uint32_t next = kNoLog;  // prepared: its header becomes durable with the open log's last entry
-  uint32_t entries = 0;    // of `open`
+  // Prepared, the first to be opened first: their headers are durable, or become so with the fence
+  // of the entries in hand, which do not reach them.
+  std::vector<uint32_t> next;
+  uint32_t next_long = kNoLog;  // the same, for a group longer than L
+  uint32_t entries = 0;         // of `open`
   uint32_t crc_base = 0;
   Offset offset = 0;
   alignas(pmem::kLineBytes) EntryWords line[2] = {};
@@ -62,6 +66,8 @@ struct PartitionedVersionLog::Partition {
   uint32_t Open() const { return open.load(std::memory_order_relaxed); }
   uint32_t Position() const { return position.load(std::memory_order_relaxed); }
   uint32_t Room() const { return Open() == kNoLog ? 0 : entries - Position(); }
+  // With the prepared logs, of `each` entries.
+  size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
 };
 
 PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
@@ -119,17 +125,58 @@ unsigned PartitionedVersionLog::OpenRoom() const {
 bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
   Partition& partition = Current();
   if (partition.Room() >= count) return true;
-  if (partition.next != kNoLog && count <= entries_) {
-    SwitchTo(partition, partition.next);
-    partition.next = kNoLog;
+  if (!partition.next.empty() && count <= entries_) {
+    SwitchTo(partition, partition.next.front());
+    partition.next.erase(partition.next.begin());
+    return true;
+  }
+  if (partition.next_long != kNoLog) {
+    SwitchTo(partition, std::exchange(partition.next_long, kNoLog));
     return true;
   }
   const uint32_t id = OpenLog(partition, count <= entries_ ? entries_ : largest_group_, reserve);
   if (id == kNoLog) return false;
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_header.1");
-  medium_.Fence();
+  FenceHeaders();
   SwitchTo(partition, id);
   return true;
+}
+
+void PartitionedVersionLog::FenceHeaders() {
+  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_header.1");
+  medium_.Fence();
+}
+
+bool PartitionedVersionLog::ReserveSpread(unsigned count, pmem::Reserve reserve) {
+  Partition& partition = Current();
+  const bool enough = partition.SpreadRoom(entries_) >= count;
+  if (enough) return true;
+  const bool all = OpenUpTo(partition, count, reserve);
+  // What was opened is opened for good, and may be the next one that a write takes.
+  FenceHeaders();
+  return all;
+}
+
+bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve) {
+  while (partition.SpreadRoom(entries_) < room) {
+    const uint32_t id = OpenLog(partition, entries_, reserve);
+    if (id == kNoLog) return false;
+    partition.next.push_back(id);
+  }
+  return true;
+}
+
+void PartitionedVersionLog::PrepareNext(unsigned count, bool in_one_log) {
+  Partition& partition = Current();
+  if (!in_one_log) {
+    (void)OpenUpTo(partition, 2 * size_t{count}, pmem::Reserve::kKeep);
+    return;
+  }
+  if (partition.Room() >= 2 * count || partition.next_long != kNoLog) return;
+  if (count > entries_) {
+    partition.next_long = OpenLog(partition, largest_group_, pmem::Reserve::kKeep);
+  } else if (partition.next.empty()) {
+    (void)OpenUpTo(partition, partition.Room() + 1, pmem::Reserve::kKeep);
+  }
 }
 
 // The open log gives way to `id`, whose header is durable.
@@ -214,8 +261,9 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
         partition.offset + sizeof(media::LogHeader) + (position / 2) * pmem::kLineBytes;
     medium_.StreamLine(pool_.At<char>(line), partition.line);
   }
-  if (position + 1 == partition.entries && partition.next == kNoLog) {
-    partition.next = OpenLog(partition, entries_, pmem::Reserve::kKeep);
+  if (position + 1 == partition.entries && partition.next.empty()) {
+    const uint32_t next = OpenLog(partition, entries_, pmem::Reserve::kKeep);
+    if (next != kNoLog) partition.next.push_back(next);
   }
   return partition.Open();
 }

@@ -4,12 +4,13 @@
 // version. A count of valid entries per log falls as buffered pairs are flushed or superseded; at
 // zero the space is used again, under a new version. Counts are volatile: recovery makes them anew.
 //
-// A fence group is what is appended between two fences. It lies in one log, and recovery takes it
-// whole or not at all: the group is the intent record of an atomic batch.
+// A fence group is what is appended to one log between two fences. Recovery takes it whole or not
+// at all: the group is the intent record of an atomic batch. Writes that need not be atomic may
+// share a fence as groups of several logs.
 //
 // Invariants
 //  1. A log's header is durable before its first entry is written.
-//  2. The count of an open log, and of the one prepared to follow it, is its valid entries, those
+//  2. The count of an open log, and of those prepared to follow it, is its valid entries, those
 //     that it has yet to take, and one. So an append changes no shared counter.
 //  3. A log's space is used again only after the commits that drained its entries are durable.
 //
@@ -54,6 +55,13 @@ class PartitionedVersionLog {
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
   // the medium is full. May fence.
   bool Reserve(unsigned count, pmem::Reserve reserve);
+  // The same, where they may go on in logs that follow the open one: Reserve(1) opens the next,
+  // without a fence.
+  bool ReserveSpread(unsigned count, pmem::Reserve reserve);
+  // Before `count` entries, for which there is room, are appended: writes the headers of what a
+  // group of the same size will need behind them, so that they share its fence. In a full pool,
+  // nothing.
+  void PrepareNext(unsigned count, bool in_one_log);
   // The largest count that Reserve can serve, and how many entries are left in the open log.
   unsigned largest_group() const { return largest_group_; }
   unsigned OpenRoom() const;
@@ -159,6 +167,8 @@ class PartitionedVersionLog {
   uint32_t OpenLog(Partition& partition, unsigned entries, pmem::Reserve reserve);
   uint32_t TakeFree(Partition& partition, unsigned entries, pmem::Reserve reserve);
   void SwitchTo(Partition& partition, uint32_t id);
+  void FenceHeaders();
+  bool OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve);
   void FreeLog(uint32_t id);
   uint32_t HeaderCrc(const FoundLog& log) const;
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;

@@ -15,14 +15,21 @@
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr size_t kLargestChunk = 64;  // operations of a group that need not be atomic
+// Of a group's log entries: those that are no operation's.
+unsigned ExtraEntries(const WriteOptions& options) {
+  return options.applied_index.has_value() ? 1 : 0;
+}
+
+constexpr size_t kLargestChunk = 256;  // operations of a group that need not be atomic
 }  // namespace
 
 template <class C>
 typename LodgeTree<C>::Node* LodgeTree<C>::WriteContext::Covering(const Key& key) const {
-  size_t i = locked.size() - 1;
-  while (i > 0 && C::CompareToKey(locked[i]->low(), key) > 0) --i;
-  return locked[i];
+  if (locked.size() == 1) return locked.front();
+  const auto above = std::partition_point(
+      locked.begin() + 1, locked.end(),
+      [&key](const Node* node) { return C::CompareToKey(node->low(), key) <= 0; });
+  return *(above - 1);
 }
 
 // --- entry ---
@@ -92,13 +99,10 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   return true;
 }
 
-// How many of `ops`, from the front, can share a fence: no key twice, and they fit into a log.
+// How many of `ops`, from the front, can share a fence: no key twice.
 template <class C>
 size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) {
-  const size_t wanted = std::min(ops.size(), kLargestChunk);
-  const size_t room = log_.OpenRoom();
-  size_t chunk = std::min<size_t>(wanted, parameters_.log_entries);
-  if (room >= chunk / 2 && room > 0) chunk = std::min(chunk, room);
+  size_t chunk = std::min(ops.size(), kLargestChunk);
   auto& order = worker.order;
   order.resize(chunk);
   for (uint32_t i = 0; i < chunk; ++i) order[i] = i;
@@ -117,9 +121,10 @@ template <class C>
 Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                   const WriteOptions& options) {
   Outcome first = Outcome::kOk;
-  absl::InlinedVector<PendingOp, 32> group;
+  Worker& worker = CurrentWorker();
+  auto& group = worker.pending;
   for (size_t begin = 0; begin < ops.size();) {
-    const size_t chunk = ChunkWithoutRepeats(ops.subspan(begin), CurrentWorker());
+    const size_t chunk = ChunkWithoutRepeats(ops.subspan(begin), worker);
     if (chunk == 1) {
       const Outcome outcome = WriteOne(ops[begin], &results[begin], options);
       if (first == Outcome::kOk) first = outcome;
@@ -193,9 +198,8 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   };
   if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
   if (log_.OverLimit()) FlushOldestLogs();
-  const unsigned extra_entries = options.applied_index.has_value() ? 1 : 0;
-  const bool has_room = group.size() == 1 && log_.OpenRoom() > extra_entries;
-  if (!has_room && !MakeRoom(group, worker, extra_entries)) return fail_all(Outcome::kPoolFull);
+  const bool has_room = group.size() == 1 && log_.OpenRoom() > ExtraEntries(options);
+  if (!has_room && !MakeRoom(group, worker, options)) return fail_all(Outcome::kPoolFull);
   WriteContext context(worker);
   context.kept_leaves = group.size() > 1 ? group.size() : 0;
   if (group.size() == 1) {
@@ -235,12 +239,22 @@ uint32_t LodgeTree<C>::AppendAndApply(WriteContext& context, std::span<PendingOp
   if constexpr (C::kRecords) {
     unfenced_from.store(pool_.PeekSequence(), std::memory_order_relaxed);
   }
+  const uint32_t applied_log = SharesFences(context, group)
+                                   ? WriteInRounds(context, group, options)
+                                   : AppendAndApplyEach(context, group, options);
+  if (options.applied_index.has_value()) EnsureFenced(context);
+  if constexpr (C::kRecords) unfenced_from.store(UINT64_MAX, std::memory_order_release);
+  return applied_log;
+}
+
+// One after the other: each flush has its own fences.
+template <class C>
+uint32_t LodgeTree<C>::AppendAndApplyEach(WriteContext& context, std::span<PendingOp> group,
+                                          const WriteOptions& options) {
   const uint32_t applied_log = AppendToLog(group, options);
   for (PendingOp& pending : group) {
     if (pending.apply) Apply(context, pending);
   }
-  if (options.applied_index.has_value()) EnsureFenced(context);
-  if constexpr (C::kRecords) unfenced_from.store(UINT64_MAX, std::memory_order_release);
   return applied_log;
 }
 
@@ -311,14 +325,17 @@ Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* resu
 // of deletes by AdmitGroup.)
 template <class C>
 [[gnu::noinline]] bool LodgeTree<C>::MakeRoom(std::span<const PendingOp> group, Worker& worker,
-                                              unsigned extra_entries) {
+                                              const WriteOptions& options) {
   const bool puts = std::any_of(group.begin(), group.end(), [](const PendingOp& pending) {
     return pending.op->kind == WriteKind::kPut;
   });
   const auto reserve = puts ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
-  const auto entries = static_cast<unsigned>(group.size()) + extra_entries;
+  const auto entries = static_cast<unsigned>(group.size()) + ExtraEntries(options);
   const auto enough = [&] {
-    if (!log_.Reserve(entries, reserve)) return false;
+    const bool in_one_log = options.atomic || group.size() == 1;
+    const bool logged =
+        in_one_log ? log_.Reserve(entries, reserve) : log_.ReserveSpread(entries, reserve);
+    if (!logged) return false;
     const size_t leaves = group.size() > 1 ? group.size() + 1 : 0;
     return EnsureSpares(worker, leaves, pmem::Reserve::kKeep) || !puts;
   };
@@ -399,12 +416,17 @@ void LodgeTree<C>::LockOne(WriteContext& context, const Key& key, Seen seen) {
 }
 
 template <class C>
+void LodgeTree<C>::SortByKey(std::span<const PendingOp> group, std::span<uint32_t> order) {
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return group[a].op->key < group[b].op->key; });
+}
+
+template <class C>
 void LodgeTree<C>::LockMany(WriteContext& context, std::span<PendingOp> group) {
   auto& order = context.worker.order;
   order.resize(group.size());
   for (uint32_t i = 0; i < group.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return group[a].op->key < group[b].op->key; });
+  SortByKey(group, order);
   if (medium_.Canary("lodgetree.write.numbers_before_locks")) {
     group[0].sequence = pool_.TakeSequence(group.size() + 1);
   }
@@ -483,26 +505,20 @@ Outcome LodgeTree<C>::Evaluate(const Node* node, PendingOp& pending, uint64_t no
 // Returns the log that holds the applied index, if one is given.
 template <class C>
 uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOptions& options) {
-  unsigned left = options.applied_index.has_value() ? 1 : 0;
-  for (const PendingOp& pending : group) left += pending.apply ? 1 : 0;
+  unsigned entries = ExtraEntries(options);
+  for (const PendingOp& pending : group) entries += pending.apply ? 1 : 0;
   uint32_t applied_log = PartitionedVersionLog::kNoLog;
-  if (left == 0) return applied_log;
+  if (entries == 0) return applied_log;
+  if (group.size() > 1) log_.PrepareNext(entries, options.atomic);
   const bool early = group.size() > 1 && medium_.Canary("lodgetree.write.numbers_before_locks");
-  uint64_t sequence = early ? group[0].sequence : pool_.TakeSequence(left);
+  uint64_t sequence = early ? group[0].sequence : pool_.TakeSequence(entries);
+  unsigned left = 0;
   for (PendingOp& pending : group) {
     if (!pending.apply) continue;
+    if (left == 0) left = group.size() == 1 ? entries : BeginPart(entries);
+    --entries;
     pending.sequence = sequence++;
-    if constexpr (C::kRecords) {
-      if (pending.staged.record.offset != 0)
-        FinishRecord(pool_, pending.staged.record, pending.sequence);
-      if (!pending.tombstone && !codec_.inline_pairs()) pending.result->version = pending.sequence;
-    }
-    uint32_t record_crc = pending.staged.record.crc;
-    if constexpr (C::kRecords) {
-      if (pending.tombstone && C::IsRecord(pending.staged.pair.value)) {
-        record_crc = ViewRecord(pool_, C::RecordOf(pending.staged.pair.value)).crc;
-      }
-    }
+    const uint32_t record_crc = FinishEntry(pending);
     const auto op = pending.tombstone ? media::LogOp::kDelete : media::LogOp::kPut;
     pending.log = log_.Append(pending.staged.pair, pending.sequence, op, --left, record_crc);
   }
@@ -512,6 +528,29 @@ uint32_t LodgeTree<C>::AppendToLog(std::span<PendingOp> group, const WriteOption
   }
   EndAppend();
   return applied_log;
+}
+
+// How many of so many entries go to the open log, as one fence group: all of an atomic group. Those
+// of another may go on in the next log, whose header is durable already.
+template <class C>
+unsigned LodgeTree<C>::BeginPart(unsigned entries) {
+  if (log_.OpenRoom() == 0) (void)log_.Reserve(1, pmem::Reserve::kUse);
+  return std::min(entries, log_.OpenRoom());
+}
+
+// Completes the operation's record; returns the checksum of the one that its entry names.
+template <class C>
+uint32_t LodgeTree<C>::FinishEntry(PendingOp& pending) const {
+  if constexpr (C::kRecords) {
+    if (pending.staged.record.offset != 0) {
+      FinishRecord(pool_, pending.staged.record, pending.sequence);
+    }
+    if (!pending.tombstone && !codec_.inline_pairs()) pending.result->version = pending.sequence;
+    if (pending.tombstone && C::IsRecord(pending.staged.pair.value)) {
+      return ViewRecord(pool_, C::RecordOf(pending.staged.pair.value)).crc;
+    }
+  }
+  return pending.staged.record.crc;
 }
 
 template <class C>
@@ -590,6 +629,7 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   const uint32_t old_log = node->buf_ver[at];
   const uint64_t old_value = node->values[at];
   const bool old_tombstone = node->IsTombstone(at);
+  const bool loses = LosesRecord(node, at, pending);
   log_.Release(old_log);
   node->lock.BeginPublish();
   node->values[at] = pending.staged.pair.value;
@@ -599,15 +639,22 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   context.worker.counters.Add(WorkerCounters::kSuperseded);
   if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
   if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
+  if (loses) RetireRecord(context.worker, old_value);
+}
+
+// Does nothing own the record of the buffered pair `at` any more, once `pending` supersedes it? It
+// may be named by the tombstone. Or it may still be that of the leaf's pair, which then owns it:
+// the victim of a tombstone, or a pair that was drained before a crash and replayed after it.
+template <class C>
+bool LodgeTree<C>::LosesRecord(const Node* node, unsigned at, const PendingOp& pending) const {
   if constexpr (C::kRecords) {
-    if (old_value == pending.staged.pair.value) return;  // the tombstone names it
-    // The record may still be that of the leaf's pair, which then owns it: the victim of a
-    // tombstone, or a pair that was drained before a crash and replayed after it.
+    const uint64_t old_value = node->values[at];
+    if (old_value == pending.staged.pair.value) return false;
     const int slot = FindInLeaf(node, node->leaf_count[at], pending.key);
     const media::Leaf* leaf = LeafAt(node, node->leaf_count[at]);
-    if (slot >= 0 && SlotPair(leaf, static_cast<unsigned>(slot)).value == old_value) return;
-    RetireRecord(context.worker, old_value);
+    return slot < 0 || SlotPair(leaf, static_cast<unsigned>(slot)).value != old_value;
   }
+  return false;
 }
 
 // --- after ---

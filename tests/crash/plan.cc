@@ -128,6 +128,21 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
                     1,
                     kRoomy,
                     10});
+    // Several operations for one node, more than its buffer or two leaves hold: they go to their
+    // leaves at once, those that find no room in a second round.
+    runs.push_back({{.name = "throngs",
+                     .family = family,
+                     .keys = 60,
+                     .deletes = 20,
+                     .conditions = 5,
+                     .groups = 45,
+                     .batches = 45,
+                     .largest_group = 20,
+                     .tide = 8},
+                    20,
+                    16,
+                    1,
+                    kRoomy});
   } else {
     // Nodes of their own size: full ones are made first, without images.
     runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},

@@ -1,0 +1,158 @@
+// What a group of writes costs the medium, in a tree so large that groups have to flush: fences by
+// the counters of the persist seam, never times.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "index/lodgetree/lodgetree_test_util.h"
+
+namespace lodgekv::lodgetree {
+namespace {
+
+constexpr uint64_t kLoaded = 40000;
+constexpr unsigned kGroups = 40;  // of each size
+
+// Persistent memory, or an ordinary file: lines tear, and a fence is a sync.
+enum class On { kPersistentMemory, kFile };
+enum class Order { kRandom, kAscending };
+
+class GroupTree {
+ public:
+  GroupTree(KeyFormat format, On on) : arena_(uint64_t{128} << 20, uint64_t{2} << 20) {
+    arena_.options().strict_order = on == On::kFile;
+    pmem::PoolIdentity identity = pmem::TestArena::Identity();
+    identity.key_format = format;
+    pool_ = arena_.Create(identity);
+    EngineContext context;
+    context.pool = pool_.get();
+    context.key_format = format;
+    context.options = *OptionValues::Parse(GetEngineInfo().options, {});
+    engine_ = *GetEngineInfo().create(context);
+    for (uint64_t n = 0; n < kLoaded; n += 100) (void)Write(NextKeys(Order::kRandom, 100), true);
+  }
+  ~GroupTree() {
+    const CheckReport report = engine_->Check();
+    for (const std::string& problem : report.problems) ADD_FAILURE() << problem;
+    EXPECT_EQ(report.keys, written_);
+  }
+
+  std::vector<std::string> NextKeys(Order order, size_t count) {
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < count; ++i) {
+      // Ascending keys lie between random ones, where one leaf takes them all.
+      keys.push_back(order == Order::kRandom ? Scattered(++random_)
+                                             : Text((uint64_t{1} << 63) + ++ascending_));
+    }
+    written_ += count;
+    return keys;
+  }
+
+  uint64_t SecondCommits() const {
+    uint64_t commits = 0;
+    engine_->VisitCounters([&](const CounterSample& sample) {
+      if (sample.name == "second_commits_total") commits = static_cast<uint64_t>(sample.value);
+    });
+    return commits;
+  }
+
+  // Fences of the call.
+  uint64_t Write(const std::vector<std::string>& keys, bool atomic) {
+    std::vector<WriteOp> ops;
+    for (const std::string& key : keys) {
+      ops.push_back({.kind = WriteKind::kPut, .key = key, .value = key});
+    }
+    std::vector<WriteResult> results(ops.size());
+    const Cost before = ThreadCost();
+    EXPECT_EQ(engine_->Write(ops, results, {.atomic = atomic}), Outcome::kOk);
+    return (ThreadCost() - before).fences;
+  }
+
+ private:
+  pmem::TestArena arena_;
+  std::unique_ptr<pmem::Pool> pool_;
+  std::unique_ptr<Engine> engine_;
+  uint64_t random_ = 0;
+  uint64_t ascending_ = 0;
+  uint64_t written_ = 0;
+};
+
+using Param = std::tuple<KeyFormat, On>;
+
+class GroupCostTest : public ::testing::TestWithParam<Param> {
+ protected:
+  // One fence for the log with all slots, one for all commit words; where a line may tear, one
+  // between these and the watermarks.
+  static uint64_t FencesOfAFlush() { return std::get<On>(GetParam()) == On::kFile ? 3 : 2; }
+
+  static void ExpectFewFences(GroupTree& tree, Order order, size_t size, bool atomic) {
+    // Opened once: logs for groups of a new size, chunks of the pool.
+    constexpr uint64_t kGrowth = 3;
+    const uint64_t each = FencesOfAFlush();
+    uint64_t fences = 0;
+    uint64_t most = 0;
+    uint64_t second = 0;
+    for (unsigned i = 0; i < kGroups; ++i) {
+      const std::vector<std::string> keys = tree.NextKeys(order, size);
+      const uint64_t commits = tree.SecondCommits();
+      const uint64_t of_group = tree.Write(keys, atomic);
+      // All second commits of a group share two rounds more.
+      const bool in_two_steps = tree.SecondCommits() != commits;
+      second += in_two_steps ? 1 : 0;
+      most = std::max(most, of_group - (in_two_steps ? each : 0));
+      fences += of_group;
+    }
+    EXPECT_LE(fences, kGroups * each + second * each + kGrowth) << "of all groups";
+    EXPECT_LE(most, each + 1) << "of one";
+    EXPECT_GE(fences, kGroups);  // each was durable when it was acknowledged
+  }
+};
+
+TEST_P(GroupCostTest, AllFlushesOfAGroupShareTheirFences) {
+  const auto [format, on] = GetParam();
+  for (const Order order : {Order::kRandom, Order::kAscending}) {
+    GroupTree tree(format, on);
+    for (const bool atomic : {false, true}) {
+      for (const size_t size : {8, 64, 256}) {
+        SCOPED_TRACE(std::to_string(size) + (order == Order::kRandom ? " random" : " ascending") +
+                     (atomic ? ", atomic" : ""));
+        ExpectFewFences(tree, order, size, atomic);
+      }
+    }
+  }
+}
+
+TEST_P(GroupCostTest, ALoneOperationFlushesByItself) {
+  const auto [format, on] = GetParam();
+  GroupTree tree(format, on);
+  uint64_t fences = 0;
+  for (unsigned i = 0; i < 400; ++i) fences += tree.Write(tree.NextKeys(Order::kRandom, 1), false);
+  EXPECT_GT(fences, 400u);
+  EXPECT_LE(fences, 400 + 160 * (FencesOfAFlush() - 1));
+}
+
+// More than a node of 29 slots takes at once: what is left comes in further rounds.
+TEST_P(GroupCostTest, AGroupThatFillsSeveralNodesTakesFewRounds) {
+  const auto [format, on] = GetParam();
+  GroupTree tree(format, on);
+  for (unsigned i = 0; i < 5; ++i) {
+    EXPECT_LE(tree.Write(tree.NextKeys(Order::kAscending, 1000), true), 6 * FencesOfAFlush() + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, GroupCostTest,
+                         ::testing::Combine(::testing::Values(KeyFormat::kFixed64,
+                                                              KeyFormat::kBytes),
+                                            ::testing::Values(On::kPersistentMemory, On::kFile)),
+                         [](const auto& param_info) {
+                           return std::string(std::get<0>(param_info.param) == KeyFormat::kFixed64
+                                                  ? "fixed64"
+                                                  : "bytes") +
+                                  (std::get<1>(param_info.param) == On::kFile ? "_file" : "_pmem");
+                         });
+
+}  // namespace
+}  // namespace lodgekv::lodgetree
