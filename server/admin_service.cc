@@ -1,6 +1,7 @@
 #include "server/admin_service.h"
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "index/cost.h"
@@ -54,6 +55,16 @@ void FillStore(const StoreInfo& info, v1::StatusResponse* response) {
   if (!info.created) FillRecovery(info.recovery, response->mutable_recovery());
 }
 
+void FillJournal(const StoreInfo& info, const JournalUse& use, v1::JournalStatus* message) {
+  message->set_path(info.journal_path);
+  message->set_size_bytes(use.size_bytes);
+  message->set_used_bytes(use.used_bytes);
+  message->set_groups_replayed(info.journal_groups_replayed);
+  message->set_lines_replayed(info.journal_lines_replayed);
+  SetDuration(std::chrono::milliseconds(info.journal_replay_ms),
+              message->mutable_replay_duration());
+}
+
 // What calls about the data answer while there is none, or none any more.
 grpc::Status Unavailable(const ServerState& state) {
   return state.phase() == Phase::kDraining ? Draining() : Recovering();
@@ -84,6 +95,9 @@ grpc::Status AdminService::Status(grpc::ServerContext*, const v1::StatusRequest*
   response->set_pool_path(state_.config().pool);
   if (const Store* store = state_.store()) {
     FillStore(store->info(), response);
+    if (const std::optional<JournalUse> use = store->GetJournalUse()) {
+      FillJournal(store->info(), *use, response->mutable_journal());
+    }
   } else {
     const Progress progress = state_.progress();
     response->mutable_recovery_progress()->set_phase(progress.phase);

@@ -42,6 +42,26 @@ TEST_F(AdminServiceTest, StatusTellsTheWholeStory) {
   EXPECT_FALSE(response.has_recovery_progress());
 }
 
+TEST_F(AdminServiceTest, StatusTellsOfTheJournalWhereThereIsOne) {
+  v1::StatusResponse response;
+  ASSERT_TRUE(daemon_.admin().Status(&context_, {}, &response).ok());
+  EXPECT_FALSE(response.has_journal());
+
+  auto faults = std::make_shared<Faults>();
+  faults->journal = {.size_bytes = 4096, .used_bytes = 1024};
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  grpc::ClientContext context;
+  ASSERT_TRUE(daemon.admin().Status(&context, {}, &response).ok());
+  const v1::JournalStatus& journal = response.journal();
+  EXPECT_EQ(journal.path(), "/fake/pool.journal");
+  EXPECT_EQ(journal.size_bytes(), 4096);
+  EXPECT_EQ(journal.used_bytes(), 1024);
+  EXPECT_EQ(journal.groups_replayed(), 12);
+  EXPECT_EQ(journal.lines_replayed(), 345);
+  EXPECT_EQ(journal.replay_duration().seconds(), 1);
+  EXPECT_EQ(journal.replay_duration().nanos(), 500'000'000);
+}
+
 TEST_F(AdminServiceTest, StatsCountsKeysAndSpace) {
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon_.Put(key, "v").ok());
   v1::StatsResponse response;

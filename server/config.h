@@ -31,6 +31,9 @@ struct Config {
   bool inline_pairs = false;
   std::string durability;
   bool allow_volatile_medium = false;
+  std::string journal_path;
+  uint64_t journal_size = 0;
+  uint64_t checkpoint_rate = 0;
   uint64_t recovery_threads = 0;
 
   std::string listen;

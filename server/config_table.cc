@@ -71,6 +71,17 @@ constexpr std::array kStorage{
     Switch("allow_volatile_medium", &Config::allow_volatile_medium,
            "Accept a pool on a memory file system, which forgets everything at a restart of the\n"
            "machine."),
+    Text("journal_path", "", &Config::journal_path,
+         "File of the journal that a pool on an ordinary file has; it may lie on another disk.\n"
+         "Empty: beside the pool, with .journal added to its name. Pool and journal belong\n"
+         "together: copy, move and restore both. Other media have no journal."),
+    Number(FieldKind::kSize, "journal_size", kJournalSize, &Config::journal_size,
+           "Size of the journal, allocated whole. 0: an eighth of the pool, from 1MiB to 128MiB;\n"
+           "else at least 1MiB. A larger one takes longer bursts of writes before they wait for a\n"
+           "checkpoint; a start after a crash reads all of it. May differ from start to start."),
+    Number(FieldKind::kSize, "checkpoint_rate", kCheckpointRate, &Config::checkpoint_rate,
+           "Bytes a second of the pool's pages that a checkpoint of the journal writes back at\n"
+           "least; more as the journal fills. Lower spares a disk that the journal's syncs share."),
     Number(FieldKind::kCount, "recovery_threads", {0, 0, 1'024}, &Config::recovery_threads,
            "Threads that recover the pool at start. 0: one per core."),
 };

@@ -168,6 +168,10 @@ TEST_F(ConfigTest, BadValuesAreNamedWithWhatIsRight) {
               AllOf(HasSubstr("key_format is 'utf8'"), HasSubstr("one of bytes, fixed64")));
   EXPECT_THAT(YamlError("inline_pairs: maybe\n"), HasSubstr("true or false"));
   EXPECT_THAT(YamlError("drain_grace: 10\n"), HasSubstr("a duration such as 500ms"));
+  EXPECT_THAT(YamlError("journal_size: 65GiB\n"),
+              AllOf(HasSubstr("journal_size is '65GiB'"), HasSubstr("from 0 to 64GiB")));
+  EXPECT_THAT(YamlError("checkpoint_rate: 0\n"),
+              AllOf(HasSubstr("checkpoint_rate is '0'"), HasSubstr("from 1MiB to 16GiB")));
   EXPECT_THAT(YamlError("threads: 1.5\n"), HasSubstr("a whole number from 0 to 256"));
   EXPECT_THAT(YamlError("threads: [1]\n"), HasSubstr("threads takes a single value"));
   EXPECT_THAT(YamlError("threads:\n"), HasSubstr("threads is ''"));
@@ -283,6 +287,20 @@ TEST(ConfigValidate, LimitsMustFitIntoEachOther) {
   config.max_batch_size = 32 * kMiB;
   config.max_inflight_size = 8 * kMiB;
   EXPECT_THAT(Complaint(config), HasSubstr("max_inflight_size is 8MiB"));
+}
+
+TEST(ConfigValidate, AJournalHasRoomAndAPathOfItsOwn) {
+  Config config = Valid();
+  config.journal_size = 64 * kKiB;
+  EXPECT_THAT(Complaint(config),
+              AllOf(HasSubstr("journal_size is 64KiB"), HasSubstr("1MiB to 64GiB, or 0")));
+  config.journal_size = kMiB;
+  EXPECT_EQ(Complaint(config), "");
+  config.pool = "/data/pool";
+  config.journal_path = "/data/pool";
+  EXPECT_THAT(Complaint(config), HasSubstr("journal_path is '/data/pool', the pool itself"));
+  config.journal_path = "/data/pool.journal";
+  EXPECT_EQ(Complaint(config), "");
 }
 
 TEST(ConfigValidate, InlinePairsGoWithBytesOnly) {

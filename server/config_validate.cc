@@ -10,6 +10,7 @@
 #include "index/registry.h"
 #include "server/config.h"
 #include "server/config_values.h"
+#include "server/limits.h"
 
 namespace lodgekv::server {
 namespace {
@@ -136,6 +137,22 @@ absl::Status CheckLimits(const Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckJournal(const Config& config) {
+  if (config.journal_size != 0 && config.journal_size < kLeastJournalSize) {
+    return Invalid(fmt::format(
+        "journal_size is {}; it must be {} to {}, or 0 for an eighth of the pool",
+        FormatSize(config.journal_size), FormatSize(kLeastJournalSize),
+        FormatSize(kJournalSize.max_value)));
+  }
+  if (!config.journal_path.empty() && config.journal_path == config.pool) {
+    return Invalid(fmt::format(
+        "journal_path is '{}', the pool itself; it must be a file of its own, or empty for one "
+        "beside the pool",
+        config.journal_path));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckStorage(const Config& config) {
   const auto engine = FindEngine(config.engine);
   if (!engine.ok()) return engine.status();
@@ -151,7 +168,7 @@ absl::Status CheckStorage(const Config& config) {
         "poolset file or a device",
         config.engine));
   }
-  return absl::OkStatus();
+  return CheckJournal(config);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -139,6 +140,27 @@ void LogStore(const StoreInfo& info) {
        {"bytes_reclaimed", report.bytes_reclaimed},
        {"threads", report.threads},
        {"milliseconds", fmt::format("{:.1f}", report.milliseconds)}});
+}
+
+void LogJournal(const Store& store, const std::string& wanted_path) {
+  const StoreInfo& info = store.info();
+  if (info.journal_groups_replayed > 0) {
+    Log(LogLevel::kInfo, "replayed the journal",
+        {{"groups", info.journal_groups_replayed},
+         {"lines", info.journal_lines_replayed},
+         {"milliseconds", info.journal_replay_ms}});
+  }
+  if (const std::optional<JournalUse> use = store.GetJournalUse()) {
+    Log(LogLevel::kInfo, "journal",
+        {{"path", info.journal_path}, {"size", FormatSize(use->size_bytes)}});
+  } else if (!wanted_path.empty()) {
+    Log(LogLevel::kWarning,
+        "journal_path is not used: only a pool on an ordinary file with durability medium has a "
+        "journal",
+        {{"journal_path", wanted_path},
+         {"medium_class", info.medium_class},
+         {"durability", info.durability}});
+  }
 }
 
 void LogReload(const ReloadPlan& plan) {
@@ -273,6 +295,9 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.inline_pairs = config.inline_pairs;
   options.process_durability = config.durability == "process";
   options.allow_volatile_medium = config.allow_volatile_medium;
+  options.journal_path = config.journal_path;
+  options.journal_size_bytes = config.journal_size;
+  options.checkpoint_bytes_per_second = config.checkpoint_rate;
   options.engine_options = config.engine_options;
   options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
   options.progress = ProgressReporter(state_);
@@ -291,6 +316,7 @@ absl::Status Daemon::OpenStore() {
   if (!opened.ok()) return opened.status();
   store_ = *std::move(opened);
   LogStore(store_->info());
+  LogJournal(*store_, state_.config().journal_path);
   state_.Serve(*store_);
   SetHealth(true);
   Log(LogLevel::kInfo, "serving", {{"data", data_address_}});

@@ -49,6 +49,14 @@ inline constexpr LimitRange kMaxStreamsPerConnection{1'024, 1, 1'048'576};
 // Unary operations that share one call of the engine, and on an ordinary file one sync.
 inline constexpr LimitRange kGroupOperations{64, 1, 1'024};
 
+// 0: in proportion to the pool. Else not below the least, where a segment holds a single group of
+// any use; above the most a start after a crash reads the journal for minutes.
+inline constexpr uint64_t kLeastJournalSize = kMiB;
+inline constexpr LimitRange kJournalSize{0, 0, 64 * kGiB};
+
+// Slow beside what any disk does, so that the syncs of the journal hardly wait for a checkpoint.
+inline constexpr LimitRange kCheckpointRate{16 * kMiB, kMiB, 16 * kGiB};
+
 // What protobuf adds to an operation of a batch: tags, lengths, condition, version and ttl; rounded
 // up.
 inline constexpr uint64_t kOperationOverheadBytes = 64;

@@ -176,6 +176,16 @@ TEST_F(LodgekvdTest, APoolThatCannotBeServedIsExitCode1) {
               AllOf(HasSubstr("1 |  | "), HasSubstr("none")));
 }
 
+TEST_F(LodgekvdTest, AJournalPathThatIsNotUsedIsAWarning) {
+  auto arguments = OnPool();
+  arguments.insert(arguments.end(), {"--journal-path", directory_ / "journal"});
+  Process process(directory_, arguments);
+  ASSERT_NE(process.AwaitAddress("serving", "data"), "") << process.err();
+  EXPECT_THAT(process.err(), AllOf(HasSubstr("warning  journal_path is not used"),
+                                   HasSubstr("medium_class=volatile")));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "journal"));
+}
+
 TEST_F(LodgekvdTest, AVolatileMediumNeedsLeave) {
   EXPECT_THAT(Run(Serving({"--pool", directory_ / "pool", "--pool-size", "64MiB"})),
               AllOf(HasSubstr("1 |  | "), HasSubstr("allow_volatile_medium")));

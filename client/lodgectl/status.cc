@@ -21,7 +21,8 @@ void RunStatus(Context& context) {
 
 void AddStatus(CLI::App& app, Context& context) {
   CLI::App* status = app.add_subcommand(
-      std::string(kName), "Print version, state, engine, pool, medium, durability, recovery");
+      std::string(kName),
+      "Print version, state, engine, pool, medium, durability, journal, recovery");
   status->callback([&context] { RunStatus(context); });
 }
 

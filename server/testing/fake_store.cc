@@ -74,6 +74,12 @@ class FakeStore final : public Store {
     info_.durability_detail = "A test's word.";
     info_.media_version = 3;
     info_.recovery = {.clean = false, .leaves_scanned = 5, .keys = 7, .milliseconds = 1'250};
+    if (!faults_->journal.has_value()) return;
+    info_.medium_class = "file";
+    info_.journal_path = "/fake/pool.journal";
+    info_.journal_groups_replayed = 12;
+    info_.journal_lines_replayed = 345;
+    info_.journal_replay_ms = 1'500;
   }
 
   Engine& engine() override { return engine_; }
@@ -81,7 +87,7 @@ class FakeStore final : public Store {
   SpaceUse GetSpaceUse() const override {
     return {.total_bytes = 100, .used_bytes = 60, .free_bytes = 30, .reserved_bytes = 10};
   }
-  std::optional<JournalUse> GetJournalUse() const override { return std::nullopt; }
+  std::optional<JournalUse> GetJournalUse() const override { return faults_->journal; }
   absl::Status Close() override {
     faults_->closed = true;
     return faults_->close_status;

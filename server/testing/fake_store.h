@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,8 @@ struct Faults {
   std::atomic<Outcome> reads{Outcome::kOk};
   // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
+  // Not none: the store is one on an ordinary file, whose journal has replayed something.
+  std::optional<JournalUse> journal;
   std::atomic<bool> closed{false};
   absl::Status close_status = absl::OkStatus();
 };
