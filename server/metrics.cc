@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -172,8 +173,8 @@ void CollectRpcCosts(const std::vector<const RpcRecorder*>& recorders, Families&
                  "by their bytes",
                  out);
   CollectRpcCost(costs, &Cost::fences, "rpc_fences_total",
-                 "Fences (on an ordinary file, syncs) that requests waited for, by call; one that "
-                 "serves a group counts once, for one of its writes",
+                 "Fences that requests waited for (on an ordinary file, each for a group of the "
+                 "journal), by call; one that serves several writes counts once, for one of them",
                  out);
   CollectRpcCost(costs, &Cost::media_writes_256b, "rpc_media_writes_256b_total",
                  "Distinct blocks of 256 bytes that requests wrote between two fences, by call; "
@@ -189,7 +190,9 @@ void CollectCost(std::string_view engine, Families& out) {
   const Labels labels{{"engine", engine}};
   out.Counter("lines_flushed_total", "64-byte lines written back to the medium",
               AsDouble(cost.lines_flushed), labels);
-  out.Counter("fences_total", "Fences waited for; on an ordinary file, syncs",
+  out.Counter("fences_total",
+              "Fences waited for; on an ordinary file those of all threads at hand share a sync of "
+              "the journal",
               AsDouble(cost.fences), labels);
   out.Counter("media_writes_256b_total", "Distinct blocks of 256 bytes written between two fences",
               AsDouble(cost.media_writes_256b), labels);
@@ -204,6 +207,52 @@ void CollectSpace(const SpaceUse& space, Families& out) {
   out.Gauge("pool_free_bytes", "Space of the pool free for any write", AsDouble(space.free_bytes));
   out.Gauge("pool_reserved_bytes", "Space kept so that deletes work in a full pool",
             AsDouble(space.reserved_bytes));
+}
+
+void CollectJournalWriting(const JournalUse& use, Families& out) {
+  out.Gauge("journal_size_bytes", "What the groups of the journal may take together",
+            AsDouble(use.size_bytes));
+  out.Gauge("journal_used_bytes", "Taken by groups that a replay would need",
+            AsDouble(use.used_bytes));
+  out.Counter("journal_syncs_total", "Groups written to the journal, each by one sync",
+              AsDouble(use.syncs));
+  out.Counter("journal_fences_total",
+              "Fences that waited for a group; divided by the syncs, how many share one",
+              AsDouble(use.fences));
+  out.Counter("journal_written_bytes_total", "Bytes written to the journal",
+              AsDouble(use.written_bytes));
+  out.Counter("journal_waits_total",
+              "Times that a writer waited for a checkpoint, the journal being full",
+              AsDouble(use.waits));
+  out.Counter("journal_wait_seconds_total", "Time that writers waited so",
+              AsDouble(use.wait_ns) / 1e9);
+  out.Counter("journal_pool_syncs_total",
+              "Fences of so many lines that the pool itself was synced instead",
+              AsDouble(use.pool_syncs));
+}
+
+void CollectCheckpoints(const JournalUse& use, Families& out) {
+  out.Counter("journal_checkpoints_total", "Checkpoints that have ended",
+              AsDouble(use.checkpoints));
+  out.Counter("journal_checkpoint_seconds_total", "Time that checkpoints took",
+              AsDouble(use.checkpoint_ns) / 1e9);
+  out.Counter("journal_written_back_bytes_total",
+              "Pages of the pool that checkpoints wrote back, in bytes",
+              AsDouble(use.written_back_bytes));
+  out.Gauge("journal_lag_seconds",
+            "How long the oldest full segment of the journal has waited for its checkpoint; 0: "
+            "none is full",
+            AsDouble(use.lag_ns) / 1e9);
+}
+
+void CollectReplay(const StoreInfo& info, Families& out) {
+  out.Gauge("journal_replay_seconds",
+            "Time that the replay of the journal at this start took, with the sync of the pool",
+            AsDouble(info.journal_replay_ms) / 1e3);
+  out.Gauge("journal_groups_replayed", "Groups of the journal replayed at this start",
+            AsDouble(info.journal_groups_replayed));
+  out.Gauge("journal_lines_replayed", "64-byte lines that they stored to the pool",
+            AsDouble(info.journal_lines_replayed));
 }
 
 void CollectRecovery(const StoreInfo& info, Families& out) {
@@ -293,6 +342,11 @@ std::vector<MetricFamily> Metrics::Collect() const {
     CollectMedium(store->info(), out);
     CollectCost(store->info().engine, out);
     CollectSpace(store->GetSpaceUse(), out);
+    if (const std::optional<JournalUse> use = store->GetJournalUse()) {
+      CollectJournalWriting(*use, out);
+      CollectCheckpoints(*use, out);
+      CollectReplay(store->info(), out);
+    }
     CollectRecovery(store->info(), out);
     CollectEngine(*store, out);
   }

@@ -10,6 +10,8 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "server/rpc_recorder.h"
@@ -56,6 +58,8 @@ class IdleConnection {
 class MetricsTest : public ::testing::Test {
  protected:
   MetricsTest() : daemon_(MakeConfig(), HooksOf(std::make_shared<Faults>())) {}
+  explicit MetricsTest(std::shared_ptr<Faults> faults)
+      : daemon_(MakeConfig(), HooksOf(std::move(faults))) {}
 
   static Config MakeConfig() {
     Config config = TestConfig();
@@ -151,6 +155,44 @@ TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
   for (const char* name : {"lines_flushed", "fences", "media_writes_256b", "stored_bytes"}) {
     EXPECT_THAT(text, HasSubstr(std::string("lodgekv_rpc_") + name + "_total{rpc=\"Put\"} 0\n"));
     EXPECT_THAT(text, HasSubstr(std::string("lodgekv_rpc_") + name + "_total{rpc=\"Scan\"} 0\n"));
+  }
+}
+
+TEST_F(MetricsTest, ShowsNoJournalWhereThereIsNone) {
+  EXPECT_THAT(Scraped(), Not(HasSubstr("lodgekv_journal_")));
+}
+
+class JournalMetricsTest : public MetricsTest {
+ protected:
+  JournalMetricsTest() : MetricsTest(WithJournal()) {}
+
+  static std::shared_ptr<Faults> WithJournal() {
+    auto faults = std::make_shared<Faults>();
+    faults->journal = {.size_bytes = 4096,
+                       .used_bytes = 1024,
+                       .syncs = 10,
+                       .fences = 35,
+                       .written_bytes = 40'960,
+                       .checkpoints = 3,
+                       .checkpoint_ns = 2'500'000'000,
+                       .written_back_bytes = 12'288,
+                       .lag_ns = 750'000'000,
+                       .waits = 2,
+                       .wait_ns = 125'000'000,
+                       .pool_syncs = 1};
+    return faults;
+  }
+};
+
+TEST_F(JournalMetricsTest, ShowsAllOfItsUseAndTheReplay) {
+  const std::string text = Scraped();
+  for (const char* sample :
+       {"size_bytes 4096", "used_bytes 1024", "syncs_total 10", "fences_total 35",
+        "written_bytes_total 40960", "checkpoints_total 3", "checkpoint_seconds_total 2.5",
+        "written_back_bytes_total 12288", "lag_seconds 0.75", "waits_total 2",
+        "wait_seconds_total 0.125", "pool_syncs_total 1", "replay_seconds 1.5",
+        "groups_replayed 12", "lines_replayed 345"}) {
+    EXPECT_THAT(text, HasSubstr("\nlodgekv_journal_" + std::string(sample) + "\n"));
   }
 }
 

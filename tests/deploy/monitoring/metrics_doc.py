@@ -45,6 +45,9 @@ SECTIONS = (
     ("The cost of writes on the medium", ("medium_info", "lines_", "fences_", "media_", "stored_"),
      "Counted where stores are made, flushed and fenced, for all that the engine does."),
     ("The pool", ("pool_",), "All 0 with an engine that takes no pool."),
+    ("The journal of an ordinary file", ("journal_",),
+     "Shown where the pool lies on an ordinary file and `durability` is `medium`. Those of the "
+     "replay tell of the last start until the next."),
     ("Recovery", ("recovery_",), "They tell of the last start until the next."),
     ("TLS", ("tls_",), "Shown when the daemon serves with TLS; the client CA's with mutual TLS."),
     ("The engine", ("engine_",), "Shown by the engines in the last column."),
@@ -135,7 +138,7 @@ def render(scrapes):
 
 
 def scrape_all(workdir):
-    """{engine: scrape} of each engine of this build; one of them with TLS."""
+    """{engine: scrape} of each engine of this build; one of them with TLS, one on a file."""
     scrapes = {}
     with contextlib.ExitStack() as stack:
         for engine in daemon.engines():
@@ -145,6 +148,11 @@ def scrape_all(workdir):
             stack.enter_context(server)
             server.ask("put", "key", "value")
             scrapes[name] = server.scrape()
-        server = stack.enter_context(stage.with_tls(pathlib.Path(workdir)))
-        scrapes[server.flags["engine"]] += server.scrape()
+        disk = stack.enter_context(daemon.folder(daemon.disk_folder()))
+        for special in (stage.with_tls(pathlib.Path(workdir)), stage.on_file(disk)):
+            server = stack.enter_context(special)
+            if special.name == "file" and "lodgekv_journal_" not in server.scrape():
+                raise ValueError(f"{disk} is not on a disk: a pool there has no journal; name a "
+                                 "folder on one (TMPDIR)")
+            scrapes[server.flags["engine"]] += server.scrape()
     return scrapes

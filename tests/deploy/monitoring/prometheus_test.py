@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import time
+import unittest
 
 import artefacts
 import certificates
@@ -32,6 +33,9 @@ ZEROS = {
     "Superseded pairs": "pairs may reach their leaves before they are overwritten",
     "Second commits": "t_split makes them rare",
     "Node splits": "the tree may be small for them by the time of the question",
+    "Lag of the checkpoint": "the segments of the small journal are free again at once",
+    "Writers waiting": "on a fast disk nobody need wait",
+    "Syncs of the pool": "no fence has so many lines",
     "Leaves unlinked": "the leaves that empty may do so between two questions",
 }
 
@@ -50,7 +54,10 @@ class PrometheusTest(system_test.SystemTest):
         cls.workdir = cls.enterClassContext(stage.daemon.folder())
         rules = cls.workdir / "rules.yml"
         rules.write_text(impatient(artefacts.RULES.read_text()))
-        cls.stage = cls.enterClassContext(stage.Stage(cls.workdir))
+        disk = cls.enterClassContext(stage.daemon.folder(stage.daemon.disk_folder()))
+        cls.stage = cls.enterClassContext(stage.Stage(cls.workdir, disk))
+        if cls.stage.file.ask_json("status")["medium_class"] != "file":
+            raise unittest.SkipTest(f"{disk} is not on a disk: a pool there has no journal")
         cls.server = cls.enterClassContext(
             prometheus.Prometheus(cls.workdir, rules, cls.stage.targets))
         cls.await_that(lambda: len(cls.server.values("lodgekv_build_info")) == len(
@@ -146,7 +153,7 @@ class PrometheusTest(system_test.SystemTest):
         alive = set(self.stage.targets) - {self.stage.ended.target}
         for alert, servers in (("LodgeKVRestartedUnclean", crashed),
                                ("LodgeKVDown", {self.stage.ended.target}),
-                               ("LodgeKVMediumNotPersistent", alive),
+                               ("LodgeKVMediumNotPersistent", alive - {self.stage.file.target}),
                                ("LodgeKVDurabilityReduced", {self.stage.tls.target})):
             self.assertEqual({instance for name, instance in firing if name == alert}, servers,
                              alert)

@@ -1,5 +1,5 @@
-"""Daemons with every engine under load and after a crash, one that fills, one with TLS, one that
-has ended."""
+"""Daemons with every engine under load and after a crash, one of them on an ordinary file; one that
+fills, one with TLS, one that has ended."""
 
 import contextlib
 import itertools
@@ -39,6 +39,13 @@ def with_pool(workdir, engine, name=None, *, size=128):
                   pool_size=size * daemon.MIB)
 
 
+def on_file(disk):
+    """An ordinary file, with a journal so small that checkpoints are made all the time."""
+    return Server(disk, "file", engine=daemon.persistent_engines()[0], forced_pmem=False,
+                  pool=pathlib.Path(disk) / "file/pool", pool_size=128 * daemon.MIB,
+                  journal_size=daemon.MIB)
+
+
 def with_tls(workdir):
     """The engine in memory, and certificates of our own."""
     authority = certificates.Authority(pathlib.Path(workdir))
@@ -58,12 +65,14 @@ def knock(server):
 
 
 class Stage(contextlib.ExitStack):
-    """Serves while it is entered; play() brings the load on."""
+    """Serves while it is entered; play() brings the load on. `disk`: a folder that is on one."""
 
-    def __init__(self, workdir):
+    def __init__(self, workdir, disk):
         super().__init__()
         self.workdir = pathlib.Path(workdir)
+        self.file = on_file(disk)
         self.loaded = [with_pool(workdir, engine) for engine in daemon.persistent_engines()]
+        self.loaded.append(self.file)
         self.filling = with_pool(workdir, daemon.persistent_engines()[0], "filling", size=32)
         self.tls = with_tls(workdir)
         self.ended = Server(workdir, "ended", engine="dram")
