@@ -61,6 +61,9 @@ RESTART = ("Restart", [
          names={0: ("crash", "red"), 1: ("in order", "green")}),
     timeseries("Log replayed", "Log entries replayed by the recovery at the last start.", "short",
                ("lodgekv_recovery_log_entries_replayed{@}", "{{instance}}")),
+    timeseries("Journal replay", "Time that the replay of an ordinary file's journal took at the "
+               "last start, with the sync of the pool; nothing is shown on other media.", "s",
+               ("lodgekv_journal_replay_seconds{@}", "{{instance}}")),
     timeseries("Repairs", "Repairs made by the recovery at the last start: splits and frees that "
                "the crash had cut short.", "short", ("lodgekv_recovery_repairs{@}",
                                                      "{{instance}}")),

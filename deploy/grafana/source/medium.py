@@ -19,8 +19,8 @@ ONE_WRITE = ("For each write", [
                "delete that took effect. The engine's own work is in it: splits, buffer flushes, "
                "reclaiming of logs. On eADR lines are counted and not written back.", "short",
                a_write("lines_flushed_total")),
-    timeseries("Fences a write", "Waits for the medium for each put or delete; on an ordinary file "
-               "syncs. Writes at hand together share them, so it falls under load.", "short",
+    timeseries("Fences a write", "Waits for the medium for each put or delete. Writes at hand "
+               "together share them, so it falls under load.", "short",
                a_write("fences_total")),
     timeseries("Media writes a write", "Distinct blocks of 256 bytes written between two fences, "
                "for each put or delete: what persistent memory with a granularity of 256 bytes "
@@ -50,8 +50,8 @@ RATES = ("In all", [
                "wps", (WRITES, "{{instance}}")),
     timeseries("Lines flushed", "64-byte lines a second.", "short",
                (total("lines_flushed_total"), "{{instance}}")),
-    timeseries("Fences", "Fences a second; on an ordinary file syncs, which a disk has only so "
-               "many of.", "short", (total("fences_total"), "{{instance}}")),
+    timeseries("Fences", "Fences a second; on an ordinary file those of all threads at hand share "
+               "a sync of the journal.", "short", (total("fences_total"), "{{instance}}")),
     timeseries("Lines under a fence", "The more lines a fence waits for at a time, the cheaper "
                "each.", "short",
                (f"{total('lines_flushed_total')} / ({total('fences_total')} > 0)",
@@ -91,5 +91,36 @@ TIME_SHOWN = ("In the time shown", [
          "effect.", "short", over_time("media_writes_256b_total"), width=8),
 ])
 
+JOURNAL = ("The journal of an ordinary file (empty on other media)", [
+    timeseries("Syncs of the journal", "Groups that became durable in a second, one behind the "
+               "other: a disk does only so many.", "ops",
+               (total("journal_syncs_total"), "{{instance}}")),
+    timeseries("Fences a sync", "Fences that waited for the same group. It grows with the number "
+               "of writers, and the slower the disk.", "short",
+               (f"{total('journal_fences_total')} / ({total('journal_syncs_total')} > 0)",
+                "{{instance}}")),
+    timeseries("Fill of the journal", "Share that a replay would need. Checkpoints begin at a "
+               "quarter and take their time while there is room: near 1 is well as long as nobody "
+               "waits.", "percentunit",
+               ("lodgekv_journal_used_bytes{@} / lodgekv_journal_size_bytes{@}", "{{instance}}"),
+               maximum=1),
+    timeseries("Written to the journal", "Lines of fences, in whole blocks of 4 KiB.", "Bps",
+               (total("journal_written_bytes_total"), "{{instance}}")),
+    timeseries("Written back", "Pages of the pool that checkpoints write. Where it stays at "
+               "checkpoint_rate the journal has room enough.", "Bps",
+               (total("journal_written_back_bytes_total"), "{{instance}}")),
+    timeseries("Time of a checkpoint", "From its begin to the segments that are free again.", "s",
+               (f"{total('journal_checkpoint_seconds_total')} / "
+                f"({total('journal_checkpoints_total')} > 0)", "{{instance}}")),
+    timeseries("Lag of the checkpoint", "How long the oldest full segment has waited to be free "
+               "again.", "s", ("lodgekv_journal_lag_seconds{@}", "{{instance}}"),
+               thresholds=steps(60, 600)),
+    timeseries("Writers waiting", "How many wait on average for a checkpoint, since the journal is "
+               "full.", "short", (total("journal_wait_seconds_total"), "{{instance}}"),
+               thresholds=steps(0.05, 1)),
+    timeseries("Syncs of the pool", "Fences of so many lines that the pool was synced instead, in "
+               "a second.", "ops", (total("journal_pool_syncs_total"), "{{instance}}")),
+])
+
 DASHBOARD = Dashboard("lodgekv-medium", "LodgeKV / Medium", __doc__,
-                      [ONE_WRITE, BY_CALL, RATES, TIME_SHOWN])
+                      [ONE_WRITE, BY_CALL, RATES, JOURNAL, TIME_SHOWN])

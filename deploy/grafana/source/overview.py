@@ -76,7 +76,7 @@ WORK = ("Work in hand", [
                ("lodgekv_rpc_in_flight_bytes{@} / lodgekv_rpc_in_flight_bytes_limit{@}",
                 "{{instance}}"), thresholds=steps(0.7, 0.9), maximum=1),
     timeseries("Writes a group", "Single writes that are at hand together go to the engine as one "
-               "group and share fences, or the sync of the file. It grows with load.", "short",
+               "group and share fences. It grows with load.", "short",
                ("sum by (instance) (rate(lodgekv_write_group_operations_total{@}"
                 "[$__rate_interval])) / (sum by (instance) (rate(lodgekv_write_groups_total{@}"
                 "[$__rate_interval])) > 0)", "{{instance}}")),
