@@ -16,7 +16,7 @@ lint-packages:
 build: packages  ## release binaries in build/release/bin: lodgekvd, lodgectl, engine_bench
 	@scripts/build release
 
-run: packages  ## install, build, create data/lodgekv.pool if there is none, and serve it
+run: packages  ## install, build, create data/lodgekv.pool and its journal if need be, and serve
 	@scripts/build release lodgekvd lodgectl
 	@mkdir -p data
 	@exec build/release/bin/lodgekvd --config config/dev.yaml $(ARGS)
@@ -50,5 +50,5 @@ format: lint-packages  ## clang-format over every C++ and proto file
 lint: lint-packages  ## formatting and clang-tidy; changes nothing
 	@scripts/lint
 
-clean:  ## removes build/; the pool in data/ stays
+clean:  ## removes build/; the pool and its journal in data/ stay
 	@rm -rf build
