@@ -3,12 +3,13 @@
 Several clients of several threads put, delete, put under conditions, in atomic batches and with
 lives of milliseconds, read and scan, each thread on keys of its own and on some that all of them
 write (tests/system/ledger). The daemon is killed at a random moment: under load, while it shuts
-down, and again and again while it recovers. After each restart the judge holds what it has against
-the ledgers: every acknowledged write is there, every history is linearizable, no batch is there in
-part.
+down, and again and again while it recovers; on an ordinary file, too, where a start replays the
+journal before it recovers. After each restart the judge holds what it has against the ledgers:
+every acknowledged write is there, every history is linearizable, no batch is there in part.
 
-LODGEKV_KILL_CYCLES sets the number of cycles, of each engine in each key format. Where a cycle
-fails, LODGEKV_KEEP names a folder that gets the ledgers, the log and the pool.
+LODGEKV_KILL_CYCLES sets the number of cycles, of each engine in each key format; on a file there
+are a quarter of them. Where a cycle fails, LODGEKV_KEEP names a folder that gets the ledgers, the
+log and the pool.
 """
 
 import os
@@ -32,6 +33,10 @@ THREADS_PER_CLIENT = 3
 FILL = 400_000
 POOL_SIZE = 256 * daemon.MIB
 KILL_SECONDS = (0.005, 0.5)
+# On a file each acknowledgement waits for the disk, and with so small a journal checkpoints run too.
+FILE_CYCLES = CYCLES // 4
+FILE_FILL = 40_000
+FILE_FLAGS = {"forced_pmem": False, "journal_size": daemon.MIB}
 CREATIONS = 10
 CREATION_SECONDS = 0.15  # a little longer than it takes
 CLIENT_SECONDS = 120
@@ -55,15 +60,33 @@ class KillLoopTest(system_test.SystemTest):
     def test_killed_under_load(self):
         self.for_each_engine(self.run_engine)
 
+    def test_killed_under_load_on_an_ordinary_file(self):
+        self.for_each_engine(self.run_engine_on_a_file)
+
+    def run_engine_on_a_file(self, engine):
+        counts = Counts()
+        try:
+            for key_format in KEY_FORMATS:
+                loop = KillLoop(self, engine, key_format, counts, on_file=True)
+                if loop.server.ask_json("status")["medium_class"] != "file":
+                    self.skipTest(f"{loop.workdir} is not on a disk")
+                loop.run(FILE_FILL, FILE_CYCLES)
+        finally:
+            print(counts.line(engine), flush=True)
+
     def test_killed_while_creating(self):
         self.for_each_engine(self.kill_while_creating)
 
-    def kill_while_creating(self, engine):
+    def test_killed_while_creating_an_ordinary_file(self):
+        """Neither a pool without its journal nor a journal without its pool stands in the way."""
+        self.kill_while_creating(daemon.persistent_engines()[0], daemon.disk_folder(), **FILE_FLAGS)
+
+    def kill_while_creating(self, engine, parent=None, **flags):
         chance = random.Random(system_test.SEED)
         for _ in range(CREATIONS):
-            workdir = self.folder()
+            workdir = self.folder(parent)
             server = daemon.Daemon(workdir, engine=engine, pool=workdir / "pool",
-                                   pool_size=64 * daemon.MIB)
+                                   pool_size=64 * daemon.MIB, **flags)
             self.enterContext(server.spawn())
             time.sleep(chance.uniform(0, CREATION_SECONDS))
             server.kill()
@@ -71,7 +94,8 @@ class KillLoopTest(system_test.SystemTest):
             server.ask("put", "k", "v")
             self.assertEqual(server.dump(), [b"k\tv"])
             self.assertEqual(server.stop(), 0, server.tail())
-            self.assertEqual({path.name for path in workdir.iterdir()}, {"pool", "lodgekvd.log"})
+            left = {path.name for path in workdir.iterdir()} - {"pool.journal"}
+            self.assertEqual(left, {"pool", "lodgekvd.log"})
 
     def test_an_older_pool_is_noticed(self):
         """Whatever is lost must be noticed: here all writes since the pool was copied."""
@@ -99,7 +123,7 @@ class KillLoopTest(system_test.SystemTest):
         counts = Counts()
         try:
             for key_format in KEY_FORMATS:
-                KillLoop(self, engine, key_format, counts).run()
+                KillLoop(self, engine, key_format, counts).run(FILL, CYCLES)
         finally:
             print(counts.line(engine), flush=True)
         if counts.cycles >= len(KEY_FORMATS) * 10:
@@ -109,13 +133,13 @@ class KillLoopTest(system_test.SystemTest):
 class KillLoop:
     """A pool of one engine and key format, and what became of it."""
 
-    def __init__(self, test, engine, key_format, counts):
+    def __init__(self, test, engine, key_format, counts, on_file=False):
         self.test, self.engine, self.key_format, self.counts = test, engine, key_format, counts
         self.random = random.Random(f"{system_test.SEED} {engine} {key_format}")
-        self.workdir = test.folder()
+        self.workdir = test.folder(daemon.disk_folder() if on_file else None)
         self.server = test.daemon(self.workdir, engine=engine, key_format=key_format,
                                   pool=self.workdir / "pool", pool_size=POOL_SIZE,
-                                  recovery_threads=1)
+                                  recovery_threads=1, **(FILE_FLAGS if on_file else {}))
         self.filled = 0
         self.recovery_seconds = 0.1  # of the last one that was left in peace
 
@@ -124,9 +148,9 @@ class KillLoop:
         outcome = self.ledger("fill", keys)
         self.test.assertEqual(outcome.returncode, 0, outcome.stderr)
 
-    def run(self):
-        self.fill(FILL)
-        for cycle in range(CYCLES):
+    def run(self, keys, cycles):
+        self.fill(keys)
+        for cycle in range(cycles):
             with self.test.subTest(key_format=self.key_format, cycle=cycle):
                 try:
                     self.run_cycle(cycle)
