@@ -8,9 +8,10 @@ every acknowledged write is there. LODGEKV_DAX_KILLS sets the kills of each medi
 
 The emulated memory is a file of this machine, whose kernel has every store at once: a program
 without a single flush would pass. So these tests look at devices, mappings, file systems and
-recovery after a cut; what a cut takes from the caches is the crash explorer's part. Ext4 without
-dax is the exception: there the guest's page cache is lost, and a daemon that syncs nothing must be
-seen to lose writes.
+recovery after a cut; what a cut takes from the caches is the crash explorer's part. File systems
+without dax are the exception: there the guest's page cache is lost, so that what the journal did not
+hold is gone, and a daemon that syncs nothing must be seen to lose writes. There the machine is killed
+in mid-write, in checkpoints of the journal and in its replay; LODGEKV_FILE_KILLS sets how often.
 """
 
 import os
@@ -26,12 +27,14 @@ import machine
 import system_test
 
 KILLS = int(os.environ.get("LODGEKV_DAX_KILLS", "3"))
+FILE_KILLS = int(os.environ.get("LODGEKV_FILE_KILLS", str(KILLS)))
 LOAD_LEDGER = daemon.BIN / "load_ledger"
 FILL = 2000
 CLIENTS = 2
 THREADS_PER_CLIENT = 2
 WRITES_BEFORE_KILL = 50
 KILL_SECONDS = (0.0, 3.0)
+REPLAY_SECONDS = 0.3
 RECOVERY_SECONDS = 0.6  # from the first line of the log to the last of recovery, about
 CLIENT_SECONDS = 300
 
@@ -47,6 +50,7 @@ EADR = machine.Medium("NVDIMM with eADR, ext4", "pmem-eadr", "cpu_cache", "fsdax
 CXL_FSDAX = machine.Medium("CXL type 3, ext4", mode="fsdax", **CXL)
 CXL_DEVDAX = machine.Medium("CXL type 3, devdax", mode="devdax", **CXL)
 WITHOUT_DAX = machine.Medium("NVDIMM, ext4 without dax", **FILE)
+XFS_WITHOUT_DAX = machine.Medium("NVDIMM, xfs without dax", file_system="xfs", **FILE)
 WITHOUT_SYNC = machine.Medium("NVDIMM, ext4 without dax, nothing synced", durability="process",
                               **FILE)
 
@@ -86,13 +90,16 @@ class DaxTest(system_test.SystemTest):
         self.run_kills(CXL_DEVDAX, daemon.persistent_engines()[-1])
 
     def test_file_without_dax(self):
-        self.for_each_engine(lambda engine: self.run_kills(WITHOUT_DAX, engine))
+        self.for_each_engine(lambda engine: self.run_kills(WITHOUT_DAX, engine, kills=FILE_KILLS))
 
-    def run_kills(self, medium, engine, key_format="bytes"):
+    def test_file_without_dax_xfs(self):
+        self.run_kills(XFS_WITHOUT_DAX, daemon.persistent_engines()[-1])
+
+    def run_kills(self, medium, engine, key_format="bytes", kills=KILLS):
         cuts = Cuts(self, medium, engine, key_format)
         try:
             cuts.prepare()
-            for cycle in range(KILLS):
+            for cycle in range(kills):
                 cuts.load_and_kill(cycle)
                 if cuts.random.random() < 0.5:
                     cuts.kill_in_recovery()
@@ -129,6 +136,7 @@ class Counts:
     def __init__(self):
         self.media = []
         self.acknowledged = self.kills = self.in_recovery = self.lost = 0
+        self.in_checkpoint = self.in_replay = 0
 
     def add(self, medium, cuts):
         if medium.name not in self.media:
@@ -136,12 +144,15 @@ class Counts:
         self.acknowledged += cuts.acknowledged
         self.kills += cuts.kills
         self.in_recovery += cuts.in_recovery
+        self.in_checkpoint += cuts.in_checkpoint
+        self.in_replay += cuts.in_replay
         self.lost += cuts.problems
 
     def line(self):
         return (f"media seen: {'; '.join(self.media) or 'none'}. {self.acknowledged} acknowledged "
-                f"writes, {self.kills} machine kills, {self.in_recovery} more in recovery, "
-                f"{self.lost} lost")
+                f"writes, {self.kills} machine kills ({self.in_checkpoint} of them in a "
+                f"checkpoint), {self.in_recovery} more in recovery ({self.in_replay} of them in "
+                f"replay), {self.lost} lost")
 
 
 class Cuts:
@@ -154,12 +165,13 @@ class Cuts:
         self.workdir = test.folder(daemon.disk_folder())
         self.machine = machine.Machine(self.workdir, test.image, medium, ENGINE=engine,
                                        KEY_FORMAT=key_format)
-        self.kills = self.in_recovery = 0
+        self.kills = self.in_recovery = self.in_checkpoint = self.in_replay = 0
         self.acknowledged = self.unknown = self.reads = self.problems = 0
 
     def line(self):
         return (f"{self.engine}: {self.kills} machine kills on {self.medium.name} "
-                f"({self.medium.medium_class}), {self.in_recovery} more in recovery, "
+                f"({self.medium.medium_class}, {self.in_checkpoint} in a checkpoint), "
+                f"{self.in_recovery} more in recovery ({self.in_replay} in replay), "
                 f"{self.key_format}, {self.acknowledged} acknowledged writes, {self.unknown} "
                 f"unknown, {self.reads} reads, {self.problems} lost")
 
@@ -192,7 +204,11 @@ class Cuts:
         while self.machine.writes() < WRITES_BEFORE_KILL:
             self.test.assertLess(time.monotonic(), deadline, self.machine.tail())
             time.sleep(0.1)
-        time.sleep(self.random.uniform(*KILL_SECONDS))
+        if self.medium.has_journal and cycle % 2:
+            self.await_checkpoint(deadline)
+            self.in_checkpoint += 1
+        else:
+            time.sleep(self.random.uniform(*KILL_SECONDS))
         idle = [client for client in clients if client.poll() is not None]
         self.machine.kill()
         self.kills += 1
@@ -201,13 +217,22 @@ class Cuts:
             self.test.assertEqual(client.returncode, 0, message)
         self.test.assertFalse(idle, "clients had ended before the cut")
 
+    def await_checkpoint(self, deadline):
+        while self.machine.checkpoint_lag() == 0:
+            self.test.assertLess(time.monotonic(), deadline, "no checkpoint has begun")
+            time.sleep(0.02)
+
     def kill_in_recovery(self):
         """In its first moments, as near as the console tells of them."""
         self.machine.spawn()
         self.machine.said(" listening ", machine.BOOT_SECONDS)
-        time.sleep(self.random.uniform(0, RECOVERY_SECONDS))
+        seconds = REPLAY_SECONDS if self.medium.has_journal else RECOVERY_SECONDS
+        time.sleep(self.random.uniform(0, seconds))
         self.machine.kill()
-        self.in_recovery += " recovered " not in self.machine.boot_log()
+        log = self.machine.boot_log()
+        self.in_recovery += " recovered " not in log
+        # What the engine's recovery says comes behind the replay.
+        self.in_replay += self.medium.has_journal and " recover" not in log
 
     def start_clients(self, cycle):
         return [subprocess.Popen(

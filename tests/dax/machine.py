@@ -31,10 +31,18 @@ class Medium:
     cxl: bool = False
     caches_survive: bool = False
     durability: str = "medium"
+    # Of a file: small and slow, so that checkpoints are frequent and long enough to be met.
+    journal_size: str = "2MiB"
+    checkpoint_rate: str = "1MiB"
+
+    @property
+    def has_journal(self):
+        return self.medium_class == "file" and self.durability == "medium"
 
     def variables(self):
         return {"MODE": self.mode, "FILE_SYSTEM": self.file_system, "MOUNT": self.mount,
-                "CXL": "yes" if self.cxl else "no", "DURABILITY": self.durability}
+                "CXL": "yes" if self.cxl else "no", "DURABILITY": self.durability,
+                "JOURNAL_SIZE": self.journal_size, "CHECKPOINT_RATE": self.checkpoint_rate}
 
     def devices(self, folder):
         if self.cxl:
@@ -139,6 +147,11 @@ class Machine(daemon.Daemon):
         """So many since the daemon was started."""
         found = re.findall(r"^lodgekv_write_group_operations_total\S* (\S+)$", self.scrape(), re.M)
         return sum(map(float, found))
+
+    def checkpoint_lag(self):
+        """Seconds since a segment of the journal has been full; 0 where none waits."""
+        found = re.search(r"^lodgekv_journal_lag_seconds (\S+)$", self.scrape(), re.M)
+        return float(found[1])
 
     def kill(self):
         super().kill()
