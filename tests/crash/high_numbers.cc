@@ -20,7 +20,8 @@ void Rewrite(const ArenaMemory& pool, const std::function<void(StateSlot&)>& cha
   pmem::Medium medium({});
   auto* header = reinterpret_cast<Header*>(pool.span().data());
   pmem::PoolHeader loaded(medium, header);
-  const absl::Status status = loaded.Load(pool.span().size());
+  absl::Status status = loaded.LoadIdentity(pool.span().size());
+  if (status.ok()) status = loaded.LoadState();
   if (!status.ok()) throw std::runtime_error(status.ToString());
   if (loaded.sealed()) throw std::runtime_error("the pool is sealed");
   StateSlot state = loaded.state();
