@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "index/pmem/crc32c.h"
+#include "index/pmem/group_crc.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -76,7 +76,7 @@ std::span<const std::byte> JournalGroupBuffer::Seal(uint64_t sequence, uint32_t 
   header.sequence = sequence;
   header.payload_bytes = static_cast<uint32_t>(used_ - sizeof header);
   std::memcpy(&memory_[0], &header, sizeof header);
-  header.crc = Crc32c(crc_seed, &memory_[0], used_);
+  header.crc = GroupCrc(crc_seed, &memory_[0], used_);
   std::memcpy(&memory_[0], &header, sizeof header);
   std::memset(&memory_[used_], 0, bytes() - used_);
   return {&memory_[0], bytes()};

@@ -58,10 +58,11 @@ struct JournalGroup {
   uint64_t magic;
   uint64_t sequence;  // from 1 on in each session
   uint32_t payload_bytes;
-  uint32_t crc;  // CRC32C of the header with 0 here and of the payload, started with the seed
+  uint32_t zero;
+  uint64_t crc;  // GroupCrc of the header with 0 here and of the payload, started with the seed
 };
 static_assert(std::has_unique_object_representations_v<JournalGroup>);
-static_assert(sizeof(JournalGroup) == 24 && sizeof(JournalGroup) % 8 == 0);
+static_assert(sizeof(JournalGroup) == 32 && offsetof(JournalGroup, crc) == 24);
 
 }  // namespace media
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "index/pmem/crc32c.h"
+#include "index/pmem/group_crc.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -111,8 +112,8 @@ const media::JournalGroup* JournalReader::GroupAt(uint64_t offset, uint32_t* pay
   if (*payload_bytes > segment_bytes_ - offset - sizeof *group) return nullptr;
   media::JournalGroup header = *group;
   header.crc = 0;
-  const uint32_t of_header = Crc32c(crc_seed_, &header, sizeof header);
-  const uint32_t crc = Crc32c(of_header, group + 1, *payload_bytes);
+  const uint64_t of_header = GroupCrc(crc_seed_, &header, sizeof header);
+  const uint64_t crc = GroupCrc(of_header, group + 1, *payload_bytes);
   const bool unchecked = tracer_ != nullptr && tracer_->OnCanary("pmem.journal.no_checksum");
   return crc == group->crc || unchecked ? group : nullptr;
 }
