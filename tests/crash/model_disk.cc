@@ -138,7 +138,7 @@ absl::Status ModelDisk::WriteJournal(uint64_t offset, std::span<const std::byte>
     DrawWrite(write, random, journal_.data());
     return absl::DataLossError("the model of a disk has failed");
   }
-  if (std::exchange(drops_fence_, false)) {
+  if (MomentOf(offset) == Moment::kGroup && std::exchange(drops_fence_, false)) {
     dropped_ = std::move(write);
     fault_happened_ = true;
   } else {

@@ -49,7 +49,12 @@ absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engin
                        const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open) {
   auto pool = OpenArena(options, memory, tracer);
   if (!pool.ok()) return pool.status();
-  open->pool = *std::move(pool);
+  return OpenEngine(options, engine_options, *std::move(pool), open);
+}
+
+absl::Status OpenEngine(const ExplorerOptions& options, const OptionValues& engine_options,
+                        std::unique_ptr<pmem::Pool> pool, OpenPool* open) {
+  open->pool = std::move(pool);
   const EngineContext context = ContextOf(options, engine_options, open->pool.get());
   const EngineInfo& info = *options.engine_case.engine;
   const bool created = open->pool->engine_created();

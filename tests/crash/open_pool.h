@@ -32,5 +32,8 @@ absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory);
 // Opens by the engine's real recovery.
 absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engine_options,
                        const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open);
+// The same of a pool that is open already.
+absl::Status OpenEngine(const ExplorerOptions& options, const OptionValues& engine_options,
+                        std::unique_ptr<pmem::Pool> pool, OpenPool* open);
 
 }  // namespace lodgekv::test
