@@ -77,7 +77,7 @@ bool Journal::Fence() {
   mine.lines.clear();
   own.unlock();
   ++use_.fences;
-  return AwaitGroup(lock, last);
+  return Canary("pmem.journal.not_awaited") ? !failed_ : AwaitGroup(lock, last);
 }
 
 uint64_t Journal::Capture(Lock& lock, std::span<const uint64_t> lines) {
@@ -154,10 +154,12 @@ bool Journal::Revoke(const void* address, uint64_t bytes) {
   const uint64_t first = LineNumber(address);
   const uint64_t count = bytes / kLineBytes;
   noted_.ForEach([&](Noted& noted) {
+    if (Canary("pmem.journal.notes_stay")) return;
     const std::lock_guard lock(noted.mu);
     std::erase_if(noted.lines, [&](uint64_t line) { return line - first < count; });
   });
   Lock lock(mu_);
+  if (Canary("pmem.journal.not_revoked")) return !failed_;
   while (!failed_ && !open_.AddRevocation(first, count)) (void)AwaitGroup(lock, open_sequence_);
   return AwaitGroup(lock, open_sequence_);
 }
@@ -181,7 +183,7 @@ bool Journal::SyncPool() {
     return false;
   }
   const std::lock_guard one(checkpoint_mu_);
-  return Retire(sequence);
+  return Canary("pmem.journal.sync_undeclared") || Retire(sequence);
 }
 
 bool Journal::Checkpoint() {
@@ -192,10 +194,11 @@ bool Journal::Checkpoint() {
     const Lock lock(mu_);
     if (failed_) return false;
     // What the open group holds so far is written back as well, but is needed until the next time.
-    sequence = open_sequence_;
+    sequence = open_sequence_ + (Canary("pmem.journal.retires_open_group") ? 1 : 0);
     std::swap(touched_, write_back_);
     used_before_checkpoint_ = space_.used_bytes();
   }
+  if (Canary("pmem.journal.declared_first")) (void)Retire(sequence);
   const bool done = WriteBack(write_back_) && Retire(sequence);
   const uint64_t pages = write_back_.count();
   write_back_.Clear();
@@ -253,9 +256,11 @@ bool Journal::Retire(uint64_t sequence) {
   checkpoint.replay_from = sequence;
   checkpoint.crc = Crc32c(options_.crc_seed, &checkpoint, offsetof(media::JournalCheckpoint, crc));
   std::memcpy(block, &checkpoint, sizeof checkpoint);
-  const uint64_t slot = checkpoints_written_++ % 2;
-  const absl::Status status =
-      options_.storage->Write(kJournalCheckpointBegin + slot * kJournalBlock, block);
+  const uint64_t slot = Canary("pmem.journal.one_block") ? 0 : checkpoints_written_++ % 2;
+  absl::Status status;
+  if (!Canary("pmem.journal.freed_undeclared")) {
+    status = options_.storage->Write(kJournalCheckpointBegin + slot * kJournalBlock, block);
+  }
   if (!status.ok()) {
     Fail(std::string(status.message()));
     return false;

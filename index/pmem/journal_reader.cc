@@ -156,6 +156,9 @@ absl::Status JournalReader::KeepNeeded(uint64_t from) {
     }
     ++expected;
   }
+  if (tracer_ != nullptr && tracer_->OnCanary("pmem.journal.newest_first")) {
+    std::reverse(places_.begin(), places_.end());
+  }
   return absl::OkStatus();
 }
 

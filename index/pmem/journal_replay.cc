@@ -97,6 +97,7 @@ absl::Status ReplayJournal(JournalReader& reader, Medium& medium, char* base, ui
 
   // Nothing is stored before all entries are known to make sense.
   number = 0;
+  const bool for_ever = medium.Canary("pmem.journal.revoked_for_ever");
   const bool all_words = medium.Canary("pmem.journal.foreign_words");
   return reader.ForEach([&](uint64_t sequence, std::span<const std::byte> payload) {
     ++replay->groups;
@@ -106,7 +107,7 @@ absl::Status ReplayJournal(JournalReader& reader, Medium& medium, char* base, ui
           ++number;
           for (uint64_t i = 0; i < entry.lines; ++i) {
             const uint64_t line = entry.line + i;
-            if (revoked.RevokedAfter(line, number)) continue;
+            if (revoked.RevokedAfter(line, for_ever ? 0 : number)) continue;
             const auto words = static_cast<uint8_t>(entry.words & foreign.OursOf(line));
             StoreLine(medium, base + line * kLineBytes, &contents[i * kLineBytes],
                       all_words ? JournalEntry::kAllWords : words);

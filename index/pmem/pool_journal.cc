@@ -78,6 +78,11 @@ absl::Status PoolJournal::Named(const absl::Status& status) const {
                       absl::StrCat("journal ", place_->name(), ": ", status.message()));
 }
 
+uint32_t PoolJournal::SeedOf(uint64_t session) const {
+  return options_.medium->Canary("pmem.journal.any_session") ? crc_seed()
+                                                             : JournalSeed(crc_seed(), session);
+}
+
 bool PoolJournal::IsOurs(const media::JournalHeader& header) const {
   const auto& id = options_.header->identity().pool_id;
   return std::equal(id.begin(), id.end(), std::begin(header.pool_id));
@@ -162,7 +167,7 @@ absl::Status PoolJournal::Recover() {
 absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHeader& header) {
   const auto begun = std::chrono::steady_clock::now();
   Medium& medium = *options_.medium;
-  JournalReader reader(storage, header.segment_bytes, JournalSeed(crc_seed(), header.session),
+  JournalReader reader(storage, header.segment_bytes, SeedOf(header.session),
                        medium.tracer());
   if (absl::Status status = reader.Find(); !status.ok()) return status;
   const bool early = medium.Canary("pmem.journal.let_go_early");
@@ -200,6 +205,9 @@ absl::Status PoolJournal::Begin() {
   }
   const absl::StatusOr<uint64_t> session = DrawSession();
   if (!session.ok()) return session.status();
+  if (options_.medium->Canary("pmem.journal.word_first")) {
+    options_.header->StoreNeededSession(*session);
+  }
   if (absl::Status status = WriteHeader(*session, true); !status.ok()) return status;
   made_ = false;
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.1");
@@ -212,7 +220,7 @@ absl::Status PoolJournal::Begin() {
   options.base = options_.base;
   options.pool_bytes = options_.pool_bytes;
   options.segment_bytes = options_.bytes / kJournalSegments;
-  options.crc_seed = JournalSeed(crc_seed(), *session);
+  options.crc_seed = SeedOf(*session);
   options.foreign = options_.foreign;
   options.checkpoint_bytes_per_second = options_.checkpoint_bytes_per_second;
   options.background = options_.background;
@@ -228,7 +236,8 @@ absl::Status PoolJournal::Begin() {
 bool PoolJournal::End(FileFence& direct) {
   if (journal_ == nullptr) return true;
   Medium& medium = *options_.medium;
-  const bool whole = !medium.failed() && journal_->SyncPool();
+  const bool whole =
+      !medium.failed() && (medium.Canary("pmem.journal.end_unsynced") || journal_->SyncPool());
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.1");
   journal_.reset();
   medium.SetFileFence(&direct);

@@ -104,6 +104,7 @@ class PoolJournal {
 
  private:
   uint32_t crc_seed() const { return options_.header->crc_seed(); }
+  uint32_t SeedOf(uint64_t session) const;
   absl::Status Named(const absl::Status& status) const;
   bool IsOurs(const media::JournalHeader& header) const;
   absl::Status CheckOwner(const media::JournalHeader& header, uint64_t session) const;

@@ -22,7 +22,9 @@ enum class By : uint8_t {
   kKillThenCut,
   kBulkLoad,
   kPool,
-  kHighNumbers
+  kHighNumbers,
+  kJournal,  // the journal alone
+  kFile,     // engines over a pool with a journal
 };
 
 // The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,

@@ -37,8 +37,7 @@ NamesInSources ReadNames(const std::filesystem::path& folder) {
     text << std::ifstream(entry.path()).rdbuf();
     const std::string source = std::move(text).str();
     FindAll(source, "LODGEKV_CRASH_POINT(", &names.crash_points);
-    FindAll(source, ".Canary(", &names.canaries);
-    FindAll(source, "->Canary(", &names.canaries);
+    FindAll(source, "Canary(", &names.canaries);  // of Medium, Tracer and Journal
   }
   return names;
 }
