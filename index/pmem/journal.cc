@@ -177,6 +177,7 @@ bool Journal::SyncPool() {
   ++use_.pool_syncs;
   --pool_syncs_waiting_;
   changed_.notify_all();
+  if (failed_) return false;
   lock.unlock();
   if (!options_.pool->WriteBackAll()) {
     Fail("");

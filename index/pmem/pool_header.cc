@@ -239,7 +239,10 @@ void PoolHeader::Seal(media::StateSlot next) {
   StoreStateWord(word_);
 }
 
+// After a failure nothing is stored: a fence that failed has not made durable what is built on.
+
 void PoolHeader::WriteSlot(uint32_t index, const media::StateSlot& slot) {
+  if (medium_.failed()) return;
   state_ = slot;
   state_.crc = SlotCrc(state_, crc_seed_);
   medium_.StoreBulk(&header_->slots[index], &state_, sizeof state_);
@@ -249,6 +252,7 @@ void PoolHeader::WriteSlot(uint32_t index, const media::StateSlot& slot) {
 }
 
 void PoolHeader::StoreStateWord(const StateWord& word) {
+  if (medium_.failed()) return;
   medium_.Store(header_->state_word, word.Encode(crc_seed_));
   medium_.FlushLine(&header_->state_word);
   LODGEKV_CRASH_POINT(medium_, "pmem.state.2");

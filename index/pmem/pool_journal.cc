@@ -161,14 +161,13 @@ absl::Status PoolJournal::Recover() {
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_replay.3");
   if (!options_.medium->failed()) return absl::OkStatus();
-  return absl::DataLossError("a sync of it failed while its journal was replayed");
+  return absl::DataLossError("a sync of it failed after its journal was replayed");
 }
 
 absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHeader& header) {
   const auto begun = std::chrono::steady_clock::now();
   Medium& medium = *options_.medium;
-  JournalReader reader(storage, header.segment_bytes, SeedOf(header.session),
-                       medium.tracer());
+  JournalReader reader(storage, header.segment_bytes, SeedOf(header.session), medium.tracer());
   if (absl::Status status = reader.Find(); !status.ok()) return status;
   const bool early = medium.Canary("pmem.journal.let_go_early");
   if (early) options_.header->StoreNeededSession(0);
@@ -182,6 +181,9 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
     return absl::DataLossError("a sync of the pool failed while it was replayed");
   }
   LODGEKV_CRASH_POINT(medium, "pmem.journal_replay.2");
+  // What was replayed may not be on the medium: the pool goes on needing its journal.
+  if (medium.failed())
+    return absl::DataLossError("a sync of the pool failed while it was replayed");
   replay_.milliseconds =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                 std::chrono::steady_clock::now() - begun)
@@ -239,9 +241,13 @@ bool PoolJournal::End(FileFence& direct) {
   const bool whole =
       !medium.failed() && (medium.Canary("pmem.journal.end_unsynced") || journal_->SyncPool());
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.1");
+  if (!whole) {
+    // The medium learns of it: nobody may take the pool, which needs its journal, for whole.
+    medium.Fence();
+    return false;
+  }
   journal_.reset();
   medium.SetFileFence(&direct);
-  if (!whole) return false;
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.2");
   // Only others look at it: no matter if it does not come to pass.

@@ -100,6 +100,7 @@ void ModelDisk::OnStore(const void* dst, size_t bytes, bool) {
     std::memcpy(&value, &memory_[word * kWord], kWord);
     std::vector<uint64_t>& stored = stored_[word];
     if (stored.empty()) dirty_.push_back(word);
+    given_up_.erase(word);
     stored.push_back(value);
   }
 }
@@ -107,15 +108,19 @@ void ModelDisk::OnStore(const void* dst, size_t bytes, bool) {
 bool ModelDisk::WriteBack(uint64_t begin, uint64_t bytes) {
   const auto lock = Hold();
   Reach(bytes == memory_.size() ? Moment::kSync : Moment::kWriteBack);
-  if (FailsNow()) return false;
+  const bool fails = FailsNow();
   std::erase_if(dirty_, [&](uint32_t word) {
     const uint64_t offset = word * kWord;
-    if (offset < begin || offset >= begin + bytes) return false;
+    if (offset < begin || offset >= begin + bytes || given_up_.contains(word)) return false;
+    if (fails) {
+      given_up_.insert(word);
+      return false;
+    }
     std::memcpy(&durable_[offset], &memory_[offset], kWord);
     stored_.erase(word);
     return true;
   });
-  return true;
+  return !fails;
 }
 
 bool ModelDisk::WriteBackAll() { return WriteBack(0, memory_.size()); }

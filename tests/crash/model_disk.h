@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "index/pmem/file_fence.h"
 #include "index/pmem/journal_storage.h"
 #include "index/pmem/pool_journal.h"
@@ -58,7 +59,8 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
 
   // Called at every moment, the disk held still.
   std::function<void(Moment)> on_moment;
-  // The call (from 1 on) of Write, WriteBack and WriteBackAll that fails; 0: none.
+  // The call (from 1 on) of Write, WriteBack and WriteBackAll that fails; 0: none. What a sync that
+  // fails was to write is clean to the kernel: later syncs succeed and do not write it.
   uint64_t fails_at = 0;
   uint64_t calls() const { return calls_; }
 
@@ -114,6 +116,7 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   // Of each word what was stored since it was synced, and the words with any.
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> stored_;
   std::vector<uint32_t> dirty_;
+  absl::flat_hash_set<uint32_t> given_up_;  // of these: no sync writes them
   std::vector<std::byte> journal_;
   std::list<JournalWrite> under_way_;
   std::set<std::string, std::less<>> crash_points_;
