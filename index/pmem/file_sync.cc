@@ -34,13 +34,10 @@ bool FileSync::Sync() {
     const uint64_t round = ++rounds_begun_;
     lock.unlock();
     const std::string error = SyncAll();
+    if (!error.empty()) Fail(error);
     lock.lock();
     rounds_done_ = round;
     round_done_.notify_all();
-    if (error.empty()) continue;
-    lock.unlock();
-    Fail(error);
-    return false;
   }
   return !failed_;
 }
@@ -71,14 +68,19 @@ std::string FileSync::SyncAll() const {
   return {};
 }
 
+// The handler comes first: it ends the process, and nobody whose sync has failed may go on.
 void FileSync::Fail(const std::string& what) {
-  {
-    const std::lock_guard lock(mu_);
-    if (failed_) return;
-    failed_ = true;
+  std::unique_lock lock(mu_);
+  if (told_) {
+    round_done_.wait(lock, [this] { return failed_; });
+    return;
   }
-  round_done_.notify_all();
+  told_ = true;
+  lock.unlock();
   if (on_failure_) on_failure_(what);
+  lock.lock();
+  failed_ = true;
+  round_done_.notify_all();
 }
 
 }  // namespace lodgekv::pmem

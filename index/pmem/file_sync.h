@@ -64,6 +64,7 @@ class FileSync : public FileFence, public PoolWriteback {
   std::condition_variable round_done_;
   uint64_t rounds_begun_ = 0;
   uint64_t rounds_done_ = 0;
+  bool told_ = false;  // of the failure
   bool failed_ = false;
 };
 

@@ -292,16 +292,22 @@ void Journal::RunCheckpoints() {
   }
 }
 
+// The handler comes first: it ends the process, and nobody whose fence has failed may go on to store
+// what counts on it.
 void Journal::Fail(const std::string& what) {
-  {
-    const Lock lock(mu_);
-    if (failed_) return;
-    failed_ = true;
+  Lock lock(mu_);
+  if (told_) {
+    changed_.wait(lock, [this] { return failed_; });
+    return;
   }
-  changed_.notify_all();
-  work_.notify_all();
+  told_ = true;
+  lock.unlock();
   // Without words: the pool's files have told.
   if (!what.empty() && options_.on_failure) options_.on_failure(what);
+  lock.lock();
+  failed_ = true;
+  changed_.notify_all();
+  work_.notify_all();
 }
 
 JournalUse Journal::use() const {

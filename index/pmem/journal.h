@@ -136,6 +136,7 @@ class Journal : public FileFence {
   bool writing_now_ = false;
   unsigned pool_syncs_waiting_ = 0;  // then nobody captures
   unsigned waiting_for_room_ = 0;
+  bool told_ = false;  // of the failure
   bool failed_ = false;
   bool ending_ = false;
   uint64_t full_since_ns_ = 0;
