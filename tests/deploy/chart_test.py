@@ -144,13 +144,15 @@ class ChartTest(system_test.SystemTest):
         limits = release.container["resources"].get("limits", {})
         if pool.startswith("/dev/"):
             self.assertNotIn("pool_size", release.config)
+            self.assertNotIn("journal_size", release.config)
             self.assertEqual([name for name in limits if "/" in name], ["example.com/dax"])
             self.assertEqual(release.pod["securityContext"]["supplementalGroups"], [7411])
             return
         self.assertEqual(pool.rsplit("/", 1)[0], release.mounts["data"])
         for claim in release.set["spec"].get("volumeClaimTemplates", []):
             wanted = claim["spec"]["resources"]["requests"]["storage"]
-            self.assertLess(size(release.config["pool_size"]), size(wanted))
+            journal = size(release.config.get("journal_size", "128MiB"))
+            self.assertLess(size(release.config["pool_size"]) + journal, size(wanted))
             for volume in release.of_kind("PersistentVolume"):
                 self.check_local_volume(release, claim, volume)
 

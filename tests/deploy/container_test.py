@@ -110,7 +110,8 @@ class ContainerTest(system_test.SystemTest):
         server = self.start("second", data)
         self.assertEqual(self.ctl(server, "get", "hello"), b"world\n")
         self.assertEqual(self.stop("second"), 0)
-        self.assertEqual([path.name for path in data.iterdir()], ["lodgekv.pool"])
+        self.assertEqual(sorted(path.name for path in data.iterdir()),
+                         ["lodgekv.pool", "lodgekv.pool.journal"])
 
     def check_confinement(self, name):
         status = dict(line.split(":\t", 1) for line in

@@ -156,8 +156,8 @@ class HelmTest(system_test.SystemTest):
         self.refuse("exclude each other", plain, local, "storage.volume.existingClaim=claim")
 
     def test_fields_of_the_configuration_that_the_chart_sets(self):
-        for field in ("listen", "health_listen", "pool", "pool_size", "tls_ca_file",
-                      "allow_plaintext", "drain_delay"):
+        for field in ("listen", "health_listen", "pool", "pool_size", "journal_path",
+                      "journal_size", "tls_ca_file", "allow_plaintext", "drain_delay"):
             self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
                         f"config.{field}=1")
 
@@ -168,19 +168,29 @@ class HelmTest(system_test.SystemTest):
             named = self.manifests(*PLAIN, "--set", "fullnameOverride=kv", release=release)
             self.assertEqual(chart.the(named, "StatefulSet")["metadata"]["name"], "kv")
 
-    def test_a_pool_that_is_no_smaller_than_its_volume(self):
-        for pool, volume in (("8GiB", "8Gi"), ("9GiB", "8Gi"), ("8GiB", "8G"), ("8192MiB", "8Gi"),
-                             ("1TiB", "1T"), ("1TiB", "1023Gi"), ("100MiB", "100M")):
+    def test_a_pool_that_is_with_its_journal_no_smaller_than_its_volume(self):
+        for pool, volume in (("8GiB", "8Gi"), ("9GiB", "8Gi"), ("8GiB", "8G"), ("8064MiB", "8Gi"),
+                             ("1TiB", "1T"), ("1TiB", "1023Gi"), ("85MiB", "100M")):
             sizes = (f"storage.poolSize={pool}", f"storage.volume.size={volume}")
             self.refuse(f"storage.poolSize {pool} does not fit on a volume of "
                         f"storage.volume.size {volume}", PLAIN[1], *sizes)
             # The size of a claim that is there is not known here.
             self.manifests(*PLAIN, "--set", ",".join(sizes), "--set",
                            "storage.volume.existingClaim=claim")
-        for pool, volume in (("8191MiB", "8Gi"), ("7GiB", "8G"), ("1023GiB", "1Ti"),
-                             ("16TiB", "18T"), ("95MiB", "100M")):
+        for pool, volume in (("8063MiB", "8Gi"), ("7GiB", "8G"), ("1023GiB", "1Ti"),
+                             ("16TiB", "18T"), ("84MiB", "100M")):
             self.manifests(*PLAIN, "--set",
                            f"storage.poolSize={pool},storage.volume.size={volume}")
+
+    def test_a_journal_of_a_chosen_size_counts_toward_the_volume(self):
+        sizes = "storage.poolSize=7GiB,storage.volume.size=8Gi"
+        self.refuse("its journal of 1073741824 bytes (storage.journalSize)", PLAIN[1], sizes,
+                    "storage.journalSize=1GiB")
+        self.manifests(*PLAIN, "--set", f"{sizes},storage.journalSize=1023MiB")
+
+    def test_persistent_memory_has_no_journal(self):
+        self.manifests("-f", chart.CHART / "values-fsdax.yaml", "--set",
+                       "storage.poolSize=8191MiB,storage.volume.size=8Gi")
 
     def test_labels_that_the_selectors_need(self):
         own = r"podLabels.app\.kubernetes\.io/name=mine"
@@ -189,6 +199,7 @@ class HelmTest(system_test.SystemTest):
 
     def test_values_that_are_none(self):
         for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.volume.size=8GiB",
+                        "storage.journalSize=1Gi",
                         "storage.kind=block", "replicas=3", "tls.enable=true",
                         "drain.delaySeconds=5s", "drain.graceSeconds=601",
                         "config.log_levle=info", "nameOverride=my.kv", "nameOverride=Kv",

@@ -114,7 +114,7 @@ class InstalledTest(system_test.SystemTest):
     def test_drop_ins(self):
         folder = self.root / "etc/systemd/system" / (UNIT + ".d")
         folder.mkdir(parents=True)
-        for name in ("fsdax.conf", "devdax.conf"):
+        for name in ("fsdax.conf", "devdax.conf", "journal.conf"):
             with self.subTest(name):
                 shutil.copy(DEPLOY / name, folder)
                 self.assertEqual(self.verify(), (0, ""))
@@ -209,13 +209,14 @@ class ExitCodesTest(unittest.TestCase):
 class SystemCallsTest(system_test.SystemTest):
     """What the daemon asks of the kernel from start to stop, and what the unit lets through."""
 
-    def traced(self, *, tls):
+    def traced(self, *, tls=False, on_file=False):
         """(name, arguments) of each call, with a configuration and certificates that change."""
-        workdir = self.folder()
+        workdir = self.folder(daemon.disk_folder() if on_file else None)
         trace, config = workdir / "trace", workdir / "lodgekv.yaml"
         config.write_text("log_level: info\n")
         server = daemon.Daemon(workdir, pool=workdir / "pool", pool_size=64 * daemon.MIB,
-                               config=config, health_listen=f"127.0.0.1:{daemon.free_port()}",
+                               forced_pmem=not on_file, config=config,
+                               health_listen=f"127.0.0.1:{daemon.free_port()}",
                                metrics_listen=f"127.0.0.1:{daemon.free_port()}")
         rotate = self.give_certificates(server) if tls else lambda: None
         plain = server.command
@@ -268,7 +269,15 @@ class SystemCallsTest(system_test.SystemTest):
 
     @needs("strace", "systemd-analyze")
     def test_the_filter_lets_through_what_it_needs(self):
-        self.check_filter(self.traced(tls=False))
+        self.check_filter(self.traced())
+
+    @needs("strace", "systemd-analyze")
+    def test_and_what_a_journal_needs(self):
+        calls = self.traced(on_file=True)
+        if "fdatasync" not in {name for name, _ in calls}:
+            self.skipTest(f"{daemon.disk_folder()} is not on a disk: a pool there has no journal")
+        self.assertLessEqual({"pwrite64", "fallocate", "flock"}, {name for name, _ in calls})
+        self.check_filter(calls)
 
     @needs("strace", "systemd-analyze", "openssl")
     def test_and_what_tls_needs(self):

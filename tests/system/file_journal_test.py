@@ -1,7 +1,8 @@
 """A pool on an ordinary file and its journal: two files that belong together.
 
-The daemon is killed under load and keeps what it acknowledged; a journal that is missing, another's,
-of another time or damaged is refused with exit code 1 and a message that says what to do.
+The daemon is killed under load and keeps what it acknowledged; a journal that is missing,
+another's, of another time or damaged is refused with exit code 1 and a message that says what to
+do.
 """
 
 import shutil
@@ -102,6 +103,7 @@ class FileJournalTest(system_test.SystemTest):
         self.assertGreater(int(status["journal"]["groups_replayed"]), 0)
         self.assertGreater(int(status["journal"]["lines_replayed"]), 0)
         self.assertIn("replayed the journal", server.tail())
+        self.assertIn(f"journal path={self.journal(server)} size=1MiB", server.tail())
 
     # --- where it lies ---
 

@@ -81,6 +81,9 @@ class StartupErrorsTest(system_test.SystemTest):
 
     def test_wrong_values(self):
         cases = [("pool-size", "big", "pool_size", "'big'"),
+                 ("journal-size", "512KiB", "journal_size is 512KiB", "1MiB to 64GiB"),
+                 ("journal-path", self.pool, "journal_path", "the pool itself"),
+                 ("checkpoint-rate", "1KiB", "checkpoint_rate", "1MiB to 16GiB"),
                  ("key-format", "words", "key_format", "'words'", "bytes", "fixed64"),
                  ("engine-option", "nosuch=1", "unknown engine option 'nosuch'"),
                  ("max-key-size", "1GiB", "max_key_size", "65535"),

@@ -95,8 +95,9 @@ JOURNAL = ("The journal of an ordinary file (empty on other media)", [
     timeseries("Syncs of the journal", "Groups that became durable in a second, one behind the "
                "other: a disk does only so many.", "ops",
                (total("journal_syncs_total"), "{{instance}}")),
-    timeseries("Fences a sync", "Fences that waited for the same group. It grows with the number "
-               "of writers, and the slower the disk.", "short",
+    timeseries("Fences a sync", "Fences that waited for the same group; the writes that share a "
+               "fence are another matter (Writes a group). It grows with the number of threads "
+               "that write.", "short",
                (f"{total('journal_fences_total')} / ({total('journal_syncs_total')} > 0)",
                 "{{instance}}")),
     timeseries("Fill of the journal", "Share that a replay would need. Checkpoints begin at a "

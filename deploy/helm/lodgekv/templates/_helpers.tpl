@@ -52,6 +52,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- mul (regexFind "^[0-9]+" . | int64) (get $units (regexFind "[MGT]i?" .)) -}}
 {{- end -}}
 
+{{/* Of the journal beside a pool; persistent memory has none. */}}
+{{- define "lodgekv.journalBytes" -}}
+{{- if .Values.storage.volume.local.enabled -}}
+0
+{{- else if .Values.storage.journalSize -}}
+{{- include "lodgekv.bytes" .Values.storage.journalSize -}}
+{{- else -}}
+{{- min 134217728 (max 1048576 (div (include "lodgekv.bytes" .Values.storage.poolSize | int64) 8)) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What the schema cannot say. */}}
 {{- define "lodgekv.check" -}}
 {{- include "lodgekv.checkName" . -}}
@@ -88,8 +99,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "storage.kind is device: set storage.device.resource to the resource of the device plugin, such as example.com/dax" -}}
 {{- end -}}
 {{- else -}}
-{{- if and (not $volume.existingClaim) (ge (include "lodgekv.bytes" .Values.storage.poolSize | int64) (include "lodgekv.bytes" $volume.size | int64)) -}}
-{{- fail (printf "storage.poolSize %s does not fit on a volume of storage.volume.size %s, which also holds the file system's own data: make the pool smaller or the volume larger" .Values.storage.poolSize $volume.size) -}}
+{{- $journal := include "lodgekv.journalBytes" . | int64 -}}
+{{- $taken := add $journal (include "lodgekv.bytes" .Values.storage.poolSize | int64) -}}
+{{- if and (not $volume.existingClaim) (ge $taken (include "lodgekv.bytes" $volume.size | int64)) -}}
+{{- fail (printf "storage.poolSize %s does not fit on a volume of storage.volume.size %s, which also holds its journal of %d bytes (storage.journalSize) and the file system's own data: make the pool smaller or the volume larger" .Values.storage.poolSize $volume.size $journal) -}}
 {{- end -}}
 {{- if $volume.local.enabled -}}
 {{- if $volume.existingClaim -}}
