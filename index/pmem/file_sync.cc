@@ -34,6 +34,7 @@ bool FileSync::Sync() {
     const uint64_t round = ++rounds_begun_;
     lock.unlock();
     const std::string error = SyncAll();
+    // Before anybody sees that the round is done: what it failed to write the next one leaves out.
     if (!error.empty()) Fail(error);
     lock.lock();
     rounds_done_ = round;

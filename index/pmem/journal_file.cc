@@ -63,6 +63,8 @@ JournalCalls& JournalCalls::Real() {
 // system's own books, and each sync would pay for that.
 absl::Status JournalFile::Fill(int fd, const std::string& path, uint64_t bytes,
                                JournalCalls& calls) {
+  // What was there may be longer.
+  if (ftruncate(fd, 0) != 0) return ErrnoStatus(errno, absl::StrCat("cannot empty ", path));
   if (const int error = calls.Allocate(fd, bytes); error != 0) {
     return ErrnoStatus(error,
                        absl::StrCat("cannot allocate journal ", path, " of ", bytes, " bytes"));

@@ -8,6 +8,7 @@
 namespace lodgekv::pmem {
 
 void RevokedLines::Add(uint64_t begin, uint64_t end, uint64_t number) {
+  if (begin == end) return;
   // What is left of older stretches stays before and behind.
   auto it = stretches_.upper_bound(begin);
   if (it != stretches_.begin()) --it;
