@@ -7,7 +7,7 @@ namespace lodgekv {
 
 struct Cost {
   uint64_t lines_flushed = 0;      // 64-byte lines written back
-  uint64_t fences = 0;             // fences waited for (a sync of a file counts as one)
+  uint64_t fences = 0;             // fences waited for; on an ordinary file a write of the journal
   uint64_t media_writes_256b = 0;  // distinct 256-byte blocks between two fences of a thread
   uint64_t bytes_stored = 0;
 

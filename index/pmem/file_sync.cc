@@ -13,7 +13,7 @@ namespace {
 
 std::string Describe(const std::string& call, int error) {
   return absl::StrCat(call, " failed: ", std::generic_category().message(error),
-                      "; nothing written since the last sync is known to be on the medium");
+                      "; what has not been synced before may not be on the medium");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ TEST(FileSync, AFailureIsToldToAllWhoWaitedForIt) {
     const int file = open((dir / "file").c_str(), O_RDWR | O_CREAT, 0600);
     ASSERT_EQ(pwrite(file, &round, sizeof round, round * 4096), static_cast<ssize_t>(sizeof round));
     std::atomic<int> told = 0;
-    FileSync sync({{"a file", file}, {"the pipe", ends[0]}}, nullptr, [&](const std::string&) { ++told; });
+    FileSync sync({{"a file", file}, {"the pipe", ends[0]}}, nullptr,
+                  [&](const std::string&) { ++told; });
     constexpr int kThreads = 4;
     std::atomic<int> acknowledged = 0;
     std::latch begin(kThreads);

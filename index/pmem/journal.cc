@@ -131,11 +131,9 @@ void Journal::WriteOpenGroup(Lock& lock) {
   std::swap(open_, writing_);
   open_.Reset();
   const uint64_t sequence = open_sequence_++;
-  const uint64_t offset = space_.Take(writing_.bytes(), sequence);
-  if (full_since_ns_ == 0 && space_.HasFullSegment()) {
-    full_since_ns_ = NowNs();
-    work_.notify_all();
-  }
+  const bool had_full = space_.full_since_ns() != 0;
+  const uint64_t offset = space_.Take(writing_.bytes(), sequence, NowNs());
+  if (!had_full && space_.full_since_ns() != 0) work_.notify_all();
   lock.unlock();
   const std::span<const std::byte> group = writing_.Seal(sequence, options_.crc_seed);
   const absl::Status status = options_.storage->Write(offset, group);
@@ -269,7 +267,6 @@ bool Journal::Retire(uint64_t sequence) {
   const Lock lock(mu_);
   replay_from_ = sequence;
   space_.FreeBelow(sequence);
-  full_since_ns_ = space_.HasFullSegment() ? NowNs() : 0;
   changed_.notify_all();
   return true;
 }
@@ -282,7 +279,7 @@ bool Journal::Ending() const {
 void Journal::RunCheckpoints() {
   Lock lock(mu_);
   while (!ending_ && !failed_) {
-    if (!space_.HasFullSegment() && waiting_for_room_ == 0) {
+    if (space_.full_since_ns() == 0 && waiting_for_room_ == 0) {
       work_.wait(lock);
       continue;
     }
@@ -292,8 +289,8 @@ void Journal::RunCheckpoints() {
   }
 }
 
-// The handler comes first: it ends the process, and nobody whose fence has failed may go on to store
-// what counts on it.
+// The handler comes first: it ends the process, and nobody whose fence has failed may go on to
+// store what counts on it.
 void Journal::Fail(const std::string& what) {
   Lock lock(mu_);
   if (told_) {
@@ -315,7 +312,8 @@ JournalUse Journal::use() const {
   JournalUse use = use_;
   use.size_bytes = space_.total_bytes();
   use.used_bytes = space_.used_bytes();
-  use.lag_ns = full_since_ns_ == 0 ? 0 : NowNs() - full_since_ns_;
+  const uint64_t full_since_ns = space_.full_since_ns();
+  use.lag_ns = full_since_ns == 0 ? 0 : NowNs() - full_since_ns;
   return use;
 }
 

@@ -139,7 +139,6 @@ class Journal : public FileFence {
   bool told_ = false;  // of the failure
   bool failed_ = false;
   bool ending_ = false;
-  uint64_t full_since_ns_ = 0;
   uint64_t used_before_checkpoint_ = 0;
   JournalUse use_;
   std::thread checkpoints_;

@@ -159,8 +159,7 @@ TEST_P(JournalFileTest, AShortWriteGoesOn) {
               AllOf(HasSubstr("a write to journal " + path_ + " failed"), HasSubstr("error")));
 }
 
-INSTANTIATE_TEST_SUITE_P(On, JournalFileTest,
-                         ::testing::Values(TempDir::Memory(), TempDir::Disk()),
+INSTANTIATE_TEST_SUITE_P(On, JournalFileTest, ::testing::Values(TempDir::Memory(), TempDir::Disk()),
                          [](const auto& test) {
                            return test.param == TempDir::Memory() ? "Memory" : "Disk";
                          });

@@ -95,8 +95,8 @@ TEST_F(JournalReaderTest, LeavesATornLastGroupOutWhateverSectorIsMissing) {
   }
 }
 
-// What is torn may hold, in an old sector, a whole old record in the place of the new one, each with
-// a CRC32C of its own. To a checksum of the same kind the two are alike.
+// What is torn may hold, in an old sector, a whole old record in the place of the new one, each
+// with a CRC32C of its own. To a checksum of the same kind the two are alike.
 TEST_F(JournalReaderTest, NoticesAnOldRecordWithAChecksumOfItsOwn) {
   const auto put_record = [&](uint64_t line, uint64_t value) {
     uint64_t words[8] = {value, value * 3, value * 5, 0, 0, 0, 0, 0};
@@ -161,14 +161,13 @@ TEST(JournalHeader, IsReadAsItWasWritten) {
 
 TEST(JournalHeader, SaysWhatIsWrong) {
   MemoryStorage storage;
-  EXPECT_EQ(HeaderOf(storage),
-            absl::NotFoundError("it has no header: its making was interrupted"));
+  EXPECT_EQ(HeaderOf(storage), absl::NotFoundError("it has no header: its making was interrupted"));
   ASSERT_TRUE(WriteJournalHeader(storage, TestHeader()).ok());
   storage.content[40] ^= std::byte{1};
   EXPECT_EQ(HeaderOf(storage).code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(HeaderOf(storage).message(),
-              AllOf(HasSubstr("its header is damaged: the checksum is 0x"),
-                    HasSubstr(" is recorded")));
+  EXPECT_THAT(
+      HeaderOf(storage).message(),
+      AllOf(HasSubstr("its header is damaged: the checksum is 0x"), HasSubstr(" is recorded")));
   storage.content[0] ^= std::byte{1};
   EXPECT_EQ(HeaderOf(storage),
             absl::DataLossError("it does not begin with the mark of a journal (0x4a564b6567646f4d "

@@ -2,6 +2,7 @@
 // groups are below the number from which replay would begin. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,8 +19,11 @@ class JournalSpace {
     return FitsActive(bytes) || segments_[Next()].used_bytes == 0;
   }
   // That place, as an offset in the journal. There is room.
-  uint64_t Take(uint64_t bytes, uint64_t sequence) {
-    if (!FitsActive(bytes)) active_ = Next();
+  uint64_t Take(uint64_t bytes, uint64_t sequence, uint64_t now_ns) {
+    if (!FitsActive(bytes)) {
+      segments_[active_].full_since_ns = now_ns;
+      active_ = Next();
+    }
     Segment& segment = segments_[active_];
     const uint64_t offset = kJournalSegmentsBegin + active_ * segment_bytes_ + segment.used_bytes;
     segment.used_bytes += bytes;
@@ -33,12 +37,14 @@ class JournalSpace {
     }
   }
 
-  // True when a segment is full: time for a checkpoint.
-  bool HasFullSegment() const {
-    for (unsigned i = 0; i < kJournalSegments; ++i) {
-      if (i != active_ && segments_[i].used_bytes != 0) return true;
+  // Since when the first of the full segments has been full: time for a checkpoint. 0: none is.
+  uint64_t full_since_ns() const {
+    uint64_t oldest = 0;
+    for (const Segment& segment : segments_) {
+      if (segment.full_since_ns == 0) continue;
+      oldest = oldest == 0 ? segment.full_since_ns : std::min(oldest, segment.full_since_ns);
     }
-    return false;
+    return oldest;
   }
   uint64_t total_bytes() const { return kJournalSegments * segment_bytes_; }
   uint64_t used_bytes() const {
@@ -51,6 +57,7 @@ class JournalSpace {
   struct Segment {
     uint64_t used_bytes = 0;
     uint64_t last_sequence = 0;
+    uint64_t full_since_ns = 0;  // 0: it is the one in use, or free
   };
 
   unsigned Next() const { return (active_ + 1) % kJournalSegments; }

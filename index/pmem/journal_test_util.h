@@ -15,8 +15,7 @@ inline constexpr uint64_t kTestSegment = 16384;
 
 class MemoryStorage : public JournalStorage {
  public:
-  explicit MemoryStorage(
-      uint64_t size = kJournalSegmentsBegin + kJournalSegments * kTestSegment)
+  explicit MemoryStorage(uint64_t size = kJournalSegmentsBegin + kJournalSegments * kTestSegment)
       : content(size) {}
   uint64_t bytes() const override { return content.size(); }
   absl::Status Read(uint64_t offset, std::span<std::byte> to) override {

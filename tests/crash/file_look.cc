@@ -158,9 +158,8 @@ class Look::Life {
     const Step step = look_.workload_.Next(look_.random_, version_of);
     oracle_.Begin(step);
     std::vector<WriteResult> results(step.ops.size());
-    look_.hands_.Do(look_.random_.Below(kThreads), [&] {
-      (void)open_->engine->Write(step.Ops(), results, step.Options());
-    });
+    look_.hands_.Do(look_.random_.Below(kThreads),
+                    [&] { (void)open_->engine->Write(step.Ops(), results, step.Options()); });
     if (!ended()) look_.Note(oracle_.Finish(step, results));
   }
 
@@ -180,9 +179,8 @@ class Look::Life {
   void Reach(Moment moment) {
     if (ended() || busy_) return;
     busy_ = true;
-    const uint64_t images = moment == Moment::kFence || moment == Moment::kPoint
-                                ? (look_.random_.OneIn(4) ? 1 : 0)
-                                : 2;
+    const uint64_t images =
+        moment == Moment::kFence || moment == Moment::kPoint ? (look_.random_.OneIn(4) ? 1 : 0) : 2;
     for (uint64_t i = 0; i < images && !ended(); ++i) TryImage(moment);
     busy_ = false;
   }

@@ -1,7 +1,7 @@
-// Engines on an ordinary file: over a pool with a journal (index/pmem/pool_journal.h) on the model of
-// a disk. The power goes off at every moment, with the pool's pages in any mixture; what is left is
-// opened by replay and the engine's real recovery, which is cut in turn, and compared. In between the
-// process is killed, or the pool closed in order, and opened again.
+// Engines on an ordinary file: over a pool with a journal (index/pmem/pool_journal.h) on the model
+// of a disk. The power goes off at every moment, with the pool's pages in any mixture; what is left
+// is opened by replay and the engine's real recovery, which is cut in turn, and compared. In
+// between the process is killed, or the pool closed in order, and opened again.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ namespace lodgekv::test {
 
 struct FileLook {
   uint64_t images = 0;
-  uint64_t nested_images = 0;  // of these: in a life that began with a power cut
-  uint64_t lives = 0;          // images lived on
+  uint64_t nested_images = 0;           // of these: in a life that began with a power cut
+  uint64_t lives = 0;                   // images lived on
   std::array<uint64_t, kMoments> at{};  // images of each moment
   uint64_t replayed_groups = 0;
   std::set<std::string, std::less<>> crash_points;

@@ -126,9 +126,10 @@ class Look {
       threaded_ = true;
       std::vector<std::thread> threads;
       for (uint64_t hand = 0; hand < flushed_.size(); ++hand) {
-        threads.emplace_back([this, hand, steps, random = Random("hand", random_.Next())]() mutable {
-          for (unsigned i = 0; i < steps; ++i) Step(hand, random);
-        });
+        threads.emplace_back(
+            [this, hand, steps, random = Random("hand", random_.Next())]() mutable {
+              for (unsigned i = 0; i < steps; ++i) Step(hand, random);
+            });
       }
       for (std::thread& thread : threads) thread.join();
       threaded_ = false;
@@ -149,8 +150,8 @@ class Look {
     Journal::Options options;
     options.storage = storage_.get();
     options.pool = disk_.get();
-    options.base = reinterpret_cast<char*>(
-        (copied_ == Copied::kAtTheFlush ? shadow_ : memory_).span().data());
+    options.base =
+        reinterpret_cast<char*>((copied_ == Copied::kAtTheFlush ? shadow_ : memory_).span().data());
     options.pool_bytes = kPoolBytes;
     options.segment_bytes = kSegmentBytes;
     options.crc_seed = SeedOf(session_);
@@ -326,8 +327,7 @@ class Look {
   void ForgetLines(uint64_t first) {
     for (uint64_t word = first * 8; word < (first + kRegionLines) * 8; ++word) words_.Forget(word);
     for (auto& flushed : flushed_) {
-      std::erase_if(flushed,
-                    [&](const Flushed& f) { return f.line - first < kRegionLines; });
+      std::erase_if(flushed, [&](const Flushed& f) { return f.line - first < kRegionLines; });
     }
   }
 
@@ -345,9 +345,7 @@ class Look {
     }
   }
 
-  uint64_t Thinned(Moment moment) {
-    return moment != Moment::kFence && random_.OneIn(4) ? 1 : 0;
-  }
+  uint64_t Thinned(Moment moment) { return moment != Moment::kFence && random_.OneIn(4) ? 1 : 0; }
 
   void TryImage(Moment moment) {
     ++seen_.images;
@@ -405,9 +403,8 @@ class Look {
     absl::Status status = reader.Find();
     pmem::JournalReplay replay;
     if (status.ok()) {
-      status =
-          pmem::ReplayJournal(reader, medium, reinterpret_cast<char*>(memory.span().data()),
-                              kPoolBytes, ForeignWordsOf(words_), &replay);
+      status = pmem::ReplayJournal(reader, medium, reinterpret_cast<char*>(memory.span().data()),
+                                   kPoolBytes, ForeignWordsOf(words_), &replay);
     }
     if (!status.ok()) return absl::StrCat("it cannot be replayed: ", status.ToString());
     return words_.Judge(memory.span());

@@ -20,8 +20,8 @@ TEST(JournalLook, WhatIsFencedIsThereAfterEveryCrash) {
   const JournalLook seen = LookAtJournal({}, Scaled(16));
   ASSERT_EQ(seen.problem, std::nullopt) << *seen.problem << "; " << SeedNote();
   Print(seen);
-  for (const Moment moment : {Moment::kFence, Moment::kCheckpoint, Moment::kGroup,
-                              Moment::kWriteBack, Moment::kSync}) {
+  for (const Moment moment :
+       {Moment::kFence, Moment::kCheckpoint, Moment::kGroup, Moment::kWriteBack, Moment::kSync}) {
     EXPECT_GT(seen.at[static_cast<size_t>(moment)], 100U) << static_cast<int>(moment);
   }
   EXPECT_GT(seen.replays_cut, 100U);

@@ -9,9 +9,10 @@ every acknowledged write is there. LODGEKV_DAX_KILLS sets the kills of each medi
 The emulated memory is a file of this machine, whose kernel has every store at once: a program
 without a single flush would pass. So these tests look at devices, mappings, file systems and
 recovery after a cut; what a cut takes from the caches is the crash explorer's part. File systems
-without dax are the exception: there the guest's page cache is lost, so that what the journal did not
-hold is gone, and a daemon that syncs nothing must be seen to lose writes. There the machine is killed
-in mid-write, in checkpoints of the journal and in its replay; LODGEKV_FILE_KILLS sets how often.
+without dax are the exception: there the guest's page cache is lost, so that what the journal did
+not hold is gone, and a daemon that syncs nothing must be seen to lose writes. There the machine is
+killed in mid-write, in checkpoints of the journal and in its replay; LODGEKV_FILE_KILLS sets how
+often.
 """
 
 import os

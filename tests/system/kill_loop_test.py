@@ -33,7 +33,7 @@ THREADS_PER_CLIENT = 3
 FILL = 400_000
 POOL_SIZE = 256 * daemon.MIB
 KILL_SECONDS = (0.005, 0.5)
-# On a file each acknowledgement waits for the disk; with so small a journal checkpoints run, too.
+# On a file each acknowledgement waits for the disk; so small a journal has checkpoints, too.
 FILE_CYCLES = CYCLES // 4
 FILE_FILL = 40_000
 FILE_FLAGS = {"forced_pmem": False, "journal_size": daemon.MIB}
