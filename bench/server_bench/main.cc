@@ -1,0 +1,141 @@
+// server_bench: keeps puts in flight against one server on this machine, and times them. What
+// starts servers and compares them is bench_file.py.
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/engine_bench/environment.h"
+#include "bench/engine_bench/report.h"
+#include "bench/server_bench/put_run.h"
+#include "index/registry.h"
+#include "nlohmann/json.hpp"
+
+namespace lodgekv::server_bench {
+namespace {
+
+constexpr unsigned kMostInFlight = 65'536;
+constexpr double kMostSeconds = 600;
+
+struct Given {
+  PutPlan plan;
+  std::vector<unsigned> in_flight = {1, 64, 256};
+  double warm_up_seconds = 0.5;
+  double seconds = 5;
+  std::string samples_path;
+  bool environment = false;
+  bool engines = false;
+};
+
+// A quarter of the machine's cores: the server needs the rest.
+unsigned DefaultThreads() { return std::max(1U, std::thread::hardware_concurrency() / 4); }
+
+void AddOptions(CLI::App& app, Given& given) {
+  const std::map<std::string, Protocol> protocols = {
+      {"lodgekv", Protocol::kLodgekv}, {"etcd", Protocol::kEtcd}, {"redis", Protocol::kRedis}};
+  app.add_flag("--environment", given.environment, "Print where this runs, and end");
+  app.add_flag("--engines", given.engines, "Print the persistent engines of this build, and end");
+  app.add_option("--protocol", given.plan.protocol, "Of the server")
+      ->transform(CLI::CheckedTransformer(protocols));
+  app.add_option("--server", given.plan.server, "Its address, 127.0.0.1:PORT");
+  app.add_option("--in-flight", given.in_flight, "Puts in flight, a phase for each number")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, kMostInFlight));
+  app.add_option("--connections", given.plan.connections, "That share the puts in flight")
+      ->check(CLI::Range(1U, kMostInFlight));
+  app.add_option("--threads", given.plan.threads, "That share the connections")
+      ->check(CLI::Range(1U, 256U));
+  app.add_option("--warm-up", given.warm_up_seconds, "Seconds of each phase that do not count")
+      ->check(CLI::Range(0.0, kMostSeconds));
+  app.add_option("--seconds", given.seconds, "Seconds of each phase that count")
+      ->check(CLI::Range(0.01, kMostSeconds));
+  app.add_option("--puts", given.plan.most_puts, "Most puts of a phase; 0: as many as go");
+  app.add_option("--keys", given.plan.key_space, "Keys are drawn from so many")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", given.plan.seed, "Of the draw");
+  app.add_option("--samples", given.samples_path,
+                 "Write each put to this file: two 64-bit integers, when it was answered "
+                 "(CLOCK_MONOTONIC) and its latency, in nanoseconds");
+}
+
+int Fail(const std::string& message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "server_bench: %s\n", message.c_str());
+  return 1;
+}
+
+std::string ToJson(const PutPlan& plan, const PutResult& result) {
+  const auto microseconds = [&](double fraction) {
+    return result.latencies.Percentile(fraction) / 1e3;
+  };
+  const nlohmann::ordered_json row = {
+      {"in_flight", plan.in_flight},    {"puts", result.latencies.total()},
+      {"seconds", result.seconds},      {"puts_per_second", result.PutsPerSecond()},
+      {"p50_us", microseconds(0.5)},    {"p99_us", microseconds(0.99)},
+      {"p999_us", microseconds(0.999)},
+  };
+  return row.dump();
+}
+
+bool WriteSamples(const std::string& path, const std::vector<PutSample>& samples) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(samples.data()),
+             static_cast<std::streamsize>(samples.size() * sizeof(PutSample)));
+  return file.flush().good();
+}
+
+void PrintEnvironment() {
+  std::fputs(bench::FormatRows("environment", bench::DescribeEnvironment()).c_str(), stdout);
+  for (const std::string& warning : bench::EnvironmentWarnings()) {
+    std::printf("warning: %s\n", warning.c_str());
+  }
+}
+
+int RunPhases(const Given& given) {
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
+  };
+  if (given.plan.server.empty()) return Fail("--server is missing: 127.0.0.1:PORT");
+  for (const unsigned in_flight : given.in_flight) {
+    PutPlan plan = given.plan;
+    plan.in_flight = in_flight;
+    plan.warm_up = milliseconds(given.warm_up_seconds);
+    plan.time = milliseconds(given.seconds);
+    plan.keep_samples = !given.samples_path.empty();
+    const auto result = RunPuts(plan);
+    if (!result.ok()) return Fail(absl::StrCat(plan.server, ": ", result.status().message()));
+    std::puts(ToJson(plan, *result).c_str());
+    std::fflush(stdout);
+    if (plan.keep_samples && !WriteSamples(given.samples_path, result->samples)) {
+      return Fail("cannot write " + given.samples_path);
+    }
+  }
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  Given given;
+  given.plan.connections = 4;
+  given.plan.threads = DefaultThreads();
+  CLI::App app("Keeps puts in flight against one server on this machine; prints JSON lines.");
+  app.option_defaults()->always_capture_default();
+  AddOptions(app, given);
+  CLI11_PARSE(app, argc, argv);
+  if (given.environment) PrintEnvironment();
+  if (given.engines) {
+    for (const EngineInfo* engine : AllEngines()) {
+      if (engine->persistent) std::puts(std::string(engine->name).c_str());
+    }
+  }
+  return given.environment || given.engines ? 0 : RunPhases(given);
+}
+
+}  // namespace
+}  // namespace lodgekv::server_bench
+
+int main(int argc, char** argv) { return lodgekv::server_bench::Main(argc, argv); }

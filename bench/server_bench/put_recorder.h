@@ -1,0 +1,56 @@
+// When puts were sent and answered, of one thread. Puts count from the end of the warm-up on; the
+// last are sent before the time is over or enough have been.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/engine_bench/histogram.h"
+
+namespace lodgekv::server_bench {
+
+// Nanoseconds of CLOCK_MONOTONIC.
+uint64_t NowNs();
+
+struct PutSample {
+  uint64_t answered_ns = 0;
+  uint64_t latency_ns = 0;
+};
+
+class PutRecorder {
+ public:
+  struct Limits {
+    uint64_t count_from_ns = 0;
+    uint64_t end_ns = 0;
+    uint64_t most_puts = UINT64_MAX;
+    bool keep_samples = false;
+  };
+  explicit PutRecorder(const Limits& limits) : limits_(limits) {}
+
+  // Whether another put is to be sent now; counts it.
+  bool TakePut(uint64_t now_ns) {
+    if (now_ns >= limits_.end_ns || sent_ >= limits_.most_puts) return false;
+    ++sent_;
+    return true;
+  }
+  void Answered(uint64_t sent_ns, uint64_t now_ns) {
+    if (now_ns < limits_.count_from_ns || now_ns > limits_.end_ns) return;
+    latencies_.Add(now_ns - sent_ns);
+    last_ns_ = now_ns;
+    if (limits_.keep_samples) samples_.push_back({now_ns, now_ns - sent_ns});
+  }
+
+  const Limits& limits() const { return limits_; }
+  const bench::Histogram& latencies() const { return latencies_; }
+  uint64_t last_ns() const { return last_ns_; }  // of the answers that count; 0: there was none
+  const std::vector<PutSample>& samples() const { return samples_; }
+
+ private:
+  const Limits limits_;
+  uint64_t sent_ = 0;
+  uint64_t last_ns_ = 0;
+  bench::Histogram latencies_;
+  std::vector<PutSample> samples_;
+};
+
+}  // namespace lodgekv::server_bench

@@ -1,0 +1,25 @@
+// Carries out a plan of puts.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "bench/engine_bench/histogram.h"
+#include "bench/server_bench/put_plan.h"
+#include "bench/server_bench/put_recorder.h"
+
+namespace lodgekv::server_bench {
+
+struct PutResult {
+  bench::Histogram latencies;  // nanoseconds
+  double seconds = 0;          // from the end of the warm-up to the end, or the last of a count
+  std::vector<PutSample> samples;
+
+  double PutsPerSecond() const {
+    return seconds > 0 ? static_cast<double>(latencies.total()) / seconds : 0;
+  }
+};
+
+absl::StatusOr<PutResult> RunPuts(const PutPlan& plan);
+
+}  // namespace lodgekv::server_bench

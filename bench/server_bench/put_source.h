@@ -1,0 +1,36 @@
+// The records that are put: keys of 32 bytes, drawn uniformly from a key space, values of 100. Every
+// server gets the same ones. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bench/engine_bench/random.h"
+
+namespace lodgekv::server_bench {
+
+inline constexpr size_t kKeyBytes = 32;
+inline constexpr size_t kValueBytes = 100;
+
+class PutSource {
+ public:
+  PutSource(uint64_t seed, uint64_t key_space);
+
+  // Goes on to the next record.
+  void Next();
+  // Of the record; valid until Next.
+  std::string_view key() const { return key_; }
+  std::string_view value() const {
+    return std::string_view(text_).substr(value_begin_, kValueBytes);
+  }
+
+ private:
+  bench::Random random_;
+  const uint64_t key_space_;
+  std::string key_;
+  std::string text_;  // values are parts of it
+  size_t value_begin_ = 0;
+};
+
+}  // namespace lodgekv::server_bench
