@@ -1,8 +1,8 @@
 # Thin targets; the work is in CMakePresets.json and scripts/. Every target may be repeated.
 
 .DEFAULT_GOAL := help
-.PHONY: help packages lint-packages build run up down test test-container test-dax torture format \
-	lint clean
+.PHONY: help packages lint-packages build run up down test test-container test-dax torture \
+	bench-file format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long 
 	@scripts/install_packages --deploy || echo "image and API server will not be tested"
 	@scripts/install_packages --dax || echo "persistent memory in virtual machines will not be tested"
 	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
+
+bench-file: packages  ## an ordinary file measured beside etcd and Redis (half an hour)
+	@scripts/bench_file $(ARGS)
 
 format: lint-packages  ## clang-format over every C++ and proto file
 	@scripts/format

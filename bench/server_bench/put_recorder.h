@@ -1,5 +1,6 @@
-// When puts were sent and answered, of one thread. Puts count from the end of the warm-up on; the
-// last are sent before the time is over or enough have been.
+// When puts were sent and answered, of one thread. Puts count from the end of the warm-up on, for
+// the time wanted or until enough were sent; longer while fewer than `least_puts` count, so that a
+// slow server has a figure as well.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ class PutRecorder {
   struct Limits {
     uint64_t count_from_ns = 0;
     uint64_t end_ns = 0;
+    uint64_t least_puts = 1;
     uint64_t most_puts = UINT64_MAX;
     bool keep_samples = false;
   };
@@ -29,12 +31,12 @@ class PutRecorder {
 
   // Whether another put is to be sent now; counts it.
   bool TakePut(uint64_t now_ns) {
-    if (now_ns >= limits_.end_ns || sent_ >= limits_.most_puts) return false;
+    if (IsOver(now_ns) || sent_ >= limits_.most_puts) return false;
     ++sent_;
     return true;
   }
   void Answered(uint64_t sent_ns, uint64_t now_ns) {
-    if (now_ns < limits_.count_from_ns || now_ns > limits_.end_ns) return;
+    if (now_ns < limits_.count_from_ns || IsOver(now_ns)) return;
     latencies_.Add(now_ns - sent_ns);
     last_ns_ = now_ns;
     if (limits_.keep_samples) samples_.push_back({now_ns, now_ns - sent_ns});
@@ -46,6 +48,10 @@ class PutRecorder {
   const std::vector<PutSample>& samples() const { return samples_; }
 
  private:
+  bool IsOver(uint64_t now_ns) const {
+    return now_ns >= limits_.end_ns && latencies_.total() >= limits_.least_puts;
+  }
+
   const Limits limits_;
   uint64_t sent_ = 0;
   uint64_t last_ns_ = 0;

@@ -45,6 +45,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Lane>>> Prepare(const PutPlan& plan) 
   }
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < shares.size(); ++i) {
+    limits.least_puts = shares[i].in_flight;
     lanes.push_back(std::make_unique<Lane>(Lane{std::move(drivers[i]),
                                                 PutSource(shares[i].seed, plan.key_space),
                                                 PutRecorder(limits), absl::OkStatus()}));
@@ -79,7 +80,7 @@ absl::StatusOr<PutResult> RunPuts(const PutPlan& plan) {
     const auto& samples = lane->recorder.samples();
     result.samples.insert(result.samples.end(), samples.begin(), samples.end());
   }
-  const uint64_t end = plan.most_puts > 0 ? last : limits.end_ns;
+  const uint64_t end = plan.most_puts > 0 ? last : std::max(last, limits.end_ns);
   if (end > limits.count_from_ns) {
     result.seconds = static_cast<double>(end - limits.count_from_ns) / 1e9;
   }

@@ -12,7 +12,7 @@ namespace lodgekv::server_bench {
 
 struct PutResult {
   bench::Histogram latencies;  // nanoseconds
-  double seconds = 0;          // from the end of the warm-up to the end, or the last of a count
+  double seconds = 0;          // from the end of the warm-up on
   std::vector<PutSample> samples;
 
   double PutsPerSecond() const {

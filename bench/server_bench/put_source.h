@@ -1,4 +1,4 @@
-// The records that are put: keys of 32 bytes, drawn uniformly from a key space, values of 100. Every
+// The records that are put: keys of 32 bytes, drawn uniformly from a key space, values of 100. Each
 // server gets the same ones. Not thread-safe.
 #pragma once
 

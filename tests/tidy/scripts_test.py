@@ -102,6 +102,13 @@ class InstallPackagesTest(ScriptTest):
         self.install(LODGEKV_SYSTEMD_RUNS=str(self.folder))
         self.assertNotIn("systemctl", self.log.read_text())
 
+    def test_servers_to_compare_with_are_not_started(self):
+        self.program("systemctl", f'echo "systemctl $*" >> {self.log}')
+        self.install("--bench", LODGEKV_SYSTEMD_RUNS=str(self.folder))
+        self.assertRegex(self.log.read_text(), r"systemctl mask .*redis-server.service etcd.service")
+        self.assertEqual(set(self.installed.read_text().split()) -
+                         {"redis-server", "etcd-server", "wamerican"}, set())
+
     def test_failure_propagates(self):
         self.program("apt-get", "exit 100")
         status, output = self.install()

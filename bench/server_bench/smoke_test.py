@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""smoke_test.py BIN: the benchmark of an ordinary file with tiny counts, and the client alone.
+
+BIN is the folder of the programs. Nothing here looks at how long anything takes.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import figures
+import journal_rounds
+import servers
+
+BIN = pathlib.Path()
+BENCH_FILE = pathlib.Path(__file__).with_name("bench_file.py")
+TINY = ["--rounds=1", "--seconds=0.1", "--records=200", "--load-seconds=60",
+        "--journal-seconds=0.2", "--pool-size=64MiB", "--allow-memory"]
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=250, check=False, **options)
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lodgekv-test-", dir=os.environ.get("TMPDIR"))
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+class BenchFile(WithFolder):
+    def bench(self, *arguments, **environment):
+        outcome = run(sys.executable, "-B", BENCH_FILE, f"--bin={BIN}", f"--dir={self.folder}",
+                      *TINY, *arguments, env=dict(os.environ, **environment))
+        self.assertEqual(list(self.folder.iterdir()), [], "its files were not removed")
+        return outcome
+
+    def test_every_engine_and_no_peer(self):
+        tools = self.folder.parent / f"{self.folder.name}-tools"
+        tools.mkdir()
+        self.addCleanup(tools.rmdir)
+        for tool in ("stat", "find"):
+            (tools / tool).symlink_to(f"/usr/bin/{tool}")
+            self.addCleanup((tools / tool).unlink)
+        outcome = self.bench(PATH=str(tools))
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        self.assertIn("not installed (apt-get install etcd-server), skipped", outcome.stdout)
+        self.assertIn("not installed (apt-get install redis-server), skipped", outcome.stdout)
+        self.assertIn("not measured: redis is not installed", outcome.stdout)
+        for engine in run(BIN / "server_bench", "--engines").stdout.split():
+            for in_flight in (1, 64, 256):
+                self.assertRegex(outcome.stdout, rf"\n\| {engine} \| {in_flight} \| [1-9]")
+            self.assertRegex(outcome.stdout, rf"\n\| {engine} \| random \| [1-9]")
+            self.assertRegex(outcome.stdout, rf"{engine}: 64 in flight, puts of the gRPC no-op's "
+                                             r"\| [0-9.]+ \| at least 0.7 \| (met|missed) \|")
+
+    def test_peers_that_are_here(self):
+        here = [peer.name for peer in servers.PEERS if peer.name not in servers.missing_peers()]
+        if not here:
+            self.skipTest("neither etcd nor Redis is installed")
+        outcome = self.bench("--parts=puts", "--engines=lodgetree")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        for peer in here:
+            self.assertRegex(outcome.stdout, rf"\n\| {peer} \| 256 \| [1-9]")
+
+    def test_errors_say_what_would_be_right(self):
+        self.assertIn("there are puts, load", self.bench("--parts=put").stderr)
+        self.assertIn("is no folder", self.bench("--dir=/nonexistent").stderr)
+        memory = pathlib.Path("/dev/shm")
+        if servers.file_system_of(memory) in servers.MEMORY:
+            outcome = run(sys.executable, "-B", BENCH_FILE, f"--bin={BIN}", f"--dir={memory}")
+            self.assertNotEqual(outcome.returncode, 0)
+            self.assertIn("name a folder on a disk with --dir", outcome.stderr)
+
+
+class Client(WithFolder):
+    def test_counts_and_samples(self):
+        samples = self.folder / "samples"
+        with servers.Lodgekvd(self.folder / "null", BIN, "null") as server:
+            outcome = run(BIN / "server_bench", "--server", server.address, "--in-flight=1,7",
+                          "--threads=2", "--puts=1000", "--warm-up=0", "--seconds=60",
+                          f"--samples={samples}")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        self.assertEqual([(row["in_flight"], row["puts"]) for row in rows], [(1, 1000), (7, 1000)])
+        for row in rows:
+            self.assertGreater(row["puts_per_second"], 0)
+            self.assertLessEqual(row["p50_us"], row["p99_us"])
+            self.assertLessEqual(row["p99_us"], row["p999_us"])
+        self.assertEqual(samples.stat().st_size, 1000 * 16)
+
+    def test_failures(self):
+        gone = f"127.0.0.1:{servers.free_port()}"
+        outcome = run(BIN / "server_bench", "--protocol=redis", "--server", gone)
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("cannot connect", outcome.stderr)
+        outcome = run(BIN / "server_bench", "--protocol=redis", "--server=example.org:1")
+        self.assertIn("it has to be 127.0.0.1:PORT", outcome.stderr)
+        self.assertIn("--server is missing", run(BIN / "server_bench").stderr)
+
+
+class Figures(unittest.TestCase):
+    def test_goals(self):
+        self.assertEqual(figures.Goal("a", [1, 3, 2], most=2).row(),
+                         ["a", "2.00 (1.00 to 3.00)", "at most 2", "met"])
+        self.assertEqual(figures.Goal("a", [149_999.0], least=150_000, unit="/s").row(),
+                         ["a", "149,999/s", "at least 150,000/s", "missed"])
+        self.assertEqual(figures.Goal("a", [], most=5, why="no such metric").row(),
+                         ["a", "-", "at most 5", "not measured: no such metric"])
+
+    def test_puts_beside_checkpoints(self):
+        checkpoints = journal_rounds.Checkpoints()
+        second = 1_000_000_000
+        for moment, total in ((10, 5.0), (11, 5.0), (12, 7.0), (20, 7.0), (21, 7.5)):
+            checkpoints.add(moment * second, moment * second, total)
+        self.assertEqual(checkpoints.intervals,
+                         [(9 * second, 12 * second), (19 * second + second // 2, 21 * second)])
+        samples = []
+        for answered, latency in ((8, 1), (10, 2), (13, 3), (14, 1), (19, 1), (21, 1), (23, 1)):
+            samples += [answered * second, latency * second]
+        during, others = journal_rounds.split(samples, checkpoints)
+        self.assertEqual([latency // second for latency in during], [2, 3, 1])
+        self.assertEqual([latency // second for latency in others], [1, 1, 1, 1])
+
+
+if __name__ == "__main__":
+    BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)
