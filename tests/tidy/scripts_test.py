@@ -105,7 +105,8 @@ class InstallPackagesTest(ScriptTest):
     def test_servers_to_compare_with_are_not_started(self):
         self.program("systemctl", f'echo "systemctl $*" >> {self.log}')
         self.install("--bench", LODGEKV_SYSTEMD_RUNS=str(self.folder))
-        self.assertRegex(self.log.read_text(), r"systemctl mask .*redis-server.service etcd.service")
+        self.assertRegex(self.log.read_text(),
+                         r"systemctl mask .*redis-server.service etcd.service")
         self.assertEqual(set(self.installed.read_text().split()) -
                          {"redis-server", "etcd-server", "wamerican"}, set())
 
