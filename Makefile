@@ -44,7 +44,7 @@ torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long 
 	@scripts/install_packages --dax || echo "persistent memory in virtual machines will not be tested"
 	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
 
-bench-file: packages  ## an ordinary file measured beside etcd and Redis (half an hour)
+bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)
 	@scripts/bench_file $(ARGS)
 
 format: lint-packages  ## clang-format over every C++ and proto file

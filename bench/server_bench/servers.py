@@ -67,6 +67,7 @@ class Server:
         self.address = None
         self.process = None
         self.log = folder / "log"
+        self.environment = {}  # beside ours
 
     def command(self):
         raise NotImplementedError
@@ -79,6 +80,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("LODGEKV_", "ETCD_"))}
+        environment |= self.environment
         command = self.command()
         begin = time.monotonic()
         with open(self.log, "wb") as log:
@@ -161,11 +163,6 @@ class Lodgekvd(Server):
                 name, value = line.rsplit(" ", 1)
                 samples[name] = float(value)
         return samples
-
-    def log_field(self, line, field):
-        """The value of the field in the last line with these words; None without one."""
-        found = re.findall(rf" {re.escape(line)} .*?\b{field}=(\S+)", self.log_text())
-        return found[-1] if found else None
 
 
 class Redis(Server):

@@ -1,0 +1,84 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "bench/server_bench/put_plan.h"
+#include "bench/server_bench/put_recorder.h"
+#include "bench/server_bench/put_source.h"
+
+namespace lodgekv::server_bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+std::vector<std::pair<unsigned, unsigned>> SharesOf(unsigned in_flight, unsigned connections,
+                                                    unsigned threads) {
+  PutPlan plan;
+  plan.in_flight = in_flight;
+  plan.connections = connections;
+  plan.threads = threads;
+  std::vector<std::pair<unsigned, unsigned>> shares;
+  for (const PutShare& share : SharesOf(plan)) {
+    shares.emplace_back(share.in_flight, share.connections);
+  }
+  return shares;
+}
+
+TEST(PutPlan, PutsInFlightAndConnectionsAreSharedByThreads) {
+  EXPECT_THAT(SharesOf(64, 4, 1), ElementsAre(Pair(64, 4)));
+  EXPECT_THAT(SharesOf(64, 4, 3), ElementsAre(Pair(22, 2), Pair(21, 1), Pair(21, 1)));
+  EXPECT_THAT(SharesOf(1, 4, 2), ElementsAre(Pair(1, 1)));
+  EXPECT_THAT(SharesOf(3, 4, 8), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
+}
+
+TEST(PutSource, DrawsFromTheKeySpaceAndRepeatsWithItsSeed) {
+  PutSource source(1, 10);
+  PutSource again(1, 10);
+  std::set<std::string> keys;
+  for (int i = 0; i < 1'000; ++i) {
+    EXPECT_EQ(source.key().size(), kKeyBytes);
+    EXPECT_EQ(source.value().size(), kValueBytes);
+    EXPECT_EQ(source.key(), again.key());
+    EXPECT_EQ(source.value(), again.value());
+    keys.emplace(source.key());
+    source.Next();
+    again.Next();
+  }
+  EXPECT_EQ(keys.size(), 10);
+}
+
+TEST(PutRecorder, CountsBetweenWarmUpAndEnd) {
+  PutRecorder recorder({.count_from_ns = 100, .end_ns = 200, .keep_samples = true});
+  EXPECT_TRUE(recorder.TakePut(50));
+  recorder.Answered(50, 99);
+  recorder.Answered(90, 150);
+  EXPECT_FALSE(recorder.TakePut(200));
+  recorder.Answered(190, 210);
+  EXPECT_EQ(recorder.latencies().total(), 1);
+  EXPECT_EQ(recorder.last_ns(), 150);
+  ASSERT_EQ(recorder.samples().size(), 1);
+  EXPECT_EQ(recorder.samples()[0].latency_ns, 60);
+}
+
+TEST(PutRecorder, GoesOnUntilEnoughCount) {
+  PutRecorder recorder({.count_from_ns = 100, .end_ns = 200, .least_puts = 2});
+  EXPECT_TRUE(recorder.TakePut(300));
+  recorder.Answered(90, 310);
+  EXPECT_TRUE(recorder.TakePut(310));
+  recorder.Answered(90, 320);
+  EXPECT_FALSE(recorder.TakePut(320));
+  EXPECT_EQ(recorder.last_ns(), 320);
+}
+
+TEST(PutRecorder, SendsNoMoreThanWanted) {
+  PutRecorder recorder({.end_ns = 200, .most_puts = 1});
+  EXPECT_TRUE(recorder.TakePut(1));
+  EXPECT_FALSE(recorder.TakePut(2));
+}
+
+}  // namespace
+}  // namespace lodgekv::server_bench
