@@ -75,7 +75,8 @@ class Bench:
                  "--warm-up", str(min(0.5, seconds / 4))]
         if samples:
             words += ["--samples", samples]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                preexec_fn=servers.die_with_parent)
 
     @staticmethod
     def finish_put(client, seconds=SPARE_SECONDS):

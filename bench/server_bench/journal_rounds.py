@@ -4,7 +4,6 @@ runs, and the replay after a kill."""
 import array
 import bisect
 import contextlib
-import statistics
 import time
 
 import figures

@@ -11,7 +11,7 @@ import figures
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/system"))
 
-import records  # noqa: E402
+import records
 
 FIND_SECONDS = 300
 KEY_DIGITS = 32

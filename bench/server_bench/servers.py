@@ -26,7 +26,7 @@ MEMORY = {"tmpfs", "ramfs"}  # file systems that forget
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent():
+def die_with_parent():
     _libc.prctl(1, signal.SIGKILL)
 
 
@@ -86,7 +86,7 @@ class Server:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, env=environment, cwd=self.folder,
-                                            preexec_fn=_die_with_parent)
+                                            preexec_fn=die_with_parent)
         while not self.is_ready():
             if self.process.poll() is not None:
                 raise ServerError(f"{self.name} ended with {self.process.returncode}:\n"
@@ -117,7 +117,11 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def __enter__(self):
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
