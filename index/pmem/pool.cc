@@ -281,12 +281,17 @@ absl::Status Pool::CloseAndRemove() { return Detach(true); }
 
 absl::Status Pool::Detach(bool remove) {
   const std::unique_ptr<PoolMapping> mapping = std::move(state_->mapping);
-  if (remove && state_->journal != nullptr) state_->journal->Remove().IgnoreError();
-  state_->journal.reset();
+  const std::unique_ptr<FileSync> file_sync = std::move(state_->file_sync);
+  const std::unique_ptr<PoolJournal> journal = std::move(state_->journal);
+  if (journal != nullptr) journal->Stop();
   state_.reset();
   base_ = nullptr;
   engine_area_ = {};
-  return remove && mapping != nullptr ? mapping->CloseAndRemove() : absl::OkStatus();
+  if (!remove || mapping == nullptr) return absl::OkStatus();
+  // The journal goes last: without it a pool that is left could not be opened.
+  absl::Status status = mapping->CloseAndRemove();
+  if (status.ok() && journal != nullptr) status = journal->Remove();
+  return status;
 }
 
 }  // namespace lodgekv::pmem

@@ -1,5 +1,7 @@
 // Pools over libpmemobj: create, open, exists.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -55,6 +57,17 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
   absl::StatusOr<PoolGeometry> geometry =
       PmemobjSource::Cut(file_bytes != 0 ? file_bytes : pool.bytes());
   return geometry.ok() ? absl::OkStatus() : Named(pool.path, geometry.status());
+}
+
+// Pool and journal may fail at the same time, each in a thread of its own.
+PoolOptions ToldOnce(const PoolOptions& options) {
+  PoolOptions once = options;
+  if (!options.on_medium_failure) return once;
+  once.on_medium_failure = [told = std::make_shared<std::atomic_flag>(),
+                            handler = options.on_medium_failure](const std::string& what) {
+    if (!told->test_and_set()) handler(what);
+  };
+  return once;
 }
 
 // More are of no use: memory is no faster.
@@ -150,8 +163,9 @@ absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identi
   return state_->mapping->Publish();
 }
 
-absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options,
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& given,
                                                    const PoolIdentity& identity) {
+  const PoolOptions options = ToldOnce(given);
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckToCreate(*path, options); !status.ok()) return status;
@@ -201,7 +215,8 @@ absl::Status Pool::LoadFile(const PoolOptions& options, uint64_t header_bytes, u
   return status.ok() ? status : named(status);
 }
 
-absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& options, const Accept& accept) {
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& given, const Accept& accept) {
+  const PoolOptions options = ToldOnce(given);
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckFileToOpen(*path); !status.ok()) return status;

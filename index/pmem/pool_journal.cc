@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -23,6 +24,23 @@ constexpr uint64_t kPoolShare = 8;
 std::string IdText(const uint8_t (&pool_id)[16]) {
   return absl::BytesToHexString(
       std::string(reinterpret_cast<const char*>(pool_id), sizeof pool_id));
+}
+
+bool AllZero(JournalStorage& storage) {
+  constexpr uint64_t kPiece = 64 * kJournalBlock;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  const std::unique_ptr<std::byte[], Free> memory(
+      static_cast<std::byte*>(std::aligned_alloc(kJournalBlock, kPiece)));
+  for (uint64_t at = 0; at < storage.bytes(); at += kPiece) {
+    const std::span<std::byte> piece(memory.get(), std::min(kPiece, storage.bytes() - at));
+    if (!storage.Read(at, piece).ok()) return false;
+    if (std::any_of(piece.begin(), piece.end(), [](std::byte b) { return b != std::byte{0}; })) {
+      return false;
+    }
+  }
+  return true;
 }
 
 absl::StatusOr<uint64_t> DrawSession() {
@@ -112,7 +130,8 @@ absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
         ", which was not closed in order and may need it; choose another journal_path, or remove "
         "the journal if that pool is gone"));
   }
-  if (header.status().code() == absl::StatusCode::kNotFound) return false;
+  // What an interrupted making left holds nothing at all.
+  if (header.status().code() == absl::StatusCode::kNotFound && AllZero(storage)) return false;
   return absl::FailedPreconditionError(
       absl::StrCat("it is in the way: ", header.status().message(),
                    "; nothing is written over it: choose another journal_path, or remove it"));
@@ -174,21 +193,24 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
   absl::Status status =
       ReplayJournal(reader, medium, options_.base, options_.pool_bytes, options_.foreign, &replay_);
   if (!status.ok()) return status;
-  if (!early) medium.Fence();
-  // With durability `process` that was no sync, but the session to be replayed had another.
-  if (!early && medium.mode() != FlushMode::kFile && options_.pool != nullptr &&
-      !options_.pool->WriteBackAll()) {
-    return absl::DataLossError("a sync of the pool failed while it was replayed");
+  // What was replayed may not be on the medium: then the pool goes on needing its journal.
+  if (!early && !SyncReplayed()) {
+    return absl::DataLossError("a sync of the pool failed behind its replay");
   }
   LODGEKV_CRASH_POINT(medium, "pmem.journal_replay.2");
-  // What was replayed may not be on the medium: the pool goes on needing its journal.
-  if (medium.failed())
-    return absl::DataLossError("a sync of the pool failed while it was replayed");
   replay_.milliseconds =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                 std::chrono::steady_clock::now() - begun)
                                 .count());
   return absl::OkStatus();
+}
+
+// Also where this session syncs nothing (durability `process`): the one that is replayed did.
+bool PoolJournal::SyncReplayed() {
+  options_.medium->Fence();
+  if (options_.medium->failed()) return false;
+  const bool synced = options_.medium->mode() == FlushMode::kFile || options_.pool == nullptr;
+  return synced || options_.pool->WriteBackAll();
 }
 
 absl::Status PoolJournal::WriteHeader(uint64_t session, bool needed) {
@@ -257,7 +279,6 @@ bool PoolJournal::End(FileFence& direct) {
 }
 
 absl::Status PoolJournal::Remove() {
-  journal_.reset();
   made_ = false;
   return storage_ != nullptr ? place_->Remove() : absl::OkStatus();
 }

@@ -99,7 +99,9 @@ class PoolJournal {
   const Journal* journal() const { return journal_.get(); }
   std::string place_name() const { return place_->name(); }
   const JournalReplay& replay() const { return replay_; }
-  // The journal goes with its pool.
+  // Ends the checkpoints, before what they write back goes. The pool needs the journal as before.
+  void Stop() { journal_.reset(); }
+  // The journal goes with its pool. After Stop.
   absl::Status Remove();
 
  private:
@@ -109,6 +111,7 @@ class PoolJournal {
   bool IsOurs(const media::JournalHeader& header) const;
   absl::Status CheckOwner(const media::JournalHeader& header, uint64_t session) const;
   absl::Status Replay(JournalStorage& storage, const media::JournalHeader& header);
+  bool SyncReplayed();
   // Whether what is at the place can be used again as it is. Not OK: it must not be touched.
   absl::StatusOr<bool> Usable(JournalStorage& storage) const;
   absl::Status WriteHeader(uint64_t session, bool needed);

@@ -3,6 +3,7 @@
 #include "index/node/batch_intent.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
+#include "index/pmem/journal_layout.h"
 #include "index/pmem/pool_header.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/layout_writer.h"
@@ -18,6 +19,7 @@ void WritePool(LayoutWriter& writer) {
   writer.Struct("Header", sizeof(Header));
   LODGEKV_FIELD(Header, identity);
   LODGEKV_FIELD(Header, state_word);
+  LODGEKV_FIELD(Header, journal_word);
   LODGEKV_FIELD(Header, slots);
   LODGEKV_FIELD(Header, engine_area);
   writer.Struct("Identity", sizeof(Identity));
@@ -54,6 +56,29 @@ void WritePool(LayoutWriter& writer) {
   LODGEKV_FIELD(ChunkRow, content);
 }
 
+void WriteJournal(LayoutWriter& writer) {
+  using pmem::media::JournalCheckpoint;
+  using pmem::media::JournalGroup;
+  using pmem::media::JournalHeader;
+  writer.Struct("JournalHeader", sizeof(JournalHeader));
+  LODGEKV_FIELD(JournalHeader, magic);
+  LODGEKV_FIELD(JournalHeader, format_version);
+  LODGEKV_FIELD(JournalHeader, segments);
+  LODGEKV_FIELD(JournalHeader, pool_id);
+  LODGEKV_FIELD(JournalHeader, session);
+  LODGEKV_FIELD(JournalHeader, segment_bytes);
+  LODGEKV_FIELD(JournalHeader, needed);
+  LODGEKV_FIELD(JournalHeader, crc);
+  writer.Struct("JournalCheckpoint", sizeof(JournalCheckpoint));
+  LODGEKV_FIELD(JournalCheckpoint, replay_from);
+  LODGEKV_FIELD(JournalCheckpoint, crc);
+  writer.Struct("JournalGroup", sizeof(JournalGroup));
+  LODGEKV_FIELD(JournalGroup, magic);
+  LODGEKV_FIELD(JournalGroup, sequence);
+  LODGEKV_FIELD(JournalGroup, payload_bytes);
+  LODGEKV_FIELD(JournalGroup, crc);
+}
+
 void WriteRecords(LayoutWriter& writer) {
   using media::RecordHeader;
   writer.Struct("RecordHeader", sizeof(RecordHeader));
@@ -81,6 +106,7 @@ void WriteRecords(LayoutWriter& writer) {
 std::string Layouts() {
   LayoutWriter writer;
   WritePool(writer);
+  WriteJournal(writer);
   WriteRecords(writer);
   for (const EngineRows* rows : AllEngineRows()) {
     if (rows->write_layouts != nullptr) rows->write_layouts(writer);
