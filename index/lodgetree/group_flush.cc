@@ -170,8 +170,10 @@ bool LodgeTree<C>::ChooseLeaves(Worker& worker, std::span<const PendingOp> group
     if (best == kNodeSlots) return false;
     drain(best);
   }
-  return turn->new_leaves <= NewLeavesAllowed(worker, ops.size()) &&
-         node->index_count + turn->new_leaves <= MaxIndex();
+  const size_t leaves = node->index_count + turn->new_leaves;
+  if (turn->new_leaves > NewLeavesAllowed(worker, ops.size()) || leaves > MaxIndex()) return false;
+  turn->further_leaves = std::min<size_t>(parameters_.node_slots - used, MaxIndex() - leaves);
+  return true;
 }
 
 // --- stage, commit and publish ---

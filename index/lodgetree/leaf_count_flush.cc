@@ -209,7 +209,7 @@ void LodgeTree<C>::StageTurn(Worker& worker, NodeTurn& turn, std::span<PendingOp
     turn.drained |= work.group;
     SortIntoLeaf(worker, node, superseded, work);
     SortDirect(worker, turn, group, work);
-    StageLeaf(worker, node, work);
+    StageLeaf(worker, turn, work);
     turn.second_commit |= work.second_commit;
   }
   turn.work_count = worker.round.work_count - turn.first_work;
@@ -301,11 +301,11 @@ void LodgeTree<C>::SortPair(Worker& worker, const Node* node, Pair pair, bool to
 }
 
 template <class C>
-void LodgeTree<C>::StageLeaf(Worker& worker, const Node* node, LeafWork& work) {
+void LodgeTree<C>::StageLeaf(Worker& worker, NodeTurn& turn, LeafWork& work) {
   const uint32_t all_slots = (uint32_t{1} << parameters_.leaf_slots) - 1;
   const auto kept = static_cast<unsigned>(std::popcount(work.old_bits & ~work.cleared));
   if (work.fresh_count > 0 && kept + work.fresh_count > parameters_.t_split) {
-    StageLeafSplit(worker, node, work);
+    StageLeafSplit(worker, turn, work);
   }
   WriteUpdates(work);
   // A slot that this commit frees is not written before the commit is durable.

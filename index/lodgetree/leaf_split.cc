@@ -9,6 +9,10 @@
 // Steps 1 and 2 are those of the flush that found the leaf full (leaf_count_flush.cc). A group may
 // have more pairs for a leaf than two leaves hold: then it splits into several, each new one
 // pointing to the next, and the one commit word makes all of them count.
+//
+// What stays in the old leaf and is new there needs slots that are free before the commit. A lone
+// flush halves the pairs, and commits a second time where there are too few. In a group, where
+// every second commit would add fences to all, fewer pairs stay.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -103,14 +107,52 @@ bool LodgeTree<C>::Divides(const Node* node, unsigned leaf, Separator separator)
           C::Compare(separator, last ? node->high : node->LowOf(leaf + 1)) < 0);
 }
 
-// Puts the pairs of the last of `parts` leaves behind the others, and returns them. A damaged
-// record may have any key: where that would make a border outside the leaf's range, the nearest one
-// inside is taken.
+// Even parts, as many as LeavesFor says; but in a group no more pairs stay than find their slots at
+// once.
+template <class C>
+auto LodgeTree<C>::Divide(Worker& worker, NodeTurn& turn, const LeafWork& work) -> Division {
+  std::span<Origin> pairs(worker.round.origins);
+  const unsigned parts = LeavesFor(pairs.size());
+  const Division even{parts, pairs.size() / parts};
+  if (!turn.of_group()) return even;
+  const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
+  const auto border = pairs.begin() + static_cast<ptrdiff_t>(even.stay);
+  std::nth_element(pairs.begin(), border, pairs.end(), less);
+  const auto is_new = [](const Origin& origin) { return origin.slot < 0; };
+  auto free_slots = static_cast<ptrdiff_t>(parameters_.leaf_slots) - std::popcount(work.old_bits);
+  if (std::count_if(pairs.begin(), border, is_new) <= free_slots) return even;
+  std::sort(pairs.begin(), border, less);
+  Division division{parts, 0};
+  while (!is_new(pairs[division.stay]) || --free_slots >= 0) ++division.stay;
+  if (division.stay == 0) return even;  // a leaf keeps one pair at least
+  const size_t moved = pairs.size() - division.stay;
+  if (moved <= size_t{parameters_.leaf_slots} * (parts - 1)) return division;
+  ++division.parts;
+  return TakeFurtherLeaf(worker, turn) ? division : even;
+}
+
+// Beyond what the round has planned: if the node has room for it, and nobody else comes to need it.
+template <class C>
+bool LodgeTree<C>::TakeFurtherLeaf(Worker& worker, NodeTurn& turn) {
+  Round& round = worker.round;
+  const size_t planned = round.planned_leaves - round.new_leaves.size();
+  const size_t waiting = worker.order.size() - round.planned_ops;
+  if (turn.further_leaves == 0 || worker.spare_leaves.size() <= planned + waiting + 1) return false;
+  if (C::kRecords && worker.spare_fences.size() <= planned) return false;
+  --turn.further_leaves;
+  ++round.planned_leaves;
+  return true;
+}
+
+// Puts the pairs of the last leaf behind the others, and returns them. A damaged record may have
+// any key: where that would make a border outside the leaf's range, the nearest one inside is
+// taken.
 template <class C>
 auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
-                             unsigned parts, Separator* separator) -> std::span<Origin> {
+                             Division division, Separator* separator) -> std::span<Origin> {
   const auto less = [&](const Origin& a, const Origin& b) { return codec_.Less(a.pair, b.pair); };
-  const size_t border = pairs.size() * (parts - 1) / parts;
+  const unsigned parts = division.parts;
+  const size_t border = division.Border(pairs.size());
   std::nth_element(pairs.begin(), pairs.begin() + static_cast<ptrdiff_t>(border), pairs.end(),
                    less);
   const auto left_most = std::ranges::max_element(pairs.first(border), less);
@@ -154,7 +196,7 @@ void LodgeTree<C>::CollectOrigins(Round& round, const LeafWork& work) const {
 // Moves the upper part of the leaf's and the group's pairs to new leaves, the last one first; of
 // the fresh pairs remain those that stay.
 template <class C>
-void LodgeTree<C>::StageLeafSplit(Worker& worker, const Node* node, LeafWork& work) {
+void LodgeTree<C>::StageLeafSplit(Worker& worker, NodeTurn& turn, LeafWork& work) {
   Round& round = worker.round;
   CollectOrigins(round, work);
   work.flip = true;
@@ -162,9 +204,9 @@ void LodgeTree<C>::StageLeafSplit(Worker& worker, const Node* node, LeafWork& wo
   if (!parameters_.use_n_split) WriteLeafAside(work, worker.spare_leaves.back());
   uint64_t next = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
   std::span<Origin> pairs(round.origins);
-  for (unsigned parts = LeavesFor(pairs.size()); parts > 1; --parts) {
+  for (Division division = Divide(worker, turn, work); division.parts > 1; --division.parts) {
     Separator separator;
-    const std::span<Origin> moved = UpperPart(node, work.leaf, pairs, parts, &separator);
+    const std::span<Origin> moved = UpperPart(turn.node, work.leaf, pairs, division, &separator);
     pairs = pairs.first(pairs.size() - moved.size());
     round.right.clear();
     for (const Origin& origin : moved) {

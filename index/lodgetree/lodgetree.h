@@ -153,6 +153,16 @@ class LodgeTree final : public Engine {
     Pair pair;
     int slot;  // in the old leaf; -1: new
   };
+  // Of the pairs of a leaf that splits: into how many leaves they go, the lowest to the old one.
+  struct Division {
+    unsigned parts;
+    size_t stay;  // in the old one
+    // Of so many pairs, for which so many leaves are left, how many are not the last one's.
+    size_t Border(size_t pairs) const {
+      if (pairs <= stay) return pairs * (parts - 1) / parts;  // damaged ones went elsewhere
+      return stay + (pairs - stay) * (parts - 2) / (parts - 1);
+    }
+  };
   struct FlushPlan {
     struct Target {
       uint8_t leaf;
@@ -177,9 +187,11 @@ class LodgeTree final : public Engine {
     // to wait for a later round.
     size_t first_op = 0, op_count = 0;
     size_t waits = kNone;
-    size_t new_leaves = 0;  // at most
+    size_t new_leaves = 0;      // at most
+    size_t further_leaves = 0;  // for which it has room then
     bool second_commit = false;
 
+    bool of_group() const { return op_count != 0; }
     bool PublishesAtOnce() const { return leaves != 0 && !second_commit; }
   };
   // Flushes that share their fences: one, or all of a group.
@@ -337,7 +349,7 @@ class LodgeTree final : public Engine {
   void SortDirect(Worker& worker, const NodeTurn& turn, std::span<PendingOp> group, LeafWork& work);
   void SortPair(Worker& worker, const Node* node, Pair pair, bool tombstone, bool in_place,
                 LeafWork& work);
-  void StageLeaf(Worker& worker, const Node* node, LeafWork& work);
+  void StageLeaf(Worker& worker, NodeTurn& turn, LeafWork& work);
   void WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots);
   void WriteUpdates(LeafWork& work);
   void StoreFingerprints(LeafWork& work);
@@ -395,10 +407,12 @@ class LodgeTree final : public Engine {
 
   // leaf_split.cc
   unsigned LeavesFor(size_t pairs) const;
-  void StageLeafSplit(Worker& worker, const Node* node, LeafWork& work);
+  void StageLeafSplit(Worker& worker, NodeTurn& turn, LeafWork& work);
+  Division Divide(Worker& worker, NodeTurn& turn, const LeafWork& work);
+  static bool TakeFurtherLeaf(Worker& worker, NodeTurn& turn);
   void CollectOrigins(Round& round, const LeafWork& work) const;
   std::span<Origin> UpperPart(const Node* node, unsigned leaf, std::span<Origin> pairs,
-                              unsigned parts, Separator* separator);
+                              Division division, Separator* separator);
   static bool Divides(const Node* node, unsigned leaf, Separator separator);
   void WriteLeafAside(const LeafWork& work, pmem::Offset space);
   void WriteRightLeaf(Worker& worker, const LeafWork& work, Separator separator, uint64_t next);
