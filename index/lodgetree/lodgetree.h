@@ -233,6 +233,12 @@ class LodgeTree final : public Engine {
     int8_t buffered;    // the pair of its key in the Buffer Part, or -1
     bool done = false;  // the round takes it
   };
+  // Of a group that need not be atomic: indices of its operations, ascending.
+  struct Chunks {
+    std::vector<uint32_t> chunk;   // that share the next fence
+    std::vector<uint32_t> window;  // of which the chunks are taken
+    std::vector<PendingOp> pending;
+  };
   // Per worker slot: what keeps the hot path free of shared state and of allocation.
   struct alignas(64) Worker {
     std::vector<pmem::Offset> spare_leaves;
@@ -241,9 +247,9 @@ class LodgeTree final : public Engine {
     LeafWork merge;
     std::vector<uint64_t> unlinked;  // value words of pairs that the flushes in hand remove
     RetiredRecords retired;
-    std::vector<uint32_t> order;     // of a group, by key; of those that are to come
-    FlushPlan plan;                  // scratch
-    std::vector<PendingOp> pending;  // of a group that need not be atomic
+    std::vector<uint32_t> order;  // of a group, by key; of those that are to come
+    FlushPlan plan;               // scratch
+    Chunks chunks;
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
@@ -291,7 +297,9 @@ class LodgeTree final : public Engine {
   uint32_t AppendAndApplyEach(WriteContext& context, std::span<PendingOp> group,
                               const WriteOptions& options);
   bool EvaluateAll(WriteContext& context, std::span<PendingOp> group, const WriteOptions& options);
-  size_t ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker);
+  void TakeChunk(std::span<const WriteOp> ops, Worker& worker);
+  void WriteChunk(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                  const WriteOptions& options, Worker& worker);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,

@@ -99,50 +99,69 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   return true;
 }
 
-// How many of `ops`, from the front, can share a fence: no key twice.
+// Of the operations in the window the first of each key share a fence. The later ones stay there,
+// in order: each is evaluated when what came before it on its key is done.
 template <class C>
-size_t LodgeTree<C>::ChunkWithoutRepeats(std::span<const WriteOp> ops, Worker& worker) {
-  size_t chunk = std::min(ops.size(), kLargestChunk);
-  auto& order = worker.order;
-  order.resize(chunk);
-  for (uint32_t i = 0; i < chunk; ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker& worker) {
+  auto& [chunk, window, pending] = worker.chunks;
+  const bool overtakes = medium_.Canary("lodgetree.group.overtakes");
+  std::sort(window.begin(), window.end(), [&](uint32_t a, uint32_t b) {
     const int by_key = ops[a].key.compare(ops[b].key);
-    return by_key != 0 ? by_key < 0 : a < b;
+    return by_key != 0 ? by_key < 0 : (a < b) != overtakes;
   });
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (ops[order[i]].key == ops[order[i - 1]].key) chunk = std::min<size_t>(chunk, order[i]);
+  chunk.clear();
+  size_t waiting = 0;
+  for (const uint32_t i : window) {
+    const bool repeats = !chunk.empty() && ops[i].key == ops[chunk.back()].key;
+    if (repeats) {
+      window[waiting++] = i;
+    } else {
+      chunk.push_back(i);
+    }
   }
+  window.resize(waiting);
+  std::ranges::sort(chunk);
+  std::ranges::sort(window);
+  if (chunk.size() == 1 || EnsureSpares(worker, chunk.size() + 1, pmem::Reserve::kKeep)) return;
   // In a pool that is nearly full each operation is tried by itself.
-  return EnsureSpares(worker, chunk + 1, pmem::Reserve::kKeep) ? chunk : 1;
+  window.insert(window.end(), chunk.begin(), chunk.end());
+  std::ranges::sort(window);
+  chunk.assign(1, window.front());
+  window.erase(window.begin());
+}
+
+template <class C>
+void LodgeTree<C>::WriteChunk(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                              const WriteOptions& options, Worker& worker) {
+  const auto& chunk = worker.chunks.chunk;
+  if (chunk.size() == 1) {
+    (void)WriteOne(ops[chunk[0]], &results[chunk[0]], options);
+    return;
+  }
+  auto& group = worker.chunks.pending;
+  group.clear();
+  for (const uint32_t i : chunk) {
+    PendingOp pending;
+    if (Prepare(ops[i], &results[i], &pending) == Outcome::kOk) group.push_back(pending);
+  }
+  if (!group.empty()) (void)WriteGroup({group.data(), group.size()}, options);
 }
 
 template <class C>
 Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                   const WriteOptions& options) {
-  Outcome first = Outcome::kOk;
   Worker& worker = CurrentWorker();
-  auto& group = worker.pending;
-  for (size_t begin = 0; begin < ops.size();) {
-    const size_t chunk = ChunkWithoutRepeats(ops.subspan(begin), worker);
-    if (chunk == 1) {
-      const Outcome outcome = WriteOne(ops[begin], &results[begin], options);
-      if (first == Outcome::kOk) first = outcome;
-      ++begin;
-      continue;
-    }
-    group.clear();
-    for (size_t i = begin; i < begin + chunk; ++i) {
-      PendingOp pending;
-      if (Prepare(ops[i], &results[i], &pending) == Outcome::kOk) group.push_back(pending);
-    }
-    if (!group.empty()) (void)WriteGroup({group.data(), group.size()}, options);
-    for (size_t i = begin; i < begin + chunk && first == Outcome::kOk; ++i) {
-      first = results[i].outcome;
-    }
-    begin += chunk;
+  auto& window = worker.chunks.window;
+  window.clear();
+  for (uint32_t next = 0; next < ops.size() || !window.empty();) {
+    while (next < ops.size() && window.size() < kLargestChunk) window.push_back(next++);
+    TakeChunk(ops, worker);
+    WriteChunk(ops, results, options, worker);
   }
-  return first;
+  for (const WriteResult& result : results) {
+    if (result.outcome != Outcome::kOk) return result.outcome;
+  }
+  return Outcome::kOk;
 }
 
 // Nothing of the group is applied; operations without an outcome of their own get kAborted.

@@ -44,6 +44,7 @@ constexpr Canary kCanaries[] = {
      Ask("lodgetree.group.watermark_of_all"), Under::kBoth, In::kAny, By::kExplorer, "throngs"},
     {"leaves merge before the rest is buffered", "group", Bc(25),
      Ask("lodgetree.group.merge_first")},
+    {"an operation overtakes one of its key", "group", Bc(16), Ask("lodgetree.group.overtakes")},
     {"new leaf not flushed", "leaf split", Bc(1), Ask("lodgetree.split.leaf_not_flushed")},
     {"next pointer after the commit", "leaf split", Bc(3),
      Ask("lodgetree.split.next_after_commit")},
