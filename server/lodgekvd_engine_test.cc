@@ -100,11 +100,14 @@ TEST_F(LodgekvdEngineTest, MetricsMoveWithWrites) {
 }
 
 TEST_F(LodgekvdEngineTest, MetricsTellOfTheRecovery) {
+  constexpr uint64_t kSmallBatch = 4;
   {
     Process process(directory_, WithMetrics());
     const std::string address = process.AwaitAddress("serving", "data");
     ASSERT_NE(address, "") << process.err();
     ASSERT_TRUE(PutBatch(address, 0, kLargestBatch).ok());
+    // A large batch goes to its leaves at once, a small one stays in the buffers.
+    ASSERT_TRUE(PutBatch(address, kLargestBatch, kSmallBatch).ok());
     process.Signal(SIGKILL);
     EXPECT_EQ(process.Wait(), 128 + SIGKILL);
   }
@@ -114,7 +117,7 @@ TEST_F(LodgekvdEngineTest, MetricsTellOfTheRecovery) {
   EXPECT_THAT(text, HasSubstr("medium_class=\"volatile\""));
   EXPECT_GT(Sample(text, "recovery_seconds"), 0);
   EXPECT_EQ(Sample(text, "recovery_clean"), 0);
-  EXPECT_EQ(Sample(text, "recovery_keys"), kLargestBatch);
+  EXPECT_EQ(Sample(text, "recovery_keys"), kLargestBatch + kSmallBatch);
   EXPECT_GT(Sample(text, "recovery_log_entries_replayed"), 0);
 }
 
