@@ -154,8 +154,8 @@ uint32_t LbTree<C>::StoreLeftLeaf(SplitWork* work) {
   }
   uint32_t lines = LeafLine(0, kBlockLines - 1);
   for (unsigned b = 1; b < blocks_; ++b) {
-    const bool stays =
-        medium_.Canary(work->in_group ? "lbtree.group.headers_stay" : "lbtree.split.headers_stay");
+    const bool stays = work->in_group ? medium_.Canary("lbtree.group.headers_stay")
+                                      : medium_.Canary("lbtree.split.headers_stay");
     if (stays) break;
     media::Word* unused = HeaderWords(work->left, b, !work->alt);
     medium_.Store(unused[1], work->left_headers[b].words[1]);
