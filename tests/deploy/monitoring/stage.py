@@ -16,6 +16,7 @@ import records
 VALUE = b"v" * 100
 BIG = b"b" * 3000
 BEFORE_THE_CRASH = 20_000
+ALONE_BEFORE_THE_CRASH = 20
 
 
 class Server(daemon.Daemon):
@@ -94,6 +95,8 @@ class Stage(contextlib.ExitStack):
         self.ended.stop()
         for server in self.loaded:
             self.load(server, "before", range(BEFORE_THE_CRASH), batch=256)
+            # A large batch goes to its leaves at once; what is put alone is still in a log.
+            self.load(server, "alone", range(ALONE_BEFORE_THE_CRASH), batch=1)
             server.kill()
             server.start()
         jobs = [(self.mix, server) for server in self.loaded] + [
