@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "index/pmem/crc32c.h"
 
 namespace lodgekv::pmem {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "index/pmem/group_crc.h"
 
@@ -25,12 +24,7 @@ constexpr size_t kWordsPerLine = kLineBytes / sizeof(uint64_t);
 
 JournalGroupBuffer::JournalGroupBuffer(uint64_t bytes, uint64_t pool_lines,
                                        const ForeignWords& foreign)
-    : capacity_(bytes),
-      pool_lines_(pool_lines),
-      foreign_(foreign),
-      memory_(static_cast<std::byte*>(std::aligned_alloc(kJournalBlock, bytes))) {
-  if (memory_ == nullptr) throw std::bad_alloc();
-}
+    : capacity_(bytes), pool_lines_(pool_lines), foreign_(foreign), memory_(MakeBlocks(bytes)) {}
 
 void JournalGroupBuffer::Append(uint64_t word) {
   std::memcpy(&memory_[used_], &word, sizeof word);

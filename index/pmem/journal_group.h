@@ -3,10 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <span>
 
+#include "index/pmem/journal_blocks.h"
 #include "index/pmem/journal_layout.h"
 #include "index/pmem/persist.h"
 
@@ -31,7 +30,7 @@ class JournalGroupBuffer {
 
   bool empty() const { return used_ == sizeof(media::JournalGroup); }
   // As it will be written.
-  uint64_t bytes() const { return (used_ + kJournalBlock - 1) / kJournalBlock * kJournalBlock; }
+  uint64_t bytes() const { return BlockBytes(used_); }
   void Reset() { used_ = sizeof(media::JournalGroup); }
 
   // Takes what lies in `lines` of the pool at `base` now; `lines` ascend. Returns how many of them
@@ -44,17 +43,13 @@ class JournalGroupBuffer {
   std::span<const std::byte> Seal(uint64_t sequence, uint32_t crc_seed);
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-
   uint64_t RunAt(std::span<const uint64_t> lines) const;
   void Append(uint64_t word);
 
   uint64_t capacity_;
   uint64_t pool_lines_;
   ForeignWords foreign_;
-  std::unique_ptr<std::byte[], Free> memory_;
+  JournalBlocks memory_;
   uint64_t used_ = sizeof(media::JournalGroup);
 };
 

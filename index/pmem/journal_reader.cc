@@ -1,9 +1,7 @@
 #include "index/pmem/journal_reader.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -69,17 +67,13 @@ uint32_t JournalSeed(uint32_t pool_crc_seed, uint64_t session) {
   return Crc32c(pool_crc_seed, &session, sizeof session);
 }
 
-void JournalReader::Free::operator()(std::byte* memory) const { std::free(memory); }
-
 JournalReader::JournalReader(JournalStorage& storage, uint64_t segment_bytes, uint32_t crc_seed,
                              Tracer* tracer)
     : storage_(storage),
       segment_bytes_(segment_bytes),
       crc_seed_(crc_seed),
       tracer_(tracer),
-      memory_(static_cast<std::byte*>(std::aligned_alloc(kJournalBlock, segment_bytes))) {
-  if (memory_ == nullptr) throw std::bad_alloc();
-}
+      memory_(MakeBlocks(segment_bytes)) {}
 
 absl::Status JournalReader::Load(unsigned segment) {
   if (loaded_ == static_cast<int>(segment)) return absl::OkStatus();
@@ -127,8 +121,7 @@ void JournalReader::FindInSegment(unsigned segment) {
       continue;
     }
     places_.push_back({group->sequence, segment, offset, payload_bytes});
-    const uint64_t bytes = sizeof *group + payload_bytes;
-    offset += (bytes + kJournalBlock - 1) / kJournalBlock * kJournalBlock;
+    offset += BlockBytes(sizeof *group + payload_bytes);
   }
 }
 

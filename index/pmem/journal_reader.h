@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "index/pmem/journal_blocks.h"
 #include "index/pmem/journal_layout.h"
 #include "index/pmem/journal_storage.h"
 #include "index/pmem/tracer.h"
@@ -58,10 +58,7 @@ class JournalReader {
   const uint64_t segment_bytes_;
   const uint32_t crc_seed_;
   Tracer* const tracer_;
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte[], Free> memory_;  // a segment
+  const JournalBlocks memory_;  // a segment
   int loaded_ = -1;
   std::vector<Place> places_;
 };

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "index/pmem/crash_point.h"
+#include "index/pmem/journal_blocks.h"
 #include "index/pmem/journal_file.h"
 #include "index/pmem/journal_reader.h"
 
@@ -28,11 +28,7 @@ std::string IdText(const uint8_t (&pool_id)[16]) {
 
 bool AllZero(JournalStorage& storage) {
   constexpr uint64_t kPiece = 64 * kJournalBlock;
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  const std::unique_ptr<std::byte[], Free> memory(
-      static_cast<std::byte*>(std::aligned_alloc(kJournalBlock, kPiece)));
+  const JournalBlocks memory = MakeBlocks(kPiece);
   for (uint64_t at = 0; at < storage.bytes(); at += kPiece) {
     const std::span<std::byte> piece(memory.get(), std::min(kPiece, storage.bytes() - at));
     if (!storage.Read(at, piece).ok()) return false;
