@@ -1,7 +1,7 @@
 // The connections that are open, by the name that gRPC gives the other end.
 //
-// INVARIANT  A connection is in the table from Add to Remove. Clients of a Unix socket have no names
-//            of their own, so that all of them are one connection, as are those inside the
+// INVARIANT  A connection is in the table from Add to Remove. Clients of a Unix socket have no
+//            names of their own, so that all of them are one connection, as are those inside the
 //            process: it is made when it is first looked for, and stays.
 // Thread safety: all calls at any time.
 #pragma once
