@@ -1,7 +1,9 @@
 // Check: reads the whole structure, compares what the inner tree says with what the medium says,
-// and counts. All leaves' locks are held, so writers wait and the counts fit together.
+// and counts. All leaves' locks are held, so writers wait and the counts fit together; in passing
+// they are held for a few leaves at a time.
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "index/lbtree/lbtree.h"
 #include "index/node/leaf_chain_checker.h"
@@ -16,18 +18,38 @@ class LbTree<C>::Checker : LeafChainChecker {
   CheckReport Run() {
     tree_.locks_.LockAll();
     Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
-    tree_.ForEachLeaf([&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
-      CheckLeaf(leaf, bounds);
-    });
+    tree_.ForEachLeaf(C::MinusInfinity(),
+                      [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
+                        CheckLeaf(leaf, bounds);
+                        return true;
+                      });
     ExpectEnd();
     // Elsewhere other threads take and retire meanwhile.
     if (tree_.medium_.tracer() != nullptr) CheckSpace();
     tree_.locks_.UnlockAll();
-    report_.bytes_reachable += record_bytes_;
-    return std::move(report_);
+    return Report();
+  }
+
+  CheckReport RunInPassing(CheckPause go_on) {
+    while (CheckSomeLeaves() && go_on()) {
+    }
+    return Report();
   }
 
  private:
+  // In passing: writers wait for so many leaves, well below a millisecond.
+  static constexpr unsigned kLeavesAtATime = 64;
+
+  bool CheckSomeLeaves();
+  static bool EndTogether(const Bounds& a, const Bounds& b) {
+    if (!a.bounded || !b.bounded) return a.bounded == b.bounded;
+    return C::Compare(a.high, b.high) == 0;
+  }
+  void FollowBehind(const media::Block* leaf) { Follow(leaf[0].tail[AltOf(leaf) ? 1 : 0]); }
+  CheckReport Report() {
+    report_.bytes_reachable += record_bytes_;
+    return std::move(report_);
+  }
   void CheckLeaf(const media::Block* leaf, const Bounds& bounds);
   void CheckBlock(pmem::Offset offset, const media::Block& block, const Header& header,
                   const Bounds& bounds);
@@ -37,7 +59,29 @@ class LbTree<C>::Checker : LeafChainChecker {
   LbTree& tree_;
   uint64_t record_bytes_ = 0;
   std::vector<Pair> pairs_;  // of the leaf in hand
+  // In passing: the bounds of the last leaf looked at.
+  std::optional<Bounds> reached_;
 };
+
+// The next ones in passing. The chain is taken up at the last leaf looked at. False: that was all.
+template <class C>
+bool LbTree<C>::Checker::CheckSomeLeaves() {
+  unsigned left = kLeavesAtATime;
+  tree_.locks_.LockAll();
+  if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
+  const auto visit = [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
+    const bool takes_up = left == kLeavesAtATime && reached_;
+    const bool again = takes_up && EndTogether(bounds, *reached_);
+    if (takes_up) TakeUpAt(tree_.pool_.OffsetOf(leaf));
+    again ? FollowBehind(leaf) : CheckLeaf(leaf, bounds);
+    reached_ = bounds;
+    return --left > 0;
+  };
+  tree_.ForEachLeaf(reached_ ? reached_->low : C::MinusInfinity(), visit);
+  if (left > 0) ExpectEnd();
+  tree_.locks_.UnlockAll();
+  return left == 0;
+}
 
 template <class C>
 void LbTree<C>::Checker::CheckLeaf(const media::Block* leaf, const Bounds& bounds) {
@@ -45,7 +89,7 @@ void LbTree<C>::Checker::CheckLeaf(const media::Block* leaf, const Bounds& bound
   ++report_.leaves;
   report_.bytes_reachable += tree_.leaf_bytes();
   ExpectLeaf(offset);
-  Follow(leaf[0].tail[AltOf(leaf) ? 1 : 0]);
+  FollowBehind(leaf);
   pairs_.clear();
   for (unsigned b = 0; b < tree_.blocks_; ++b)
     CheckBlock(offset, leaf[b], HeaderOf(leaf, b), bounds);
@@ -105,6 +149,11 @@ void LbTree<C>::Checker::CheckSpace() {
 template <class C>
 CheckReport LbTree<C>::Check() {
   return Checker(*this).Run();
+}
+
+template <class C>
+CheckReport LbTree<C>::CheckInPassing(CheckPause go_on) {
+  return Checker(*this).RunInPassing(go_on);
 }
 
 template class LbTree<Fixed64Codec>;

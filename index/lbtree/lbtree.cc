@@ -85,11 +85,11 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Create(const EngineContext& c
   return tree;
 }
 
-// visit(leaf, bounds, slots of its blocks) for every leaf from left to right, each as it was at one
-// moment.
+// visit(leaf, bounds, slots of its blocks) for every leaf from the one that covers `from` to the
+// right, each as it was at one moment.
 template <class C>
-void LbTree<C>::ForEachLeaf(LeafVisitor visit) const {
-  Separator low = C::MinusInfinity();
+void LbTree<C>::ForEachLeaf(Separator from, LeafVisitor visit) const {
+  Separator low = from;
   for (bool more = true; more;) {
     const Key key = C::KeyOf(low);
     uint64_t snapshot;
@@ -103,7 +103,7 @@ void LbTree<C>::ForEachLeaf(LeafVisitor visit) const {
       for (unsigned b = 0; b < blocks_; ++b) slots[b] = view.SlotsOf(b);
       if (!locks_.Of(leaf).Validate(snapshot)) continue;
     }
-    visit(leaf, place.bounds, slots);
+    if (!visit(leaf, place.bounds, slots)) return;
     more = place.bounds.bounded && C::Compare(place.bounds.high, low) > 0;
     low = place.bounds.high;
   }
@@ -112,8 +112,9 @@ void LbTree<C>::ForEachLeaf(LeafVisitor visit) const {
 template <class C>
 uint64_t LbTree<C>::CountKeys() {
   uint64_t keys = 0;
-  ForEachLeaf([&](const media::Block*, const Bounds&, const uint32_t* slots) {
+  ForEachLeaf(C::MinusInfinity(), [&](const media::Block*, const Bounds&, const uint32_t* slots) {
     for (unsigned b = 0; b < blocks_; ++b) keys += static_cast<uint64_t>(std::popcount(slots[b]));
+    return true;
   });
   return keys;
 }

@@ -116,6 +116,7 @@ class LbTree final : public Engine {
   Outcome Scan(const ScanOptions& options, ScanVisitor visitor) override;
   uint64_t CountKeys() override;
   CheckReport Check() override;
+  CheckReport CheckInPassing(CheckPause go_on) override;
   uint64_t AppliedIndex() const override;
   void VisitCounters(CounterVisitor visitor) const override;
   MemoryUse GetMemoryUse() const override;
@@ -317,9 +318,10 @@ class LbTree final : public Engine {
   class Checker;
 
   // lbtree.cc
-  using LeafVisitor = absl::FunctionRef<void(const media::Block* leaf, const Bounds& bounds,
+  // False ends the walk.
+  using LeafVisitor = absl::FunctionRef<bool(const media::Block* leaf, const Bounds& bounds,
                                              const uint32_t* slots)>;
-  void ForEachLeaf(LeafVisitor visit) const;
+  void ForEachLeaf(Separator from, LeafVisitor visit) const;
   void RecordPositions(size_t leaves, absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of);
 
   size_t leaf_bytes() const { return blocks_ * sizeof(media::Block); }

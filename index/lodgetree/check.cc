@@ -1,6 +1,8 @@
 // Check: reads the whole structure, compares what the nodes say with what the medium says, and
-// counts. All nodes are held, from left to right, so writers wait and the counts fit together.
+// counts. All nodes are held, from left to right, so writers wait and the counts fit together; in
+// passing each is held until its right neighbour is.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "index/lodgetree/lodgetree.h"
@@ -21,13 +23,35 @@ class LodgeTree<C>::Checker : LeafChainChecker {
     // Elsewhere other threads retire records meanwhile.
     if (tree_.medium_.tracer() != nullptr) CheckRecords();
     tree_.UnlockAll(context_);
-    report_.keys = static_cast<uint64_t>(keys_);
-    report_.bytes_reachable += record_bytes_;
-    return std::move(report_);
+    return Report();
+  }
+
+  CheckReport RunInPassing(CheckPause go_on) {
+    while (CheckSomeNodes() && go_on()) {
+    }
+    return Report();
   }
 
  private:
+  // In passing, between two pauses: some milliseconds of work.
+  static constexpr unsigned kNodesAtATime = 16;
+
+  bool CheckSomeNodes();
+  bool EndsAsReached(const Node& node) const {
+    if (!node.bounded || !reached_->bounded) return node.bounded == reached_->bounded;
+    return C::Compare(node.high, reached_->high) == 0;
+  }
+  CheckReport Report() {
+    report_.keys = static_cast<uint64_t>(std::max<int64_t>(keys_, 0));
+    report_.bytes_reachable += record_bytes_;
+    return std::move(report_);
+  }
+  const Node* LockNext(Separator low);
   void LockAll();
+  void FollowBehind(const Node& node, unsigned leaf) {
+    const media::Leaf& media = *tree_.LeafAt(&node, leaf);
+    Follow(media.next[(media.commit.Load() & media::kUseN) != 0 ? 1 : 0]);
+  }
   void CheckNode(const Node& node);
   void CheckLeaf(const Node& node, unsigned leaf);
   void CheckSlots(const Node& node, unsigned leaf, const media::Leaf& media);
@@ -49,7 +73,46 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   int64_t keys_ = 0;
   uint64_t record_bytes_ = 0;  // reached; each record once
   DramArena fences_;           // as decoded; a map of memory for each would take most of the time
+  // In passing: the separators around the last node looked at.
+  struct Reached {
+    Separator low;
+    Separator high;
+    bool bounded;
+  };
+  std::optional<Reached> reached_;
 };
+
+// Locks the node that covers `low`, then gives back what was held.
+template <class C>
+auto LodgeTree<C>::Checker::LockNext(Separator low) -> const Node* {
+  const size_t held = context_.locked.size();
+  tree_.LockOne(context_, C::KeyOf(low));
+  for (size_t i = 0; i < held; ++i) context_.locked[i]->lock.Unlock();
+  context_.locked.erase(context_.locked.begin(),
+                        context_.locked.begin() + static_cast<ptrdiff_t>(held));
+  return context_.locked.back();
+}
+
+// The next ones in passing. The chain is taken up at the last node looked at. False: that was all.
+template <class C>
+bool LodgeTree<C>::Checker::CheckSomeNodes() {
+  Separator low = reached_ ? reached_->low : C::MinusInfinity();
+  bool more = true;
+  for (unsigned i = 0; more && i < kNodesAtATime; ++i) {
+    const Node* node = LockNext(low);
+    if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
+    const bool takes_up = i == 0 && reached_;
+    const bool again = takes_up && EndsAsReached(*node);
+    if (takes_up) TakeUpAt(node->values[0]);
+    again ? FollowBehind(*node, node->index_count - 1u) : CheckNode(*node);
+    more = GoesOnBehind(node, low);
+    reached_ = {low, node->high, node->bounded};
+    low = node->high;
+  }
+  if (!more) ExpectEnd();
+  tree_.UnlockAll(context_);
+  return more;
+}
 
 template <class C>
 void LodgeTree<C>::Checker::LockAll() {
@@ -84,7 +147,7 @@ void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
   const media::Leaf& media = *tree_.LeafAt(&node, leaf);
   const LeafMirror& mirror = node.mirrors[leaf];
   const uint64_t commit = media.commit.Load();
-  Follow(media.next[(commit & media::kUseN) != 0 ? 1 : 0]);
+  FollowBehind(node, leaf);
   if (commit != mirror.CommitWord()) Problem("leaf ", offset, ": commit word and mirror differ");
   if (node.leaf_count[leaf] != mirror.count()) Problem("leaf ", offset, ": wrong leaf_count");
   uint64_t watermark;
@@ -227,6 +290,11 @@ template <class C>
 CheckReport LodgeTree<C>::Check() {
   const std::lock_guard lock(reclaim_mutex_);
   return Checker(*this).Run();
+}
+
+template <class C>
+CheckReport LodgeTree<C>::CheckInPassing(CheckPause go_on) {
+  return Checker(*this).RunInPassing(go_on);
 }
 
 template class LodgeTree<Fixed64Codec>;

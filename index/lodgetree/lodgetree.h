@@ -107,6 +107,7 @@ class LodgeTree final : public Engine {
   Outcome Scan(const ScanOptions& options, ScanVisitor visitor) override;
   uint64_t CountKeys() override;
   CheckReport Check() override;
+  CheckReport CheckInPassing(CheckPause go_on) override;
   uint64_t AppliedIndex() const override;
   void VisitCounters(CounterVisitor visitor) const override;
   MemoryUse GetMemoryUse() const override;

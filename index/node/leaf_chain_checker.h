@@ -29,6 +29,9 @@ class LeafChainChecker {
     if (!ReadChecked(next.Load(), &chain_)) Problem("a leaf pointer with wrong check bits");
   }
 
+  // The walk begins anew at `leaf`, since the chain may have changed meanwhile.
+  void TakeUpAt(pmem::Offset leaf) { chain_ = leaf; }
+
   // The index says that `leaf` comes next. False: the chain says otherwise.
   bool ExpectLeaf(pmem::Offset leaf) {
     if (leaf == chain_) return true;

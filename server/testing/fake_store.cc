@@ -41,13 +41,9 @@ class FaultyEngine final : public Engine {
   }
 
   uint64_t CountKeys() override { return engine_->CountKeys(); }
-  CheckReport Check() override {
-    CheckReport report = engine_->Check();
-    if (faults_->reads == Outcome::kDataLoss) {
-      report.problems = {"leaf 7: checksum"};
-      report.problem_count = 1;
-    }
-    return report;
+  CheckReport Check() override { return WithFault(engine_->Check()); }
+  CheckReport CheckInPassing(CheckPause go_on) override {
+    return WithFault(engine_->CheckInPassing(go_on));
   }
   uint64_t AppliedIndex() const override { return engine_->AppliedIndex(); }
   void VisitCounters(CounterVisitor visitor) const override { engine_->VisitCounters(visitor); }
@@ -55,6 +51,14 @@ class FaultyEngine final : public Engine {
   absl::Status Close() override { return engine_->Close(); }
 
  private:
+  CheckReport WithFault(CheckReport report) const {
+    if (faults_->reads == Outcome::kDataLoss) {
+      report.problems = {"leaf 7: checksum"};
+      report.problem_count = 1;
+    }
+    return report;
+  }
+
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Faults> faults_;
 };
