@@ -55,10 +55,11 @@ class Journal : public FileFence {
     uint64_t segment_bytes = 0;
     uint32_t crc_seed = 0;  // of this session
     ForeignWords foreign;
-    // Pages are written back at this rate at least, faster as the segments fill.
-    uint64_t checkpoint_bytes_per_second = uint64_t{16} << 20;
     // False: checkpoints are made in place, by the writer that needs room (tests).
     bool background = true;
+    // In the background pages are written back at this rate (not 0) at least, faster as the
+    // segments fill.
+    uint64_t checkpoint_bytes_per_second = 0;
     std::function<void(const std::string& what)> on_failure;  // called once
     Tracer* tracer = nullptr;                                 // tests: asked for canaries
   };

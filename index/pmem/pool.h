@@ -240,11 +240,11 @@ class Pool {
                       const PoolGeometry& geometry);
   bool NeedsJournal() const;
   absl::Status AttachJournal(const PoolOptions& options);
+  absl::Status LoadFile(const PoolOptions& options, uint64_t header_bytes, uint64_t bytes,
+                        const Accept& accept);
   // pool_arena.cc
   void AttachJournal(const ArenaOptions& options);
   absl::Status BeginArena(const ArenaOptions& options);
-  absl::Status LoadFile(const PoolOptions& options, uint64_t header_bytes, uint64_t bytes,
-                        const Accept& accept);
 
   char* base_ = nullptr;
   uint64_t bytes_ = 0;
