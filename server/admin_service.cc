@@ -6,6 +6,7 @@
 
 #include "index/cost.h"
 #include "index/registry.h"
+#include "server/pacer.h"
 #include "server/status_map.h"
 #include "server/version.h"
 
@@ -84,10 +85,27 @@ void FillCost(const Cost& cost, v1::Cost* message) {
   message->set_bytes_stored(cost.bytes_stored);
 }
 
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const grpc::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
+}
+
+// A stream that ends before it has begun.
+class RefusedBackup final : public grpc::ServerWriteReactor<v1::BackupResponse> {
+ public:
+  explicit RefusedBackup(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+// A check works a quarter of the time: it is in no hurry, and writers wait for its steps.
+constexpr int kCheckRest = 3;
+
 }  // namespace
 
-grpc::Status AdminService::Status(grpc::ServerContext*, const v1::StatusRequest*,
-                                  v1::StatusResponse* response) {
+grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* context,
+                                               const v1::StatusRequest*,
+                                               v1::StatusResponse* response) {
   response->set_version(kVersion);
   response->set_state(StateOf(state_));
   SetDuration(state_.Uptime(), response->mutable_uptime());
@@ -104,15 +122,25 @@ grpc::Status AdminService::Status(grpc::ServerContext*, const v1::StatusRequest*
     response->mutable_recovery_progress()->set_done(progress.done);
     response->mutable_recovery_progress()->set_total(progress.total);
   }
-  return grpc::Status::OK;
+  return Answer(context, grpc::Status::OK);
 }
 
-grpc::Status AdminService::Stats(grpc::ServerContext*, const v1::StatsRequest* request,
-                                 v1::StatsResponse* response) {
+grpc::ServerUnaryReactor* AdminService::Stats(grpc::CallbackServerContext* context,
+                                              const v1::StatsRequest* request,
+                                              v1::StatsResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const bool taken = stats_.TryPost([=, this] { reactor->Finish(FillStats(*request, response)); });
+  if (!taken)
+    reactor->Finish(Busy("others have asked for the statistics: ask again when they have them"));
+  return reactor;
+}
+
+grpc::Status AdminService::FillStats(const v1::StatsRequest& request,
+                                     v1::StatsResponse* response) const {
   Store* store = state_.store();
   if (store == nullptr) return Unavailable(state_);
   Engine& engine = store->engine();
-  if (!request->skip_key_count()) response->set_keys(engine.CountKeys());
+  if (!request.skip_key_count()) response->set_keys(engine.CountKeys());
   FillSpace(store->GetSpaceUse(), response->mutable_space());
   const MemoryUse memory = engine.GetMemoryUse();
   response->set_engine_medium_bytes(memory.medium_bytes);
@@ -130,8 +158,9 @@ grpc::Status AdminService::Stats(grpc::ServerContext*, const v1::StatsRequest* r
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::Engines(grpc::ServerContext*, const v1::EnginesRequest*,
-                                   v1::EnginesResponse* response) {
+grpc::ServerUnaryReactor* AdminService::Engines(grpc::CallbackServerContext* context,
+                                                const v1::EnginesRequest*,
+                                                v1::EnginesResponse* response) {
   for (const EngineInfo* info : AllEngines()) {
     v1::EngineDescription* engine = response->add_engines();
     engine->set_name(std::string(info->name));
@@ -150,15 +179,30 @@ grpc::Status AdminService::Engines(grpc::ServerContext*, const v1::EnginesReques
       option->set_doc(std::string(row.doc));
     }
   }
-  return grpc::Status::OK;
+  return Answer(context, grpc::Status::OK);
 }
 
-grpc::Status AdminService::Check(grpc::ServerContext*, const v1::CheckRequest*,
-                                 v1::CheckResponse* response) {
+grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* context,
+                                              const v1::CheckRequest*,
+                                              v1::CheckResponse* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const bool taken = check_.TryPost([=, this] { reactor->Finish(RunCheck(*context, response)); });
+  if (!taken) reactor->Finish(Busy("a check is under way: ask again when it has ended"));
+  return reactor;
+}
+
+grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
+                                    v1::CheckResponse* response) const {
   Store* store = state_.store();
   if (store == nullptr) return Unavailable(state_);
   const auto begin = std::chrono::steady_clock::now();
-  const CheckReport report = store->engine().Check();
+  Pacer pacer(kCheckRest);
+  const CheckReport report = store->engine().CheckInPassing([&] {
+    pacer.Pause();
+    return !context.IsCancelled();
+  });
+  pacer.Pause();
+  if (context.IsCancelled()) return {grpc::StatusCode::CANCELLED, "nobody waits for the check"};
   SetDuration(std::chrono::steady_clock::now() - begin, response->mutable_duration());
   response->set_sound(report.problem_count == 0 && report.problems.empty());
   response->set_keys(report.keys);
@@ -169,24 +213,27 @@ grpc::Status AdminService::Check(grpc::ServerContext*, const v1::CheckRequest*,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::Backup(grpc::ServerContext*, const v1::BackupRequest*,
-                                  grpc::ServerWriter<v1::BackupResponse>*) {
-  return NotServed("lodgekv.v1.AdminService.Backup");
+grpc::ServerWriteReactor<v1::BackupResponse>* AdminService::Backup(grpc::CallbackServerContext*,
+                                                                   const v1::BackupRequest*) {
+  return new RefusedBackup(NotServed("lodgekv.v1.AdminService.Backup"));
 }
 
-grpc::Status AdminService::DeleteRange(grpc::ServerContext*, const v1::DeleteRangeRequest*,
-                                       v1::DeleteRangeResponse*) {
-  return NotServed("lodgekv.v1.AdminService.DeleteRange");
+grpc::ServerUnaryReactor* AdminService::DeleteRange(grpc::CallbackServerContext* context,
+                                                    const v1::DeleteRangeRequest*,
+                                                    v1::DeleteRangeResponse*) {
+  return Answer(context, NotServed("lodgekv.v1.AdminService.DeleteRange"));
 }
 
-grpc::Status AdminService::Checksum(grpc::ServerContext*, const v1::ChecksumRequest*,
-                                    v1::ChecksumResponse*) {
-  return NotServed("lodgekv.v1.AdminService.Checksum");
+grpc::ServerUnaryReactor* AdminService::Checksum(grpc::CallbackServerContext* context,
+                                                 const v1::ChecksumRequest*,
+                                                 v1::ChecksumResponse*) {
+  return Answer(context, NotServed("lodgekv.v1.AdminService.Checksum"));
 }
 
-grpc::Status AdminService::ApplyBatch(grpc::ServerContext*, const v1::ApplyBatchRequest*,
-                                      v1::ApplyBatchResponse*) {
-  return NotServed("lodgekv.v1.AdminService.ApplyBatch");
+grpc::ServerUnaryReactor* AdminService::ApplyBatch(grpc::CallbackServerContext* context,
+                                                   const v1::ApplyBatchRequest*,
+                                                   v1::ApplyBatchResponse*) {
+  return Answer(context, NotServed("lodgekv.v1.AdminService.ApplyBatch"));
 }
 
 }  // namespace lodgekv::server

@@ -1,6 +1,13 @@
 // The operator's service, health and reflection over a real connection.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "index/registry.h"
 #include "server/testing/test_daemon.h"
@@ -111,6 +118,104 @@ TEST_F(AdminServiceTest, CheckReportsProblems) {
   EXPECT_FALSE(response.sound());
   EXPECT_EQ(response.problem_count(), 1);
   EXPECT_EQ(response.problems(0), "leaf 7: checksum");
+}
+
+// A check that stands until it is let go.
+class StandingCheck {
+ public:
+  explicit StandingCheck(TestDaemon& daemon, Faults& faults) {
+    faults.on_check = [this] {
+      begun_.set_value();
+      go_on_.get_future().wait();
+    };
+    SetDeadline(context_);
+    call_ = std::async(std::launch::async, [this, &daemon] {
+      v1::CheckResponse response;
+      return daemon.admin().Check(&context_, {}, &response);
+    });
+    begun_.get_future().wait();
+  }
+
+  void Cancel() { context_.TryCancel(); }
+  void LetGo() { go_on_.set_value(); }
+  grpc::Status End() { return call_.get(); }
+
+ private:
+  std::promise<void> begun_;
+  std::promise<void> go_on_;
+  grpc::ClientContext context_;
+  std::future<grpc::Status> call_;
+};
+
+TEST_F(AdminServiceTest, OneCheckRunsAtATime) {
+  StandingCheck first(daemon_, *faults_);
+  v1::CheckResponse response;
+  const grpc::Status second = daemon_.admin().Check(&context_, {}, &response);
+  EXPECT_EQ(CodeAndReason(second), "RESOURCE_EXHAUSTED BUSY");
+  EXPECT_GE(DetailsOf(second).retry.retry_delay().seconds(), 1);
+  first.LetGo();
+  EXPECT_TRUE(first.End().ok());
+  faults_->on_check = nullptr;
+  grpc::ClientContext context;
+  EXPECT_TRUE(daemon_.admin().Check(&context, {}, &response).ok());
+}
+
+TEST_F(AdminServiceTest, ACheckHoldsUpNoOtherCall) {
+  StandingCheck check(daemon_, *faults_);
+  v1::StatusResponse status;
+  EXPECT_TRUE(daemon_.admin().Status(&context_, {}, &status).ok());
+  v1::StatsResponse stats;
+  grpc::ClientContext context;
+  EXPECT_TRUE(daemon_.admin().Stats(&context, {}, &stats).ok());
+  check.LetGo();
+  EXPECT_TRUE(check.End().ok());
+}
+
+TEST_F(AdminServiceTest, ACheckEndsWithItsCaller) {
+  StandingCheck check(daemon_, *faults_);
+  check.Cancel();
+  EXPECT_EQ(check.End().error_code(), grpc::StatusCode::CANCELLED);
+  check.LetGo();
+  // The thread is free soon: nobody waits for what is left of the check.
+  faults_->on_check = nullptr;
+  grpc::Status next;
+  for (int i = 0; i < 500; ++i) {
+    grpc::ClientContext context;
+    v1::CheckResponse response;
+    next = daemon_.admin().Check(&context, {}, &response);
+    if (next.ok()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(next.ok()) << next.error_message();
+}
+
+// Each open stream of reflection holds a thread, so there may be few.
+TEST_F(AdminServiceTest, OpenStreamsOfReflectionHoldUpNoOtherCall) {
+  constexpr int kStreams = 100;
+  grpc::GenericStub stub(daemon_.admin_channel());
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::GenericClientAsyncReaderWriter>> streams;
+  void* tag = nullptr;
+  bool ok = false;
+  for (int i = 0; i < kStreams; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    SetDeadline(*contexts.back());
+    streams.push_back(
+        stub.PrepareCall(contexts.back().get(),
+                         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue));
+    streams.back()->StartCall(&queue);
+    queue.Next(&tag, &ok);
+  }
+  v1::StatusResponse status;
+  EXPECT_TRUE(daemon_.admin().Status(&context_, {}, &status).ok());
+  EXPECT_EQ(HealthOf(daemon_.admin_channel()), "SERVING");
+  for (int i = 0; i < kStreams; ++i) {
+    grpc::Status end;
+    contexts[i]->TryCancel();
+    streams[i]->Finish(&end, &queue);
+    queue.Next(&tag, &ok);
+  }
 }
 
 void ExpectNotServed(const grpc::Status& status, const std::string& call) {

@@ -30,9 +30,9 @@ constexpr milliseconds kInFlightPoll{2};
 constexpr milliseconds kProgressInterval{1'000};
 // When nothing is in flight, what still hangs on the server are watchers of its health.
 constexpr milliseconds kWatcherGrace{100};
-// What serves an operator's calls and reflection, whose every open stream holds one. Beyond them
-// such a call is RESOURCE_EXHAUSTED; keys and values are served by other threads.
-constexpr int kMaxSynchronousThreads = 64;
+// What serves reflection, whose every open stream holds one. Beyond them such a stream is
+// RESOURCE_EXHAUSTED; all else is served by other threads.
+constexpr int kMaxSynchronousThreads = 16;
 constexpr uint64_t kHealthStreamsPerConnection = 8;
 
 [[noreturn]] void DieOfMedium(const std::string& what) {

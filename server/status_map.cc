@@ -12,6 +12,7 @@ namespace {
 
 // Long enough that a refused client does not come back at once, short enough not to idle.
 constexpr uint64_t kOverloadRetryMs = 50;
+constexpr uint64_t kBusyRetryMs = 1'000;
 constexpr uint64_t kRecoveringRetryMs = 500;
 constexpr uint64_t kDrainingRetryMs = 1'000;
 
@@ -198,6 +199,12 @@ grpc::Status Overloaded(std::string_view reason, std::string_view limit, uint64_
       .RetryAfterMs(kOverloadRetryMs)
       .Metadata("limit", limit)
       .Metadata("value", std::to_string(value))
+      .Build();
+}
+
+grpc::Status Busy(std::string_view message) {
+  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, "BUSY", message)
+      .RetryAfterMs(kBusyRetryMs)
       .Build();
 }
 

@@ -48,6 +48,9 @@ grpc::Status InvalidField(std::string_view field, std::string_view reason,
 // The server holds as much work as its limit allows.
 grpc::Status Overloaded(std::string_view reason, std::string_view limit, uint64_t value);
 
+// An operator's call that others have in hand already: `message` says which.
+grpc::Status Busy(std::string_view message);
+
 grpc::Status Recovering();
 grpc::Status Draining();
 grpc::Status DeadlinePassed();

@@ -24,7 +24,7 @@ void RunCheck(Context& context) {
 
 void AddCheck(CLI::App& app, Context& context) {
   CLI::App* check = app.add_subcommand(
-      std::string(kName), "Check the whole structure; writes wait meanwhile, nothing is changed");
+      std::string(kName), "Check the whole structure while others write; nothing is changed");
   check->footer("Exits with 4 when the structure is not sound.");
   check->callback([&context] { RunCheck(context); });
 }

@@ -43,7 +43,8 @@ class FaultyEngine final : public Engine {
   uint64_t CountKeys() override { return engine_->CountKeys(); }
   CheckReport Check() override { return WithFault(engine_->Check()); }
   CheckReport CheckInPassing(CheckPause go_on) override {
-    return WithFault(engine_->CheckInPassing(go_on));
+    if (faults_->on_check) faults_->on_check();
+    return go_on() ? WithFault(engine_->CheckInPassing(go_on)) : CheckReport{};
   }
   uint64_t AppliedIndex() const override { return engine_->AppliedIndex(); }
   void VisitCounters(CounterVisitor visitor) const override { engine_->VisitCounters(visitor); }

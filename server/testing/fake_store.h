@@ -21,6 +21,8 @@ struct Faults {
   std::atomic<Outcome> reads{Outcome::kOk};
   // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
+  // Called between two steps of a check, with nothing locked.
+  std::function<void()> on_check;
   // Not none: the store is one on an ordinary file, whose journal has replayed something.
   std::optional<JournalUse> journal;
   std::atomic<bool> closed{false};
