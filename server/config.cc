@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <exception>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "base/file_reader.h"
 #include "server/config_values.h"
 
 namespace lodgekv::server {
@@ -22,6 +24,8 @@ template <class... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
 constexpr std::string_view kEnvironmentPrefix = "LODGEKV_";
+// All fields with their comments take some 15 KiB.
+constexpr size_t kMaxFileSize = 1 << 20;
 
 std::vector<std::string_view> FieldNames() {
   std::vector<std::string_view> names;
@@ -127,16 +131,7 @@ absl::Status SetFromYaml(Config& config, const ConfigField& field, const YAML::N
   return SetConfigField(config, field, value.Scalar(), source);
 }
 
-absl::Status LoadYaml(const std::string& path, Config& config) {
-  YAML::Node root;
-  try {
-    root = YAML::LoadFile(path);
-  } catch (const YAML::BadFile&) {
-    return absl::NotFoundError(fmt::format("config file '{}' cannot be read", path));
-  } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(
-        fmt::format("config file '{}', line {}: {}", path, error.mark.line + 1, error.msg));
-  }
+absl::Status SetFields(const YAML::Node& root, const std::string& path, Config& config) {
   if (root.IsNull()) return absl::OkStatus();
   if (!root.IsMap()) {
     return absl::InvalidArgumentError(
@@ -158,6 +153,23 @@ absl::Status LoadYaml(const std::string& path, Config& config) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status LoadYaml(const std::string& path, FileKind kind, Config& config) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kind, kMaxFileSize);
+  if (!text.ok()) {
+    return {text.status().code(),
+            fmt::format("config file '{}' {}", path, std::string(text.status().message()))};
+  }
+  try {
+    return SetFields(YAML::Load(*text), path, config);
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(
+        fmt::format("config file '{}', line {}: {}", path, error.mark.line + 1, error.msg));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(
+        fmt::format("config file '{}' cannot be parsed: {}", path, error.what()));
+  }
 }
 
 // Others' variables may begin with our prefix (an orchestrator adds LODGEKV_SERVICE_HOST and the
@@ -305,10 +317,10 @@ Config DefaultConfig() {
   return config;
 }
 
-absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources) {
+absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources, FileKind kind) {
   LoadedConfig loaded{.config = DefaultConfig(), .warnings = {}};
   absl::Status status = absl::OkStatus();
-  if (!sources.yaml_path.empty()) status = LoadYaml(sources.yaml_path, loaded.config);
+  if (!sources.yaml_path.empty()) status = LoadYaml(sources.yaml_path, kind, loaded.config);
   if (status.ok()) status = LoadEnvironment(sources.environment, loaded);
   if (status.ok()) status = LoadFlags(sources, loaded.config);
   if (!status.ok()) return status;

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file_reader.h"
 #include "server/limits.h"
 
 namespace lodgekv::server {
@@ -120,8 +121,10 @@ struct LoadedConfig {
   std::vector<std::string> warnings;  // a LODGEKV_ variable that looks like a misspelt field
 };
 
-// Reads all sources, field by field.
-absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources);
+// Reads all sources, field by field. The file may be a pipe (--config <(...)) where waiting for it
+// holds up nothing.
+absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources,
+                                        FileKind kind = FileKind::kAny);
 
 // The whole: bounds across fields, addresses, the engine and its options.
 absl::Status ValidateConfig(const Config& config);

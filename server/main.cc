@@ -1,11 +1,13 @@
 // lodgekvd: assembly only.
 #include <pthread.h>
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <variant>
 
@@ -21,6 +23,7 @@ using lodgekv::server::Config;
 using lodgekv::server::ConfigSources;
 using lodgekv::server::Daemon;
 using lodgekv::server::ExitNow;
+using lodgekv::server::FlushLog;
 using lodgekv::server::kExitFailure;
 using lodgekv::server::Log;
 using lodgekv::server::LogLevel;
@@ -30,8 +33,17 @@ using lodgekv::server::NotifyStopping;
 using lodgekv::server::RunNow;
 using lodgekv::server::StartReporter;
 
-// Blocked in every thread from the start, so that only AwaitStop takes them; one that comes
-// during recovery waits until the pool is open and can be closed clean.
+// Before the configuration is there, which may be a pipe to wait for, there is nothing to close: a
+// signal to stop ends the process. One to reload has nothing to reload.
+void BlockReload() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// Blocked in every thread, so that only AwaitStop takes them; one that comes during recovery waits
+// until the pool is open and can be closed clean.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -81,19 +93,44 @@ int Serve(const RunNow& run, const sigset_t& signals) {
   return status.ok() ? EXIT_SUCCESS : Fail(status);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const sigset_t signals = BlockSignals();
+int Run(int argc, char** argv) {
+  BlockReload();
   auto outcome = lodgekv::server::ReadCommandLine(argc, argv, environ);
   if (const auto* exit_now = std::get_if<ExitNow>(&outcome)) {
     std::fputs(exit_now->text.c_str(), exit_now->code == 0 ? stdout : stderr);
     return exit_now->code;
   }
+  const sigset_t signals = BlockSignals();
   const auto& run = std::get<RunNow>(outcome);
   const Config& config = run.loaded.config;
   lodgekv::server::SetUpLog(config.log_format, config.log_level);
   lodgekv::server::AdoptGrpcLog();
   for (const std::string& warning : run.loaded.warnings) Log(LogLevel::kWarning, warning);
   return Serve(run, signals);
+}
+
+// What nobody caught, above all in a thread of a library. The pool is left as after a crash.
+[[noreturn]] void DieOfException() {
+  std::string what = "an error that is no exception";
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {
+    what = "an exception of an unknown type";
+  }
+  Log(LogLevel::kCritical, "ended by an error that nothing handles", {{"what", what}});
+  FlushLog();
+  std::_Exit(kExitFailure);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::set_terminate(DieOfException);
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    return Fail(absl::InternalError(fmt::format("ended by an error: {}", error.what())));
+  }
 }

@@ -24,7 +24,8 @@ void PlanField(const Config& running, const Config& fresh, const ConfigField& fi
 }  // namespace
 
 absl::StatusOr<ReloadPlan> PlanReload(const Config& running, const ConfigSources& sources) {
-  const absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources);
+  // A running daemon waits for no pipe: it would hear no signal meanwhile.
+  const absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources, FileKind::kRegular);
   if (!loaded.ok()) return loaded.status();
   absl::Status status = ValidateConfig(loaded->config);
   if (!status.ok()) return status;

@@ -1,6 +1,5 @@
 #include "server/tls_material.h"
 
-#include <fcntl.h>
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/bn.h>
@@ -9,19 +8,16 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/file_reader.h"
 
 namespace lodgekv::server {
 namespace {
@@ -36,17 +32,6 @@ struct Freer {
   }
 };
 void FreeText(char* text) { OPENSSL_free(text); }
-
-struct Descriptor {
-  int fd = -1;
-
-  Descriptor() = default;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
@@ -76,35 +61,15 @@ std::string TakeComplaint() {
   return text;
 }
 
-absl::Status CannotRead(const NamedFile& file) {
-  return absl::NotFoundError(
-      fmt::format("{} cannot be read: {}", file.Name(), std::strerror(errno)));
-}
-
 // Nothing that others fill, such as a pipe: the daemon would wait for them.
-absl::Status Open(const NamedFile& file, Descriptor& descriptor) {
-  descriptor.fd = open(file.path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  struct stat what {};
-  if (descriptor.fd < 0 || fstat(descriptor.fd, &what) != 0) return CannotRead(file);
-  if (S_ISREG(what.st_mode)) return absl::OkStatus();
-  return Bad(file, fmt::format("is {}; it must be a regular file",
-                               S_ISDIR(what.st_mode) ? "a directory" : "a pipe or a device"));
-}
-
 absl::Status Read(NamedFile& file) {
-  Descriptor descriptor;
-  absl::Status status = Open(file, descriptor);
-  if (!status.ok()) return status;
-  std::array<char, 4'096> buffer{};
-  ssize_t n = 0;
-  while ((n = read(descriptor.fd, buffer.data(), buffer.size())) > 0) {
-    file.content.append(buffer.data(), static_cast<size_t>(n));
-    if (file.content.size() > kMaxFileSize) {
-      return Bad(file, fmt::format("is larger than {} bytes, the most that a PEM file may have",
-                                   kMaxFileSize));
-    }
+  absl::StatusOr<std::string> content = ReadWholeFile(file.path, FileKind::kRegular, kMaxFileSize);
+  if (!content.ok()) {
+    return {content.status().code(),
+            fmt::format("{} {}", file.Name(), std::string(content.status().message()))};
   }
-  return n == 0 ? absl::OkStatus() : CannotRead(file);
+  file.content = *std::move(content);
+  return absl::OkStatus();
 }
 
 Bio Over(const std::string& content) {

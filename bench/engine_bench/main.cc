@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -34,9 +35,7 @@ void PrintTables(const lodgekv::bench::BenchResults& results) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Run(int argc, char** argv) {
   auto options = lodgekv::bench::ParseBenchOptions(argc, argv);
   if (!options.ok()) return Fail(std::string(options.status().message()), kUsageError);
   if (!*options) return 0;
@@ -49,4 +48,14 @@ int main(int argc, char** argv) {
   const absl::Status status = lodgekv::bench::RunBench(**options, json.get(), &results);
   PrintTables(results);
   return status.ok() ? 0 : Fail(std::string(status.message()), 1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& error) {
+    return Fail(error.what(), 1);
+  }
 }

@@ -1,6 +1,7 @@
 // server_bench: keeps puts in flight against one server on this machine, and times them. What
 // starts servers and compares them is bench_file.py.
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -138,4 +139,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lodgekv::server_bench
 
-int main(int argc, char** argv) { return lodgekv::server_bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return lodgekv::server_bench::Main(argc, argv);
+  } catch (const std::exception& error) {
+    return lodgekv::server_bench::Fail(error.what());
+  }
+}

@@ -29,6 +29,8 @@ enum ExitCode {
   kExitConditionFailed = 3,
   // Also a server that can't be reached.
   kExitServerError = 4,
+  // An exception that nothing handles: no memory, or a fault of lodgectl.
+  kExitOther = 5,
 };
 
 struct Context {

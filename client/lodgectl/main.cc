@@ -1,16 +1,15 @@
 // lodgectl: the command line of LodgeKV. One file per command; this one puts them together.
 #include <grpc/support/log.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_reader.h"
 #include "client/lodgectl/command.h"
 
 namespace lodgekv::lodgectl {
@@ -23,28 +22,20 @@ Exit codes:
   2  usage: wrong arguments, a file that can't be read or written, a line that can't be parsed
   3  the condition of a write did not hold
   4  the server reported an error or could not be reached
+  5  another error: no memory, or a fault of lodgectl itself
 
 Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
 load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
 carriage return and any byte; all other bytes stand for themselves. With --hex, keys and values are
 hexadecimal everywhere. A key that begins with a dash goes behind "--".)";
 
+constexpr size_t kMaxPemBytes = 1 << 20;
+
 // The content of a file that an option names.
 std::string ReadPem(const std::string& option, const std::string& path) {
-  std::string content;
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file != nullptr) {
-    std::array<char, 4'096> buffer{};
-    size_t n = 0;
-    while ((n = std::fread(buffer.data(), 1, buffer.size(), file)) > 0) {
-      content.append(buffer.data(), n);
-    }
-    const bool whole = std::ferror(file) == 0;
-    std::fclose(file);
-    if (whole) return content;
-  }
-  throw CLI::ValidationError(option,
-                             absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  absl::StatusOr<std::string> content = ReadWholeFile(path, FileKind::kAny, kMaxPemBytes);
+  if (content.ok()) return *std::move(content);
+  throw CLI::ValidationError(option, absl::StrCat(path, " ", content.status().message()));
 }
 
 CLI::Option* AddPem(CLI::App& app, const std::string& name, const std::string& variable,
@@ -140,6 +131,12 @@ int Run(int argc, char** argv) {
   return context.exit_code;
 }
 
+// What nobody expected.
+int Fail(const std::exception& error) {
+  PrintError("error", error.what());
+  return kExitOther;
+}
+
 }  // namespace
 }  // namespace lodgekv::lodgectl
 
@@ -147,7 +144,12 @@ int Run(int argc, char** argv) {
 // answer may still be giving its call back, and would find gRPC's own statics gone.
 int main(int argc, char** argv) {
   lodgekv::lodgectl::QuietGrpc();
-  const int exit_code = lodgekv::lodgectl::Run(argc, argv);
+  int exit_code = lodgekv::lodgectl::kExitOther;
+  try {
+    exit_code = lodgekv::lodgectl::Run(argc, argv);
+  } catch (const std::exception& error) {
+    exit_code = lodgekv::lodgectl::Fail(error);
+  }
   std::cout.flush();
   std::fflush(nullptr);
   std::_Exit(exit_code);

@@ -1,16 +1,19 @@
 // lodgectl put: writes one key.
+#include <unistd.h>
+
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_reader.h"
 #include "client/lodgectl/command.h"
 
 namespace lodgekv::lodgectl {
 namespace {
 
 constexpr absl::string_view kName = "put";
+
+// No server takes more: far above the largest value that one can be configured for.
+constexpr size_t kMaxValueBytes = 64 << 20;
 
 struct PutArguments {
   std::string key;
@@ -19,24 +22,18 @@ struct PutArguments {
   client::PutOptions options;
 };
 
-std::optional<std::string> ReadAll(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& input = path == "-" ? std::cin : file;
-  std::string content{std::istreambuf_iterator<char>(input), {}};
-  if (path != "-" && !file.is_open()) return std::nullopt;
-  return content;
-}
-
 // The bytes to write: the argument, or the content of the file as it is.
 std::optional<std::string> ReadValue(const PutArguments& arguments, Context& context) {
   if (arguments.value) return context.Argument(kName, *arguments.value);
-  std::optional<std::string> content = ReadAll(arguments.value_file);
-  if (!content) {
-    PrintError(kName, absl::StrCat("cannot read ", arguments.value_file));
-    context.exit_code = kExitUsage;
-  }
-  return content;
+  const std::string& path = arguments.value_file;
+  absl::StatusOr<std::string> content = path == "-"
+                                            ? ReadToEnd(STDIN_FILENO, kMaxValueBytes)
+                                            : ReadWholeFile(path, FileKind::kAny, kMaxValueBytes);
+  if (content.ok()) return *std::move(content);
+  PrintError(kName,
+             absl::StrCat(path == "-" ? "standard input" : path, " ", content.status().message()));
+  context.exit_code = kExitUsage;
+  return std::nullopt;
 }
 
 void RunPut(const PutArguments& arguments, Context& context) {

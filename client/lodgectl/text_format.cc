@@ -136,6 +136,8 @@ absl::StatusOr<Record> ParseJson(absl::string_view line) {
   } catch (const json::parse_error& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("not JSON, from byte ", error.byte, " of the line on"));
+  } catch (const json::out_of_range&) {
+    return absl::InvalidArgumentError("not JSON: a number is too large");
   }
   if (!object.is_object()) {
     return absl::InvalidArgumentError("not a JSON object with \"key\" and \"value\"");

@@ -1,5 +1,6 @@
 #include "index/pmem/bad_page.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@ namespace lodgekv::pmem {
 namespace {
 
 constexpr size_t kPathBytes = 512;
+constexpr int kPatienceMs = 1'000;
 
 struct Watched {
   std::atomic<const char*> base{nullptr};  // stored last
@@ -41,7 +43,11 @@ class Message {
     while ((number /= 10) != 0);
     Add({digits.data() + at, digits.size() - at});
   }
-  void Write() const { (void)!write(STDERR_FILENO, text_.data(), used_); }
+  // Dropped if nobody reads what is there already.
+  void Write() const {
+    pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&out, 1, kPatienceMs) == 1) (void)!write(STDERR_FILENO, text_.data(), used_);
+  }
 
  private:
   std::array<char, kPathBytes + 512> text_;

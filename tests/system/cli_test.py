@@ -71,7 +71,7 @@ class CliTest(system_test.SystemTest):
         self.server.ask("put", "stdin", "--value-file", "-", input=b"from\nstdin\n")
         self.assert_prints(b"from\nstdin\n", "get", "--raw", "stdin")
         self.assert_error(self.ctl("put", "k", "--value-file", self.workdir / "none"), 2,
-                          "cannot read", "none")
+                          "none cannot be read: No such file")
 
     def test_hex(self):
         self.server.ask("--hex", "put", BINARY.hex(), "00FF")

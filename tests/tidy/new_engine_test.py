@@ -128,7 +128,7 @@ class NewEngineTest(unittest.TestCase):
         status, output = self.begin("skeleton", "--class", "Class", "--paper", "A paper, 2013")
         self.assertEqual(status, 0, output)
         # Layers above the index take longer to configure than the skeleton to build.
-        for folder in ("bench", "client", "proto", "server", "tests"):
+        for folder in ("base", "bench", "client", "proto", "server", "tests"):
             shutil.rmtree(self.tree / folder)
         (self.tree / "try.cc").write_text(TRY.replace("@", "skeleton"))
         with open(self.tree / "CMakeLists.txt", "a") as file:

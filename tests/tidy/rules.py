@@ -52,7 +52,7 @@ def is_code(source):
 # --- layers -------------------------------------------------------------------
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-LAYERS = {"bench", "client", "index", "proto", "server", "tests"}
+LAYERS = {"base", "bench", "client", "index", "proto", "server", "tests"}
 GENERATED = re.compile(r"\.pb\.h$|^engine_(rows_)?list\.inc$")
 TOP_OF_INDEX = r"index/[^/]+\.h$"
 
@@ -61,10 +61,12 @@ def allowed_includes(path):
     """(what the folder may include, in words, and as a pattern); None: everything is allowed."""
     parts = path.split("/")
     top = parts[0]
+    if top == "base":
+        return "base", r"base/"
     if top == "server":
-        return "index/*.h, proto and server", rf"{TOP_OF_INDEX}|proto/|server/"
+        return "base, index/*.h, proto and server", rf"base/|{TOP_OF_INDEX}|proto/|server/"
     if top == "client":
-        return "proto and client", r"proto/|client/"
+        return "base, proto and client", r"base/|proto/|client/"
     if top != "index":
         return None
     if len(parts) == 2:

@@ -32,6 +32,8 @@ BAD = {
         {"server/a.cc": '#include "index/lodgetree/layout.h"\n'},
         {"server/a.cc": '#include "index/pmem/pool.h"\n'},
         {"server/a.cc": '#include "client/lodgekv_client.h"\n'},
+        {"base/a.cc": '#include "index/engine.h"\n'},
+        {"index/lodgetree/a.cc": '#include "base/file_reader.h"\n'},
         {"client/a.cc": '#include "index/engine.h"\n'},
         {"client/a.cc": '#include "server/limits.h"\n'},
         {"index/lodgetree/a.cc": '#include "index/sstree/layout.h"\n'},
