@@ -241,14 +241,6 @@ TEST_F(AdminServiceTest, WhatIsNotServedSaysSoByName) {
   ExpectNotServed(reader->Finish(), "Backup");
 }
 
-TEST_F(AdminServiceTest, HealthIsOnBothPorts) {
-  for (const auto& channel : {daemon_.data_channel(), daemon_.admin_channel()}) {
-    EXPECT_EQ(HealthOf(channel), "SERVING");
-    EXPECT_EQ(HealthOf(channel, "lodgekv.v1.KvService"), "SERVING");
-    EXPECT_EQ(HealthOf(channel, "no.such.Service"), "NOT_FOUND");
-  }
-}
-
 TEST_F(AdminServiceTest, ReflectionIsOnBothPorts) {
   EXPECT_THAT(ListServices(daemon_.data_channel()), HasSubstr("lodgekv.v1.KvService"));
   EXPECT_THAT(ListServices(daemon_.admin_channel()), HasSubstr("lodgekv.v1.AdminService"));

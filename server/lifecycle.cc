@@ -1,7 +1,6 @@
 #include "server/lifecycle.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/resource_quota.h>
 #include <spdlog/fmt/fmt.h>
@@ -81,8 +80,6 @@ std::unique_ptr<grpc::Server> StartServer(
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) return nullptr;
   *bound = WithPort(address, port);
-  // A server is born SERVING; ours has yet to recover.
-  server->GetHealthCheckService()->SetServingStatus(false);
   return server;
 }
 
@@ -185,7 +182,6 @@ Daemon::~Daemon() {
 }
 
 absl::Status Daemon::Listen() {
-  grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   absl::Status status = StartTls();
   if (status.ok()) status = ListenData();
@@ -193,6 +189,7 @@ absl::Status Daemon::Listen() {
   if (status.ok()) status = ListenMetrics();
   if (status.ok()) status = ListenHealth();
   if (!status.ok()) return status;
+  health_.Set(v1::AdminService::service_full_name(), true);
   Log(LogLevel::kInfo, "listening",
       {{"data", data_address_},
        {"admin", admin_address_},
@@ -227,6 +224,7 @@ absl::Status Daemon::ListenData() {
   grpc::ServerBuilder builder;
   SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&kv_service_);
+  builder.RegisterService(&data_health_);
   const auto add_poller = [&](std::vector<Method> methods) {
     pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
                                                 std::move(methods)));
@@ -249,6 +247,7 @@ absl::Status Daemon::ListenAdmin() {
   grpc::ServerBuilder builder;
   SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&admin_service_);
+  builder.RegisterService(&admin_health_);
   admin_server_ = StartServer(builder, config.admin_listen, Credentials(), &admin_address_);
   if (admin_server_ == nullptr) return CannotListen("admin_listen", config.admin_listen);
   return absl::OkStatus();
@@ -261,6 +260,7 @@ absl::Status Daemon::ListenHealth() {
   grpc::ServerBuilder builder;
   SetCommonOptions(builder, config, kHealthStreamsPerConnection);
   builder.SetOption(std::make_unique<NoReflection>());
+  builder.RegisterService(&probe_health_);
   builder.RegisterCallbackGenericService(&no_calls_);
   health_server_ = StartServer(builder, config.health_listen, grpc::InsecureServerCredentials(),
                                &health_address_);
@@ -318,7 +318,9 @@ absl::Status Daemon::OpenStore() {
   LogStore(store_->info());
   LogJournal(*store_, state_.config().journal_path);
   state_.Serve(*store_);
-  SetHealth(true);
+  health_.Set(MediumHealthName(store_->info().medium_class), true);
+  health_.Set(v1::KvService::service_full_name(), true);
+  health_.Set("", true);
   Log(LogLevel::kInfo, "serving", {{"data", data_address_}});
   return absl::OkStatus();
 }
@@ -337,15 +339,6 @@ void Daemon::Reload(const ConfigSources& sources) {
   if (logs_now) LogReload(*plan);
   SetUpLog(plan->config.log_format, plan->config.log_level);
   if (!logs_now) LogReload(*plan);
-}
-
-void Daemon::SetHealth(bool serving) {
-  for (const auto* server : {&data_server_, &admin_server_, &health_server_}) {
-    if (*server == nullptr) continue;
-    auto* health = (*server)->GetHealthCheckService();
-    health->SetServingStatus("", serving);
-    health->SetServingStatus(v1::KvService::service_full_name(), serving);
-  }
 }
 
 // Until all that was accepted is answered, or the grace period is over.
@@ -377,7 +370,7 @@ void Daemon::StopServers() {
 
 absl::Status Daemon::Stop() {
   if (data_server_ != nullptr && state_.phase() == Phase::kServing) {
-    SetHealth(false);
+    health_.StopServing();
     Log(LogLevel::kInfo, "draining",
         {{"in_flight_operations", state_.admission().operations()},
          {"drain_delay", FormatDuration(state_.config().drain_delay_ms)},

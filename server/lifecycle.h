@@ -20,6 +20,8 @@
 #include "server/admin_service.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/health_service.h"
+#include "server/health_state.h"
 #include "server/kv_service.h"
 #include "server/metrics.h"
 #include "server/poller.h"
@@ -74,7 +76,6 @@ class Daemon {
   absl::Status StartTls();
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
   std::string_view Transport() const;
-  void SetHealth(bool serving);
   void AwaitInFlight();
   void StopServers();
   StoreOptions MakeStoreOptions();
@@ -84,6 +85,10 @@ class Daemon {
   ServerState state_;
   KvService kv_service_;
   AdminService admin_service_;
+  HealthState health_;
+  HealthService data_health_{health_};
+  HealthService admin_health_{health_};
+  HealthService probe_health_{health_};
   grpc::CallbackGenericService no_calls_;  // refuses each as UNIMPLEMENTED
   std::unique_ptr<TlsWatcher> tls_;        // null: plaintext
   std::vector<std::unique_ptr<Poller>> pollers_;

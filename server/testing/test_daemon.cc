@@ -200,7 +200,8 @@ std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return bytes == "\x08\x02" ? "NOT_SERVING" : "UNKNOWN";
 }
 
-std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
+// The answer of reflection as it is, or the code of an error.
+std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::string& request) {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
@@ -211,8 +212,7 @@ std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
       &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
   call->StartCall(&queue);
   queue.Next(&tag, &ok);
-  // ServerReflectionRequest: field 7, list_services, an empty string.
-  call->WriteLast(ToBuffer(std::string("\x3a\x00", 2)), grpc::WriteOptions(), &queue);
+  call->WriteLast(ToBuffer(request), grpc::WriteOptions(), &queue);
   queue.Next(&tag, &ok);
   grpc::ByteBuffer answer;
   call->Read(&answer, &queue);
@@ -222,6 +222,17 @@ std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
   call->Finish(&status, &queue);
   queue.Next(&tag, &ok);
   return answered ? ToString(answer) : std::string(CodeName(status.error_code()));
+}
+
+// Of a ServerReflectionRequest: field 7, list_services, an empty string.
+std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
+  return Reflect(channel, std::string("\x3a\x00", 2));
+}
+
+// Field 4, file_containing_symbol.
+std::string DescribeSymbol(const std::shared_ptr<grpc::Channel>& channel,
+                           const std::string& symbol) {
+  return Reflect(channel, std::string("\x22") + static_cast<char>(symbol.size()) + symbol);
 }
 
 std::string Scrape(const std::string& address) {

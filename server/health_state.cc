@@ -1,0 +1,89 @@
+#include "server/health_state.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lodgekv/v1/admin.grpc.pb.h"
+#include "lodgekv/v1/kv.grpc.pb.h"
+
+namespace lodgekv::server {
+namespace {
+
+// As StoreInfo::medium_class tells them.
+constexpr std::array<std::string_view, 7> kMediumClasses{"pmem-adr",    "pmem-eadr", "cxl", "file",
+                                                         "pmem-forced", "volatile",  "none"};
+
+}  // namespace
+
+std::string MediumHealthName(std::string_view medium_class) {
+  return "lodgekv.medium." + std::string(medium_class);
+}
+
+HealthState::HealthState(size_t max_watchers) : max_watchers_(max_watchers) {
+  serving_[""] = false;
+  serving_[v1::KvService::service_full_name()] = false;
+  serving_[v1::AdminService::service_full_name()] = false;
+  for (const std::string_view name : kMediumClasses) serving_[MediumHealthName(name)] = false;
+}
+
+void HealthState::Set(std::string_view name, bool serving) {
+  const std::lock_guard telling(telling_);
+  Watchers watchers;
+  Health health = Health::kUnknownName;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = serving_.find(name);
+    if (found == serving_.end()) return;
+    found->second = serving;
+    health = Find(name);
+    watchers = WatchersOf(name);
+  }
+  for (const auto& watcher : watchers) watcher->Tell(health);
+}
+
+void HealthState::StopServing() {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (const auto& [name, serving] : serving_) names.push_back(name);
+  }
+  for (const std::string& name : names) Set(name, false);
+}
+
+Health HealthState::Get(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  return Find(name);
+}
+
+bool HealthState::Watch(std::string_view name, const std::shared_ptr<HealthWatcher>& watcher) {
+  const std::lock_guard telling(telling_);
+  Health health = Health::kUnknownName;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(subscriptions_,
+                  [](const Subscription& subscription) { return subscription.watcher.expired(); });
+    if (subscriptions_.size() >= max_watchers_) return false;
+    subscriptions_.push_back({std::string(name), watcher});
+    health = Find(name);
+  }
+  watcher->Tell(health);
+  return true;
+}
+
+Health HealthState::Find(std::string_view name) const {
+  const auto found = serving_.find(name);
+  if (found == serving_.end()) return Health::kUnknownName;
+  return found->second && !stopped_ ? Health::kServing : Health::kNotServing;
+}
+
+HealthState::Watchers HealthState::WatchersOf(std::string_view name) const {
+  Watchers watchers;
+  for (const Subscription& subscription : subscriptions_) {
+    if (subscription.name != name) continue;
+    if (auto watcher = subscription.watcher.lock()) watchers.push_back(std::move(watcher));
+  }
+  return watchers;
+}
+
+}  // namespace lodgekv::server
