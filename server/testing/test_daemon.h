@@ -98,7 +98,8 @@ std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel,
 // The raw answer of the reflection service to "list the services", or the code of an error.
 std::string ListServices(const std::shared_ptr<grpc::Channel>& channel);
 
-// The answer of reflection to who asks for the file that declares `symbol`, or the code of an error.
+// The raw answer of the reflection service about the file that declares `symbol`, or the code of an
+// error.
 std::string DescribeSymbol(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& symbol);
 
