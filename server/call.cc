@@ -1,7 +1,5 @@
 #include "server/call.h"
 
-#include <utility>
-
 #include "lodgekv/v1/kv.pb.h"
 #include "server/log.h"
 #include "server/poller.h"
@@ -9,8 +7,6 @@
 
 namespace lodgekv::server {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 constexpr const char* kCostTrailer = "lodgekv-cost-bin";
 
@@ -31,39 +27,56 @@ std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& sha
 
 }  // namespace
 
-bool Call::Admit(uint64_t operations, uint64_t bytes) {
+bool Call::Begin(uint64_t request_bytes) {
   start_ = SteadyClock::now();
-  ServerState& state = poller_.state();
-  switch (state.phase()) {
-    case Phase::kServing: break;
+  connection_ = poller_.state().connections().Find(context_->peer());
+  connection_->requests.fetch_add(1, std::memory_order_relaxed);
+  connection_->request_bytes.fetch_add(request_bytes, std::memory_order_relaxed);
+  switch (poller_.state().phase()) {
+    case Phase::kServing: return true;
     case Phase::kRecovering: Answer(Recovering()); return false;
     case Phase::kDraining: Answer(Draining()); return false;
   }
-  Admission& admission = state.admission();
-  switch (admission.Enter(operations, bytes)) {
-    case Admission::Verdict::kAdmitted: break;
-    case Admission::Verdict::kTooManyOperations:
-      Answer(
-          Overloaded("TOO_MANY_OPERATIONS", "max_inflight_operations", admission.max_operations()));
-      return false;
-    case Admission::Verdict::kTooManyBytes:
-      Answer(Overloaded("TOO_MANY_BYTES", "max_inflight_size", admission.max_bytes()));
-      return false;
-  }
-  held_operations_ = operations;
-  held_bytes_ = bytes;
-  return true;
+  return false;
 }
 
-void Call::Hold(uint64_t bytes) {
-  poller_.state().admission().Grow(bytes);
-  held_bytes_ += bytes;
+grpc::Status Call::Refuse(const Admission::Verdict& verdict) {
+  poller_.own_recorder().RecordRefusal(verdict.limit);
+  return Overloaded(verdict);
 }
 
-void Call::GiveBack(uint64_t bytes) {
-  poller_.state().admission().Leave(0, bytes);
-  held_bytes_ -= bytes;
+bool Call::Admit(uint64_t operations, uint64_t bytes) {
+  const Admission::Verdict verdict =
+      poller_.state().admission().Take(*connection_, operations, bytes, held_);
+  if (verdict.admitted) return true;
+  Answer(Refuse(verdict));
+  return false;
 }
+
+std::optional<grpc::Status> Call::Hold(uint64_t bytes, Admission::Held& held) {
+  const Admission::Verdict verdict = poller_.state().admission().Take(*connection_, 0, bytes, held);
+  if (verdict.admitted) return std::nullopt;
+  return Refuse(verdict);
+}
+
+bool Call::TryHold(uint64_t bytes, Admission::Held& held) {
+  return poller_.state().admission().Take(*connection_, 0, bytes, held).admitted;
+}
+
+void Call::KeepOf(Admission::Held& held, uint64_t bytes) {
+  poller_.state().admission().KeepBytes(*connection_, held, bytes);
+}
+
+void Call::GiveBack(Admission::Held& held) {
+  if (connection_ != nullptr) poller_.state().admission().Leave(*connection_, held);
+}
+
+void Call::Offered() {
+  offered_ = SteadyClock::now();
+  poller_.AwaitTaken(*this);
+}
+
+void Call::Taken() { poller_.NoteTaken(*this); }
 
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
   if (want_cost) {
@@ -76,12 +89,12 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
   const uint64_t slow_ms = poller_.state().config().slow_request_ms;
   if (slow_ms == 0 || latency < static_cast<int64_t>(slow_ms) * 1'000'000) return;
   uint64_t suppressed = 0;
-  if (!poller_.MayLogSlow(now, &suppressed)) return;
+  if (!poller_.slow_log().May(now, &suppressed)) return;
   Log(LogLevel::kWarning, "slow request",
       {{"rpc", kMethodNames[static_cast<size_t>(method_)]},
        {"code", CodeName(code)},
        {"latency_us", static_cast<uint64_t>(latency / 1000)},
-       {"held_bytes", held_bytes_},
+       {"held_bytes", held_.bytes},
        {"lines_flushed", cost_.lines_flushed},
        {"fences", cost_.fences},
        {"media_writes_256b", cost_.media_writes_256b},
@@ -93,13 +106,13 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
 }
 
 void Call::Release() {
-  const uint64_t bytes = std::exchange(held_bytes_, 0);
-  const uint64_t operations = std::exchange(held_operations_, 0);
-  if (operations != 0 || bytes != 0) poller_.state().admission().Leave(operations, bytes);
+  LetGo();
+  GiveBack(held_);
+  connection_.reset();
   cost_ = {};
   share_ = {};
   group_operations_ = 0;
-  poller_.Recycle(this, bytes);
+  poller_.Recycle(this);
 }
 
 }  // namespace lodgekv::server

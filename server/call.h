@@ -2,17 +2,21 @@
 // until its answer has left. It is the tag of all its events.
 //
 // INVARIANT  A call has at most one event outstanding, and is used by its poller's thread only.
-// What it
-//            holds of the server's admission is given back when it is released.
+//            When it is released it holds nothing any more: no share of the admission, no
+//            connection, and no ServerContext, which would keep its socket open.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "index/cost.h"
+#include "server/admission.h"
+#include "server/call_list.h"
+#include "server/connection.h"
 #include "server/rpc_recorder.h"
 
 namespace lodgekv::server {
@@ -28,8 +32,10 @@ class Event {
   void* Tag() { return static_cast<Event*>(this); }
 };
 
-class Call : public Event {
+class Call : public Event, public CallLinks {
  public:
+  using SteadyClock = std::chrono::steady_clock;
+
   Call(Poller& poller, Method method) : poller_(poller), method_(method) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -52,28 +58,53 @@ class Call : public Event {
   }
 
   Method method() const { return method_; }
+  // Once a request has come.
+  const Connection& connection() const { return *connection_; }
+  bool ConnectionHoldsLittle() const { return Admission::HoldsLittle(*connection_); }
+
+  // Since when the client has been asked to take the answer, or a page of it.
+  SteadyClock::time_point offered() const { return offered_; }
+  // It was offered for too long: the event that is outstanding comes now.
+  void Cancel() { context_->TryCancel(); }
 
  protected:
-  // Marks the beginning. False: the phase of the server or its load forbids the call, and it has
-  // been answered so.
+  // Marks the beginning, with the bytes that the request had on the wire. False: the phase of the
+  // server forbids the call, and it has been answered so.
+  bool Begin(uint64_t request_bytes);
+  // False: what is in hand forbids the call, and it has been answered so.
   bool Admit(uint64_t operations, uint64_t bytes);
-  // Counts bytes of the answer as held.
-  void Hold(uint64_t bytes);
-  void GiveBack(uint64_t bytes);
+  // Takes bytes for the answer, in `held`. The error to answer with when there is no room.
+  std::optional<grpc::Status> Hold(uint64_t bytes, Admission::Held& held);
+  std::optional<grpc::Status> Hold(uint64_t bytes) { return Hold(bytes, held_); }
+  // True: taken. Not so is no refusal of the call.
+  bool TryHold(uint64_t bytes, Admission::Held& held);
+  // Gives bytes back but for so many.
+  void KeepOf(Admission::Held& held, uint64_t bytes);
+  void GiveBack(Admission::Held& held);
 
   // The work is done and the answer about to leave: latency, slow-request log, cost trailer.
   void Finished(grpc::StatusCode code, bool want_cost);
+  // The answer, or a page of it, is on its way: its event comes when the client has taken it, or
+  // after Cancel.
+  void Offered();
+  // The event has come.
+  void Taken();
   // The last event is over: hands the object back to the poller. The object may be gone afterwards.
   void Release();
+  // Frees the context and what refers to it, what the messages hold, and what else was taken.
+  virtual void LetGo() = 0;
 
   Poller& poller_;
   std::optional<grpc::ServerContext> context_;
 
  private:
+  grpc::Status Refuse(const Admission::Verdict& verdict);
+
   const Method method_;
-  std::chrono::steady_clock::time_point start_;
-  uint64_t held_operations_ = 0;
-  uint64_t held_bytes_ = 0;
+  std::shared_ptr<Connection> connection_;
+  SteadyClock::time_point start_;
+  SteadyClock::time_point offered_;
+  Admission::Held held_;
   Cost cost_;
   Cost share_;
   uint64_t group_operations_ = 0;

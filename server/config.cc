@@ -249,6 +249,8 @@ Limits Config::RequestLimits() const {
           .max_batch_operations = max_batch_operations,
           .max_inflight_operations = max_inflight_operations,
           .max_inflight_size = max_inflight_size,
+          .connection_share = connection_share,
+          .peer_share = peer_share,
           .scan_page_items = scan_page_items,
           .scan_page_size = scan_page_size};
 }

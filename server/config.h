@@ -57,6 +57,9 @@ struct Config {
   uint64_t max_batch_operations = 0;
   uint64_t max_inflight_operations = 0;
   uint64_t max_inflight_size = 0;
+  uint64_t connection_share = 0;
+  uint64_t peer_share = 0;
+  uint64_t answer_timeout_ms = 0;
   uint64_t scan_page_items = 0;
   uint64_t scan_page_size = 0;
 

@@ -152,6 +152,18 @@ constexpr std::array kRequestLimits{
     Reloadable(Number(
         FieldKind::kSize, "max_inflight_size", kMaxInflightSize, &Config::max_inflight_size,
         "Bytes of requests and answers held for them; beyond, RESOURCE_EXHAUSTED and RetryInfo.")),
+    Reloadable(
+        Number(FieldKind::kCount, "connection_share", kConnectionShare, &Config::connection_share,
+               "Percent of both that the calls of one connection may hold. A connection that holds "
+               "at most\n"
+               "16 operations and 1MiB is let in beyond all shares, into a reserve of an eighth.")),
+    Reloadable(Number(FieldKind::kCount, "peer_share", kPeerShare, &Config::peer_share,
+                      "Percent of both that the connections of one address may hold together.")),
+    Reloadable(Number(
+        FieldKind::kDuration, "answer_timeout", {kMinute, kSecond, 60 * kMinute},
+        &Config::answer_timeout_ms,
+        "A call whose client has not taken its answer, or a page of its scan, after so long is\n"
+        "cancelled; after a second already while others are refused for want of room.")),
     Reloadable(Number(FieldKind::kCount, "scan_page_items", kScanPageItems,
                       &Config::scan_page_items, "Most items in a page of a scan.")),
     Reloadable(

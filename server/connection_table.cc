@@ -11,8 +11,16 @@ namespace {
 
 absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
-// Of few peers it does not matter which are gone.
+// Of few it does not matter which are gone.
 constexpr size_t kLeastPrune = 64;
+
+// Now and then drops those that nobody has any more.
+template <class Map>
+void Prune(Map& map, size_t& prune_at) {
+  if (map.size() < prune_at) return;
+  absl::erase_if(map, [](const auto& entry) { return entry.second.expired(); });
+  prune_at = std::max(kLeastPrune, 2 * map.size());
+}
 
 // gRPC's names of connections that the front door can tell apart, and has added.
 bool HasPort(std::string_view name) { return name.substr(0, 2) == "ip"; }
@@ -31,10 +39,7 @@ ConnectionTable::Shard& ConnectionTable::ShardOf(std::string_view name) {
 std::shared_ptr<Peer> ConnectionTable::PeerOf(std::string_view name) {
   const std::string_view address = AddressOf(name);
   const std::lock_guard lock(peers_mutex_);
-  if (peers_.size() >= prune_at_) {
-    absl::erase_if(peers_, [](const auto& entry) { return entry.second.expired(); });
-    prune_at_ = std::max(kLeastPrune, 2 * peers_.size());
-  }
+  Prune(peers_, prune_at_);
   std::weak_ptr<Peer>& known = peers_[ToAbsl(address)];
   std::shared_ptr<Peer> peer = known.lock();
   if (peer == nullptr) {
@@ -60,17 +65,30 @@ void ConnectionTable::Remove(const Connection& connection) {
   shard.by_name.erase(found);
 }
 
+// Its mutex is held.
+std::shared_ptr<Connection> ConnectionTable::FindIn(Shard& shard, std::string_view name) {
+  const auto found = shard.by_name.find(ToAbsl(name));
+  if (found != shard.by_name.end()) return found->second;
+  const auto stray = shard.strays.find(ToAbsl(name));
+  return stray == shard.strays.end() ? nullptr : stray->second.lock();
+}
+
 std::shared_ptr<Connection> ConnectionTable::Find(std::string_view name) {
   Shard& shard = ShardOf(name);
   {
     const std::lock_guard lock(shard.mutex);
-    const auto found = shard.by_name.find(ToAbsl(name));
-    if (found != shard.by_name.end()) return found->second;
+    if (auto found = FindIn(shard, name)) return found;
   }
   auto made = std::make_shared<Connection>(std::string(name), PeerOf(name));
-  if (HasPort(name)) return made;
   const std::lock_guard lock(shard.mutex);
-  return shard.by_name.try_emplace(made->name, made).first->second;
+  if (auto found = FindIn(shard, name)) return found;
+  if (!HasPort(name)) {
+    shard.by_name[made->name] = made;
+    return made;
+  }
+  Prune(shard.strays, shard.prune_at);
+  shard.strays[made->name] = made;
+  return made;
 }
 
 uint64_t ConnectionTable::ConnectionsOf(std::string_view address) const {

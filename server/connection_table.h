@@ -28,7 +28,8 @@ class ConnectionTable {
   // Calls of the connection that are still open keep it alive.
   void Remove(const Connection& connection);
 
-  // For each call. One of a connection that is just gone gets a connection outside of the table.
+  // For each call. Those of a connection that is not in the table, as of one that is just gone,
+  // share one outside of it while any of them has it.
   std::shared_ptr<Connection> Find(std::string_view name);
 
   // The connections that a peer of this address has in the table.
@@ -41,10 +42,14 @@ class ConnectionTable {
 
   struct Shard {
     mutable std::mutex mutex;
-    absl::flat_hash_map<std::string, std::shared_ptr<Connection>> by_name;  // guarded by mutex
+    // Guarded by mutex, as is the size at which the strays that nobody has are dropped.
+    absl::flat_hash_map<std::string, std::shared_ptr<Connection>> by_name;
+    absl::flat_hash_map<std::string, std::weak_ptr<Connection>> strays;
+    size_t prune_at = 0;
   };
 
   Shard& ShardOf(std::string_view name);
+  static std::shared_ptr<Connection> FindIn(Shard& shard, std::string_view name);
   std::shared_ptr<Peer> PeerOf(std::string_view name);
 
   std::array<Shard, kShards> shards_;

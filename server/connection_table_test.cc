@@ -52,6 +52,18 @@ TEST(ConnectionTable, ASocketWithoutNamesIsOneConnection) {
   EXPECT_EQ(table.All().size(), 1U);
 }
 
+TEST(ConnectionTable, CallsOfAConnectionThatIsNotThereShareOne) {
+  ConnectionTable table;
+  auto stray = table.Find("ipv4:192.0.2.1:1");
+  EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), stray);
+  EXPECT_NE(table.Find("ipv4:192.0.2.1:2"), stray);
+  EXPECT_TRUE(table.All().empty());
+  const auto added = table.Add("ipv4:192.0.2.1:1");
+  EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), added);
+  stray.reset();
+  EXPECT_EQ(table.ConnectionsOf("ipv4:192.0.2.1"), 1U);
+}
+
 TEST(ConnectionTable, PeersGoWithTheirConnections) {
   ConnectionTable table;
   for (int i = 0; i < 1'000; ++i) {

@@ -61,85 +61,81 @@ grpc::Status AnswerTooLarge(uint64_t limit) {
 // Get.
 
 void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestGet(&*context_, &request_, &*responder_, queue, queue, Tag());
+  service.RequestGet(&*context_, &request(), &*responder_, queue, queue, Tag());
 }
 
 void GetCall::Accept() {
-  if (!Admit(1, request_.key().size())) return;
-  if (const auto error = CheckKey(request_.key(), {}, poller_.check_context())) {
+  if (const auto error = CheckKey(request().key(), {}, poller_.check_context())) {
     return Answer(*error);
   }
-  poller_.Enqueue(this);
+  if (Admit(1, request().key().size())) poller_.Enqueue(*this);
 }
 
 void GetCall::AnswerRead(ReadResult& result) {
   if (result.outcome != Outcome::kOk) return Answer(FromReadOutcome(result.outcome, -1));
-  response_.Clear();
-  FillLookup(result, response_);
-  Hold(response_.value().size());
+  response().Clear();
+  FillLookup(result, response());
+  if (const auto error = Hold(response().value().size())) return Answer(*error);
   Answer(grpc::Status::OK);
 }
 
 // Put.
 
 void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestPut(&*context_, &request_, &*responder_, queue, queue, Tag());
+  service.RequestPut(&*context_, &request(), &*responder_, queue, queue, Tag());
 }
 
 void PutCall::Accept() {
-  if (!Admit(1, request_.key().size() + request_.value().size())) return;
-  if (const auto error = ToWriteOp(request_, poller_.check_context(), op_)) return Answer(*error);
-  poller_.Enqueue(this);
+  if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, request().key().size() + request().value().size())) poller_.Enqueue(*this);
 }
 
 void PutCall::AnswerApplied(const WriteResult& result) {
-  response_.set_version(result.version);
+  response().set_version(result.version);
   Answer(FromWriteResult(result, {.condition = op_.condition}));
 }
 
 // Delete.
 
 void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestDelete(&*context_, &request_, &*responder_, queue, queue, Tag());
+  service.RequestDelete(&*context_, &request(), &*responder_, queue, queue, Tag());
 }
 
 void DeleteCall::Accept() {
-  if (!Admit(1, request_.key().size())) return;
-  if (const auto error = ToWriteOp(request_, poller_.check_context(), op_)) return Answer(*error);
-  poller_.Enqueue(this);
+  if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, request().key().size())) poller_.Enqueue(*this);
 }
 
 void DeleteCall::AnswerApplied(const WriteResult& result) {
-  response_.set_found(result.found);
+  response().set_found(result.found);
   Answer(FromWriteResult(result, {.condition = op_.condition}));
 }
 
 // BatchGet.
 
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestBatchGet(&*context_, &request_, &*responder_, queue, queue, Tag());
+  service.RequestBatchGet(&*context_, &request(), &*responder_, queue, queue, Tag());
 }
 
 void BatchGetCall::Accept() {
-  if (!Admit(Operations(request_.keys_size()), BytesOf(request_))) return;
-  if (const auto error = CheckBatchGet(request_, poller_.check_context())) return Answer(*error);
-  poller_.Enqueue(this);
+  if (const auto error = CheckBatchGet(request(), poller_.check_context())) return Answer(*error);
+  if (Admit(Operations(request().keys_size()), BytesOf(request()))) poller_.Enqueue(*this);
 }
 
 void BatchGetCall::Serve(Engine& engine) {
-  response_.Clear();
+  response().Clear();
   const uint64_t limit = poller_.state().limits().max_batch_size;
   uint64_t bytes = 0;
-  for (int begin = 0; begin < request_.keys_size(); begin += kLookKeys) {
-    const int end = std::min(begin + kLookKeys, request_.keys_size());
+  for (int begin = 0; begin < request().keys_size(); begin += kLookKeys) {
+    const int end = std::min(begin + kLookKeys, request().keys_size());
     if (const auto error = Look(engine, begin, end)) return Answer(*error);
     uint64_t added = 0;
     for (int i = begin; i < end; ++i) {
-      added += response_.results(i).value().size() + kLookupOverheadBytes;
+      added += response().results(i).value().size() + kLookupOverheadBytes;
     }
-    Hold(added);
     bytes += added;
     if (bytes > limit) return Answer(AnswerTooLarge(limit));
+    if (const auto error = Hold(added)) return Answer(*error);
   }
   Answer(grpc::Status::OK);
 }
@@ -148,17 +144,17 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
   std::array<std::string_view, kLookKeys> keys;
   std::array<ReadResult, kLookKeys> results;
   const auto count = static_cast<size_t>(end - begin);
-  for (size_t i = 0; i < count; ++i) keys[i] = request_.keys(begin + static_cast<int>(i));
+  for (size_t i = 0; i < count; ++i) keys[i] = request().keys(begin + static_cast<int>(i));
   const Cost before = ThreadCost();
   const Outcome outcome = engine.Read(std::span(keys).first(count), std::span(results).first(count),
                                       {.now_unix_ms = poller_.now_unix_ms()});
   const Cost cost = ThreadCost() - before;
-  AddCost(cost, static_cast<uint64_t>(request_.keys_size()), cost);
+  AddCost(cost, static_cast<uint64_t>(request().keys_size()), cost);
   for (size_t i = 0; i < count; ++i) {
     if (outcome != Outcome::kOk && results[i].outcome != Outcome::kOk) {
       return FromReadOutcome(results[i].outcome, begin + static_cast<int>(i));
     }
-    FillLookup(results[i], *response_.add_results());
+    FillLookup(results[i], *response().add_results());
   }
   return std::nullopt;
 }
@@ -166,19 +162,25 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
 // BatchWrite.
 
 void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestBatchWrite(&*context_, &request_, &*responder_, queue, queue, Tag());
+  service.RequestBatchWrite(&*context_, &request(), &*responder_, queue, queue, Tag());
 }
 
 void BatchWriteCall::Accept() {
-  if (!Admit(Operations(request_.operations_size()), BytesOf(request_))) return;
-  if (const auto error = ToWriteOps(request_, poller_.check_context(), ops_)) {
+  if (const auto error = ToWriteOps(request(), poller_.check_context(), ops_)) {
     return Answer(*error);
   }
-  poller_.Enqueue(this);
+  if (Admit(Operations(request().operations_size()), BytesOf(request()))) poller_.Enqueue(*this);
+}
+
+// The operations refer to the request.
+void BatchWriteCall::LetGoOfMessages() {
+  UnaryCall::LetGoOfMessages();
+  std::vector<WriteOp>().swap(ops_);
+  std::vector<WriteResult>().swap(results_);
 }
 
 void BatchWriteCall::Serve(Engine& engine) {
-  response_.Clear();
+  response().Clear();
   if (ops_.empty()) return Answer(grpc::Status::OK);
   results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();
@@ -191,7 +193,7 @@ void BatchWriteCall::Serve(Engine& engine) {
   if (outcome == Outcome::kOk) {
     for (size_t i = 0; i < ops_.size(); ++i) poller_.CountWrite(ops_[i], results_[i]);
     for (const WriteResult& result : results_) {
-      v1::WriteResult* answer = response_.add_results();
+      v1::WriteResult* answer = response().add_results();
       answer->set_found(result.found);
       answer->set_version(result.version);
     }

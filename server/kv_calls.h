@@ -9,11 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "index/engine.h"
 #include "lodgekv/v1/kv.pb.h"
 #include "server/call.h"
+#include "server/call_messages.h"
 #include "server/poller.h"
 
 namespace lodgekv::server {
@@ -37,7 +40,7 @@ class BatchCall : public Call {
 };
 
 // The states that all calls with one answer share. Base is Call or one of the kinds above.
-template <class Base, class Request, class Response>
+template <class Base, class Messages>
 class UnaryCall : public Base {
  public:
   using Base::Base;
@@ -50,38 +53,58 @@ class UnaryCall : public Base {
   }
 
   void OnEvent(bool ok) final {
+    if (answering_) this->Taken();
     if (answering_ || !ok || this->poller_.closed()) return this->Release();
     this->poller_.ListenFor(this->method());
-    Accept();
+    const uint64_t bytes = request().ByteSizeLong();
+    DropUnknown(request());
+    if (this->Begin(bytes)) Accept();
   }
 
+  // gRPC has its own copy of the answer when Finish returns, and the request is no more needed: both
+  // are let go, however long the client takes.
   void Answer(const grpc::Status& status) final {
     answering_ = true;
-    this->Finished(status.error_code(), request_.want_cost());
+    this->Finished(status.error_code(), request().want_cost());
     if (status.ok()) {
-      responder_->Finish(response_, status, this->Tag());
+      responder_->Finish(response(), status, this->Tag());
     } else {
       responder_->FinishWithError(status, this->Tag());
     }
+    LetGoOfMessages();
+    this->Offered();
   }
 
  protected:
+  using Request = std::remove_reference_t<decltype(std::declval<Messages>().request())>;
+  using Response = std::remove_reference_t<decltype(std::declval<Messages>().response())>;
+
   virtual void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
   // A request has come: check it, then answer with the error or enqueue the call.
   virtual void Accept() = 0;
+  virtual void LetGoOfMessages() { messages_.LetGo(); }
 
-  Request request_;
-  Response response_;
+  void LetGo() final {
+    responder_.reset();
+    this->context_.reset();
+    if (!answering_) LetGoOfMessages();
+  }
+
+  Request& request() { return messages_.request(); }
+  const Request& request() const { return messages_.request(); }
+  Response& response() { return messages_.response(); }
+
   std::optional<grpc::ServerAsyncResponseWriter<Response>> responder_;
 
  private:
+  Messages messages_;
   bool answering_ = false;
 };
 
-class GetCall final : public UnaryCall<Call, v1::GetRequest, v1::GetResponse> {
+class GetCall final : public UnaryCall<Call, KeptMessages<v1::GetRequest, v1::GetResponse>> {
  public:
   explicit GetCall(Poller& poller) : UnaryCall(poller, Method::kGet) {}
-  std::string_view key() const { return request_.key(); }
+  std::string_view key() const { return request().key(); }
   // Takes the value out of the result.
   void AnswerRead(ReadResult& result);
 
@@ -90,7 +113,7 @@ class GetCall final : public UnaryCall<Call, v1::GetRequest, v1::GetResponse> {
   void Accept() override;
 };
 
-class PutCall final : public UnaryCall<WriteCall, v1::PutRequest, v1::PutResponse> {
+class PutCall final : public UnaryCall<WriteCall, KeptMessages<v1::PutRequest, v1::PutResponse>> {
  public:
   explicit PutCall(Poller& poller) : UnaryCall(poller, Method::kPut) {}
   void AnswerApplied(const WriteResult& result) override;
@@ -100,7 +123,8 @@ class PutCall final : public UnaryCall<WriteCall, v1::PutRequest, v1::PutRespons
   void Accept() override;
 };
 
-class DeleteCall final : public UnaryCall<WriteCall, v1::DeleteRequest, v1::DeleteResponse> {
+class DeleteCall final
+    : public UnaryCall<WriteCall, KeptMessages<v1::DeleteRequest, v1::DeleteResponse>> {
  public:
   explicit DeleteCall(Poller& poller) : UnaryCall(poller, Method::kDelete) {}
   void AnswerApplied(const WriteResult& result) override;
@@ -110,7 +134,8 @@ class DeleteCall final : public UnaryCall<WriteCall, v1::DeleteRequest, v1::Dele
   void Accept() override;
 };
 
-class BatchGetCall final : public UnaryCall<BatchCall, v1::BatchGetRequest, v1::BatchGetResponse> {
+class BatchGetCall final
+    : public UnaryCall<BatchCall, ArenaMessages<v1::BatchGetRequest, v1::BatchGetResponse>> {
  public:
   explicit BatchGetCall(Poller& poller) : UnaryCall(poller, Method::kBatchGet) {}
   void Serve(Engine& engine) override;
@@ -125,7 +150,7 @@ class BatchGetCall final : public UnaryCall<BatchCall, v1::BatchGetRequest, v1::
 };
 
 class BatchWriteCall final
-    : public UnaryCall<BatchCall, v1::BatchWriteRequest, v1::BatchWriteResponse> {
+    : public UnaryCall<BatchCall, ArenaMessages<v1::BatchWriteRequest, v1::BatchWriteResponse>> {
  public:
   explicit BatchWriteCall(Poller& poller) : UnaryCall(poller, Method::kBatchWrite) {}
   void Serve(Engine& engine) override;
@@ -133,6 +158,7 @@ class BatchWriteCall final
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
+  void LetGoOfMessages() override;
 
  private:
   std::vector<WriteOp> ops_;

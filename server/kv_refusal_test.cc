@@ -21,6 +21,22 @@ bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
   return false;
 }
 
+// Waits until the answers that the server holds have `bytes` or more.
+bool AwaitBytes(TestDaemon& daemon, uint64_t bytes) {
+  for (int i = 0; i < 1'000; ++i) {
+    if (daemon.daemon().state().admission().bytes() >= bytes) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+void PutLargeValues(TestDaemon& daemon, int count) {
+  for (int i = 0; i < count; ++i) {
+    ASSERT_TRUE(daemon.Put("key" + std::to_string(i), std::string(kMiB, 'v')).ok());
+  }
+  ASSERT_TRUE(AwaitInFlight(daemon, 0));
+}
+
 TEST(KvRefusal, EachLimitOfARequestIsNamed) {
   Config config = TestConfig();
   config.max_key_size = 16;
@@ -54,6 +70,7 @@ TEST(KvRefusal, TooManyOperationsInFlight) {
   };
   Config config = TestConfig();
   config.max_inflight_operations = 1;
+  config.connection_share = 100;
   TestDaemon daemon(config, HooksOf(faults));
   std::thread writer([&] { EXPECT_TRUE(daemon.Put("k", "v").ok()); });
   EXPECT_TRUE(AwaitInFlight(daemon, 1));
@@ -79,6 +96,7 @@ TEST(KvRefusal, TooManyBytesInFlight) {
   config.max_value_size = 512 * kKiB;
   config.max_batch_size = kMiB;
   config.max_inflight_size = kMiB;
+  config.connection_share = 100;
   TestDaemon daemon(config, HooksOf(faults));
   std::thread writer([&] {
     v1::BatchWriteRequest request;
@@ -100,6 +118,103 @@ TEST(KvRefusal, TooManyBytesInFlight) {
   writer.join();
   EXPECT_TRUE(AwaitInFlight(daemon, 0));
   EXPECT_EQ(daemon.daemon().state().admission().bytes(), 0);
+}
+
+// A request that can never succeed is told so, however much is in flight.
+TEST(KvRefusal, WhatIsWrongIsToldBeforeWhatIsTooMuch) {
+  Config config = TestConfig();
+  config.max_inflight_operations = 1;
+  TestDaemon daemon(config);
+  PutLargeValues(daemon, 16);
+  grpc::ClientContext context;
+  const auto unread = daemon.kv().Scan(&context, {});
+  EXPECT_TRUE(AwaitBytes(daemon, kMiB));
+  EXPECT_EQ(CodeAndReason(daemon.Put("k", "v")), "RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS");
+  EXPECT_EQ(CodeAndReason(daemon.Put("", "v")), "INVALID_ARGUMENT KEY_EMPTY");
+  EXPECT_EQ(daemon.ValueOf(""), "INVALID_ARGUMENT KEY_EMPTY");
+  EXPECT_EQ(CodeAndReason(daemon.Delete({})), "INVALID_ARGUMENT KEY_EMPTY");
+  v1::BatchWriteRequest writes;
+  v1::BatchGetRequest reads;
+  for (int i = 0; i < 8'193; ++i) {
+    writes.add_operations()->set_key("k");
+    reads.add_keys("k");
+  }
+  const grpc::Status status = daemon.BatchWrite(writes);
+  EXPECT_EQ(CodeAndReason(status), "INVALID_ARGUMENT BATCH_TOO_LONG");
+  EXPECT_FALSE(DetailsOf(status).has_retry);
+  v1::BatchGetResponse response;
+  EXPECT_EQ(CodeAndReason(daemon.BatchGet(reads, &response)), "INVALID_ARGUMENT BATCH_TOO_LONG");
+  v1::ScanRequest scan;
+  scan.set_start(std::string(70'000, 'k'));
+  std::vector<v1::ScanResponse> pages;
+  EXPECT_EQ(CodeAndReason(daemon.Scan(scan, &pages)), "INVALID_ARGUMENT KEY_TOO_LONG");
+  context.TryCancel();
+}
+
+TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
+  Config config = TestConfig();
+  config.max_inflight_size = 16 * kMiB;
+  TestDaemon daemon(config);
+  PutLargeValues(daemon, 24);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel = grpc::CreateCustomChannel(daemon.daemon().data_address(),
+                                                 grpc::InsecureChannelCredentials(), arguments);
+  const auto kv = v1::KvService::NewStub(channel);
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::ScanResponse>>> unread;
+  for (int i = 0; i < 24; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    unread.push_back(kv->Scan(contexts.back().get(), {}));
+  }
+  EXPECT_TRUE(AwaitBytes(daemon, 7 * kMiB));
+  v1::GetRequest request;
+  request.set_key("key0");
+  v1::GetResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = kv->Get(&context, request, &response);
+  EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
+  EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "connection_share");
+  EXPECT_LE(daemon.daemon().state().admission().bytes(), 8 * kMiB);
+  EXPECT_EQ(daemon.ValueOf("key0").size(), kMiB) << "another connection is served all the same";
+  for (const auto& one : contexts) one->TryCancel();
+}
+
+// Whoever does not take an answer is cancelled, and what it held is others'.
+TEST(KvRefusal, AScanThatNobodyReadsIsCancelled) {
+  Config config = TestConfig();
+  config.answer_timeout_ms = 1'000;
+  TestDaemon daemon(config);
+  PutLargeValues(daemon, 16);
+  grpc::ClientContext context;
+  const auto scan = daemon.kv().Scan(&context, {});
+  v1::ScanResponse page;
+  ASSERT_TRUE(scan->Read(&page));
+  EXPECT_TRUE(AwaitInFlight(daemon, 1));
+  EXPECT_TRUE(AwaitInFlight(daemon, 0)) << "after answer_timeout";
+  EXPECT_EQ(daemon.daemon().state().admission().bytes(), 0);
+  while (scan->Read(&page)) {
+  }
+  EXPECT_EQ(scan->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+// It takes longer than answer_timeout, but no page of it does. (A client's window is opened again
+// when half of it is read, so that a page may wait for several reads.)
+TEST(KvRefusal, AScanReadSlowlyEndsWell) {
+  Config config = TestConfig();
+  config.answer_timeout_ms = 2'000;
+  TestDaemon daemon(config);
+  PutLargeValues(daemon, 24);
+  grpc::ClientContext context;
+  const auto scan = daemon.kv().Scan(&context, {});
+  v1::ScanResponse page;
+  int items = 0;
+  while (scan->Read(&page)) {
+    items += page.items_size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  }
+  EXPECT_TRUE(scan->Finish().ok());
+  EXPECT_EQ(items, 24);
 }
 
 TEST(KvRefusal, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {

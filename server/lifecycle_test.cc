@@ -254,10 +254,6 @@ TEST(Lifecycle, AReloadHoldsForTheNextRequestABadOneForNone) {
   const ServerState& state = daemon.daemon().state();
   EXPECT_EQ(state.admission().max_operations(), 2);
   EXPECT_EQ(state.limits().max_key_size, kMaxKeySize.default_value) << "needs a restart";
-  v1::BatchGetRequest three;
-  for (const char* key : {"a", "b", "c"}) three.add_keys(key);
-  v1::BatchGetResponse response;
-  EXPECT_EQ(daemon.BatchGet(three, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 
   sources.flags = {{FindConfigField("engine"), "dram"},
                    {FindConfigField("scan_page_items"), "2"},

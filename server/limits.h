@@ -39,6 +39,11 @@ inline constexpr LimitRange kMaxInflightOperations{8'192, 1, 1'048'576};
 // Memory for keys and values of that work, and for answers that clients have not yet taken.
 inline constexpr LimitRange kMaxInflightSize{256 * kMiB, kMiB, 64 * kGiB};
 
+// Percent of both that one connection, or all of one address, may hold. What is left is others'; a
+// client that loads in large batches, 16 of 256 operations at a time, still fits into half.
+inline constexpr LimitRange kConnectionShare{50, 1, 100};
+inline constexpr LimitRange kPeerShare{75, 1, 100};
+
 // What a scan holds in memory at a time; above a thousand items the cost of a page is all items.
 inline constexpr LimitRange kScanPageItems{1'000, 1, 100'000};
 inline constexpr LimitRange kScanPageSize{kMiB, 4 * kKiB, 16 * kMiB};
@@ -72,6 +77,8 @@ struct Limits {
   uint64_t max_batch_operations = kMaxBatchOperations.default_value;
   uint64_t max_inflight_operations = kMaxInflightOperations.default_value;
   uint64_t max_inflight_size = kMaxInflightSize.default_value;
+  uint64_t connection_share = kConnectionShare.default_value;
+  uint64_t peer_share = kPeerShare.default_value;
   uint64_t scan_page_items = kScanPageItems.default_value;
   uint64_t scan_page_size = kScanPageSize.default_value;
 

@@ -152,6 +152,30 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
             AsDouble(admission.max_bytes()));
 }
 
+void CollectRefusals(const ServerState& state, const std::vector<const RpcRecorder*>& recorders,
+                     Families& out) {
+  const Admission& admission = state.admission();
+  out.Gauge(
+      "rpc_reserve_operations",
+      "Operations in flight in the reserve, of connections that hold little, while all others "
+      "or their address hold all there is",
+      AsDouble(admission.reserve_operations()));
+  out.Gauge("rpc_reserve_bytes", "Bytes held for them", AsDouble(admission.reserve_bytes()));
+  out.Begin("lodgekv_rpc_refusals_total",
+            "Calls refused since too much was in flight, by the limit or share that it reached",
+            MetricType::Counter);
+  for (size_t limit = 0; limit < kAdmissionLimits; ++limit) {
+    uint64_t refusals = 0;
+    for (const RpcRecorder* recorder : recorders) refusals += recorder->refusals(limit);
+    out.Value(AsDouble(refusals), {{"limit", kAdmissionLimitNames[limit]}});
+  }
+  uint64_t untaken = 0;
+  for (const RpcRecorder* recorder : recorders) untaken += recorder->untaken();
+  out.Counter("rpc_untaken_answers_total",
+              "Calls cancelled since their client did not take the answer in time",
+              AsDouble(untaken));
+}
+
 // One family: a count of each call's cost.
 void CollectRpcCost(const std::array<Cost, kMethodCount>& costs, uint64_t Cost::*count,
                     std::string_view name, std::string_view help, Families& out) {
@@ -337,6 +361,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
   CollectPhase(state_, out);
   if (tls_ != nullptr) CollectTls(*tls_, out);
   CollectRpcs(state_, recorders_, out);
+  CollectRefusals(state_, recorders_, out);
   CollectRpcCosts(recorders_, out);
   if (Store* store = state_.store()) {
     CollectMedium(store->info(), out);

@@ -8,6 +8,8 @@
 #include "index/cost.h"
 #include "server/cost_share.h"
 #include "server/kv_calls.h"
+#include "server/log.h"
+#include "server/scan_call.h"
 #include "server/status_map.h"
 
 namespace lodgekv::server {
@@ -17,20 +19,23 @@ namespace {
 constexpr int kEventsPerTurn = 256;
 // Calls of one method that wait for clients on one queue: what arrives in a burst is taken at once.
 constexpr int kListeners = 32;
-// A call object that held more than this is not used again: its buffers would stay that large.
-constexpr uint64_t kReusableBytes = 64 * kKiB;
 constexpr size_t kMaxSpareCalls = 256;
-constexpr uint64_t kSlowLinesPerSecond = 10;
+// Pages between two looks at what else is ready: each may take a millisecond.
+constexpr int kPagesPerTurn = 4;
+// How late an answer that is not taken may be cancelled, and a page that waits for room be looked
+// at: nothing tells this thread of the room that another one made.
+constexpr int64_t kOfferedTickMs = 250;
+constexpr int64_t kWaitingTickMs = 10;
+constexpr std::chrono::milliseconds kTimeoutUnderPressure{1'000};
 
 // Moves up to `most` calls whose deadline has not passed from `queue` to `group`; the others are
 // answered.
 template <class AnyCall>
-void TakeGroup(std::deque<AnyCall*>& queue, size_t most, std::vector<AnyCall*>& group) {
+void TakeGroup(WorkQueue<AnyCall>& queue, size_t most, std::vector<AnyCall*>& group) {
   group.clear();
   const auto now = std::chrono::system_clock::now();
   while (!queue.empty() && group.size() < most) {
-    AnyCall* call = queue.front();
-    queue.pop_front();
+    AnyCall* call = queue.Take();
     if (call->DeadlinePassed(now)) {
       call->Answer(DeadlinePassed());
     } else {
@@ -84,7 +89,9 @@ void Poller::Run() {
     ServeReads();
     ServeWrites();
     ServeBatches();
-    if (stopping_ && !closed_ && Idle()) {
+    ServePages();
+    CancelUntaken();
+    if (stopping_ && !closed_ && Idle() && waiting_pages_.empty()) {
       closed_ = true;
       queue_->Shutdown();
     }
@@ -94,14 +101,13 @@ void Poller::Run() {
 // Waits for an event unless there is work in hand, then takes what else is ready. False: the queue
 // is shut down and empty.
 bool Poller::TakeEvents() {
-  void* tag = nullptr;
-  bool ok = false;
   if (Idle()) {
-    if (!queue_->Next(&tag, &ok)) return false;
-    Dispatch(tag, ok);
+    if (!Wait()) return false;
   } else {
     now_unix_ms_ = state_.clock().NowUnixMs();
   }
+  void* tag = nullptr;
+  bool ok = false;
   for (int i = 0; i < kEventsPerTurn; ++i) {
     switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME))) {
       case grpc::CompletionQueue::GOT_EVENT: Dispatch(tag, ok); break;
@@ -110,6 +116,23 @@ bool Poller::TakeEvents() {
     }
   }
   return true;
+}
+
+// For an event, or until there is something to look at without one.
+bool Poller::Wait() {
+  gpr_timespec until = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  if (!offered_.empty() || !waiting_pages_.empty()) {
+    const int64_t tick = waiting_pages_.empty() ? kOfferedTickMs : kWaitingTickMs;
+    until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(tick, GPR_TIMESPAN));
+  }
+  void* tag = nullptr;
+  bool ok = false;
+  switch (queue_->AsyncNext(&tag, &ok, until)) {
+    case grpc::CompletionQueue::GOT_EVENT: Dispatch(tag, ok); return true;
+    case grpc::CompletionQueue::TIMEOUT: now_unix_ms_ = state_.clock().NowUnixMs(); return true;
+    case grpc::CompletionQueue::SHUTDOWN: return false;
+  }
+  return false;
 }
 
 void Poller::Dispatch(void* tag, bool ok) {
@@ -166,11 +189,45 @@ void Poller::ServeWrites() {
 
 void Poller::ServeBatches() {
   if (batches_.empty()) return;
-  BatchCall* call = batches_.front();
-  batches_.pop_front();
+  BatchCall* call = batches_.Take();
   if (call->DeadlinePassed(std::chrono::system_clock::now())) return call->Answer(DeadlinePassed());
   call->Serve(state_.store()->engine());
 }
+
+void Poller::ServePages() {
+  // As many of those that wait for room as are served, so that a turn stays short.
+  for (int i = 0; i < kPagesPerTurn && !waiting_pages_.empty(); ++i) {
+    pages_.Add(static_cast<ScanCall&>(*waiting_pages_.PopFront()), false);
+  }
+  for (int i = 0; i < kPagesPerTurn && !pages_.empty(); ++i) {
+    ScanCall* call = pages_.Take();
+    if (!call->ServePage()) waiting_pages_.PushBack(*call);
+  }
+}
+
+void Poller::CancelUntaken() {
+  if (offered_.empty()) return;
+  const auto now = Call::SteadyClock::now();
+  std::chrono::milliseconds timeout(state_.config().answer_timeout_ms);
+  if (state_.admission().UnderPressure(now)) timeout = std::min(timeout, kTimeoutUnderPressure);
+  while (!offered_.empty() && now - offered_.first()->offered() >= timeout) {
+    Call* call = offered_.PopFront();
+    call->Cancel();
+    recorder_.RecordUntaken();
+    uint64_t left_out = 0;
+    if (!untaken_log_.May(now, &left_out)) continue;
+    Log(LogLevel::kWarning, "a client does not take its answer: the call is cancelled",
+        {{"rpc", kMethodNames[static_cast<size_t>(call->method())]},
+         {"client", call->connection().name},
+         {"waited_ms", static_cast<uint64_t>(timeout.count())},
+         {"not_logged_before", left_out}});
+  }
+}
+
+void Poller::Enqueue(GetCall& call) { reads_.Add(call, call.ConnectionHoldsLittle()); }
+void Poller::Enqueue(WriteCall& call) { writes_.Add(call, call.ConnectionHoldsLittle()); }
+void Poller::Enqueue(BatchCall& call) { batches_.Add(call, call.ConnectionHoldsLittle()); }
+void Poller::Enqueue(ScanCall& call) { pages_.Add(call, call.IsFirstPage()); }
 
 void Poller::NoteOutcome(Outcome outcome) {
   if (outcome == Outcome::kOk) state_.NoteWriteApplied();
@@ -196,24 +253,10 @@ void Poller::ListenFor(Method method) {
   call.release()->Listen();
 }
 
-void Poller::Recycle(Call* call, uint64_t bytes) {
+void Poller::Recycle(Call* call) {
   std::unique_ptr<Call> owned(call);
   auto& spare = spare_[static_cast<size_t>(call->method())];
-  if (bytes > kReusableBytes || spare.size() >= kMaxSpareCalls) return;
-  spare.push_back(std::move(owned));
-}
-
-bool Poller::MayLogSlow(std::chrono::steady_clock::time_point now, uint64_t* suppressed) {
-  if (now - slow_window_ >= std::chrono::seconds(1)) {
-    slow_window_ = now;
-    slow_in_window_ = 0;
-  }
-  if (++slow_in_window_ > kSlowLinesPerSecond) {
-    ++slow_suppressed_;
-    return false;
-  }
-  *suppressed = std::exchange(slow_suppressed_, 0);
-  return true;
+  if (spare.size() < kMaxSpareCalls) spare.push_back(std::move(owned));
 }
 
 }  // namespace lodgekv::server

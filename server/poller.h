@@ -2,7 +2,12 @@
 //
 // Each turn takes what is ready, up to a bound; then the single reads in hand go to the engine as
 // one Read, and the single writes as one Write, so that they share fences (on a file: one sync).
-// What arrived beyond a group's size waits in hand, counted by the admission, for the next turn.
+// What arrived beyond a group's size waits in hand, counted by the admission, for the next turn. What
+// waits of connections that hold little is taken from in turns with what waits of the others, so that
+// a call of theirs waits for one of each other's at most, not for all.
+//
+// An answer, or a page of a scan, that its client has not taken by the end of answer_timeout is
+// cancelled, and by a second while the admission is under pressure: what is held for it is others'.
 //
 // INVARIANT  Everything but Start, RequestStop, Join and recorder() happens on the poller's thread.
 //            That thread also shuts the completion queue down, so that no operation starts on a
@@ -15,7 +20,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -23,8 +27,11 @@
 
 #include "index/engine.h"
 #include "server/call.h"
+#include "server/call_list.h"
 #include "server/kv_service.h"
+#include "server/log_rate.h"
 #include "server/rpc_recorder.h"
+#include "server/scan_pager.h"
 #include "server/server_state.h"
 
 namespace lodgekv::server {
@@ -32,6 +39,7 @@ namespace lodgekv::server {
 class GetCall;
 class WriteCall;
 class BatchCall;
+class ScanCall;
 
 class Poller {
  public:
@@ -54,24 +62,29 @@ class Poller {
   RpcRecorder& own_recorder() { return recorder_; }
   // No operation may start any more.
   bool closed() const { return closed_; }
+  bool stopping() const { return stopping_; }
   // The time when the last event came.
   uint64_t now_unix_ms() const { return now_unix_ms_; }
   CheckContext check_context() const {
     return {.limits = state_.limits(), .pool = state_.pool(), .now_unix_ms = now_unix_ms_};
   }
   void ListenFor(Method method);
-  void Enqueue(GetCall* call) { reads_.push_back(call); }
-  void Enqueue(WriteCall* call) { writes_.push_back(call); }
-  void Enqueue(BatchCall* call) { batches_.push_back(call); }
-  // Takes the object back, to use it again or, when its buffers hold about `bytes` and that is
-  // much, to end it.
-  void Recycle(Call* call, uint64_t bytes);
+  void Enqueue(GetCall& call);
+  void Enqueue(WriteCall& call);
+  void Enqueue(BatchCall& call);
+  void Enqueue(ScanCall& call);
+  // The client has an answer to take, or has taken it.
+  void AwaitTaken(Call& call) { offered_.PushBack(call); }
+  void NoteTaken(Call& call) { offered_.Remove(call); }
+  // Takes the object back, to use it again.
+  void Recycle(Call* call);
+  // Where pages are made.
+  PageMessage& page() { return page_; }
   // Of an operation of a write.
   void NoteOutcome(Outcome outcome);
   // For the metrics: counts the operation if it changed anything.
   void CountWrite(const WriteOp& op, const WriteResult& result);
-  // True now and then: at most a few slow requests a second are worth a line.
-  bool MayLogSlow(std::chrono::steady_clock::time_point now, uint64_t* suppressed);
+  LogRate& slow_log() { return slow_log_; }
 
  private:
   class StopEvent final : public Event {
@@ -85,10 +98,15 @@ class Poller {
 
   void Run();
   bool TakeEvents();
+  bool Wait();
   void ServeReads();
   void ServeWrites();
   void ServeBatches();
-  bool Idle() const { return reads_.empty() && writes_.empty() && batches_.empty(); }
+  void ServePages();
+  void CancelUntaken();
+  bool Idle() const {
+    return reads_.empty() && writes_.empty() && batches_.empty() && pages_.empty();
+  }
   void Dispatch(void* tag, bool ok);
 
   ServerState& state_;
@@ -97,9 +115,12 @@ class Poller {
   const std::vector<Method> methods_;
   RpcRecorder recorder_;
 
-  std::deque<GetCall*> reads_;
-  std::deque<WriteCall*> writes_;
-  std::deque<BatchCall*> batches_;
+  WorkQueue<GetCall> reads_;
+  WorkQueue<WriteCall> writes_;
+  WorkQueue<BatchCall> batches_;
+  WorkQueue<ScanCall> pages_;
+  CallList waiting_pages_;  // for room
+  CallList offered_;        // since when rises
   // Of one group; members for their capacity.
   std::vector<std::string_view> group_keys_;
   std::vector<ReadResult> group_reads_;
@@ -110,9 +131,9 @@ class Poller {
 
   std::array<std::vector<std::unique_ptr<Call>>, kMethodCount> spare_;
   uint64_t now_unix_ms_ = 0;
-  std::chrono::steady_clock::time_point slow_window_;
-  uint64_t slow_in_window_ = 0;
-  uint64_t slow_suppressed_ = 0;
+  PageMessage page_;
+  LogRate slow_log_;
+  LogRate untaken_log_;
   bool stopping_ = false;
   bool closed_ = false;
   StopEvent stop_event_{*this};

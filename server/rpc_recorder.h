@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "index/cost.h"
+#include "server/admission.h"
 
 namespace lodgekv::server {
 
@@ -78,11 +79,17 @@ class RpcRecorder {
     write_bytes_.Add(bytes);
   }
 
+  void RecordRefusal(AdmissionLimit limit) { refusals_[static_cast<size_t>(limit)].Add(1); }
+  // A call was cancelled, since its client did not take the answer.
+  void RecordUntaken() { untaken_.Add(1); }
+
   const LatencyCell& cell(size_t method, size_t code) const { return cells_[method][code]; }
   uint64_t write_groups() const { return write_groups_.Get(); }
   uint64_t write_group_operations() const { return write_group_operations_.Get(); }
   uint64_t write_operations() const { return write_operations_.Get(); }
   uint64_t write_bytes() const { return write_bytes_.Get(); }
+  uint64_t refusals(size_t limit) const { return refusals_[limit].Get(); }
+  uint64_t untaken() const { return untaken_.Get(); }
 
  private:
   std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
@@ -91,6 +98,8 @@ class RpcRecorder {
   OwnedCounter write_group_operations_;
   OwnedCounter write_operations_;
   OwnedCounter write_bytes_;
+  std::array<OwnedCounter, kAdmissionLimits> refusals_;
+  OwnedCounter untaken_;
 };
 
 }  // namespace lodgekv::server

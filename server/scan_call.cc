@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "index/cost.h"
+#include "server/call_messages.h"
 #include "server/poller.h"
 #include "server/status_map.h"
 
@@ -12,54 +13,103 @@ void ScanCall::Listen() {
   state_ = State::kListening;
   context_.emplace();
   writer_.emplace(&*context_);
-  page_bytes_held_ = 0;
   poller_.service().RequestScan(&*context_, &request_, &*writer_, poller_.queue(), poller_.queue(),
                                 Tag());
 }
 
 void ScanCall::OnEvent(bool ok) {
+  if (state_ != State::kListening) Taken();
   if (!ok || poller_.closed()) {
-    // A client that went away in the middle; a listener that was never used has served nothing.
-    if (state_ == State::kWritingPage) Finished(grpc::StatusCode::CANCELLED, false);
+    // A client that went away in the middle, or took nothing; a listener that was never used has
+    // served nothing.
+    if (state_ == State::kLaterPage) Finished(grpc::StatusCode::CANCELLED, false);
     return Release();
   }
   switch (state_) {
     case State::kListening: poller_.ListenFor(Method::kScan); return Accept();
-    case State::kWritingPage: return SendPage();
-    case State::kFinishing: return Release();
+    case State::kFirstPage: break;  // it has no event
+    case State::kLaterPage: GiveBack(page_held_); return poller_.Enqueue(*this);
+    case State::kFinishing: break;
   }
+  Release();
 }
 
 void ScanCall::Accept() {
-  if (!Admit(1, request_.ByteSizeLong())) return;
-  if (const auto error = pager_.Start(request_, poller_.check_context())) return Answer(*error);
-  SendPage();
+  const uint64_t bytes = request_.ByteSizeLong();
+  DropUnknown(request_);
+  want_cost_ = request_.want_cost();
+  if (!Begin(bytes)) return;
+  pager_.emplace();
+  if (const auto error = pager_->Start(request_, poller_.check_context())) return Answer(*error);
+  if (!Admit(1, bytes)) return;
+  LetGoOf(request_);  // the pager has what it needs
+  state_ = State::kFirstPage;
+  poller_.Enqueue(*this);
 }
 
-void ScanCall::SendPage() {
-  if (DeadlinePassed(std::chrono::system_clock::now())) return Answer(server::DeadlinePassed());
-  GiveBack(std::exchange(page_bytes_held_, 0));
+bool ScanCall::ServePage() {
+  if (DeadlinePassed(std::chrono::system_clock::now())) {
+    Answer(server::DeadlinePassed());
+    return true;
+  }
+  // Room for the largest page is taken before it is read, and what it does not need given back.
+  const uint64_t most = pager_->MostBytes(poller_.state().limits());
+  if (state_ == State::kFirstPage) {
+    if (const auto error = Hold(most, page_held_)) {
+      Answer(*error);
+      return true;
+    }
+  } else if (!poller_.stopping() && !TryHold(most, page_held_)) {
+    return false;
+  }
+  v1::ScanResponse& page = poller_.page().ForNext();
+  if (const auto error = ReadPage(page)) {
+    Answer(*error);
+  } else {
+    SendPage(page);
+  }
+  return true;
+}
+
+std::optional<grpc::Status> ScanCall::ReadPage(v1::ScanResponse& page) {
   const Cost before = ThreadCost();
   const Outcome outcome =
-      pager_.NextPage(poller_.state().store()->engine(), poller_.now_unix_ms(), &page_);
+      pager_->NextPage(poller_.state().store()->engine(), poller_.now_unix_ms(), &page);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
-  if (outcome != Outcome::kOk) return Answer(FromReadOutcome(outcome, -1));
-  page_bytes_held_ = pager_.page_bytes();
-  Hold(page_bytes_held_);
-  if (!pager_.done()) {
-    state_ = State::kWritingPage;
-    return writer_->Write(page_, Tag());
+  if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
+  poller_.page().NoteBytes(pager_->page_bytes());
+  KeepOf(page_held_, pager_->page_bytes());
+  return std::nullopt;
+}
+
+// gRPC has its own copy of the page when it returns.
+void ScanCall::SendPage(const v1::ScanResponse& page) {
+  if (!pager_->done()) {
+    state_ = State::kLaterPage;
+    writer_->Write(page, Tag());
+  } else {
+    state_ = State::kFinishing;
+    Finished(grpc::StatusCode::OK, want_cost_);
+    writer_->WriteAndFinish(page, grpc::WriteOptions(), grpc::Status::OK, Tag());
   }
-  state_ = State::kFinishing;
-  Finished(grpc::StatusCode::OK, request_.want_cost());
-  writer_->WriteAndFinish(page_, grpc::WriteOptions(), grpc::Status::OK, Tag());
+  Offered();
 }
 
 void ScanCall::Answer(const grpc::Status& status) {
   state_ = State::kFinishing;
-  Finished(status.error_code(), request_.want_cost());
+  Finished(status.error_code(), want_cost_);
   writer_->Finish(status, Tag());
+  LetGoOf(request_);
+  Offered();
+}
+
+void ScanCall::LetGo() {
+  GiveBack(page_held_);
+  writer_.reset();
+  context_.reset();
+  pager_.reset();
+  LetGoOf(request_);
 }
 
 }  // namespace lodgekv::server

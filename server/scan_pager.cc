@@ -72,6 +72,11 @@ std::optional<grpc::Status> ScanPager::Start(const v1::ScanRequest& request,
   return std::nullopt;
 }
 
+uint64_t ScanPager::MostBytes(const Limits& limits) const {
+  const uint64_t one = limits.max_key_size + (keys_only_ ? 0 : limits.max_value_size);
+  return std::max(max_bytes_, one);
+}
+
 uint64_t ScanPager::PageItems() const {
   return limited_ ? std::min(max_items_, remaining_) : max_items_;
 }

@@ -31,6 +31,8 @@ class ScanPager {
 
   // The page before was the last of this stream.
   bool done() const { return done_; }
+  // Keys and values that a page may hold.
+  uint64_t MostBytes(const Limits& limits) const;
   // Keys and values of the page before.
   uint64_t page_bytes() const { return used_bytes_; }
 
@@ -52,6 +54,27 @@ class ScanPager {
   uint64_t used_bytes_ = 0;
   bool more_ = false;  // an item lies behind the page
   bool done_ = false;
+};
+
+// The message of one page after another. It keeps what it once held, to allocate less for the next,
+// until what went through it may have left much in it.
+class PageMessage {
+ public:
+  v1::ScanResponse& ForNext() {
+    if (bytes_ > kMostKept) {
+      v1::ScanResponse().Swap(&message_);
+      bytes_ = 0;
+    }
+    return message_;
+  }
+  // Of the page just made.
+  void NoteBytes(uint64_t bytes) { bytes_ += bytes; }
+
+ private:
+  static constexpr uint64_t kMostKept = 4 * kMiB;
+
+  v1::ScanResponse message_;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace lodgekv::server

@@ -8,7 +8,7 @@ void ServerState::Adopt(const Config& config) {
   all_settings_.push_back(std::make_unique<const Settings>(
       Settings{.config = config, .limits = config.RequestLimits()}));
   settings_.store(all_settings_.back().get(), std::memory_order_release);
-  admission_.SetLimits(config.max_inflight_operations, config.max_inflight_size);
+  admission_.SetLimits(config.RequestLimits());
 }
 
 void ServerState::Serve(Store& store) {

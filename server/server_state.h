@@ -20,6 +20,7 @@
 #include "server/admission.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/connection_table.h"
 #include "server/request_check.h"
 
 namespace lodgekv::server {
@@ -35,7 +36,7 @@ struct Progress {
 class ServerState {
  public:
   ServerState(const Config& config, const Clock& clock)
-      : clock_(clock), admission_(config.max_inflight_operations, config.max_inflight_size) {
+      : clock_(clock), admission_(config.RequestLimits()) {
     Adopt(config);
   }
 
@@ -56,6 +57,7 @@ class ServerState {
   const Clock& clock() const { return clock_; }
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
+  ConnectionTable& connections() { return connections_; }
 
   // A write was refused for want of room; one was applied. Between them Status says that the pool
   // takes no more puts.
@@ -92,6 +94,7 @@ class ServerState {
   std::atomic<Store*> store_{nullptr};
   PoolFeatures pool_;
   Admission admission_;
+  ConnectionTable connections_;
   std::atomic<bool> pool_full_{false};
   mutable std::mutex mutex_;
   Progress progress_;  // guarded by mutex_

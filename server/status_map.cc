@@ -48,6 +48,16 @@ std::string AtOperation(int index, std::string_view message) {
   return index < 0 ? std::string(message) : fmt::format("operation {}: {}", index, message);
 }
 
+std::string_view HolderOf(AdmissionLimit limit) {
+  switch (limit) {
+    case AdmissionLimit::kOperations:
+    case AdmissionLimit::kBytes: return "the server";
+    case AdmissionLimit::kPeer: return "this client's address";
+    case AdmissionLimit::kConnection: return "this connection";
+  }
+  return "the server";
+}
+
 std::string_view ConditionName(Condition condition) {
   switch (condition) {
     case Condition::kNone: return "NONE";
@@ -190,15 +200,18 @@ grpc::Status InvalidField(std::string_view field, std::string_view reason,
       .Build();
 }
 
-grpc::Status Overloaded(std::string_view reason, std::string_view limit, uint64_t value) {
+grpc::Status Overloaded(const Admission::Verdict& verdict) {
+  const std::string_view limit = kAdmissionLimitNames[static_cast<size_t>(verdict.limit)];
   const std::string message = fmt::format(
-      "the server has as much work in flight as it takes ({} is {}): nothing was done, try again",
-      limit, value);
-  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, reason, message)
+      "{} {} in flight as it may ({} is {}{}): nothing was done, try again",
+      HolderOf(verdict.limit), verdict.of_bytes ? "holds as many bytes" : "has as many operations",
+      limit, verdict.value, verdict.of_bytes ? " bytes" : "");
+  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                      verdict.of_bytes ? "TOO_MANY_BYTES" : "TOO_MANY_OPERATIONS", message)
       .Quota(limit, message)
       .RetryAfterMs(kOverloadRetryMs)
       .Metadata("limit", limit)
-      .Metadata("value", std::to_string(value))
+      .Metadata("value", std::to_string(verdict.value))
       .Build();
 }
 

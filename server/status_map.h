@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "google/rpc/status.pb.h"
 #include "index/engine.h"
+#include "server/admission.h"
 
 namespace lodgekv::server {
 
@@ -45,8 +46,8 @@ class ErrorBuilder {
 grpc::Status InvalidField(std::string_view field, std::string_view reason,
                           std::string_view message);
 
-// The server holds as much work as its limit allows.
-grpc::Status Overloaded(std::string_view reason, std::string_view limit, uint64_t value);
+// The server, the client's address or its connection has as much in hand as its limit allows.
+grpc::Status Overloaded(const Admission::Verdict& verdict);
 
 // An operator's call that others have in hand already: `message` says which.
 grpc::Status Busy(std::string_view message);

@@ -8,6 +8,7 @@
 namespace lodgekv::server {
 namespace {
 
+using ::testing::AllOf;
 using testing::CodeAndReason;
 using testing::DetailsOf;
 using ::testing::HasSubstr;
@@ -44,7 +45,7 @@ TEST(StatusMap, AFailedConditionTellsTheKeysState) {
 
 TEST(StatusMap, WhatPassesByItselfSaysWhenToTryAgain) {
   for (const grpc::Status& status :
-       {Recovering(), Draining(), Overloaded("TOO_MANY_BYTES", "max_inflight_size", 1'024)}) {
+       {Recovering(), Draining(), Overloaded({false, AdmissionLimit::kBytes, true, 1'024})}) {
     const auto details = DetailsOf(status);
     EXPECT_TRUE(details.has_retry) << status.error_message();
     EXPECT_GT(
@@ -55,10 +56,15 @@ TEST(StatusMap, WhatPassesByItselfSaysWhenToTryAgain) {
 }
 
 TEST(StatusMap, OverloadNamesTheLimitAndItsValue) {
-  const grpc::Status status = Overloaded("TOO_MANY_BYTES", "max_inflight_size", 1'024);
+  const grpc::Status status = Overloaded({false, AdmissionLimit::kBytes, true, 1'024});
   EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
   EXPECT_THAT(status.error_message(), HasSubstr("max_inflight_size is 1024"));
   EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "max_inflight_size");
+  const grpc::Status share = Overloaded({false, AdmissionLimit::kConnection, false, 512});
+  EXPECT_EQ(CodeAndReason(share), "RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS");
+  EXPECT_THAT(share.error_message(),
+              AllOf(HasSubstr("this connection"), HasSubstr("connection_share is 512")));
+  EXPECT_EQ(DetailsOf(share).info.metadata().at("limit"), "connection_share");
 }
 
 TEST(StatusMap, AbslCodesKeepTheirMeaning) {
