@@ -187,7 +187,9 @@ grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* conte
                                               v1::CheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool taken = check_.TryPost([=, this] { reactor->Finish(RunCheck(*context, response)); });
-  if (!taken) reactor->Finish(Busy("a check is under way: ask again when it has ended"));
+  if (!taken)
+    reactor->Finish(
+        Busy("a check is under way and another one waits: ask again when they have ended"));
   return reactor;
 }
 

@@ -49,7 +49,8 @@ class AdminService final : public v1::AdminService::CallbackService {
 
   const ServerState& state_;
   AdminWorker stats_{kMostStatsWaiting};
-  AdminWorker check_{0};
+  // One runs, and one more may wait: who has just had an answer may ask again at once.
+  AdminWorker check_{1};
 };
 
 }  // namespace lodgekv::server

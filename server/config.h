@@ -47,6 +47,18 @@ struct Config {
   uint64_t tls_refresh_ms = 0;
   bool allow_plaintext = false;
 
+  uint64_t max_connections = 0;
+  uint64_t max_connections_per_peer = 0;
+  uint64_t connection_idle_ms = 0;
+  uint64_t connection_age_ms = 0;
+  uint64_t keepalive_time_ms = 0;
+  uint64_t keepalive_timeout_ms = 0;
+  uint64_t handshake_timeout_ms = 0;
+  uint64_t message_timeout_ms = 0;
+  uint64_t max_unfinished_size = 0;
+  uint64_t max_unfinished_total = 0;
+  uint64_t max_resets_per_second = 0;
+
   uint64_t threads = 0;
   uint64_t scan_threads = 0;
   uint64_t group_operations = 0;

@@ -137,6 +137,51 @@ constexpr std::array kWork{
            "Most calls open on one connection; further ones wait in the client."),
 };
 
+constexpr std::array kConnections{
+    Reloadable(Number(
+        FieldKind::kCount, "max_connections", kMaxConnections, &Config::max_connections,
+        "Connections to listen. Beyond them one that never asked anything, or is long idle, goes;\n"
+        "where there is none the new one is refused. Fewer, where the process may not have as "
+        "many\n"
+        "file descriptors: the log says so. admin_listen and health_listen take 64 each.")),
+    Reloadable(Number(FieldKind::kCount, "max_connections_per_peer", kMaxConnectionsPerPeer,
+                      &Config::max_connections_per_peer,
+                      "Of these, from one address. Clients behind a proxy have the proxy's.")),
+    Number(
+        FieldKind::kDuration, "connection_idle", {30 * kMinute, 0, 24 * 60 * kMinute},
+        &Config::connection_idle_ms,
+        "A connection without a call for so long is closed; clients connect again by themselves.\n"
+        "0: none is."),
+    Number(FieldKind::kDuration, "connection_age", {0, 0, 24 * 60 * kMinute},
+           &Config::connection_age_ms,
+           "A connection that is older is closed when its calls are done, and at the latest after\n"
+           "five minutes more: for a balancer that spreads clients anew. 0: none is."),
+    Number(FieldKind::kDuration, "keepalive_time", {2 * kMinute, 10 * kSecond, 24 * 60 * kMinute},
+           &Config::keepalive_time_ms, "A client that is silent for so long is pinged."),
+    Number(FieldKind::kDuration, "keepalive_timeout", {20 * kSecond, kSecond, 10 * kMinute},
+           &Config::keepalive_timeout_ms,
+           "A client that does not answer, or acknowledges nothing, for so long is gone."),
+    Number(FieldKind::kDuration, "handshake_timeout", {10 * kSecond, 100, 10 * kMinute},
+           &Config::handshake_timeout_ms,
+           "How long a connection may take until TLS and HTTP/2 are agreed on."),
+    Reloadable(Number(FieldKind::kDuration, "message_timeout", {20 * kSecond, 0, 60 * kMinute},
+                      &Config::message_timeout_ms,
+                      "A connection with requests that have begun is ended when for so long none\n"
+                      "comes whole and less than 1KiB a second arrives. 0: none is.")),
+    Reloadable(Number(
+        FieldKind::kSize, "max_unfinished_size", kMaxUnfinishedSize, &Config::max_unfinished_size,
+        "Bytes that one connection may have sent of requests that have not come whole, headers\n"
+        "among them; beyond, it is ended.")),
+    Reloadable(Number(FieldKind::kSize, "max_unfinished_total", kMaxUnfinishedTotal,
+                      &Config::max_unfinished_total,
+                      "The same of all connections; beyond, the one that has sent most is ended.")),
+    Reloadable(Number(FieldKind::kCount, "max_resets_per_second", kMaxResetsPerSecond,
+                      &Config::max_resets_per_second,
+                      "Calls that a client may take back before they are answered, in the long "
+                      "run; five times as\n"
+                      "many at once. Beyond, its connection is ended. 0: any number.")),
+};
+
 constexpr std::array kRequestLimits{
     Number(FieldKind::kSize, "max_key_size", kMaxKeySize, &Config::max_key_size, "Longest key."),
     Number(FieldKind::kSize, "max_value_size", kMaxValueSize, &Config::max_value_size,
@@ -189,9 +234,10 @@ constexpr std::array kOperation{
         "After that, how long requests in flight may take to finish before they are cancelled.")),
 };
 
-constexpr std::array<ConfigSection, 5> kSections{{
+constexpr std::array<ConfigSection, 6> kSections{{
     {"Storage", kStorage},
     {"Network", kNetwork},
+    {"Connections", kConnections},
     {"Work", kWork},
     {"Limits of requests: each refusal says which one and its value", kRequestLimits},
     {"Operation", kOperation},

@@ -1,46 +1,17 @@
 #include "server/handshake_log.h"
 
 #include <atomic>
-#include <chrono>
-#include <mutex>
-#include <utility>
 
+#include "server/line_pace.h"
 #include "server/log.h"
 
 namespace lodgekv::server {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 // As gRPC 1.51 writes it; what is behind the last colon is the TLS library's reason.
 constexpr std::string_view kHandshakeFailed = "Handshake failed with fatal error";
-// Whoever can reach the port can make these lines.
-constexpr std::chrono::seconds kBetweenLines{1};
 
 std::atomic<uint64_t> g_failures{0};
-
-class LinePace {
- public:
-  // Whether it is time for a line, and how many had none since the last.
-  bool Due(uint64_t* suppressed) {
-    const std::lock_guard lock(mutex_);
-    const SteadyClock::time_point now = SteadyClock::now();
-    if (written_ && now - last_ < kBetweenLines) {
-      ++suppressed_;
-      return false;
-    }
-    written_ = true;
-    last_ = now;
-    *suppressed = std::exchange(suppressed_, 0);
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  bool written_ = false;
-  SteadyClock::time_point last_;
-  uint64_t suppressed_ = 0;
-};
 
 LinePace g_pace;
 

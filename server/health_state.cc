@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lodgekv/v1/admin.grpc.pb.h"
 #include "lodgekv/v1/kv.grpc.pb.h"
@@ -41,14 +42,35 @@ void HealthState::Set(std::string_view name, bool serving) {
   for (const auto& watcher : watchers) watcher->Tell(health);
 }
 
+void HealthState::SetReachable(bool reachable) {
+  {
+    const std::lock_guard lock(mutex_);
+    reachable_ = reachable;
+  }
+  TellAll();
+}
+
 void HealthState::StopServing() {
-  std::vector<std::string> names;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    for (const auto& [name, serving] : serving_) names.push_back(name);
   }
-  for (const std::string& name : names) Set(name, false);
+  TellAll();
+}
+
+// After a change that concerns every name.
+void HealthState::TellAll() {
+  const std::lock_guard telling(telling_);
+  std::vector<std::pair<std::shared_ptr<HealthWatcher>, Health>> told;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Subscription& subscription : subscriptions_) {
+      if (auto watcher = subscription.watcher.lock()) {
+        told.emplace_back(std::move(watcher), Find(subscription.name));
+      }
+    }
+  }
+  for (const auto& [watcher, health] : told) watcher->Tell(health);
 }
 
 Health HealthState::Get(std::string_view name) const {
@@ -74,7 +96,7 @@ bool HealthState::Watch(std::string_view name, const std::shared_ptr<HealthWatch
 Health HealthState::Find(std::string_view name) const {
   const auto found = serving_.find(name);
   if (found == serving_.end()) return Health::kUnknownName;
-  return found->second && !stopped_ ? Health::kServing : Health::kNotServing;
+  return found->second && reachable_ && !stopped_ ? Health::kServing : Health::kNotServing;
 }
 
 HealthState::Watchers HealthState::WatchersOf(std::string_view name) const {

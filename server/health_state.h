@@ -36,6 +36,9 @@ class HealthState {
   // Without effect for a name that is not known.
   void Set(std::string_view name, bool serving);
 
+  // False: nobody can be let in, so that no name serves meanwhile, whatever is set.
+  void SetReachable(bool reachable);
+
   // Nothing serves from here on, whatever is set.
   void StopServing();
 
@@ -52,6 +55,7 @@ class HealthState {
   };
   using Watchers = std::vector<std::shared_ptr<HealthWatcher>>;
 
+  void TellAll();
   Health Find(std::string_view name) const;
   Watchers WatchersOf(std::string_view name) const;
 
@@ -61,6 +65,7 @@ class HealthState {
   mutable std::mutex mutex_;
   std::map<std::string, bool, std::less<>> serving_;  // guarded by mutex_
   bool stopped_ = false;                              // likewise
+  bool reachable_ = true;                             // likewise
   std::vector<Subscription> subscriptions_;           // likewise
 };
 

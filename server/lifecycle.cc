@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "index/registry.h"
 #include "server/config_values.h"
+#include "server/front_door/stream_counts.h"
 #include "server/listen_error.h"
 #include "server/log.h"
 #include "server/reload.h"
@@ -32,7 +32,12 @@ constexpr milliseconds kWatcherGrace{100};
 // What serves reflection, whose every open stream holds one. Beyond them such a stream is
 // RESOURCE_EXHAUSTED; all else is served by other threads.
 constexpr int kMaxSynchronousThreads = 16;
-constexpr uint64_t kHealthStreamsPerConnection = 8;
+// A client that pings more often, without a call, is sent away.
+constexpr milliseconds kLeastPingInterval{10'000};
+// For calls of a connection that has come of age.
+constexpr milliseconds kAgeGrace{5 * 60'000};
+// gRPC's own word for a duration without end.
+constexpr int kNever = INT_MAX;
 
 [[noreturn]] void DieOfMedium(const std::string& what) {
   Log(LogLevel::kCritical, "the medium failed: nothing more is acknowledged, the daemon ends",
@@ -40,12 +45,6 @@ constexpr uint64_t kHealthStreamsPerConnection = 8;
   FlushLog();
   // No destructor may touch the pool any more, above all not mark it clean.
   std::_Exit(EXIT_FAILURE);
-}
-
-std::string WithPort(const std::string& address, int port) {
-  const size_t colon = address.rfind(':');
-  if (address.rfind("unix:", 0) == 0 || colon == std::string::npos) return address;
-  return fmt::format("{}:{}", address.substr(0, colon), port);
 }
 
 // The reflection library puts itself into every builder of the process.
@@ -57,40 +56,50 @@ class NoReflection final : public grpc::ServerBuilderOption {
   }
 };
 
+int Milliseconds(uint64_t value_ms) {
+  return value_ms == 0 ? kNever : static_cast<int>(std::min<uint64_t>(value_ms, kNever));
+}
+
+void SetConnectionOptions(grpc::ServerBuilder& builder, const Config& config) {
+  const auto set = [&](const char* name, int value) { builder.AddChannelArgument(name, value); };
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(config.connection_idle_ms));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(config.connection_age_ms));
+  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, static_cast<int>(kAgeGrace.count()));
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(config.keepalive_time_ms));
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(config.keepalive_timeout_ms));
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      static_cast<int>(kLeastPingInterval.count()));
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(config.handshake_timeout_ms));
+  set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataSize));
+}
+
 void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
-                      uint64_t streams_per_connection) {
-  // Without this a second daemon on the same port would share it silently.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                             static_cast<int>(streams_per_connection));
+                      const ConnectionLimits& limits) {
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits.max_streams));
+  SetConnectionOptions(builder, config);
   builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kMaxSynchronousThreads));
   builder.SetMaxReceiveMessageSize(
-      static_cast<int>(std::min<uint64_t>(config.RequestLimits().MaxMessageSize(), INT32_MAX)));
+      static_cast<int>(std::min<uint64_t>(limits.max_message_size, INT32_MAX)));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
 }
 
-std::unique_ptr<grpc::Server> StartServer(
-    grpc::ServerBuilder& builder, const std::string& address,
-    const std::shared_ptr<grpc::ServerCredentials>& credentials, std::string* bound) {
-  if (UnixSocketInUse(address)) return nullptr;
-  int port = 0;
-  builder.AddListeningPort(address, credentials, &port);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) return nullptr;
-  *bound = WithPort(address, port);
-  return server;
-}
-
-// A connection that asks nothing holds a thread, and for no longer than the timeout.
-std::vector<std::string> MetricsOptions(const std::string& address) {
-  return {"listening_ports", address, "num_threads", "4", "request_timeout_ms", "2000"};
-}
-
 size_t PollerCount(const Config& config) {
   if (config.threads != 0) return config.threads;
   return std::max(1U, std::thread::hardware_concurrency());
+}
+
+// Of those that were not there before; 0: none, or it cannot be told which.
+intptr_t NewServerAmong(const std::vector<intptr_t>& servers, const std::vector<intptr_t>& before) {
+  intptr_t found = 0;
+  for (const intptr_t server : servers) {
+    if (std::find(before.begin(), before.end(), server) != before.end()) continue;
+    if (found != 0) return 0;
+    found = server;
+  }
+  return found;
 }
 
 // Logs now and then how far recovery is, and keeps it for Status.
@@ -174,7 +183,8 @@ void LogReload(const ReloadPlan& plan) {
 Daemon::Daemon(const Config& config, DaemonHooks hooks)
     : hooks_(std::move(hooks)),
       state_(config, hooks_.clock != nullptr ? *hooks_.clock : system_clock_),
-      admin_service_(state_) {}
+      admin_service_(state_),
+      door_(state_.connections(), DoorHooks()) {}
 
 Daemon::~Daemon() {
   const absl::Status status = Stop();
@@ -190,6 +200,7 @@ absl::Status Daemon::Listen() {
   if (status.ok()) status = ListenHealth();
   if (!status.ok()) return status;
   health_.Set(v1::AdminService::service_full_name(), true);
+  door_.Start();
   Log(LogLevel::kInfo, "listening",
       {{"data", data_address_},
        {"admin", admin_address_},
@@ -219,10 +230,67 @@ std::string_view Daemon::Transport() const {
   return tls_->needs_client_certificate() ? "mutual TLS" : "TLS";
 }
 
+FrontDoor::Hooks Daemon::DoorHooks() {
+  return {.max_unfinished_total = [this] { return state_.config().max_unfinished_total; },
+          .on_reachable = [this](bool reachable) { SetReachable(reachable); }};
+}
+
+PortOptions Daemon::DataPort() const {
+  return {.name = "data", .limits = [this] {
+            const Config& config = state_.config();
+            return PortLimits{
+                .max_connections = config.max_connections,
+                .max_connections_per_peer = config.max_connections_per_peer,
+                .connection = {.max_streams = config.max_streams_per_connection,
+                               .max_message_size = state_.limits().MaxMessageSize(),
+                               .max_unfinished_size = config.max_unfinished_size,
+                               .resets_per_second = config.max_resets_per_second,
+                               .message_timeout = milliseconds(config.message_timeout_ms)}};
+          }};
+}
+
+PortOptions Daemon::SmallPort(std::string name, uint64_t streams_per_connection) const {
+  return {.name = std::move(name), .limits = [this, streams_per_connection] {
+            const Config& config = state_.config();
+            return PortLimits{
+                .max_connections = kSmallPortConnections,
+                .max_connections_per_peer = kSmallPortConnections,
+                .connection = {.max_streams = streams_per_connection,
+                               .max_message_size = kSmallPortMessageSize,
+                               .max_unfinished_size = config.max_unfinished_size,
+                               .resets_per_second = config.max_resets_per_second,
+                               .message_timeout = milliseconds(config.message_timeout_ms)}};
+          }};
+}
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBuilder& builder,
+                                                                  GrpcPort port,
+                                                                  std::string* bound) {
+  SetCommonOptions(builder, state_.config(), port.options.limits().connection);
+  const absl::StatusOr<std::string> address = door_.Open(std::move(port.options), port.address);
+  if (!address.ok())
+    return CannotListen(port.field, port.address, std::string(address.status().message()));
+  *bound = *address;
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          std::move(port.credentials));
+  const std::vector<intptr_t> servers = ListChannelzServers();
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return CannotListen(port.field, port.address, "gRPC does not start");
+  door_.Attach(
+      [acceptor](int fd) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = fd;
+        acceptor->HandleNewConnection(&connection);
+      },
+      NewServerAmong(ListChannelzServers(), servers));
+  return server;
+}
+
 absl::Status Daemon::ListenData() {
   const Config& config = state_.config();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&kv_service_);
   builder.RegisterService(&data_health_);
   const auto add_poller = [&](std::vector<Method> methods) {
@@ -236,8 +304,10 @@ absl::Status Daemon::ListenData() {
     add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
   }
   for (size_t i = 0; i < config.scan_threads; ++i) add_poller({Method::kScan});
-  data_server_ = StartServer(builder, config.listen, Credentials(), &data_address_);
-  if (data_server_ == nullptr) return CannotListen("listen", config.listen);
+  auto server =
+      StartServer(builder, {"listen", config.listen, DataPort(), Credentials()}, &data_address_);
+  if (!server.ok()) return server.status();
+  data_server_ = *std::move(server);
   for (const auto& poller : pollers_) poller->Start();
   return absl::OkStatus();
 }
@@ -245,11 +315,14 @@ absl::Status Daemon::ListenData() {
 absl::Status Daemon::ListenAdmin() {
   const Config& config = state_.config();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config, config.max_streams_per_connection);
   builder.RegisterService(&admin_service_);
   builder.RegisterService(&admin_health_);
-  admin_server_ = StartServer(builder, config.admin_listen, Credentials(), &admin_address_);
-  if (admin_server_ == nullptr) return CannotListen("admin_listen", config.admin_listen);
+  auto server = StartServer(builder,
+                            {"admin_listen", config.admin_listen,
+                             SmallPort("admin", kAdminStreamsPerConnection), Credentials()},
+                            &admin_address_);
+  if (!server.ok()) return server.status();
+  admin_server_ = *std::move(server);
   return absl::OkStatus();
 }
 
@@ -258,13 +331,16 @@ absl::Status Daemon::ListenHealth() {
   const Config& config = state_.config();
   if (config.health_listen == "off") return absl::OkStatus();
   grpc::ServerBuilder builder;
-  SetCommonOptions(builder, config, kHealthStreamsPerConnection);
   builder.SetOption(std::make_unique<NoReflection>());
   builder.RegisterService(&probe_health_);
   builder.RegisterCallbackGenericService(&no_calls_);
-  health_server_ = StartServer(builder, config.health_listen, grpc::InsecureServerCredentials(),
-                               &health_address_);
-  if (health_server_ == nullptr) return CannotListen("health_listen", config.health_listen);
+  auto server = StartServer(
+      builder,
+      {"health_listen", config.health_listen, SmallPort("health", kHealthStreamsPerConnection),
+       grpc::InsecureServerCredentials()},
+      &health_address_);
+  if (!server.ok()) return server.status();
+  health_server_ = *std::move(server);
   return absl::OkStatus();
 }
 
@@ -274,14 +350,15 @@ absl::Status Daemon::ListenMetrics() {
   std::vector<const RpcRecorder*> recorders;
   for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
   metrics_ = std::make_shared<Metrics>(state_, std::move(recorders), tls_.get());
-  try {
-    exposer_ = std::make_unique<prometheus::Exposer>(MetricsOptions(address));
-  } catch (const std::exception&) {
-    return CannotListen("metrics_listen", address);
+  auto http = MetricsHttp::Start(metrics_);
+  if (!http.ok()) return http.status();
+  metrics_http_ = *std::move(http);
+  const absl::StatusOr<std::string> bound = door_.Open(SmallPort("metrics", 1), address);
+  if (!bound.ok()) {
+    return CannotListen("metrics_listen", address, std::string(bound.status().message()));
   }
-  exposer_->RegisterCollectable(metrics_);
-  const std::vector<int> ports = exposer_->GetListeningPorts();
-  metrics_address_ = ports.empty() ? address : WithPort(address, ports.front());
+  metrics_address_ = *bound;
+  door_.Attach([this](int fd) { metrics_http_->Serve(fd); }, 0);
   return absl::OkStatus();
 }
 
@@ -341,6 +418,13 @@ void Daemon::Reload(const ConfigSources& sources) {
   if (!logs_now) LogReload(*plan);
 }
 
+void Daemon::SetReachable(bool reachable) {
+  Log(reachable ? LogLevel::kInfo : LogLevel::kError,
+      reachable ? "connections are let in again"
+                : "no connection could be let in for some seconds; health says NOT_SERVING");
+  health_.SetReachable(reachable);
+}
+
 // Until all that was accepted is answered, or the grace period is over.
 void Daemon::AwaitInFlight() {
   const auto end = std::chrono::steady_clock::now() + milliseconds(state_.config().drain_grace_ms);
@@ -354,13 +438,15 @@ void Daemon::AwaitInFlight() {
 }
 
 void Daemon::StopServers() {
+  // gRPC takes no connection of a server that has shut down, and would not close it either.
+  door_.Stop();
   const auto soon = std::chrono::system_clock::now() + kWatcherGrace;
   if (data_server_ != nullptr) data_server_->Shutdown(soon);
   for (const auto& poller : pollers_) poller->RequestStop();
   for (const auto& poller : pollers_) poller->Join();
   if (admin_server_ != nullptr) admin_server_->Shutdown(soon);
   if (health_server_ != nullptr) health_server_->Shutdown(soon);
-  exposer_.reset();
+  metrics_http_.reset();
   data_server_.reset();
   // Behind the server that feeds their queues; a queue must not be asked to stop a second time.
   pollers_.clear();

@@ -6,10 +6,10 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
-#include <prometheus/exposer.h>
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +20,12 @@
 #include "server/admin_service.h"
 #include "server/clock.h"
 #include "server/config.h"
+#include "server/front_door/front_door.h"
 #include "server/health_service.h"
 #include "server/health_state.h"
 #include "server/kv_service.h"
 #include "server/metrics.h"
+#include "server/metrics_http.h"
 #include "server/poller.h"
 #include "server/server_state.h"
 #include "server/tls_watcher.h"
@@ -69,6 +71,19 @@ class Daemon {
   const ServerState& state() const { return state_; }
 
  private:
+  // A port of gRPC: the field of the configuration that names it, and what its connections may.
+  struct GrpcPort {
+    std::string_view field;
+    const std::string& address;
+    PortOptions options;
+    std::shared_ptr<grpc::ServerCredentials> credentials;
+  };
+
+  FrontDoor::Hooks DoorHooks();
+  PortOptions DataPort() const;
+  PortOptions SmallPort(std::string name, uint64_t streams_per_connection) const;
+  absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& builder,
+                                                            GrpcPort port, std::string* bound);
   absl::Status ListenData();
   absl::Status ListenAdmin();
   absl::Status ListenMetrics();
@@ -76,6 +91,7 @@ class Daemon {
   absl::Status StartTls();
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
   std::string_view Transport() const;
+  void SetReachable(bool reachable);
   void AwaitInFlight();
   void StopServers();
   StoreOptions MakeStoreOptions();
@@ -95,8 +111,10 @@ class Daemon {
   std::unique_ptr<grpc::Server> data_server_;
   std::unique_ptr<grpc::Server> admin_server_;
   std::unique_ptr<grpc::Server> health_server_;
+  // Hands connections to these servers; stopped before they are.
+  FrontDoor door_;
   std::shared_ptr<Metrics> metrics_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<MetricsHttp> metrics_http_;
   std::unique_ptr<Store> store_;
   std::string data_address_;
   std::string admin_address_;

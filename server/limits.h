@@ -49,7 +49,31 @@ inline constexpr LimitRange kScanPageItems{1'000, 1, 100'000};
 inline constexpr LimitRange kScanPageSize{kMiB, 4 * kKiB, 16 * kMiB};
 
 // Calls that a client may have open on one connection; more wait in the client (HTTP/2's own rule).
-inline constexpr LimitRange kMaxStreamsPerConnection{1'024, 1, 1'048'576};
+inline constexpr LimitRange kMaxStreamsPerConnection{128, 1, 1'048'576};
+
+// Each takes a descriptor and some 30 KiB; clients keep one or a few. The second is of one address,
+// which may be a proxy that speaks for many.
+inline constexpr LimitRange kMaxConnections{4'096, 1, 1'048'576};
+inline constexpr LimitRange kMaxConnectionsPerPeer{2'048, 1, 1'048'576};
+
+// What the operator's and the health port take each, of connections and of streams on one: an
+// operator's tools, and probes.
+inline constexpr uint64_t kSmallPortConnections = 64;
+inline constexpr uint64_t kAdminStreamsPerConnection = 16;
+inline constexpr uint64_t kHealthStreamsPerConnection = 8;
+// And of a message to them, which names an engine at most.
+inline constexpr uint64_t kSmallPortMessageSize = 64 * kKiB;
+
+// Requests on their way, before any limit of requests sees them. For a connection: as many of the
+// largest values as it may have streams by default, and a quarter more.
+inline constexpr LimitRange kMaxUnfinishedSize{160 * kMiB, kMiB, 64 * kGiB};
+inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
+
+// Of calls that a client takes back. Each keeps some 18 KiB until gRPC has looked at it.
+inline constexpr LimitRange kMaxResetsPerSecond{200, 0, 1'000'000};
+
+// Headers of a request, by gRPC's count.
+inline constexpr uint64_t kMaxMetadataSize = 8 * kKiB;
 
 // Unary operations that share one call of the engine, and on an ordinary file one sync.
 inline constexpr LimitRange kGroupOperations{64, 1, 1'024};

@@ -1,4 +1,4 @@
-// Whether and why an address cannot be bound, in words: the libraries that bind it do not say.
+// Whether and why an address cannot be bound, in words.
 #pragma once
 
 #include <string>
@@ -12,7 +12,13 @@ namespace lodgekv::server {
 // silently, unlike a port.
 bool UnixSocketInUse(const std::string& address);
 
-// `field` is the configuration's, `address` its value, which a server has just failed to bind.
-absl::Status CannotListen(std::string_view field, const std::string& address);
+inline constexpr std::string_view kUnixPathRefused =
+    "the path is not writable, or longer than 107 bytes";
+
+// Of bind's errno.
+std::string BindErrorText(int error);
+
+// `field` is the configuration's, `address` its value.
+absl::Status CannotListen(std::string_view field, const std::string& address, std::string_view why);
 
 }  // namespace lodgekv::server

@@ -13,6 +13,7 @@
 
 #include "server/command_line.h"
 #include "server/config.h"
+#include "server/front_door/descriptors.h"
 #include "server/lifecycle.h"
 #include "server/log.h"
 #include "server/service_manager.h"
@@ -95,6 +96,7 @@ int Serve(const RunNow& run, const sigset_t& signals) {
 
 int Run(int argc, char** argv) {
   BlockReload();
+  lodgekv::server::RaiseDescriptorLimit();
   auto outcome = lodgekv::server::ReadCommandLine(argc, argv, environ);
   if (const auto* exit_now = std::get_if<ExitNow>(&outcome)) {
     std::fputs(exit_now->text.c_str(), exit_now->code == 0 ? stdout : stderr);

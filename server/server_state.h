@@ -55,9 +55,9 @@ class ServerState {
   const Config& config() const { return settings_.load(std::memory_order_acquire)->config; }
   const Limits& limits() const { return settings_.load(std::memory_order_acquire)->limits; }
   const Clock& clock() const { return clock_; }
+  ConnectionTable& connections() { return connections_; }
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
-  ConnectionTable& connections() { return connections_; }
 
   // A write was refused for want of room; one was applied. Between them Status says that the pool
   // takes no more puts.

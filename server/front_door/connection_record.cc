@@ -1,0 +1,137 @@
+#include "server/front_door/connection_record.h"
+
+#include <algorithm>
+
+#include "server/limits.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+
+// Reading the counts costs some 20 us. So many bytes are needed for some 500 resets.
+constexpr uint64_t kAskAfterBytes = 16 * kKiB;
+constexpr milliseconds kAskAfter{1'000};
+
+// Before HTTP/2: the chain of a client's certificate fits many times.
+constexpr uint64_t kHandshakeSize = 256 * kKiB;
+// Beside messages: frames on their way, headers.
+constexpr uint64_t kSlack = kMiB;
+constexpr uint64_t kStreamOverhead = 64 * kKiB;
+
+// What a whole request brings beside its own bytes: headers, frames, records of TLS.
+constexpr uint64_t kAllowancePerStream = 2 * kKiB;
+constexpr uint64_t kFramingShare = 32;  // one byte in so many
+// A client that is sent something returns window updates and pings.
+constexpr uint64_t kReturnShare = 8;
+constexpr double kAllowancePerSecond = 4.0 * kKiB;
+// Uploads that were cancelled: what of their bytes is forgiven at once, and then in a second.
+constexpr double kForgivable = 64.0 * kMiB;
+constexpr double kForgivablePerSecond = 1.0 * kMiB;
+
+constexpr double kResetBurstSeconds = 5;
+// Slower than this an upload counts as standing still.
+constexpr double kLeastBytesPerSecond = 1.0 * kKiB;
+
+double Seconds(DoorTime from, DoorTime to) { return duration<double>(to - from).count(); }
+
+uint64_t Less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
+
+}  // namespace
+
+bool ConnectionRecord::WantsStreams(const SocketUse& use, DoorTime now) const {
+  if (use.bytes_read == 0) return false;
+  if (use.bytes_read - read_when_asked_ >= kAskAfterBytes || unfinished_ >= kAskAfterBytes) {
+    return true;
+  }
+  // An open stream may end, or stand still, without a byte.
+  const bool may_change = use.bytes_read != read_when_asked_ || !streams_ || streams_->open() > 0;
+  return may_change && now - streams_asked_ >= kAskAfter;
+}
+
+void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
+                            uint64_t request_bytes, const ConnectionLimits& limits, DoorTime now) {
+  const double seconds = Seconds(looked_, now);
+  unfinished_ += use.bytes_read - use_.bytes_read;
+  const uint64_t requests = request_bytes - request_bytes_;
+  const auto allowance = static_cast<uint64_t>(seconds * kAllowancePerSecond);
+  unfinished_ = Less(unfinished_, requests + requests / kFramingShare + allowance +
+                                      (use.bytes_sent - use_.bytes_sent) / kReturnShare);
+  use_ = use;
+  request_bytes_ = request_bytes;
+  looked_ = now;
+  if (streams) NoteStreams(*streams, limits, now);
+  const double read = static_cast<double>(use.bytes_read - read_at_progress_);
+  const bool moves = read >= kLeastBytesPerSecond * Seconds(progress_, now) && read > 0;
+  const uint64_t messages = streams_ ? streams_->messages : 0;
+  if (!moves && messages == messages_at_progress_ && UnfinishedStreams() > 0) return;
+  progress_ = now;
+  read_at_progress_ = use.bytes_read;
+  messages_at_progress_ = messages;
+}
+
+void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionLimits& limits,
+                                   DoorTime now) {
+  const StreamCounts before = streams_.value_or(StreamCounts{});
+  const double seconds = Seconds(streams_ ? streams_asked_ : accepted_, now);
+  if (before.open() > 0 || counts.started != before.started || !streams_) last_stream_end_ = now;
+  streams_ = counts;
+  streams_asked_ = now;
+  read_when_asked_ = use_.bytes_read;
+  if (counts.open() == 0) without_message_ = Less(counts.started, counts.messages);
+  unfinished_ =
+      Less(unfinished_, (counts.succeeded - before.succeeded) * kAllowancePerStream +
+                            CreditForFailed(counts.failed - before.failed, limits, seconds));
+  if (UnfinishedStreams() == 0) unfinished_ = 0;
+  // A stream that was reset stays open for gRPC until its call has been looked at. The counts are not
+  // of one moment: more may have succeeded than had started.
+  const uint64_t resets =
+      std::max(counts.failed, Less(Less(counts.started, counts.succeeded), limits.max_streams));
+  const double rate = static_cast<double>(limits.resets_per_second);
+  resets_over_ = std::max(0.0, resets_over_ - rate * seconds) +
+                 static_cast<double>(Less(resets, resets_seen_));
+  resets_seen_ = std::max(resets_seen_, resets);
+}
+
+uint64_t ConnectionRecord::CreditForFailed(uint64_t failed, const ConnectionLimits& limits,
+                                           double seconds) {
+  forgivable_ = forgivable_set_
+                    ? std::min(kForgivable, forgivable_ + seconds * kForgivablePerSecond)
+                    : kForgivable;
+  forgivable_set_ = true;
+  const double wanted = std::min({static_cast<double>(failed * limits.max_message_size),
+                                  static_cast<double>(unfinished_), forgivable_});
+  forgivable_ -= wanted;
+  return static_cast<uint64_t>(wanted);
+}
+
+uint64_t ConnectionRecord::UnfinishedStreams() const {
+  if (!streams_) return 0;
+  return std::min(streams_->open(),
+                  Less(Less(streams_->started, streams_->messages), without_message_));
+}
+
+uint64_t ConnectionRecord::UnfinishedLimit(const ConnectionLimits& limits) const {
+  if (!streams_) return kHandshakeSize;
+  const uint64_t possible = kSlack + std::min(streams_->open(), limits.max_streams) *
+                                         (limits.max_message_size + kStreamOverhead);
+  return std::min(limits.max_unfinished_size, possible);
+}
+
+std::optional<EndReason> ConnectionRecord::Offence(const ConnectionLimits& limits,
+                                                   DoorTime now) const {
+  if (unfinished_ > UnfinishedLimit(limits)) return EndReason::kUnfinished;
+  const double burst = static_cast<double>(limits.resets_per_second) * kResetBurstSeconds;
+  if (limits.resets_per_second != 0 && resets_over_ > burst) return EndReason::kResets;
+  const bool waits = limits.message_timeout.count() != 0 && UnfinishedStreams() > 0;
+  if (waits && now - progress_ > limits.message_timeout) return EndReason::kStalled;
+  return std::nullopt;
+}
+
+std::optional<DoorTime> ConnectionRecord::idle_since() const {
+  if (!streams_ || streams_->open() > 0) return std::nullopt;
+  return last_stream_end_;
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,34 @@
+// What the metrics show of a port of the front door. Written by the door's thread alone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "server/front_door/connection_record.h"
+
+namespace lodgekv::server {
+
+// kAll: max_connections; kPeer: of one peer; kDescriptors: the process has no more of them.
+enum class RefuseReason { kAll, kPeer, kDescriptors };
+inline constexpr std::array<std::string_view, 3> kRefuseReasonNames{"all", "peer", "descriptors"};
+
+// In the order of EndReason.
+inline constexpr std::array<std::string_view, 4> kEndReasonNames{"made_room", "unfinished",
+                                                                 "resets", "stalled"};
+
+struct DoorCounters {
+  std::atomic<uint64_t> open{0};
+  std::atomic<uint64_t> limit{0};
+  std::atomic<uint64_t> unfinished_bytes{0};
+  std::atomic<uint64_t> accepted{0};
+  std::array<std::atomic<uint64_t>, kRefuseReasonNames.size()> refused{};
+  std::array<std::atomic<uint64_t>, kEndReasonNames.size()> ended{};
+
+  void Refused(RefuseReason reason) { ++refused[static_cast<size_t>(reason)]; }
+  void Ended(EndReason reason) { ++ended[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace lodgekv::server

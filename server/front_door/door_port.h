@@ -1,0 +1,60 @@
+// What the front door's thread keeps for a port and for each connection of it.
+//
+// INVARIANT  guests, by_name and of_peer speak of the same connections; all but `counters` belong
+//            to the door's thread once it runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/connection.h"
+#include "server/front_door/connection_record.h"
+#include "server/front_door/door_counters.h"
+#include "server/front_door/front_door.h"
+#include "server/front_door/listen_socket.h"
+#include "server/front_door/watched_socket.h"
+
+namespace lodgekv::server {
+
+struct FrontDoor::Guest {
+  Guest(int fd, std::string of_name, DoorTime now)
+      : socket(fd), name(std::move(of_name)), record(now) {}
+
+  const WatchedSocket socket;
+  const std::string name;
+  std::shared_ptr<Connection> connection;  // null: of a Unix socket
+  SocketUse use;                           // by the last look
+  ConnectionRecord record;
+  intptr_t transport = 0;  // of channelz; 0: not known
+  bool ended = false;      // by us; it does not count any more
+};
+
+struct FrontDoor::Port {
+  Port(PortOptions with, ListenSocket on) : options(std::move(with)), listener(std::move(on)) {}
+
+  uint64_t counted() const { return guests.size() - leaving; }
+
+  const PortOptions options;
+  std::optional<ListenSocket> listener;  // none: the door has stopped
+  std::function<void(int fd)> consumer;
+  intptr_t channelz_server = 0;
+  DoorCounters counters;
+
+  std::vector<std::unique_ptr<Guest>> guests;
+  absl::flat_hash_map<std::string, Guest*> by_name;  // those that have a name of their own
+  absl::flat_hash_map<std::string, uint64_t> of_peer;
+  uint64_t leaving = 0;  // of guests: ended, and not yet closed
+  DoorTime reaped;
+  // Transports of channelz are looked for from here on, and from `newer` on some time later.
+  intptr_t look_from = 0;
+  intptr_t newer = 0;
+  DoorTime marked;
+};
+
+}  // namespace lodgekv::server

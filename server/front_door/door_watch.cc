@@ -1,0 +1,233 @@
+// What the front door does with the connections that it let in: looks at them, ends them, forgets
+// them.
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "server/front_door/door_port.h"
+#include "server/front_door/front_door.h"
+#include "server/front_door/stream_counts.h"
+#include "server/log.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using SteadyClock = std::chrono::steady_clock;
+
+// Who may go when another comes. The client speaks first in TLS and in HTTP/2, so that one who has
+// not said a word by then hardly means to; the second is a few turns over the longest way.
+constexpr milliseconds kSilentGrace{250};
+constexpr milliseconds kNoRequestGrace{2'000};
+constexpr seconds kIdleGrace{60};
+
+// How long nobody may be let in before health says so.
+constexpr seconds kShutGrace{2};
+constexpr milliseconds kBetweenReaps{10};
+constexpr seconds kBetweenMarks{10};
+// Below it no connection is ended for what all take together.
+constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
+
+}  // namespace
+
+FrontDoor::Room FrontDoor::MakeRoom(Port& port, std::string_view address,
+                                    const PortLimits& limits) {
+  const auto full = [&] { return port.counted() >= MaxConnections(port, limits); };
+  const auto peer_full = [&] {
+    const auto found = port.of_peer.find(absl::string_view(address.data(), address.size()));
+    return found != port.of_peer.end() && found->second >= limits.max_connections_per_peer;
+  };
+  if ((full() || peer_full()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
+  if (peer_full()) {
+    Guest* const victim = ChooseVictim(port, address);
+    if (victim == nullptr) return Room::kPeer;
+    End(port, *victim, EndReason::kMadeRoom);
+  }
+  if (full()) {
+    Guest* const victim = ChooseVictim(port, {});
+    if (victim == nullptr) return Room::kPort;
+    End(port, *victim, EndReason::kMadeRoom);
+  }
+  return port.leaving < kSpareDescriptors / 2 ? Room::kYes : Room::kPort;
+}
+
+// The oldest of those that are missed least; of one peer, where an address is given. Null: none.
+FrontDoor::Guest* FrontDoor::ChooseVictim(Port& port, std::string_view address) {
+  Guest* best = nullptr;
+  int best_rank = 3;
+  for (const auto& guest : port.guests) {
+    if (guest->ended || guest->connection == nullptr) continue;
+    if (!address.empty() && AddressOf(guest->name) != address) continue;
+    const ConnectionRecord& record = guest->record;
+    const auto age = now_ - record.accepted();
+    int rank = 3;
+    if (record.silent() && age >= kSilentGrace) {
+      rank = 0;
+    } else if (!record.has_asked() && age >= kNoRequestGrace) {
+      rank = 1;
+    } else if (record.idle_since() && now_ - *record.idle_since() >= kIdleGrace) {
+      rank = 2;
+    }
+    // Guests stand in the order of their coming.
+    if (rank >= best_rank) continue;
+    best = guest.get();
+    best_rank = rank;
+  }
+  return best;
+}
+
+uint64_t FrontDoor::MaxConnections(const Port& port, const PortLimits& limits) const {
+  return std::min(limits.max_connections, &port == &ports_.front() ? descriptor_room_ : UINT64_MAX);
+}
+
+// The first port is the one for many clients; what the others may have is set aside.
+void FrontDoor::FitToDescriptors() {
+  if (ports_.empty()) return;
+  uint64_t aside = kSpareDescriptors;
+  for (auto port = std::next(ports_.begin()); port != ports_.end(); ++port) {
+    aside += port->options.limits().max_connections;
+  }
+  const uint64_t free = FreeDescriptors();
+  descriptor_room_ = std::max<uint64_t>(1, free > aside ? free - aside : free / 2);
+  const uint64_t wanted = ports_.front().options.limits().max_connections;
+  if (wanted <= descriptor_room_) return;
+  Log(LogLevel::kWarning,
+      "the process may have too few file descriptors for max_connections; raise its limit",
+      {{"max_connections", wanted}, {"in_effect", descriptor_room_}});
+}
+
+void FrontDoor::Reap(Port& port) {
+  port.reaped = now_;
+  std::erase_if(port.guests, [&](const std::unique_ptr<Guest>& guest) {
+    const std::optional<SocketUse> use = guest->socket.Look();
+    if (use) guest->use = *use;
+    if (use) return false;
+    Forget(port, *guest);
+    return true;
+  });
+  port.counters.open = port.guests.size();
+}
+
+void FrontDoor::Forget(Port& port, Guest& guest) {
+  if (guest.ended) {
+    --port.leaving;
+  } else {
+    LeavePeer(port, guest);
+  }
+  if (guest.connection == nullptr) return;
+  connections_.Remove(*guest.connection);
+  const auto named = port.by_name.find(guest.name);
+  if (named != port.by_name.end() && named->second == &guest) port.by_name.erase(named);
+}
+
+void FrontDoor::LeavePeer(Port& port, const Guest& guest) {
+  const std::string_view address = AddressOf(guest.name);
+  const auto peer = port.of_peer.find(absl::string_view(address.data(), address.size()));
+  if (--peer->second == 0) port.of_peer.erase(peer);
+}
+
+void FrontDoor::LookAtAll() {
+  uint64_t total = 0;
+  for (Port& port : ports_) {
+    const PortLimits limits = port.options.limits();
+    Reap(port);
+    FindTransports(port);
+    uint64_t unfinished = 0;
+    for (const auto& guest : port.guests) {
+      if (guest->ended) continue;
+      LookAt(port, *guest, limits);
+      if (!guest->ended) unfinished += guest->record.unfinished();
+    }
+    port.counters.unfinished_bytes = unfinished;
+    port.counters.limit = MaxConnections(port, limits);
+    total += unfinished;
+  }
+  EndLargest(total);
+  JudgeReachability();
+}
+
+// Matches the connections that have begun to speak with the transports that gRPC made of them.
+void FrontDoor::FindTransports(Port& port) {
+  if (port.channelz_server == 0) return;
+  const bool wanted = std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) {
+    return guest->transport == 0 && guest->connection != nullptr && !guest->ended &&
+           guest->use.bytes_read > 0;
+  });
+  if (!wanted) return;
+  if (now_ - port.marked >= kBetweenMarks) {
+    port.look_from = port.newer;
+    port.marked = now_;
+  }
+  VisitServerSockets(
+      port.channelz_server, port.look_from, [&](intptr_t socket, std::string_view peer) {
+        port.newer = std::max(port.newer, socket);
+        const auto named = port.by_name.find(absl::string_view(peer.data(), peer.size()));
+        if (named != port.by_name.end()) named->second->transport = socket;
+      });
+}
+
+void FrontDoor::LookAt(Port& port, Guest& guest, const PortLimits& limits) {
+  std::optional<StreamCounts> streams;
+  if (guest.transport != 0 && guest.record.WantsStreams(guest.use, now_)) {
+    streams = ReadStreamCounts(guest.transport);
+    if (!streams) guest.transport = 0;
+  }
+  const uint64_t request_bytes =
+      guest.connection == nullptr ? 0
+                                  : guest.connection->request_bytes.load(std::memory_order_relaxed);
+  guest.record.Note(guest.use, streams, request_bytes, limits.connection, now_);
+  const std::optional<EndReason> offence = guest.record.Offence(limits.connection, now_);
+  if (offence) End(port, guest, *offence);
+}
+
+// All together hold too much: the one that holds most goes.
+void FrontDoor::EndLargest(uint64_t total) {
+  if (total <= hooks_.max_unfinished_total()) return;
+  Port* of_largest = nullptr;
+  Guest* largest = nullptr;
+  for (Port& port : ports_) {
+    for (const auto& guest : port.guests) {
+      if (guest->ended || guest->record.unfinished() <= kSmallUnfinished) continue;
+      if (largest != nullptr && guest->record.unfinished() <= largest->record.unfinished())
+        continue;
+      largest = guest.get();
+      of_largest = &port;
+    }
+  }
+  if (largest != nullptr) End(*of_largest, *largest, EndReason::kUnfinished);
+}
+
+void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
+  guest.ended = true;
+  ++port.leaving;
+  LeavePeer(port, guest);
+  port.counters.Ended(reason);
+  guest.socket.End();
+  uint64_t suppressed = 0;
+  if (!end_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
+  Log(LogLevel::kWarning, "a connection was ended",
+      {{"port", port.options.name},
+       {"peer", guest.name},
+       {"reason", kEndReasonNames[static_cast<size_t>(reason)]},
+       {"unfinished_bytes", guest.record.unfinished()},
+       {"not_logged_before", suppressed}});
+}
+
+void FrontDoor::JudgeReachability() {
+  const bool spare = spare_.Take();
+  if (shut_since_ && spare && FirstPortHasRoom()) shut_since_.reset();
+  const bool shut = shut_since_ && now_ - *shut_since_ >= kShutGrace;
+  if (shut == told_shut_) return;
+  told_shut_ = shut;
+  hooks_.on_reachable(!shut);
+}
+
+// What a newcomer would find.
+bool FrontDoor::FirstPortHasRoom() {
+  Port& port = ports_.front();
+  const PortLimits limits = port.options.limits();
+  return port.counted() < MaxConnections(port, limits) || ChooseVictim(port, {}) != nullptr;
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,201 @@
+// The door's thread: waiting, accepting, refusing. What it does with the connections it let in is
+// in door_watch.cc.
+#include "server/front_door/front_door.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "server/front_door/door_port.h"
+#include "server/front_door/peer_name.h"
+#include "server/log.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+// So that no flood of connections keeps the door from its looks.
+constexpr int kAcceptsPerTurn = 64;
+// What an accept needs was wanting: time for it to come back.
+constexpr milliseconds kPause{10};
+
+AcceptFailure KindOf(int error) {
+  if (error == EMFILE || error == ENFILE) return AcceptFailure::kDescriptors;
+  if (error == ENOMEM || error == ENOBUFS) return AcceptFailure::kMemory;
+  return AcceptFailure::kOther;
+}
+
+}  // namespace
+
+FrontDoor::FrontDoor(ConnectionTable& connections, Hooks hooks)
+    : connections_(connections),
+      hooks_(std::move(hooks)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+FrontDoor::~FrontDoor() { Stop(); }
+
+absl::StatusOr<std::string> FrontDoor::Open(PortOptions options, const std::string& address) {
+  absl::StatusOr<ListenSocket> listener = ListenSocket::Open(address);
+  if (!listener.ok()) return listener.status();
+  ports_.emplace_back(std::move(options), *std::move(listener));
+  return ports_.back().listener->address();
+}
+
+void FrontDoor::Attach(std::function<void(int fd)> consumer, intptr_t channelz_server) {
+  ports_.back().consumer = std::move(consumer);
+  ports_.back().channelz_server = channelz_server;
+}
+
+void FrontDoor::Start() {
+  now_ = SteadyClock::now();
+  next_look_ = now_ + kLookInterval;
+  FitToDescriptors();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void FrontDoor::Stop() {
+  stop_.store(true);
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof(one));
+    thread_.join();
+  }
+  for (Port& port : ports_) {
+    port.listener.reset();
+    for (const auto& guest : port.guests) {
+      if (guest->connection != nullptr) connections_.Remove(*guest->connection);
+    }
+    port.guests.clear();
+    port.by_name.clear();
+  }
+}
+
+std::vector<FrontDoor::PortView> FrontDoor::ports() const {
+  std::vector<PortView> views;
+  for (const Port& port : ports_) views.push_back({port.options.name, port.counters});
+  return views;
+}
+
+void FrontDoor::Run() {
+  while (!stop_.load()) {
+    AwaitEvents();
+    if (now_ < next_look_) continue;
+    LookAtAll();
+    next_look_ = SteadyClock::now() + kLookInterval;
+  }
+}
+
+// Waits for connections, but while accepting is paused, or for the next look; accepts what came.
+void FrontDoor::AwaitEvents() {
+  std::vector<pollfd> waiting{{wake_.get(), POLLIN, 0}};
+  std::vector<Port*> of_waiting{nullptr};
+  now_ = SteadyClock::now();
+  const bool paused = now_ < paused_until_;
+  for (Port& port : ports_) {
+    for (const UniqueFd& socket : port.listener->sockets()) {
+      if (paused) continue;
+      waiting.push_back({socket.get(), POLLIN, 0});
+      of_waiting.push_back(&port);
+    }
+  }
+  const DoorTime until = paused ? std::min(paused_until_, next_look_) : next_look_;
+  const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(until - now_));
+  // Rounded up: a wait of nothing at all would spin for the rest of the millisecond.
+  if (poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()) + 1) < 0) return;
+  now_ = SteadyClock::now();
+  for (size_t i = 1; i < waiting.size(); ++i) {
+    if (waiting[i].revents == 0) continue;
+    for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
+      if (!AcceptOne(*of_waiting[i], waiting[i].fd)) break;
+    }
+  }
+}
+
+// False: there is nothing more to accept, or not now.
+bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  UniqueFd fd(accept4(listen_fd, reinterpret_cast<sockaddr*>(&address), &size,
+                      SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd) return OnAcceptError(port, listen_fd, errno);
+  std::string name = PeerName(address);
+  const std::string peer(AddressOf(name));
+  const PortLimits limits = port.options.limits();
+  switch (MakeRoom(port, peer, limits)) {
+    case Room::kYes: Admit(port, std::move(fd), std::move(name)); break;
+    case Room::kPort:
+      Refuse(port,
+             MaxConnections(port, limits) < limits.max_connections ? RefuseReason::kDescriptors
+                                                                   : RefuseReason::kAll,
+             name);
+      break;
+    case Room::kPeer: Refuse(port, RefuseReason::kPeer, name); break;
+  }
+  return true;
+}
+
+void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name) {
+  auto guest = std::make_unique<Guest>(fd.get(), std::move(name), now_);
+  if (!IsUnixAddress(guest->name)) {
+    guest->connection = connections_.Add(guest->name);
+    port.by_name[guest->name] = guest.get();
+  }
+  ++port.of_peer[std::string(AddressOf(guest->name))];
+  port.guests.push_back(std::move(guest));
+  ++port.counters.accepted;
+  port.counters.open = port.guests.size();
+  if (shut_since_) shut_since_.reset();
+  port.consumer(fd.Release());
+}
+
+void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name) {
+  port.counters.Refused(reason);
+  if (reason != RefuseReason::kPeer && !shut_since_) shut_since_ = now_;
+  uint64_t suppressed = 0;
+  if (!refuse_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
+  Log(LogLevel::kWarning, "a connection was refused",
+      {{"port", port.options.name},
+       {"peer", name},
+       {"limit", kRefuseReasonNames[static_cast<size_t>(reason)]},
+       {"open", port.counted()},
+       {"not_logged_before", suppressed}});
+}
+
+bool FrontDoor::OnAcceptError(Port& port, int listen_fd, int error) {
+  if (error == EAGAIN || error == EINTR) return error == EINTR;
+  const AcceptFailure kind = KindOf(error);
+  ++accept_failures_[static_cast<size_t>(kind)];
+  uint64_t suppressed = 0;
+  if (failure_pace_[static_cast<size_t>(kind)].Due(&suppressed)) {
+    Log(LogLevel::kWarning, "a connection could not be accepted",
+        {{"port", port.options.name},
+         {"what", std::strerror(error)},
+         {"not_logged_before", suppressed}});
+  }
+  // Such as a client that has gone away again: the next may be there.
+  if (kind == AcceptFailure::kOther) return true;
+  if (!shut_since_) shut_since_ = now_;
+  if (kind == AcceptFailure::kMemory) {
+    paused_until_ = now_ + kPause;
+    return false;
+  }
+  // Who waits is told, and not left to wait for a descriptor that may not come.
+  spare_.GiveUp();
+  UniqueFd refused(accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC));
+  const bool more = static_cast<bool>(refused);
+  if (more) port.counters.Refused(RefuseReason::kDescriptors);
+  refused.Reset();
+  (void)spare_.Take();
+  if (!more) paused_until_ = now_ + kPause;
+  return more;
+}
+
+}  // namespace lodgekv::server

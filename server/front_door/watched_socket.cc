@@ -1,0 +1,57 @@
+#include "server/front_door/watched_socket.h"
+
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+#include "server/front_door/unique_fd.h"
+
+namespace lodgekv::server {
+namespace {
+
+constexpr size_t kDiscard = size_t{1} << 20;
+
+}  // namespace
+
+WatchedSocket::WatchedSocket(int fd) : fd_(fd) {
+  struct stat status {};
+  if (fstat(fd, &status) == 0) inode_ = status.st_ino;
+}
+
+bool WatchedSocket::IsOurs(int fd) const {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == inode_;
+}
+
+std::optional<SocketUse> WatchedSocket::Look() const {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  const bool counted = getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+  int unread = 0;
+  if (counted) (void)ioctl(fd_, FIONREAD, &unread);
+  // If it is ours now, it was when it was asked: a socket that was closed does not come back.
+  if (!IsOurs(fd_)) return std::nullopt;
+  if (!counted) return SocketUse{};
+  const uint64_t received = info.tcpi_bytes_received;
+  return SocketUse{.bytes_read = received - std::min(received, static_cast<uint64_t>(unread)),
+                   .bytes_sent = info.tcpi_bytes_acked};
+}
+
+void WatchedSocket::End() const {
+  const UniqueFd held(fcntl(fd_, F_DUPFD_CLOEXEC, 0));
+  if (!held || !IsOurs(held.get())) return;
+  // What comes from here on is answered by a reset, also while the owner is busy with what it has.
+  (void)shutdown(held.get(), SHUT_RDWR);
+  // And what waits is not worth its reading: header blocks cost the square of their size.
+  std::array<char, 1> no_room;
+  while (recv(held.get(), no_room.data(), kDiscard, MSG_DONTWAIT | MSG_TRUNC) > 0) {
+  }
+}
+
+}  // namespace lodgekv::server
