@@ -61,7 +61,7 @@ class UnaryCall : public Base {
     if (this->Begin(bytes)) Accept();
   }
 
-  // gRPC has its own copy of the answer when Finish returns, and the request is no more needed: both
+  // gRPC has its own copy of the answer when Finish returns, and the request has been served: both
   // are let go, however long the client takes.
   void Answer(const grpc::Status& status) final {
     answering_ = true;

@@ -74,6 +74,14 @@ void SetConnectionOptions(grpc::ServerBuilder& builder, const Config& config) {
   set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataSize));
 }
 
+// gRPC 1.51 inflates a message whole before it looks at its size, so that a megabyte takes a gigabyte
+// and no limit of ours comes in between. Answers are not compressed either.
+void RefuseCompression(grpc::ServerBuilder& builder) {
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
+}
+
 void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
                       const ConnectionLimits& limits) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(limits.max_streams));
@@ -81,6 +89,7 @@ void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
   builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(kMaxSynchronousThreads));
   builder.SetMaxReceiveMessageSize(
       static_cast<int>(std::min<uint64_t>(limits.max_message_size, INT32_MAX)));
+  RefuseCompression(builder);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);

@@ -2,9 +2,9 @@
 //
 // Each turn takes what is ready, up to a bound; then the single reads in hand go to the engine as
 // one Read, and the single writes as one Write, so that they share fences (on a file: one sync).
-// What arrived beyond a group's size waits in hand, counted by the admission, for the next turn. What
-// waits of connections that hold little is taken from in turns with what waits of the others, so that
-// a call of theirs waits for one of each other's at most, not for all.
+// What arrived beyond a group's size waits in hand, counted by the admission, for the next turn.
+// What waits of connections that hold little is taken in turns with what waits of the others, so
+// that a call of theirs does not wait for all that another has in hand.
 //
 // An answer, or a page of a scan, that its client has not taken by the end of answer_timeout is
 // cancelled, and by a second while the admission is under pressure: what is held for it is others'.

@@ -1,6 +1,6 @@
 // The call Scan: a stream of pages. The next page is read when the client has taken the one before,
-// so that a scan holds one page, whatever its range. The first page is refused when there is no room
-// for it; a later one waits until there is.
+// so that a scan holds one page, whatever its range. The first page is refused when there is no
+// room for it; a later one waits until there is.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

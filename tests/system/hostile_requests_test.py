@@ -1,0 +1,126 @@
+"""Requests that are made to harm: what they leave behind, and what another client sees meanwhile.
+
+The figures that it prints are those of docs/reliability.md.
+"""
+
+import contextlib
+import os
+import time
+
+import grpc
+
+import daemon
+import raw_client
+import system_test
+
+MIB = daemon.MIB
+SETTLE_SECONDS = 20
+
+
+class HostileRequestsTest(system_test.SystemTest):
+    def serve(self, **flags):
+        return self.daemon(self.folder(), engine="dram", threads=2, **flags)
+
+    def status_of(self, server, name):
+        """In bytes, of /proc/PID/status."""
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
+
+    def resident(self, server):
+        return self.status_of(server, "VmRSS")
+
+    def descriptors(self, server):
+        return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+    def await_at_most(self, measure, most, message):
+        """Until measure() is at most that; the last measure."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while (now := measure()) > most and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertLessEqual(now, most, message)
+        return now
+
+    def quiet_rate(self, server, seconds=2):
+        with raw_client.HonestClient(server.server) as honest:
+            time.sleep(seconds)
+        print(f"alone: {honest}")
+        return honest
+
+    def fill(self, server, count, size):
+        with raw_client.channel(server.server) as made:
+            for number in range(count):
+                raw_client.call(made, "Put", raw_client.put(b"fill/%06d" % number, b"v" * size))
+
+    # --- what is left behind ---
+
+    def test_closed_connections_leave_no_descriptor(self):
+        server = self.serve()
+        self.quiet_rate(server, 0.2)
+        before = self.descriptors(server)
+        with contextlib.ExitStack() as stack:
+            channels = [stack.enter_context(raw_client.channel(server.server)) for _ in range(200)]
+            for method, message in (("Put", raw_client.put(b"k", b"v")),
+                                    ("Get", raw_client.get(b"k"))):
+                # All at a time, so that as many call objects are in use.
+                for answer in [raw_client.start(made, method, message) for made in channels]:
+                    answer.result()
+            self.assertGreater(self.descriptors(server), before + 150)
+        after = self.await_at_most(lambda: self.descriptors(server), before + 8,
+                                   "descriptors of connections that are closed")
+        print(f"descriptors: {before} before, {after} after 200 connections")
+
+    def leave_nothing(self, what, method, message, code):
+        server = self.serve()
+        self.quiet_rate(server, 0.5)
+        before = self.resident(server)
+        with raw_client.channel(server.server) as made:
+            for _ in range(9):
+                self.assertEqual(raw_client.code_of(made, method, message), code)
+        after = self.await_at_most(lambda: self.resident(server), before + 64 * MIB,
+                                   f"{what} pin memory")
+        print(f"{what}: {before // MIB} MiB before, peak "
+              f"{self.status_of(server, 'VmHWM') // MIB} MiB, {after // MIB} MiB after 9")
+
+    def test_empty_operations_pin_nothing(self):
+        self.leave_nothing("empty operations", "BatchWrite", b"\x0a\x00" * 2_600_000,
+                           grpc.StatusCode.INVALID_ARGUMENT)
+
+    def test_empty_keys_pin_nothing(self):
+        self.leave_nothing("empty keys", "BatchGet", b"\x0a\x00" * 2_600_000,
+                           grpc.StatusCode.INVALID_ARGUMENT)
+
+    def test_unknown_fields_pin_nothing(self):
+        unknown = b"\x78\x01" * 2_600_000
+        for method, message in (("Get", raw_client.get(b"k")),
+                                ("Put", raw_client.put(b"k", b"v")),
+                                ("BatchWrite", raw_client.batch_write([(b"k", b"v")]))):
+            with self.subTest(method=method):
+                self.leave_nothing(f"unknown fields of {method}", method, message + unknown,
+                                   grpc.StatusCode.OK)
+
+    # --- what inflates ---
+
+    def test_compressed_requests_are_refused_before_they_inflate(self):
+        server = self.serve()
+        for port, method in ((server.server, raw_client.SERVICE + "Put"),
+                             (server.admin, "/lodgekv.v1.AdminService/Status")):
+            for algorithm in (grpc.Compression.Gzip, grpc.Compression.Deflate):
+                with self.subTest(port=port, algorithm=algorithm):
+                    self.bomb(server, port, method, algorithm)
+
+    def bomb(self, server, port, method, algorithm):
+        before = self.status_of(server, "VmHWM")
+        with raw_client.channel(port, **{"grpc.max_send_message_length": -1}) as made:
+            send = made.unary_unary(method)
+            with self.assertRaises(grpc.RpcError) as caught:
+                send(raw_client.put(b"k", bytes(256 * MIB)), compression=algorithm,
+                     timeout=raw_client.SECONDS)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED,
+                         caught.exception.details())
+        peak = self.status_of(server, "VmHWM")
+        print(f"a bomb of 256 MiB: peak {before // MIB} MiB before, {peak // MIB} MiB after")
+        self.assertLess(peak, before + 32 * MIB)
+
+
+if __name__ == "__main__":
+    system_test.main()
