@@ -1,6 +1,8 @@
 #include "server/handshake_log.h"
 
 #include <atomic>
+#include <mutex>
+#include <utility>
 
 #include "server/line_pace.h"
 #include "server/log.h"
@@ -15,6 +17,14 @@ std::atomic<uint64_t> g_failures{0};
 
 LinePace g_pace;
 
+struct Teller {
+  std::mutex mutex;
+  const void* owner = nullptr;  // guarded by mutex, as is the next
+  std::function<void(FailedHandshake)> tell;
+};
+
+Teller g_teller;
+
 std::string_view ReasonIn(std::string_view line) {
   std::string_view reason = line.substr(line.rfind(':') + 1);
   if (!reason.empty() && reason.back() == '.') reason.remove_suffix(1);
@@ -27,12 +37,33 @@ std::string_view ReasonIn(std::string_view line) {
 bool NoteHandshakeFailure(std::string_view grpc_line) {
   if (grpc_line.substr(0, kHandshakeFailed.size()) != kHandshakeFailed) return false;
   ++g_failures;
-  uint64_t suppressed = 0;
-  if (g_pace.Due(&suppressed)) {
-    Log(LogLevel::kWarning, "a TLS handshake failed, the connection was refused",
-        {{"what", ReasonIn(grpc_line)}, {"not_logged_before", suppressed}});
+  FailedHandshake failed;
+  if (!g_pace.Due(&failed.not_logged_before)) return true;
+  failed.reason = ReasonIn(grpc_line);
+  failed.at = std::chrono::steady_clock::now();
+  const std::lock_guard lock(g_teller.mutex);
+  if (g_teller.tell) {
+    g_teller.tell(std::move(failed));
+  } else {
+    LogFailedHandshake(failed, "unknown");
   }
   return true;
+}
+
+void SetHandshakeTeller(const void* owner, std::function<void(FailedHandshake)> teller) {
+  const std::lock_guard lock(g_teller.mutex);
+  g_teller.owner = owner;
+  g_teller.tell = std::move(teller);
+}
+
+void ForgetHandshakeTeller(const void* owner) {
+  const std::lock_guard lock(g_teller.mutex);
+  if (g_teller.owner == owner) g_teller.tell = nullptr;
+}
+
+void LogFailedHandshake(const FailedHandshake& failed, std::string_view peer) {
+  Log(LogLevel::kWarning, "a TLS handshake failed, the connection was refused",
+      {{"what", failed.reason}, {"peer", peer}, {"not_logged_before", failed.not_logged_before}});
 }
 
 uint64_t HandshakeFailures() { return g_failures; }

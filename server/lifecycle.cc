@@ -205,8 +205,8 @@ absl::Status Daemon::Listen() {
   absl::Status status = StartTls();
   if (status.ok()) status = ListenData();
   if (status.ok()) status = ListenAdmin();
-  if (status.ok()) status = ListenMetrics();
   if (status.ok()) status = ListenHealth();
+  if (status.ok()) status = ListenMetrics();
   if (!status.ok()) return status;
   health_.Set(v1::AdminService::service_full_name(), true);
   door_.Start();
@@ -245,7 +245,7 @@ FrontDoor::Hooks Daemon::DoorHooks() {
 }
 
 PortOptions Daemon::DataPort() const {
-  return {.name = "data", .limits = [this] {
+  return {.name = "data", .small = false, .tls = tls_ != nullptr, .limits = [this] {
             const Config& config = state_.config();
             return PortLimits{
                 .max_connections = config.max_connections,
@@ -258,18 +258,19 @@ PortOptions Daemon::DataPort() const {
           }};
 }
 
-PortOptions Daemon::SmallPort(std::string name, uint64_t streams_per_connection) const {
-  return {.name = std::move(name), .limits = [this, streams_per_connection] {
-            const Config& config = state_.config();
-            return PortLimits{
-                .max_connections = kSmallPortConnections,
-                .max_connections_per_peer = kSmallPortConnections,
-                .connection = {.max_streams = streams_per_connection,
-                               .max_message_size = kSmallPortMessageSize,
-                               .max_unfinished_size = config.max_unfinished_size,
-                               .resets_per_second = config.max_resets_per_second,
-                               .message_timeout = milliseconds(config.message_timeout_ms)}};
-          }};
+PortOptions Daemon::SmallPort(std::string name, bool tls, uint64_t streams_per_connection) const {
+  return {
+      .name = std::move(name), .small = true, .tls = tls, .limits = [this, streams_per_connection] {
+        const Config& config = state_.config();
+        return PortLimits{
+            .max_connections = kSmallPortConnections,
+            .max_connections_per_peer = kSmallPortConnections,
+            .connection = {.max_streams = streams_per_connection,
+                           .max_message_size = kSmallPortMessageSize,
+                           .max_unfinished_size = config.max_unfinished_size,
+                           .resets_per_second = config.max_resets_per_second,
+                           .message_timeout = milliseconds(config.message_timeout_ms)}};
+      }};
 }
 
 absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBuilder& builder,
@@ -326,10 +327,11 @@ absl::Status Daemon::ListenAdmin() {
   grpc::ServerBuilder builder;
   builder.RegisterService(&admin_service_);
   builder.RegisterService(&admin_health_);
-  auto server = StartServer(builder,
-                            {"admin_listen", config.admin_listen,
-                             SmallPort("admin", kAdminStreamsPerConnection), Credentials()},
-                            &admin_address_);
+  auto server =
+      StartServer(builder,
+                  {"admin_listen", config.admin_listen,
+                   SmallPort("admin", tls_ != nullptr, kAdminStreamsPerConnection), Credentials()},
+                  &admin_address_);
   if (!server.ok()) return server.status();
   admin_server_ = *std::move(server);
   return absl::OkStatus();
@@ -345,8 +347,8 @@ absl::Status Daemon::ListenHealth() {
   builder.RegisterCallbackGenericService(&no_calls_);
   auto server = StartServer(
       builder,
-      {"health_listen", config.health_listen, SmallPort("health", kHealthStreamsPerConnection),
-       grpc::InsecureServerCredentials()},
+      {"health_listen", config.health_listen,
+       SmallPort("health", false, kHealthStreamsPerConnection), grpc::InsecureServerCredentials()},
       &health_address_);
   if (!server.ok()) return server.status();
   health_server_ = *std::move(server);
@@ -358,11 +360,11 @@ absl::Status Daemon::ListenMetrics() {
   if (address == "off") return absl::OkStatus();
   std::vector<const RpcRecorder*> recorders;
   for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
-  metrics_ = std::make_shared<Metrics>(state_, std::move(recorders), tls_.get());
+  metrics_ = std::make_shared<Metrics>(state_, door_, std::move(recorders), tls_.get());
   auto http = MetricsHttp::Start(metrics_);
   if (!http.ok()) return http.status();
   metrics_http_ = *std::move(http);
-  const absl::StatusOr<std::string> bound = door_.Open(SmallPort("metrics", 1), address);
+  const absl::StatusOr<std::string> bound = door_.Open(SmallPort("metrics", false, 1), address);
   if (!bound.ok()) {
     return CannotListen("metrics_listen", address, std::string(bound.status().message()));
   }

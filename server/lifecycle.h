@@ -81,7 +81,7 @@ class Daemon {
 
   FrontDoor::Hooks DoorHooks();
   PortOptions DataPort() const;
-  PortOptions SmallPort(std::string name, uint64_t streams_per_connection) const;
+  PortOptions SmallPort(std::string name, bool tls, uint64_t streams_per_connection) const;
   absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& builder,
                                                             GrpcPort port, std::string* bound);
   absl::Status ListenData();

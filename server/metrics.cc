@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -332,6 +333,61 @@ void CollectPhase(const ServerState& state, Families& out) {
             {{"version", kVersion}, {"engine", state.config().engine}});
 }
 
+// One family: a count of each port.
+void CollectOfPorts(const std::vector<FrontDoor::PortView>& ports, std::string_view name,
+                    std::string_view help, MetricType type,
+                    std::atomic<uint64_t> DoorCounters::*count, Families& out) {
+  out.Begin(fmt::format("lodgekv_{}", name), help, type);
+  for (const FrontDoor::PortView& port : ports) {
+    out.Value(AsDouble((port.counters.*count).load()), {{"port", port.name}});
+  }
+}
+
+// The same by reason.
+template <size_t kReasons>
+void CollectByReason(const std::vector<FrontDoor::PortView>& ports, std::string_view name,
+                     std::string_view help,
+                     std::array<std::atomic<uint64_t>, kReasons> DoorCounters::*counts,
+                     const std::array<std::string_view, kReasons>& reasons, Families& out) {
+  out.Begin(fmt::format("lodgekv_{}", name), help, MetricType::Counter);
+  for (const FrontDoor::PortView& port : ports) {
+    for (size_t i = 0; i < kReasons; ++i) {
+      out.Value(AsDouble((port.counters.*counts)[i].load()),
+                {{"port", port.name}, {"reason", reasons[i]}});
+    }
+  }
+}
+
+void CollectDoor(const FrontDoor& door, Families& out) {
+  const std::vector<FrontDoor::PortView> ports = door.ports();
+  CollectOfPorts(ports, "connections", "Connections open, by port", MetricType::Gauge,
+                 &DoorCounters::open, out);
+  CollectOfPorts(ports, "connections_limit",
+                 "Connections that the port takes: max_connections, or what the file descriptors "
+                 "of the process allow",
+                 MetricType::Gauge, &DoorCounters::limit, out);
+  CollectOfPorts(ports, "connections_unfinished_bytes",
+                 "Bytes received of requests that have not come whole, estimated",
+                 MetricType::Gauge, &DoorCounters::unfinished_bytes, out);
+  CollectOfPorts(ports, "connections_accepted_total", "Connections accepted, by port",
+                 MetricType::Counter, &DoorCounters::accepted, out);
+  CollectByReason(ports, "connections_refused_total",
+                  "Connections refused: all: max_connections are open; peer: those of one address; "
+                  "descriptors: the process has no more of them",
+                  &DoorCounters::refused, kRefuseReasonNames, out);
+  CollectByReason(ports, "connections_ended_total",
+                  "Connections that the server ended: made_room: for another, being idle; "
+                  "unfinished: too much of requests that did not come whole; resets: too many "
+                  "calls taken back; stalled: a request that did not go on",
+                  &DoorCounters::ended, kEndReasonNames, out);
+  out.Begin("lodgekv_accept_failures_total",
+            "Connections that could not be accepted, by what was wanting", MetricType::Counter);
+  for (size_t i = 0; i < kAcceptFailureNames.size(); ++i) {
+    out.Value(AsDouble(door.accept_failures(static_cast<AcceptFailure>(i))),
+              {{"reason", kAcceptFailureNames[i]}});
+  }
+}
+
 void CollectTls(const TlsWatcher& tls, Families& out) {
   out.Gauge("tls_certificate_expiry_timestamp_seconds",
             "When the first of the certificates that are served expires, seconds since the epoch",
@@ -359,6 +415,7 @@ void CollectTls(const TlsWatcher& tls, Families& out) {
 std::vector<MetricFamily> Metrics::Collect() const {
   Families out;
   CollectPhase(state_, out);
+  CollectDoor(door_, out);
   if (tls_ != nullptr) CollectTls(*tls_, out);
   CollectRpcs(state_, recorders_, out);
   CollectRefusals(state_, recorders_, out);

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "server/front_door/front_door.h"
 #include "server/rpc_recorder.h"
 #include "server/server_state.h"
 #include "server/tls_watcher.h"
@@ -15,15 +16,17 @@ namespace lodgekv::server {
 
 class Metrics final : public prometheus::Collectable {
  public:
-  // The recorders of all polling threads; they, the state and `tls` outlive this. tls may be null.
-  Metrics(const ServerState& state, std::vector<const RpcRecorder*> recorders,
-          const TlsWatcher* tls)
-      : state_(state), recorders_(std::move(recorders)), tls_(tls) {}
+  // The recorders of all polling threads; they, the state, the door and `tls` outlive this. All
+  // ports of the door are open. tls may be null.
+  Metrics(const ServerState& state, const FrontDoor& door,
+          std::vector<const RpcRecorder*> recorders, const TlsWatcher* tls)
+      : state_(state), door_(door), recorders_(std::move(recorders)), tls_(tls) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const ServerState& state_;
+  const FrontDoor& door_;
   const std::vector<const RpcRecorder*> recorders_;
   const TlsWatcher* const tls_;
 };

@@ -24,12 +24,15 @@ namespace lodgekv::server {
 
 struct FrontDoor::Guest {
   Guest(int fd, std::string of_name, DoorTime now)
-      : socket(fd), name(std::move(of_name)), record(now) {}
+      : socket(fd), name(std::move(of_name)), hot_until(now + kHotFor), record(now) {}
 
   const WatchedSocket socket;
   const std::string name;
   std::shared_ptr<Connection> connection;  // null: of a Unix socket
   SocketUse use;                           // by the last look
+  // Until then it is looked at more often: it is new, or much has moved.
+  DoorTime hot_until;
+  uint64_t read_at_whole_look = 0;
   ConnectionRecord record;
   intptr_t transport = 0;  // of channelz; 0: not known
   bool ended = false;      // by us; it does not count any more

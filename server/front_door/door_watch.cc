@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_join.h"
 #include "server/front_door/door_port.h"
 #include "server/front_door/front_door.h"
 #include "server/front_door/stream_counts.h"
@@ -26,8 +28,26 @@ constexpr seconds kIdleGrace{60};
 constexpr seconds kShutGrace{2};
 constexpr milliseconds kBetweenReaps{10};
 constexpr seconds kBetweenMarks{10};
+// What moves so much between two looks is looked at more often.
+constexpr uint64_t kMuch = uint64_t{256} << 10;
+// Bytes of a connection whose transport is looked for between two looks at all.
+constexpr uint64_t kWorthFinding = uint64_t{16} << 10;
+// gRPC says what failed before it closes the socket, and closes it soon.
+constexpr milliseconds kUntilClosed{100};
+constexpr size_t kMostGoneEarly = 64;
+constexpr size_t kMostNamed = 4;
 // Below it no connection is ended for what all take together.
 constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
+
+std::string PeersInWords(std::vector<std::string> peers) {
+  if (peers.empty()) return "unknown";
+  if (peers.size() == 1) return peers.front();
+  const size_t more = peers.size() - std::min(peers.size(), kMostNamed);
+  peers.resize(peers.size() - more);
+  std::string words = "one of " + absl::StrJoin(peers, ", ");
+  if (more != 0) words += " and " + std::to_string(more) + " more";
+  return words;
+}
 
 }  // namespace
 
@@ -97,9 +117,22 @@ void FrontDoor::FitToDescriptors() {
       {{"max_connections", wanted}, {"in_effect", descriptor_room_}});
 }
 
-void FrontDoor::Reap(Port& port) {
-  port.reaped = now_;
+bool FrontDoor::IsHot(const Port& port, const Guest& guest) const {
+  return port.options.small || now_ < guest.hot_until;
+}
+
+bool FrontDoor::AnyHot() const {
+  return std::any_of(ports_.begin(), ports_.end(), [this](const Port& port) {
+    return std::any_of(port.guests.begin(), port.guests.end(),
+                       [&](const auto& guest) { return IsHot(port, *guest); });
+  });
+}
+
+// Looks at the sockets, and forgets those that are closed.
+void FrontDoor::Reap(Port& port, bool whole) {
+  if (whole) port.reaped = now_;
   std::erase_if(port.guests, [&](const std::unique_ptr<Guest>& guest) {
+    if (!whole && !IsHot(port, *guest)) return false;
     const std::optional<SocketUse> use = guest->socket.Look();
     if (use) guest->use = *use;
     if (use) return false;
@@ -116,6 +149,10 @@ void FrontDoor::Forget(Port& port, Guest& guest) {
     LeavePeer(port, guest);
   }
   if (guest.connection == nullptr) return;
+  if (port.options.tls && !guest.record.has_transport()) {
+    gone_early_.emplace_back(SteadyClock::now(), guest.name);
+    if (gone_early_.size() > kMostGoneEarly) gone_early_.pop_front();
+  }
   connections_.Remove(*guest.connection);
   const auto named = port.by_name.find(guest.name);
   if (named != port.by_name.end() && named->second == &guest) port.by_name.erase(named);
@@ -127,16 +164,17 @@ void FrontDoor::LeavePeer(Port& port, const Guest& guest) {
   if (--peer->second == 0) port.of_peer.erase(peer);
 }
 
-void FrontDoor::LookAtAll() {
+void FrontDoor::Look(bool whole) {
   uint64_t total = 0;
   for (Port& port : ports_) {
     const PortLimits limits = port.options.limits();
-    Reap(port);
-    FindTransports(port);
+    Reap(port, whole);
+    FindTransports(port, whole);
     uint64_t unfinished = 0;
     for (const auto& guest : port.guests) {
       if (guest->ended) continue;
-      LookAt(port, *guest, limits);
+      if (whole || IsHot(port, *guest)) LookAt(port, *guest, limits);
+      if (whole) NoteHeat(*guest);
       if (!guest->ended) unfinished += guest->record.unfinished();
     }
     port.counters.unfinished_bytes = unfinished;
@@ -144,15 +182,23 @@ void FrontDoor::LookAtAll() {
     total += unfinished;
   }
   EndLargest(total);
-  JudgeReachability();
+  TellHandshakes();
+  if (whole) JudgeReachability();
+}
+
+void FrontDoor::NoteHeat(Guest& guest) {
+  const uint64_t moved = guest.use.bytes_read - guest.read_at_whole_look;
+  guest.read_at_whole_look = guest.use.bytes_read;
+  if (moved >= kMuch) guest.hot_until = now_ + kHotFor;
 }
 
 // Matches the connections that have begun to speak with the transports that gRPC made of them.
-void FrontDoor::FindTransports(Port& port) {
+void FrontDoor::FindTransports(Port& port, bool whole) {
   if (port.channelz_server == 0) return;
-  const bool wanted = std::any_of(port.guests.begin(), port.guests.end(), [](const auto& guest) {
+  const uint64_t least = whole ? 0 : kWorthFinding;
+  const bool wanted = std::any_of(port.guests.begin(), port.guests.end(), [&](const auto& guest) {
     return guest->transport == 0 && guest->connection != nullptr && !guest->ended &&
-           guest->use.bytes_read > 0;
+           guest->use.bytes_read > least;
   });
   if (!wanted) return;
   if (now_ - port.marked >= kBetweenMarks) {
@@ -212,6 +258,25 @@ void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
        {"reason", kEndReasonNames[static_cast<size_t>(reason)]},
        {"unfinished_bytes", guest.record.unfinished()},
        {"not_logged_before", suppressed}});
+}
+
+// A failed handshake's socket is closed soon after gRPC tells of it. If only one was, it is named.
+void FrontDoor::TellHandshakes() {
+  for (;;) {
+    FailedHandshake failed;
+    {
+      const std::lock_guard lock(handshakes_mutex_);
+      if (failed_handshakes_.empty()) return;
+      if (SteadyClock::now() < failed_handshakes_.front().at + kUntilClosed) return;
+      failed = std::move(failed_handshakes_.front());
+      failed_handshakes_.pop_front();
+    }
+    std::vector<std::string> peers;
+    for (const auto& [when, name] : gone_early_) {
+      if (when >= failed.at && when <= failed.at + 2 * kUntilClosed) peers.push_back(name);
+    }
+    LogFailedHandshake(failed, PeersInWords(std::move(peers)));
+  }
 }
 
 void FrontDoor::JudgeReachability() {

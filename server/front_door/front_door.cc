@@ -56,12 +56,22 @@ void FrontDoor::Attach(std::function<void(int fd)> consumer, intptr_t channelz_s
 
 void FrontDoor::Start() {
   now_ = SteadyClock::now();
-  next_look_ = now_ + kLookInterval;
+  next_look_ = now_;
+  next_hot_look_ = now_;
   FitToDescriptors();
+  const bool tls =
+      std::any_of(ports_.begin(), ports_.end(), [](const Port& port) { return port.options.tls; });
+  if (tls) {
+    SetHandshakeTeller(this, [this](FailedHandshake failed) {
+      const std::lock_guard lock(handshakes_mutex_);
+      failed_handshakes_.push_back(std::move(failed));
+    });
+  }
   thread_ = std::thread([this] { Run(); });
 }
 
 void FrontDoor::Stop() {
+  ForgetHandshakeTeller(this);
   stop_.store(true);
   if (thread_.joinable()) {
     const uint64_t one = 1;
@@ -87,9 +97,14 @@ std::vector<FrontDoor::PortView> FrontDoor::ports() const {
 void FrontDoor::Run() {
   while (!stop_.load()) {
     AwaitEvents();
-    if (now_ < next_look_) continue;
-    LookAtAll();
-    next_look_ = SteadyClock::now() + kLookInterval;
+    const bool whole = now_ >= next_look_;
+    if (!whole && now_ < next_hot_look_) continue;
+    Look(whole);
+    // With so many connections that it takes its time, less often: a tenth of a core is enough.
+    const DoorTime done = SteadyClock::now();
+    const auto least = (done - now_) * 10;
+    next_hot_look_ = done + std::max<SteadyClock::duration>(kHotLookInterval, least);
+    if (whole) next_look_ = done + std::max<SteadyClock::duration>(kLookInterval, least);
   }
 }
 
@@ -106,7 +121,8 @@ void FrontDoor::AwaitEvents() {
       of_waiting.push_back(&port);
     }
   }
-  const DoorTime until = paused ? std::min(paused_until_, next_look_) : next_look_;
+  DoorTime until = AnyHot() ? std::min(next_look_, next_hot_look_) : next_look_;
+  if (paused) until = std::min(until, paused_until_);
   const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(until - now_));
   // Rounded up: a wait of nothing at all would spin for the rest of the millisecond.
   if (poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()) + 1) < 0) return;

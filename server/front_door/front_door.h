@@ -3,8 +3,9 @@
 // fails for want of a descriptor, and knows no limits (docs/decisions/0018).
 //
 // One thread accepts and, each kLookInterval, looks at every open connection: at the bytes of its
-// socket, and at the counts of its streams where these may have moved. It ends a connection by
-// shutting its socket down. Whoever took the descriptor (gRPC) owns it and closes it.
+// socket, and at the counts of its streams where these may have moved; in between at those that may
+// do harm in so short a time. It ends a connection by shutting its socket down. Whoever took the
+// descriptor (gRPC) owns it and closes it.
 //
 // INVARIANT  A connection counts from its accept until its owner has closed the descriptor, or the
 //            door has ended it; so descriptors suffice for all that count. A failing accept neither
@@ -15,13 +16,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,6 +34,7 @@
 #include "server/front_door/descriptors.h"
 #include "server/front_door/door_counters.h"
 #include "server/front_door/unique_fd.h"
+#include "server/handshake_log.h"
 #include "server/line_pace.h"
 
 namespace lodgekv::server {
@@ -45,13 +50,18 @@ inline constexpr std::array<std::string_view, 3> kAcceptFailureNames{"descriptor
                                                                      "other"};
 
 struct PortOptions {
-  std::string name;  // in metrics and log
+  std::string name;    // in metrics and log
+  bool small = false;  // few connections and small requests
+  bool tls = false;
   std::function<PortLimits()> limits;
 };
 
 class FrontDoor {
  public:
   static constexpr std::chrono::milliseconds kLookInterval{100};
+  // Of the connections of small ports, and of those that are new or move much.
+  static constexpr std::chrono::milliseconds kHotLookInterval{10};
+  static constexpr std::chrono::seconds kHotFor{2};
   // A connection beyond them may be on its way out.
   static constexpr uint64_t kSpareDescriptors = 128;
 
@@ -100,15 +110,19 @@ class FrontDoor {
 
   Room MakeRoom(Port& port, std::string_view address, const PortLimits& limits);
   Guest* ChooseVictim(Port& port, std::string_view address);
-  void Reap(Port& port);
+  void Reap(Port& port, bool whole = true);
   void Forget(Port& port, Guest& guest);
   static void LeavePeer(Port& port, const Guest& guest);
 
-  void LookAtAll();
+  void Look(bool whole);
+  void NoteHeat(Guest& guest);
   void LookAt(Port& port, Guest& guest, const PortLimits& limits);
-  void FindTransports(Port& port);
+  void FindTransports(Port& port, bool whole);
+  bool AnyHot() const;
+  bool IsHot(const Port& port, const Guest& guest) const;
   void EndLargest(uint64_t total);
   void End(Port& port, Guest& guest, EndReason reason);
+  void TellHandshakes();
   void JudgeReachability();
   bool FirstPortHasRoom();
   uint64_t MaxConnections(const Port& port, const PortLimits& limits) const;
@@ -120,15 +134,20 @@ class FrontDoor {
   UniqueFd wake_;
   std::thread thread_;
   std::atomic<bool> stop_{false};
+  std::mutex handshakes_mutex_;
+  std::deque<FailedHandshake> failed_handshakes_;  // guarded by it; whose peers are to be found
 
   // Of the door's thread alone from here on.
   SpareDescriptor spare_;
   DoorTime now_;
-  DoorTime next_look_;
+  DoorTime next_look_;  // at all
+  DoorTime next_hot_look_;
   // No accept is tried before.
   DoorTime paused_until_;
   // How many connections have descriptors, beside those of the smaller ports.
   uint64_t descriptor_room_ = 0;
+  // Of TLS, and gone before they were known to have become transports of gRPC; the latest.
+  std::deque<std::pair<DoorTime, std::string>> gone_early_;
   std::optional<DoorTime> shut_since_;
   bool told_shut_ = false;
 
