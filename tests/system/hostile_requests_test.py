@@ -5,6 +5,7 @@ The figures that it prints are those of docs/reliability.md.
 
 import contextlib
 import os
+import threading
 import time
 
 import grpc
@@ -97,6 +98,67 @@ class HostileRequestsTest(system_test.SystemTest):
             with self.subTest(method=method):
                 self.leave_nothing(f"unknown fields of {method}", method, message + unknown,
                                    grpc.StatusCode.OK)
+
+    # --- who takes all ---
+
+    def served_beside(self, server, attack, seconds=4):
+        """An honest client is refused nothing while attack() goes on, and is fast enough."""
+        alone = self.quiet_rate(server)
+        with contextlib.ExitStack() as stack:
+            attack(stack)
+            with raw_client.HonestClient(server.server) as honest:
+                time.sleep(seconds)
+            print(f"beside the attack: {honest}")
+            self.assertEqual(honest.errors[:3], [], f"{len(honest.errors)} refusals")
+            # A tenth: this machine may have other work, too.
+            self.assertGreater(honest.rate(), alone.rate() / 10)
+        with raw_client.HonestClient(server.server) as after:
+            time.sleep(1)
+        print(f"after it: {after}")
+        self.assertEqual(after.errors[:3], [])
+
+    def unread(self, server, stack, connections, method, message, calls):
+        """Calls on each of some connections that open no window for their answers."""
+        for _ in range(connections):
+            client = stack.enter_context(raw_client.Http2Client(server.server, window=0))
+            for _ in range(calls):
+                client.request(method, message)
+
+    def test_scans_that_nobody_reads_keep_nobody_out(self):
+        server = self.serve(max_inflight_size="32MiB")
+        self.fill(server, 20, MIB)
+        self.served_beside(server,
+                           lambda stack: self.unread(server, stack, 4, "Scan", b"", 300))
+
+    def test_gets_that_nobody_takes_keep_nobody_out(self):
+        server = self.serve()
+        self.fill(server, 1, 100)
+        message = raw_client.get(b"fill/000000")
+        self.served_beside(server,
+                           lambda stack: self.unread(server, stack, 10, "Get", message, 1000))
+
+    def test_a_thousand_calls_in_hand_do_not_hold_up_one(self):
+        server = self.serve()
+        self.fill(server, 4000, 100)
+        stop = threading.Event()
+
+        def scan_all(number):
+            with raw_client.channel(server.server) as made:
+                while not stop.is_set():
+                    for answer in [raw_client.start(made, "BatchGet", raw_client.batch_get(
+                            [b"fill/%06d" % ((number + key) % 4000) for key in range(16)]))
+                            for _ in range(100)]:
+                        with contextlib.suppress(grpc.RpcError):
+                            answer.result()
+
+        def attack(stack):
+            threads = [threading.Thread(target=scan_all, args=(number,)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+                stack.callback(thread.join)
+            stack.callback(stop.set)
+
+        self.served_beside(server, attack)
 
     # --- what inflates ---
 
