@@ -1,6 +1,7 @@
 // The daemon's only source of wall-clock time, so that tests can set it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 
@@ -19,6 +20,28 @@ class SystemClock final : public Clock {
     return static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   }
+};
+
+// Another clock that never goes back: while that one does, time stands still here.
+//
+// INVARIANT  No thread sees a time before one that any thread has seen. So a value that was
+//            answered as expired stays so for as long as the process lives.
+class MonotoneClock final : public Clock {
+ public:
+  explicit MonotoneClock(const Clock& clock) : clock_(clock) {}
+
+  uint64_t NowUnixMs() const override {
+    const uint64_t now = clock_.NowUnixMs();
+    uint64_t latest = latest_.load();
+    while (now > latest) {
+      if (latest_.compare_exchange_weak(latest, now)) return now;
+    }
+    return latest;
+  }
+
+ private:
+  const Clock& clock_;
+  mutable std::atomic<uint64_t> latest_{0};
 };
 
 }  // namespace lodgekv::server

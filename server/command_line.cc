@@ -84,7 +84,24 @@ ConfigSources Sources(const Parsed& parsed, const char* const* environment) {
 }
 
 ExitNow Wrong(std::string_view message) {
-  return {kExitConfig, fmt::format("lodgekvd: {}\n", message)};
+  return {kExitConfig, fmt::format("lodgekvd: {}\n", message), ""};
+}
+
+std::string Lines(const std::vector<std::string>& warnings) {
+  std::string lines;
+  for (const std::string& warning : warnings) lines += fmt::format("lodgekvd: {}\n", warning);
+  return lines;
+}
+
+// Of a configuration that is valid.
+ExitNow CheckFiles(const LoadedConfig& loaded) {
+  std::vector<std::string> warnings = loaded.warnings;
+  if (loaded.config.tls()) {
+    const auto tls = LoadTlsMaterial(TlsFiles::Of(loaded.config), std::time(nullptr));
+    if (!tls.ok()) return Wrong(std::string(tls.status().message()));
+    warnings.insert(warnings.end(), tls->warnings.begin(), tls->warnings.end());
+  }
+  return {0, "the configuration is valid\n", Lines(warnings)};
 }
 
 }  // namespace
@@ -106,23 +123,21 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    return ExitNow{0, app.help()};
+    return ExitNow{0, app.help(), ""};
   } catch (const CLI::CallForVersion&) {
-    return ExitNow{0, fmt::format("lodgekvd {}\n", kVersion)};
+    return ExitNow{0, fmt::format("lodgekvd {}\n", kVersion), ""};
   } catch (const CLI::ParseError& error) {
     return Wrong(fmt::format("{} (lodgekvd --help lists the flags)", error.what()));
   }
   ConfigSources sources = Sources(parsed, environment);
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources);
   if (!loaded.ok()) return Wrong(std::string(loaded.status().message()));
-  if (parsed.print_config) return ExitNow{0, RenderConfig(loaded->config)};
+  if (parsed.print_config) {
+    return ExitNow{0, RenderConfig(loaded->config), Lines(loaded->warnings)};
+  }
   const absl::Status status = ValidateConfig(loaded->config);
   if (!status.ok()) return Wrong(std::string(status.message()));
-  if (parsed.check_config && loaded->config.tls()) {
-    const auto tls = LoadTlsMaterial(TlsFiles::Of(loaded->config), std::time(nullptr));
-    if (!tls.ok()) return Wrong(std::string(tls.status().message()));
-  }
-  if (parsed.check_config) return ExitNow{0, "the configuration is valid\n"};
+  if (parsed.check_config) return CheckFiles(*loaded);
   return RunNow{*std::move(loaded), std::move(sources)};
 }
 

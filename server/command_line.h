@@ -11,7 +11,8 @@ namespace lodgekv::server {
 // Nothing to run: print this and exit with that.
 struct ExitNow {
   int code = 0;
-  std::string text;  // to stdout when code is 0, else to stderr
+  std::string text;      // to stdout when code is 0, else to stderr
+  std::string warnings;  // to stderr
 };
 
 inline constexpr int kExitConfig = 2;  // the command line or the configuration is wrong

@@ -80,6 +80,7 @@ struct Config {
   uint64_t slow_request_ms = 0;
   uint64_t drain_delay_ms = 0;
   uint64_t drain_grace_ms = 0;
+  bool core_dumps = false;
 
   Limits RequestLimits() const;
   bool tls() const { return !tls_cert_file.empty(); }

@@ -106,7 +106,9 @@ constexpr std::array kNetwork{
          "and\n"
          "admin_listen speak TLS 1.2 or 1.3 alone. Needs tls_key_file."),
     Text("tls_key_file", "", &Config::tls_key_file,
-         "Private key of the certificate in PEM format, unencrypted."),
+         "Private key of the certificate in PEM format, unencrypted. Refused where every user of "
+         "the\n"
+         "machine may read or write it."),
     Text("tls_ca_file", "", &Config::tls_ca_file,
          "Certificates of the CAs in PEM format, of which one must have issued the certificate of "
          "each\n"
@@ -232,6 +234,11 @@ constexpr std::array kOperation{
         FieldKind::kDuration, "drain_grace", {10 * kSecond, 0, 10 * kMinute},
         &Config::drain_grace_ms,
         "After that, how long requests in flight may take to finish before they are cancelled.")),
+    Switch(
+        "core_dumps", &Config::core_dumps,
+        "Leave a core file behind a crash, and let a debugger of the same user look in. It holds "
+        "keys,\n"
+        "values and the private key of TLS."),
 };
 
 constexpr std::array<ConfigSection, 6> kSections{{

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "server/log.h"
+
 namespace lodgekv::server {
 namespace {
 
@@ -17,6 +19,7 @@ TEST(HandshakeLog, CountsFailuresAndSaysWhyNowAndThen) {
       "return a certificate.";
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(NoteHandshakeFailure(line));
+  FlushLog();
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(HandshakeFailures(), before + 5);
   EXPECT_THAT(log, HasSubstr("what=\"peer did not return a certificate\" not_logged_before=0\n"));

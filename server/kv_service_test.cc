@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "server/log.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server::testing {
@@ -124,6 +125,19 @@ TEST(KvService, AValueEndsWithItsTtl) {
   EXPECT_EQ(daemon.ValueOf("k"), "again");
 }
 
+TEST(KvService, AValueThatWasAnsweredAsGoneStaysGoneWhenTheClockGoesBack) {
+  TestDaemon daemon;
+  v1::PutRequest request = MakePut("k", "v");
+  request.mutable_ttl()->set_seconds(10);
+  ASSERT_TRUE(daemon.Put(request).ok());
+  daemon.clock().Advance(10'000);
+  EXPECT_EQ(daemon.ValueOf("k"), "(none)");
+  daemon.clock().SetBack(5'000);
+  EXPECT_EQ(daemon.ValueOf("k"), "(none)");
+  EXPECT_TRUE(daemon.Put(MakePut("k", "again", v1::CONDITION_IF_ABSENT)).ok());
+  EXPECT_EQ(daemon.ValueOf("k"), "again");
+}
+
 TEST(KvService, CostComesWhenAskedFor) {
   TestDaemon daemon;
   for (const bool want : {true, false}) {
@@ -206,6 +220,7 @@ TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
   ::testing::internal::CaptureStderr();
   ASSERT_TRUE(daemon.Put("secretkey", "secretvalue").ok());
   ASSERT_EQ(daemon.ValueOf("other"), "(none)");
+  FlushLog();
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("slow request rpc=Put code=OK latency_us="));
   EXPECT_THAT(log, HasSubstr("held_bytes=20 "));

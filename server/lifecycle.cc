@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "server/listen_error.h"
 #include "server/log.h"
 #include "server/reload.h"
+#include "server/thread_supply.h"
 #include "server/version.h"
 
 namespace lodgekv::server {
@@ -95,11 +97,6 @@ void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
 }
 
-size_t PollerCount(const Config& config) {
-  if (config.threads != 0) return config.threads;
-  return std::max(1U, std::thread::hardware_concurrency());
-}
-
 // Of those that were not there before; 0: none, or it cannot be told which.
 intptr_t NewServerAmong(const std::vector<intptr_t>& servers, const std::vector<intptr_t>& before) {
   intptr_t found = 0;
@@ -154,7 +151,7 @@ void LogStore(const StoreInfo& info) {
        {"repairs", report.repairs},
        {"bytes_reclaimed", report.bytes_reclaimed},
        {"threads", report.threads},
-       {"milliseconds", fmt::format("{:.1f}", report.milliseconds)}});
+       {"milliseconds", std::round(report.milliseconds * 10) / 10}});
 }
 
 void LogJournal(const Store& store, const std::string& wanted_path) {
@@ -309,7 +306,7 @@ absl::Status Daemon::ListenData() {
   };
   // Apart from each other: no read waits for a write's sync, nor any of both for the page of a
   // scan.
-  for (size_t i = 0; i < PollerCount(config); ++i) {
+  for (size_t i = 0; i < PollerPairs(config); ++i) {
     add_poller({Method::kGet, Method::kBatchGet});
     add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
   }

@@ -1,48 +1,29 @@
 #include "server/log.h"
 
 #include <grpc/support/log.h>
+#include <poll.h>
 #include <spdlog/fmt/fmt.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <memory>
-#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "server/handshake_log.h"
+#include "server/log_writer.h"
 
 namespace lodgekv::server {
 namespace {
 
+constexpr std::chrono::seconds kFlushPatience{1};
+constexpr int kDirectPatienceMs = 100;
+
 std::atomic<LogFormat> g_format{LogFormat::kText};
-
-constexpr std::array<std::string_view, 5> kLevelNames{"debug", "info", "warning", "error",
-                                                      "critical"};
-
-spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kCritical: return spdlog::level::critical;
-  }
-  return spdlog::level::critical;
-}
-
-spdlog::logger& Logger() {
-  static const std::shared_ptr<spdlog::logger> kLogger = [] {
-    auto made = std::make_shared<spdlog::logger>("lodgekv",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    made->set_pattern("%v");
-    made->flush_on(spdlog::level::info);
-    return made;
-  }();
-  return *kLogger;
-}
+std::atomic<LogLevel> g_least_level{LogLevel::kInfo};
 
 std::string Now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -55,56 +36,71 @@ std::string Now() {
   return fmt::format("{}.{:03}Z", std::string_view(text.data(), length), ms % 1000);
 }
 
-bool NeedsQuotes(std::string_view text) {
-  return text.empty() || text.find_first_of(" \"=\\\n\t") != std::string_view::npos;
+std::string DescribeDropped(uint64_t dropped) {
+  return FormatLogLine(g_format, Now(), LogLevel::kWarning,
+                       "lines were dropped, nobody read the log", {{"not_logged_before", dropped}});
 }
 
-// A JSON string: quotes, escapes, and bytes that are not UTF-8 replaced.
-std::string Quote(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+LogWriter* MakeWriter() {
+  try {
+    return new LogWriter(STDERR_FILENO, DescribeDropped);
+  } catch (const std::system_error&) {
+    return nullptr;  // no thread can be started
+  }
+}
+
+// Never destroyed: its thread may be waiting for who reads the log. Null: there is none.
+LogWriter* Writer() {
+  static LogWriter* const kWriter = MakeWriter();
+  return kWriter;
+}
+
+void WriteDirectly(std::string line) {
+  line += '\n';
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&out, 1, kDirectPatienceMs) == 1) {
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+  }
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
   if (NoteHandshakeFailure(args->message)) return;
-  Log(LogLevel::kDebug, args->message, {{"source", "grpc"}});
+  // It ends the process behind this line.
+  const bool fatal = std::string_view(args->message).rfind("assertion failed", 0) == 0;
+  Log(fatal ? LogLevel::kCritical : LogLevel::kDebug, "gRPC says", {{"text", args->message}});
+  if (fatal) FlushLog();
 }
 
 }  // namespace
 
-std::string FormatLogLine(LogFormat format, std::string_view time, LogLevel level,
-                          std::string_view message, const std::vector<LogField>& fields) {
-  const std::string_view name = kLevelNames[static_cast<size_t>(level)];
-  if (format == LogFormat::kJson) {
-    std::string line =
-        fmt::format(R"({{"time":"{}","level":"{}","message":{})", time, name, Quote(message));
-    for (const LogField& field : fields) {
-      line += fmt::format(R"(,"{}":{})", field.name, Quote(field.text));
-    }
-    return line + "}";
-  }
-  std::string line = fmt::format("{} {:<8} {}", time, name, message);
-  for (const LogField& field : fields) {
-    line +=
-        fmt::format(" {}={}", field.name, NeedsQuotes(field.text) ? Quote(field.text) : field.text);
-  }
-  return line;
-}
-
 void SetUpLog(std::string_view format, std::string_view least_level) {
   g_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
-  for (size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (kLevelNames[i] == least_level) Logger().set_level(ToSpdlog(static_cast<LogLevel>(i)));
+  for (const LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning,
+                               LogLevel::kError, LogLevel::kCritical}) {
+    if (LevelName(level) == least_level) g_least_level = level;
   }
 }
 
-bool Logs(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
+bool Logs(LogLevel level) { return level >= g_least_level.load(std::memory_order_relaxed); }
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (!Logs(level)) return;
-  Logger().log(ToSpdlog(level), FormatLogLine(g_format, Now(), level, message, fields));
+  std::string line = FormatLogLine(g_format, Now(), level, message, fields);
+  if (LogWriter* writer = Writer()) {
+    writer->Write(std::move(line));
+  } else {
+    WriteDirectly(std::move(line));
+  }
 }
 
-void FlushLog() { Logger().flush(); }
+void FlushLog() {
+  if (LogWriter* writer = Writer()) writer->Flush(kFlushPatience);
+}
+
+uint64_t LogLinesDropped() {
+  const LogWriter* writer = Writer();
+  return writer != nullptr ? writer->dropped() : 0;
+}
 
 void AdoptGrpcLog() { gpr_set_log_function(&LogFromGrpc); }
 

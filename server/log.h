@@ -1,24 +1,17 @@
 // The daemon's log: one line per event on stderr, for people (text) or for machines (one JSON
 // object), with named fields. Keys and values of users never enter it, their sizes may.
+//
+// INVARIANT  Nobody waits for whoever reads the log (log_writer.h), but for FlushLog, which does so
+//            for a second at most.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
-#include <string>
 #include <string_view>
-#include <vector>
+
+#include "server/log_line.h"
 
 namespace lodgekv::server {
-
-enum class LogLevel { kDebug, kInfo, kWarning, kError, kCritical };
-enum class LogFormat { kText, kJson };
-
-struct LogField {
-  std::string_view name;
-  std::string text;
-
-  LogField(std::string_view field, std::string_view value) : name(field), text(value) {}
-  LogField(std::string_view field, uint64_t value) : name(field), text(std::to_string(value)) {}
-};
 
 // Names as in the configuration: log_format, log_level. Until then text at level info.
 void SetUpLog(std::string_view format, std::string_view least_level);
@@ -26,14 +19,14 @@ void SetUpLog(std::string_view format, std::string_view least_level);
 // Whether a message of this level is written.
 bool Logs(LogLevel level);
 
+// What came from outside belongs into a field, not into the message.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-// One line without its end, as Log writes it; `time` as it is to appear.
-std::string FormatLogLine(LogFormat format, std::string_view time, LogLevel level,
-                          std::string_view message, const std::vector<LogField>& fields);
-
-// Everything logged so far is written out. Call before a hard exit.
+// Everything logged so far is written out, if somebody reads it. Call before the process ends.
 void FlushLog();
+
+// Lines that were dropped because nobody read the log.
+uint64_t LogLinesDropped();
 
 // Lines of the gRPC library go to our log: its errors as debug messages, since we report, in our
 // own words, what matters of them; a failed TLS handshake we know from there alone.

@@ -14,9 +14,11 @@
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/front_door/descriptors.h"
+#include "server/hardening.h"
 #include "server/lifecycle.h"
 #include "server/log.h"
 #include "server/service_manager.h"
+#include "server/thread_supply.h"
 
 namespace {
 
@@ -82,8 +84,10 @@ absl::Status OpenStore(Daemon& daemon) {
 }
 
 int Serve(const RunNow& run, const sigset_t& signals) {
+  absl::Status status = lodgekv::server::CheckThreadSupply(run.loaded.config);
+  if (!status.ok()) return Fail(status);
   Daemon daemon(run.loaded.config);
-  absl::Status status = daemon.Listen();
+  status = daemon.Listen();
   if (status.ok()) status = OpenStore(daemon);
   if (!status.ok()) return Fail(status);
   NotifyServing(daemon.data_address());
@@ -99,12 +103,14 @@ int Run(int argc, char** argv) {
   lodgekv::server::RaiseDescriptorLimit();
   auto outcome = lodgekv::server::ReadCommandLine(argc, argv, environ);
   if (const auto* exit_now = std::get_if<ExitNow>(&outcome)) {
+    std::fputs(exit_now->warnings.c_str(), stderr);
     std::fputs(exit_now->text.c_str(), exit_now->code == 0 ? stdout : stderr);
     return exit_now->code;
   }
   const sigset_t signals = BlockSignals();
   const auto& run = std::get<RunNow>(outcome);
   const Config& config = run.loaded.config;
+  if (!config.core_dumps) lodgekv::server::ForbidCoreDumps();
   lodgekv::server::SetUpLog(config.log_format, config.log_level);
   lodgekv::server::AdoptGrpcLog();
   for (const std::string& warning : run.loaded.warnings) Log(LogLevel::kWarning, warning);
@@ -130,9 +136,14 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::set_terminate(DieOfException);
+  // Whoever read the log may be gone.
+  std::signal(SIGPIPE, SIG_IGN);
+  int exit_code = kExitFailure;
   try {
-    return Run(argc, argv);
+    exit_code = Run(argc, argv);
   } catch (const std::exception& error) {
-    return Fail(absl::InternalError(fmt::format("ended by an error: {}", error.what())));
+    exit_code = Fail(absl::InternalError(fmt::format("ended by an error: {}", error.what())));
   }
+  FlushLog();
+  return exit_code;
 }

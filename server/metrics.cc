@@ -12,6 +12,7 @@
 
 #include "index/cost.h"
 #include "server/handshake_log.h"
+#include "server/log.h"
 #include "server/process_metrics.h"
 #include "server/version.h"
 
@@ -327,6 +328,9 @@ void CollectPhase(const ServerState& state, Families& out) {
     out.Value(state.phase() == phase ? 1 : 0, {{"state", name}});
   }
   out.Gauge("pool_full", "1: the last put was refused for want of room", state.pool_full() ? 1 : 0);
+  out.Counter("log_lines_dropped_total",
+              "Lines of the log that were dropped, nobody having read it",
+              AsDouble(LogLinesDropped()));
   out.Gauge("start_time_seconds", "When the server started, seconds since the epoch",
             AsDouble(state.started_unix_ms()) / 1e3);
   out.Gauge("build_info", "Version of the server and its engine", 1,

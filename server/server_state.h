@@ -87,7 +87,7 @@ class ServerState {
   // that changed something.
   std::vector<std::unique_ptr<const Settings>> all_settings_;
   std::atomic<const Settings*> settings_{nullptr};
-  const Clock& clock_;
+  const MonotoneClock clock_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const uint64_t started_unix_ms_ = clock_.NowUnixMs();
   std::atomic<Phase> phase_{Phase::kRecovering};

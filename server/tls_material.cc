@@ -8,6 +8,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -180,6 +182,25 @@ absl::Status CheckAccepted(const NamedFile& cert_file, X509* certificate, EVP_PK
                                     SubjectOf(certificate), TakeComplaint()));
 }
 
+// Who else may read the key may be the server. Its owner may give it to a group that we are in, as
+// an orchestrator does; that our own key is open to one is seldom meant.
+absl::Status CheckKeyMode(const NamedFile& file, TlsMaterial& material) {
+  struct stat what {};
+  if (stat(file.path.c_str(), &what) != 0) return absl::OkStatus();  // it was read just now
+  const unsigned mode = what.st_mode & 0777U;
+  if ((mode & 0007U) != 0) {
+    return Bad(file, fmt::format("is open to every user of this machine (mode {:04o}): take that "
+                                 "away with chmod o-rwx; of a Kubernetes secret, with defaultMode: "
+                                 "0440",
+                                 mode));
+  }
+  if ((mode & 0070U) != 0 && what.st_uid == geteuid()) {
+    material.warnings.push_back(fmt::format(
+        "{} is open to its group (mode {:04o}); mode 0600 would do", file.Name(), mode));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial& material) {
   NamedFile cert_file{"tls_cert_file", files.cert, ""};
   NamedFile key_file{"tls_key_file", files.key, ""};
@@ -191,6 +212,8 @@ absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial
   if (!certificates.ok()) return certificates.status();
   const auto key = ParseKey(key_file);
   if (!key.ok()) return key.status();
+  absl::Status mode = CheckKeyMode(key_file, material);
+  if (!mode.ok()) return mode;
   X509* own = certificates->front().get();
   if (X509_check_private_key(own, key->get()) != 1) {
     ERR_clear_error();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/config.h"
@@ -31,6 +32,7 @@ struct TlsMaterial {
   std::string serial;            // hexadecimal
   int64_t expiry_unix_s = 0;     // of the first of the server's certificates to expire
   int64_t ca_expiry_unix_s = 0;  // of the last of the CA certificates to expire; 0: none
+  std::vector<std::string> warnings;
 };
 
 // Errors name the field, the file, what is wrong and what would be right.

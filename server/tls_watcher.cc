@@ -34,6 +34,7 @@ void LogMaterial(std::string_view message, const TlsMaterial& material) {
        {"serial", material.serial},
        {"expires", FormatUtc(material.expiry_unix_s)},
        {"clients_need_certificate", material.ca_pem.empty() ? "no" : "yes"}});
+  for (const std::string& warning : material.warnings) Log(LogLevel::kWarning, warning);
 }
 
 }  // namespace

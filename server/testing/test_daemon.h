@@ -24,6 +24,7 @@ class TestClock final : public Clock {
  public:
   uint64_t NowUnixMs() const override { return now_.load(); }
   void Advance(uint64_t milliseconds) { now_ += milliseconds; }
+  void SetBack(uint64_t milliseconds) { now_ -= milliseconds; }
 
  private:
   std::atomic<uint64_t> now_{1'700'000'000'000};

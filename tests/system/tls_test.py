@@ -99,6 +99,7 @@ class TlsTest(system_test.SystemTest):
             with self.subTest(certificate=name):
                 combined = self.workdir / f"{name}.pem"
                 combined.write_text(text)
+                combined.chmod(0o600)
                 server = self.serve(certificates.Pair(self.pair.cert, combined))
                 self.assertEqual(self.served_serial(server), self.pair.serial)
 

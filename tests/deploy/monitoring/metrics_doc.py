@@ -40,7 +40,7 @@ LABELS = {
 
 # Title, what the names begin with, and what is to be known of all of them.
 SECTIONS = (
-    ("The server", ("state", "start_time_", "build_info"), ""),
+    ("The server", ("state", "start_time_", "build_info", "log_"), ""),
     ("Calls", ("rpc_", "write_", "request_"), ""),
     ("The cost of writes on the medium", ("medium_info", "lines_", "fences_", "media_", "stored_"),
      "Counted where stores are made, flushed and fenced, for all that the engine does."),
