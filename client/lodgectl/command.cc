@@ -1,5 +1,7 @@
 #include "client/lodgectl/command.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -121,11 +123,19 @@ std::string DescribeError(const absl::Status& status) {
     details.push_back(absl::StrCat("retry after ", absl::FormatDuration(*error.retry_after)));
   }
   if (!details.empty()) absl::StrAppend(&text, " [", absl::StrJoin(details, "; "), "]");
-  return absl::StrReplaceAll(text, {{"\n", " "}});
+  return text;
+}
+
+bool WriteOutput(absl::string_view text) {
+  static const bool kTerminal = isatty(STDOUT_FILENO) == 1;
+  if (!kTerminal) return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  const std::string escaped = EscapeForTerminal(text);
+  return std::fwrite(escaped.data(), 1, escaped.size(), stdout) == escaped.size();
 }
 
 void PrintError(absl::string_view command, absl::string_view message) {
-  const std::string line = absl::StrCat("lodgectl: ", command, ": ", message, "\n");
+  const std::string text = EscapeForTerminal(absl::StrReplaceAll(message, {{"\n", " "}}));
+  const std::string line = absl::StrCat("lodgectl: ", command, ": ", text, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

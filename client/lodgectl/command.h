@@ -31,6 +31,8 @@ enum ExitCode {
   kExitServerError = 4,
   // An exception that nothing handles: no memory, or a fault of lodgectl.
   kExitOther = 5,
+  // And the number of the signal that ended a load.
+  kExitSignal = 128,
 };
 
 struct Context {
@@ -77,7 +79,11 @@ CLI::Option* AddFormat(CLI::App& app, std::optional<RecordFormat>& format);
 // limits and their values.
 std::string DescribeError(const absl::Status& status);
 
-// Says it on stderr as one line.
+// Writes to stdout. On a terminal what may be taken for a command is escaped; into a file or pipe
+// the bytes go as they are. False when that fails.
+bool WriteOutput(absl::string_view text);
+
+// Says it on stderr as one line, in which what a terminal may take for a command is escaped.
 void PrintError(absl::string_view command, absl::string_view message);
 
 // Says what the server answered and returns the exit code for it.

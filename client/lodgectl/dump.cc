@@ -2,19 +2,32 @@
 #include <cstdio>
 
 #include "client/lodgectl/command.h"
+#include "client/lodgectl/dump_marks.h"
 
 namespace lodgekv::lodgectl {
 namespace {
 
 constexpr absl::string_view kName = "dump";
 
-void RunDump(RecordFormat format, Context& context) {
+struct DumpArguments {
+  std::optional<RecordFormat> format;
+  bool bare = false;
+};
+
+void RunDump(const DumpArguments& arguments, Context& context) {
+  const RecordFormat format = arguments.format.value_or(RecordFormat::kTsv);
+  DumpSum sum;
   auto print = [&](const client::ScanItem& item) {
     const Record record{std::string(item.key), std::string(item.value), item.expire_time};
-    const std::string line = FormatRecord(record, format, context.encoding()) + "\n";
-    return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
+    const std::string line = FormatRecord(record, format, context.encoding());
+    sum.Add(line);
+    return WriteOutput(line + "\n");
   };
-  const absl::Status status = context.ConnectForLong()->Scan({}, print, nullptr);
+  const bool written = arguments.bare || WriteOutput(DumpHead(format, context.encoding()) + "\n");
+  const absl::Status status =
+      written ? context.ConnectForLong()->Scan({}, print, nullptr) : absl::OkStatus();
+  const bool whole = status.ok() && std::ferror(stdout) == 0;
+  if (whole && !arguments.bare) WriteOutput(DumpEnd(format, sum) + "\n");
   context.exit_code = FinishOutput(kName);
   if (!status.ok()) context.exit_code = ReportStatus(kName, context.Explain(status));
 }
@@ -22,11 +35,14 @@ void RunDump(RecordFormat format, Context& context) {
 }  // namespace
 
 void AddDump(CLI::App& app, Context& context) {
-  auto format = std::make_shared<std::optional<RecordFormat>>();
+  auto arguments = std::make_shared<DumpArguments>();
   CLI::App* dump = app.add_subcommand(std::string(kName), "Print everything, sorted by key");
-  AddFormat(*dump, *format);
+  AddFormat(*dump, arguments->format);
+  dump->add_flag("--bare", arguments->bare,
+                 "The records alone, without the head and the end mark by which load knows a whole "
+                 "dump from one that was cut");
   dump->footer("TSV holds keys and values alone; JSON lines also say when a value ends to exist.");
-  dump->callback([format, &context] { RunDump(format->value_or(RecordFormat::kTsv), context); });
+  dump->callback([arguments, &context] { RunDump(*arguments, context); });
 }
 
 }  // namespace lodgekv::lodgectl

@@ -32,7 +32,11 @@ void RunGet(const GetArguments& arguments, Context& context) {
   const std::string output =
       absl::StrCat(arguments.with_version ? absl::StrCat(result->version, "\t") : "", value,
                    arguments.raw ? "" : "\n");
-  std::fwrite(output.data(), 1, output.size(), stdout);
+  if (arguments.raw) {
+    std::fwrite(output.data(), 1, output.size(), stdout);
+  } else {
+    WriteOutput(output);
+  }
   context.exit_code = FinishOutput(kName);
 }
 
@@ -45,7 +49,8 @@ void AddGet(CLI::App& app, Context& context) {
   get->add_option("KEY", arguments->key)->required();
   get->add_flag("--with-version", arguments->with_version,
                 "Print version and tab before the value");
-  get->add_flag("--raw", arguments->raw, "Print the value alone, without a newline");
+  get->add_flag("--raw", arguments->raw,
+                "Print the value alone as it is, also on a terminal, without a newline");
   get->callback([arguments, &context] { RunGet(*arguments, context); });
 }
 

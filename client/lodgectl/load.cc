@@ -1,22 +1,31 @@
 // lodgectl load: writes the records of a file.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "client/lodgectl/command.h"
+#include "client/lodgectl/interruption.h"
+#include "client/lodgectl/line_reader.h"
 #include "client/lodgectl/load_pipeline.h"
 #include "client/lodgectl/progress.h"
+#include "client/lodgectl/record_reader.h"
 
 namespace lodgekv::lodgectl {
 namespace {
 
 constexpr absl::string_view kName = "load";
+
+// Far above what the largest value takes, each of whose bytes may be written as four.
+constexpr size_t kMaxLineBytes = 256 << 20;
 
 struct LoadArguments {
   std::string path;
@@ -45,7 +54,8 @@ class AckLog {
   absl::Status Append(const std::vector<client::BatchOp>& ops, Encoding encoding) {
     if (file_ == nullptr) return absl::OkStatus();
     std::string lines;
-    for (const client::BatchOp& op : ops) absl::StrAppend(&lines, Encode(op.key, encoding), "\n");
+    for (const client::BatchOp& op : ops)
+      absl::StrAppend(&lines, EncodeKey(op.key, encoding), "\n");
     const bool written = std::fwrite(lines.data(), 1, lines.size(), file_) == lines.size();
     if (written && std::fflush(file_) == 0) return absl::OkStatus();
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path_));
@@ -64,6 +74,11 @@ class Loader {
         format_(arguments.format.value_or(FormatOfFile(arguments.path))),
         context_(context),
         client_(context.Connect()) {}
+  ~Loader() {
+    if (fd_ > STDIN_FILENO) close(fd_);
+  }
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
 
   int Run() {
     if (absl::Status status = Open(); !status.ok()) return Fail(kExitUsage, status.message());
@@ -73,20 +88,28 @@ class Loader {
     const absl::Status input_status = ReadAll(pipeline, progress);
     // With --atomic nothing is written of an input that cannot be read to its end.
     const bool give_up = arguments_.options.atomic && !input_status.ok();
-    const absl::Status status = give_up ? absl::OkStatus() : pipeline.Finish();
-    return Report(pipeline, input_status, status);
+    const bool stopped = give_up || interruption_.signal() != 0;
+    return Report(pipeline, input_status, stopped ? pipeline.Wait() : pipeline.Finish());
   }
 
  private:
   absl::Status Open() {
     if (arguments_.path != "-") {
-      file_.open(arguments_.path, std::ios::binary);
-      if (!file_ || std::filesystem::is_directory(arguments_.path)) {
-        return absl::NotFoundError(absl::StrCat("cannot read ", arguments_.path));
+      fd_ = open(arguments_.path.c_str(), O_RDONLY | O_CLOEXEC);
+      struct stat what {};
+      if (fd_ < 0 || fstat(fd_, &what) != 0) {
+        return absl::NotFoundError(
+            absl::StrCat("cannot read ", arguments_.path, ": ", std::strerror(errno)));
       }
-      std::error_code error;
-      const uint64_t size = std::filesystem::file_size(arguments_.path, error);
-      if (!error) total_bytes_ = size;
+      if (S_ISDIR(what.st_mode)) {
+        return absl::NotFoundError(
+            absl::StrCat("cannot read ", arguments_.path, ": it is a directory"));
+      }
+      if (S_ISREG(what.st_mode)) total_bytes_ = static_cast<uint64_t>(what.st_size);
+      if (absl::EndsWithIgnoreCase(arguments_.path, ".csv")) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(arguments_.path, " is CSV by its name: TSV and JSON lines are read"));
+      }
     }
     return ack_log_.Open(arguments_.ack_log);
   }
@@ -98,35 +121,42 @@ class Loader {
   // Feeds the pipeline; returns what is wrong with the input. A failure of the server is kept by
   // the pipeline and ends the reading.
   absl::Status ReadAll(LoadPipeline& pipeline, Progress& progress) {
-    std::ios::sync_with_stdio(false);  // nothing else reads standard input
-    std::istream& input = arguments_.path == "-" ? std::cin : file_;
-    const absl::Time now = absl::Now();
-    std::string line;
-    for (uint64_t bytes = 0, number = 1; std::getline(input, line); ++number) {
-      bytes += line.size() + 1;
-      absl::StatusOr<Record> record = ParseRecord(line, format_, encoding_);
+    LineReader lines(fd_, &interruption_, kMaxLineBytes);
+    RecordReader records(lines, format_, encoding_, arguments_.remove);
+    for (;;) {
+      absl::StatusOr<std::optional<Record>> record = records.Next();
+      if (interruption_.signal() != 0) return absl::OkStatus();
       if (!record.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(arguments_.path, ":", number, ": ", record.status().message()));
+        return absl::InvalidArgumentError(absl::StrCat(arguments_.path, ":", records.line_number(),
+                                                       ": ", record.status().message()));
       }
-      client::BatchOp op{std::move(record->key), std::move(record->value), {}};
-      if (arguments_.remove) op.value.reset();
-      if (record->expire_time && !arguments_.remove) op.options.ttl = *record->expire_time - now;
-      if (op.options.ttl && *op.options.ttl < absl::Milliseconds(1)) {
-        ++expired_;
-        continue;
-      }
-      if (!pipeline.Add(std::move(op)).ok() || !ack_log_status_.ok()) break;
-      progress.Update(bytes, pipeline.acknowledged());
+      if (!*record) return ack_log_status_;
+      if (!Add(*std::move(*record), pipeline)) return ack_log_status_;
+      progress.Update(records.bytes(), pipeline.acknowledged());
     }
-    if (input.bad()) return absl::DataLossError(absl::StrCat("cannot read ", arguments_.path));
-    return ack_log_status_;
+  }
+
+  // False: no more will be taken.
+  bool Add(Record record, LoadPipeline& pipeline) {
+    client::BatchOp op{std::move(record.key), std::move(record.value), {}};
+    if (arguments_.remove) op.value.reset();
+    if (record.expire_time && !arguments_.remove) op.options.ttl = *record.expire_time - start_;
+    if (op.options.ttl && *op.options.ttl < absl::Milliseconds(1)) {
+      ++expired_;
+      return true;
+    }
+    return pipeline.Add(std::move(op)).ok() && ack_log_status_.ok();
   }
 
   int Report(const LoadPipeline& pipeline, const absl::Status& input, const absl::Status& status) {
     std::string done = absl::StrCat(pipeline.acknowledged(), " records were acknowledged");
     if (pipeline.unknown() > 0) {
       absl::StrAppend(&done, ", ", pipeline.unknown(), " more may or may not have been written");
+    }
+    if (const int signal = interruption_.signal(); signal != 0 && status.ok()) {
+      PrintError(kName, absl::StrCat("interrupted by ", signal == SIGINT ? "SIGINT" : "SIGTERM",
+                                     "; ", done));
+      return kExitSignal + signal;
     }
     if (!status.ok()) {
       return Fail(kExitServerError,
@@ -154,7 +184,8 @@ class Loader {
   const absl::Time start_ = absl::Now();
   const Context& context_;
   const std::unique_ptr<client::Client> client_;
-  std::ifstream file_;
+  const Interruption interruption_;
+  int fd_ = STDIN_FILENO;
   uint64_t total_bytes_ = 0;
   uint64_t expired_ = 0;
   AckLog ack_log_;
@@ -190,8 +221,11 @@ void AddLoad(CLI::App& app, Context& context) {
   load->footer(R"(TSV: key, tab, value, with the escapes of lodgectl --help; no tab: an empty value.
 JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadecimal;
 "expire_unix_ms" ends the value's life. Without --format, FILE's ending decides: .json, .jsonl and
-.ndjson are JSON lines. A key that occurs twice ends with the later value. When the server dies,
-lodgectl says how many records were acknowledged and exits with 4; loading again is harmless.)");
+.ndjson are JSON lines. A key that occurs twice ends with the later value. A dump is read up to its
+end mark: one that was cut or changed is an error behind the records that came before. CSV, comments
+and byte order marks are errors. When the server dies, lodgectl says how many records were
+acknowledged and exits with 4; Ctrl-C ends a load in the same way, with 130. Loading again is
+harmless.)");
   load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
 }
 

@@ -44,6 +44,12 @@ absl::Status LoadPipeline::Finish() {
   return status_;
 }
 
+absl::Status LoadPipeline::Wait() {
+  batch_.clear();
+  WaitForAll();
+  return status_;
+}
+
 bool LoadPipeline::IsFull(const client::BatchOp& next) const {
   return batch_.size() >= options_.batch || batch_bytes_ + SizeOf(next) > kBatchBytes;
 }

@@ -47,6 +47,9 @@ class LoadPipeline {
   // Sends the rest and waits for everything.
   [[nodiscard]] absl::Status Finish();
 
+  // Waits for everything that was sent; the rest is given up.
+  [[nodiscard]] absl::Status Wait();
+
   uint64_t acknowledged() const { return acknowledged_count_; }
   // Sent and failed in a way that leaves open whether they were applied.
   uint64_t unknown() const { return unknown_count_; }

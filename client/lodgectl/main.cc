@@ -23,10 +23,12 @@ Exit codes:
   3  the condition of a write did not hold
   4  the server reported an error or could not be reached
   5  another error: no memory, or a fault of lodgectl itself
+  130, 143  a load that SIGINT (Ctrl-C) or SIGTERM ended: it has said what is in
 
 Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
 load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
-carriage return and any byte; all other bytes stand for themselves. With --hex, keys and values are
+carriage return and any byte; all other bytes stand for themselves, on a terminal those alone that
+are printable UTF-8. A key that begins with # is written \x23. With --hex, keys and values are
 hexadecimal everywhere. A key that begins with a dash goes behind "--".)";
 
 constexpr size_t kMaxPemBytes = 1 << 20;

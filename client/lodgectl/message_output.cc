@@ -76,7 +76,7 @@ std::string FormatFields(const google::protobuf::Message& message) {
 std::string FormatJson(const google::protobuf::Message& message) { return ToJson(message, true); }
 
 int PrintOutput(absl::string_view command, absl::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  WriteOutput(text);
   return FinishOutput(command);
 }
 

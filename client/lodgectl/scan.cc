@@ -15,10 +15,10 @@ void RunScan(client::ScanOptions options, Context& context) {
     *bound = *std::move(bytes);
   }
   auto print = [&](const client::ScanItem& item) {
-    std::string line = Encode(std::string(item.key), context.encoding());
+    std::string line = EncodeKey(std::string(item.key), context.encoding());
     if (!options.keys_only) line += "\t" + Encode(std::string(item.value), context.encoding());
     line += "\n";
-    return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
+    return WriteOutput(line);
   };
   const absl::Status status = context.ConnectForLong()->Scan(options, print, nullptr);
   context.exit_code = FinishOutput(kName);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/utf8.h"
 
 namespace lodgekv::lodgectl {
 namespace {
@@ -175,6 +176,29 @@ std::string Encode(absl::string_view bytes, Encoding encoding) {
   return encoding == Encoding::kHex ? ToHex(bytes) : EscapeText(bytes);
 }
 
+std::string EncodeKey(absl::string_view bytes, Encoding encoding) {
+  std::string text = Encode(bytes, encoding);
+  if (!text.empty() && text[0] == '#') text.replace(0, 1, "\\x23");
+  return text;
+}
+
+std::string EscapeForTerminal(absl::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size());
+  while (!text.empty()) {
+    const std::optional<Character> character = FirstCharacter({text.data(), text.size()});
+    const size_t bytes = character ? character->bytes : 1;
+    const bool plain = character && (!IsControl(character->code) || character->code == '\n' ||
+                                     character->code == '\t');
+    for (const char c : text.substr(0, bytes)) {
+      if (plain) escaped += c;
+      if (!plain) absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(bytes);
+  }
+  return escaped;
+}
+
 absl::StatusOr<std::string> Decode(absl::string_view text, Encoding encoding) {
   return encoding == Encoding::kHex ? FromHex(text) : UnescapeText(text);
 }
@@ -195,7 +219,7 @@ absl::StatusOr<Record> ParseRecord(absl::string_view line, RecordFormat format, 
 
 std::string FormatRecord(const Record& record, RecordFormat format, Encoding encoding) {
   if (format == RecordFormat::kTsv) {
-    return absl::StrCat(Encode(record.key, encoding), "\t", Encode(record.value, encoding));
+    return absl::StrCat(EncodeKey(record.key, encoding), "\t", Encode(record.value, encoding));
   }
   std::string line = absl::StrCat("{", JsonField("key", record.key, encoding), ",",
                                   JsonField("value", record.value, encoding));

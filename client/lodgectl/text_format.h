@@ -24,6 +24,13 @@ enum class Encoding {
 
 std::string Encode(absl::string_view bytes, Encoding encoding);
 
+// As the key at the begin of a line: a "#", with which no record begins, is \x23.
+std::string EncodeKey(absl::string_view bytes, Encoding encoding);
+
+// What a terminal may take for a command as \xNN, a byte at a time: control characters but newline
+// and tab, C1 and the like in UTF-8 too, and bytes that are not UTF-8.
+std::string EscapeForTerminal(absl::string_view text);
+
 // InvalidArgument names what is wrong. Bytes that need no escape are taken as they are, a carriage
 // return and other control bytes too.
 absl::StatusOr<std::string> Decode(absl::string_view text, Encoding encoding);

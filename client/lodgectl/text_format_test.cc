@@ -74,6 +74,23 @@ TEST(DecodeTest, NamesAnUnknownOrBrokenEscape) {
   EXPECT_THAT(ErrorOfDecode("zz", Encoding::kHex), HasSubstr("'z' is not a hexadecimal digit"));
 }
 
+TEST(EscapeForTerminalTest, LeavesNothingThatMovesACursor) {
+  EXPECT_EQ(EscapeForTerminal("a\tb\nc\\x"), "a\tb\nc\\x");
+  EXPECT_EQ(EscapeForTerminal("gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2"),
+            "gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2");
+  EXPECT_EQ(EscapeForTerminal("\x1b[2J\r\x7f"), R"(\x1b[2J\x0d\x7f)");
+  EXPECT_EQ(EscapeForTerminal("\xc2\x9b"
+                              "2J\x9b\xff"),
+            R"(\xc2\x9b2J\x9b\xff)");
+  EXPECT_EQ(EscapeForTerminal("\xe2\x80\xae"), R"(\xe2\x80\xae)");
+}
+
+TEST(EncodeKeyTest, AHashAtTheBeginIsEscaped) {
+  EXPECT_EQ(EncodeKey("#k#", Encoding::kText), R"(\x23k#)");
+  EXPECT_EQ(EncodeKey("k#", Encoding::kText), "k#");
+  EXPECT_EQ(EncodeKey("#", Encoding::kHex), "23");
+}
+
 TEST(TsvTest, SplitsAtTheTab) {
   const Record record = ParseRecord("a b\\tc\tv\\n", RecordFormat::kTsv, Encoding::kText).value();
   EXPECT_EQ(record.key, "a b\tc");
@@ -138,6 +155,7 @@ TEST(JsonLinesTest, NamesWhatIsWrong) {
       {R"({"key_hex":"6"})", "1 hexadecimal digits"},
       {R"({"key":"k","expire_unix_ms":"x"})", "\"expire_unix_ms\" is not a whole number"},
       {"{\"key\":\"\xff\"}", "not JSON"},
+      {R"({"key":"k","expire_unix_ms":1e999})", "a number is too large"},
   };
   for (const auto& [line, error] : cases) {
     EXPECT_THAT(ErrorOfParse(line, RecordFormat::kJsonLines), HasSubstr(error)) << line;

@@ -3,6 +3,7 @@
 On the dram engine, so that it needs no pool; what lodgectl says does not depend on the engine.
 """
 
+import contextlib
 import json
 import os
 import pty
@@ -56,7 +57,7 @@ class CliTest(system_test.SystemTest):
     def test_ttl(self):
         self.server.ask("put", "short", "v", "--ttl", "300ms")
         self.server.ask("put", "long", "v", "--ttl", "1h")
-        line = json.loads(self.server.ask("dump", "--format", "json").split(b"\n")[0])
+        line = json.loads(self.server.ask("dump", "--bare", "--format", "json").split(b"\n")[0])
         self.assertEqual(line["key"], "long")
         self.assertAlmostEqual(line["expire_unix_ms"] / 1000, time.time() + 3600, delta=60)
         time.sleep(0.4)
@@ -103,19 +104,19 @@ class CliTest(system_test.SystemTest):
         pairs = [(bytes([byte]) + BINARY[byte:byte + 3], BINARY[:byte]) for byte in range(256)]
         content = b"".join(records.line_of(*pair) + b"\n" for pair in pairs)
         self.assertEqual(self.load_lines("a.tsv", content).returncode, 0)
-        self.assert_prints(content, "dump")
+        self.assert_prints(content, "scan")
         for words, name in ((("dump", "--hex"), "b.tsv"), (("dump", "--format", "json"), "c.jsonl"),
                             (("dump", "--format", "json", "--hex"), "d.json")):
             copy = self.server.ask(*words)
             with self.subTest(words=words), daemon.Daemon(self.folder(), engine="dram") as other:
                 (self.workdir / name).write_bytes(copy)
                 other.ask("load", self.workdir / name, *(["--hex"] if "--hex" in words else []))
-                self.assertEqual(other.ask("dump"), content)
+                self.assertEqual(other.ask("scan"), content)
 
     def test_load_from_standard_input(self):
         out = self.server.ask("load", "-", input=b"k\tv\nno value\n")
         self.assertRegex(out, rb"^loaded 2 records in [\d.]+ s \(\d+/s\)\n$")
-        self.assert_prints(b"k\tv\nno value\t\n", "dump")
+        self.assert_prints(b"k\tv\nno value\t\n", "scan")
         self.server.ask("load", "-", "--format", "json", input=b'{"key":"j","value":"\\u00e9"}')
         self.assert_prints("é\n".encode(), "get", "j")
 
@@ -123,14 +124,66 @@ class CliTest(system_test.SystemTest):
         lines = b"".join(b"k%d\t%d\n" % (number % 10, number) for number in range(1000))
         for words in (("--batch", 1, "--concurrency", 50), ("--batch", 3), ("--batch", 7)):
             self.assertEqual(self.load_lines("twice.tsv", lines, *words).returncode, 0)
-            self.assert_prints(b"".join(b"k%d\t99%d\n" % (n, n) for n in range(10)), "dump")
+            self.assert_prints(b"".join(b"k%d\t99%d\n" % (n, n) for n in range(10)), "scan")
             self.server.ask("load", "--delete", self.workdir / "twice.tsv")
-            self.assert_prints(b"", "dump")
+            self.assert_prints(b"", "scan")
+
+    def test_a_dump_that_was_cut_is_an_error(self):
+        self.server.ask("load", "-", input=b"".join(b"key%d\tv%d\n" % (n, n) for n in range(9)))
+        for words, name in (((), "a.tsv"), (("--format", "json"), "a.jsonl")):
+            dump = self.server.ask("dump", *words)
+            lines = dump.splitlines(keepends=True)
+            self.assertEqual(len(lines), 11)
+            with self.subTest(words=words):
+                self.assertIn(b"loaded 9 records", self.load_lines(name, dump).stdout)
+                self.assert_error(self.load_lines(name, b"".join(lines[:-1])), 2, f"{name}:10: ",
+                                  "its end mark is missing", "9 records were acknowledged")
+                self.assert_error(self.load_lines(name, b"".join(lines[:5])[:-3]), 2, f"{name}:5: ",
+                                  "cut off inside this line", "3 records were acknowledged")
+                self.assert_error(self.load_lines(name, b"".join(lines[:5])[:-3], "--atomic"), 2,
+                                  "cut off", "0 records were acknowledged")
+                self.assert_error(self.load_lines(name, b"".join(lines[:4] + lines[5:])), 2,
+                                  "counts 9 records, and 8 were there")
+        bare = self.server.ask("dump", "--bare")
+        self.assertEqual(len(bare.splitlines()), 9)
+        self.assertIn(b"loaded 9 records", self.load_lines("bare.tsv", bare).stdout)
+
+    def test_what_is_no_record_is_no_key(self):
+        for name, content, message in (("a.csv", b"k\tv\n", "CSV by its name"),
+                                       ("a.txt", b"id,name\n1,Ada\n", "CSV is not read"),
+                                       ("a.txt", b"# comment\nk\tv\n", "begins with #"),
+                                       ("a.txt", b"\xef\xbb\xbfk\tv\n", "byte order mark"),
+                                       ("a.txt", b'{"key":"k"}\n', "--format json"),
+                                       ("a.txt", b"k\tv\r\n", "carriage return")):
+            with self.subTest(content=content):
+                self.assert_error(self.load_lines(name, content), 2, name, message)
+        self.assert_error(self.ctl("load", "/dev/zero"), 2, "line is longer than")
+        self.assert_prints(b"", "scan")
+        self.assertEqual(self.load_lines("a.txt", b"k\tv\n\n\n").returncode, 0)
+        self.server.ask("put", "#k", "v")
+        self.assert_prints(b"\\x23k\tv\nk\tv\n", "scan")
+
+    def test_an_interrupted_load_says_what_is_in(self):
+        for number, code in ((daemon.signal.SIGINT, 130), (daemon.signal.SIGTERM, 143)):
+            process = self.server.start_ctl("load", "-", "--batch", "10",
+                                            stdin=daemon.subprocess.PIPE)
+            process.stdin.write(b"".join(b"%d-%02d\tv\n" % (code, n) for n in range(95)))
+            process.stdin.flush()
+            deadline = time.monotonic() + 10
+            while len(self.server.ask("scan", "--prefix", code).splitlines()) < 90:
+                self.assertLess(time.monotonic(), deadline)
+            process.send_signal(number)
+            process.wait(10)
+            error = process.stderr.read().decode()
+            self.assertEqual(process.returncode, code, error)
+            self.assertEqual(error, f"lodgectl: load: interrupted by {number.name}; 90 records "
+                             "were acknowledged\n")
+            process.communicate()
 
     def test_a_bad_line_is_named(self):
         outcome = self.load_lines("bad.tsv", b"a\t1\nb\t2\nc\\q\t3\nd\t4\n")
         self.assert_error(outcome, 2, "bad.tsv:3: unknown escape", "2 records were acknowledged")
-        self.assert_prints(b"a\t1\nb\t2\n", "dump")
+        self.assert_prints(b"a\t1\nb\t2\n", "scan")
         outcome = self.load_lines("bad.json", b'{"key":"k"}\n{"kee":"k"}\n')
         self.assert_error(outcome, 2, 'bad.json:2: unknown field "kee"')
 
@@ -149,7 +202,7 @@ class CliTest(system_test.SystemTest):
                               input=b'{"key":"old","expire_unix_ms":1000}\n{"key":"new"}\n')
         self.assertIn(b"loaded 1 records", out)
         self.assertIn(b"left out 1 records that have expired", out)
-        self.assert_prints(b"new\t\n", "dump")
+        self.assert_prints(b"new\t\n", "scan")
 
     def test_local_files_that_do_not_work(self):
         self.assert_error(self.ctl("load", self.workdir / "none"), 2, "cannot read", "none")
@@ -172,20 +225,39 @@ class CliTest(system_test.SystemTest):
         lines = b"".join(b"key%d\t%s\n" % (number, b"v" * 100) for number in range(200_000))
         outcome = self.load_lines("many.tsv", lines)
         self.assertEqual(outcome.stderr, b"")
+        shown, code = self.on_a_terminal("load", self.workdir / "many.tsv", "--batch", "16",
+                                         stdout=daemon.subprocess.DEVNULL)
+        self.assertEqual(code, 0)
+        self.assertRegex(shown, rb"\[=+ *\] +\d+ %  \d+ acknowledged, \d+/s")
+
+    def on_a_terminal(self, *words, **options):
+        """What a terminal is given to show, and the exit code."""
         ours, theirs = pty.openpty()
         with open(ours, "rb", buffering=0) as screen:
-            process = daemon.subprocess.Popen(
-                self.server.ctl_command("load", self.workdir / "many.tsv", "--batch", "16"),
-                stdout=daemon.subprocess.DEVNULL, stderr=theirs)
+            process = daemon.subprocess.Popen(self.server.ctl_command(*words),
+                                              **{"stdout": theirs, "stderr": theirs} | options)
             os.close(theirs)
             shown = b""
-            try:
+            with contextlib.suppress(OSError):  # the terminal is gone with the process
                 while piece := screen.read(4096):
                     shown += piece
-            except OSError:  # the terminal is gone with the process
-                pass
-            self.assertEqual(process.wait(), 0)
-        self.assertRegex(shown, rb"\[=+ *\] +\d+ %  \d+ acknowledged, \d+/s")
+            return shown.replace(b"\r\n", b"\n"), process.wait()
+
+    def test_a_terminal_is_given_no_commands(self):
+        evil = b"\x1b[2J\r\x7f\xc2\x9b2J\xff\xe2\x80\xae"
+        shown = rb"\x1b[2J\x0d\x7f\xc2\x9b2J\xff\xe2\x80\xae"
+        value = b"gr\xc3\xbc\xc3\x9f\n" + evil
+        self.server.ask("put", b"k" + evil, value)
+        self.assertEqual(self.on_a_terminal("get", b"k" + evil),
+                         (b"gr\xc3\xbc\xc3\x9f\n" + shown + b"\n", 0))
+        in_scan = shown.replace(rb"\x0d", rb"\r")
+        self.assertEqual(self.on_a_terminal("scan"),
+                         (b"k" + in_scan + b"\tgr\xc3\xbc\xc3\x9f\\n" + in_scan + b"\n", 0))
+        self.assertEqual(self.on_a_terminal("get", b"none" + evil)[0],
+                         b"lodgectl: get: not found: none" + in_scan + b"\n")
+        self.assert_prints(value + b"\n", "get", b"k" + evil)
+        self.assertEqual(self.ctl("get", b"none" + evil).stderr,
+                         b"lodgectl: get: not found: none" + in_scan + b"\n")
 
     # --- the operator's commands ---
 

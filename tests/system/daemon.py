@@ -182,7 +182,7 @@ class Daemon:
 
     def dump(self):
         """All lines, without their ends."""
-        return self.ask("dump").split(b"\n")[:-1]
+        return self.ask("dump", "--bare").split(b"\n")[:-1]
 
     def key_count(self):
         return int(self.ask_json("stats")["keys"])

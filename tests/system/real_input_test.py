@@ -26,7 +26,7 @@ class RealInputTest(system_test.SystemTest):
         self.keys = keys
         self.line = {key: records.line_of(key, records.value_of(key)) for key in keys}
         self.key_of_line = {line: key for key, line in self.line.items()}
-        self.key_of_text = {records.escape(key): key for key in keys}
+        self.key_of_text = {records.escape_key(key): key for key in keys}
         print(f"{len(keys)} keys", flush=True)
 
     def test_in_memory(self):
@@ -117,8 +117,8 @@ class RealInputTest(system_test.SystemTest):
         source, acks = workdir / "input.tsv", workdir / "acks"
         records.write_lines(source, [self.line[key] for key in self.keys])
         server.ask("load", source, "--ack-log", acks)
-        self.assert_same_lines(records.read_lines(acks), [records.escape(key) for key in self.keys],
-                               "the ack log of a whole load")
+        self.assert_same_lines(records.read_lines(acks),
+                               [records.escape_key(key) for key in self.keys], "the ack log of a whole load")
         self.check_content(server, self.keys)
         self.check_scans(server)
         self.check_gets(server)
@@ -154,7 +154,7 @@ class RealInputTest(system_test.SystemTest):
                   if number % 3 == 0 or key.startswith(b"/usr/share/doc/")}
         kept = [key for key in self.keys if key not in doomed]
         source = workdir / "doomed.tsv"
-        records.write_lines(source, [records.escape(key) for key in
+        records.write_lines(source, [records.escape_key(key) for key in
                                      records.shuffled(sorted(doomed), system_test.SEED)])
         server.ask("load", "--delete", source)
         self.check_content(server, kept)

@@ -17,13 +17,19 @@ def escape(raw):
                                         else bytes([byte])) for byte in raw)
 
 
+def escape_key(key):
+    """As it begins a line: no record begins with #."""
+    text = escape(key)
+    return b"\\x23" + text[1:] if text[:1] == b"#" else text
+
+
 def value_of(key):
     """A value that tells whether it belongs to its key."""
     return b"%d %08x" % (len(key), zlib.crc32(key))
 
 
 def line_of(key, value):
-    return escape(key) + b"\t" + escape(value)
+    return escape_key(key) + b"\t" + escape(value)
 
 
 def write_lines(path, lines):
