@@ -15,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "index/pmem/durable_rename.h"
+#include "index/pmem/file_blocks.h"
 #include "index/pmem/journal_layout.h"
 #include "index/pmem/pool_path.h"
 
@@ -116,6 +117,9 @@ absl::StatusOr<std::unique_ptr<JournalFile>> JournalFile::Open(const std::string
                      "is yet"));
   }
   if (absl::Status status = Lock(fd, path); !status.ok()) return status;
+  if (absl::Status status = FillHoles(fd, absl::StrCat("journal ", path)); !status.ok()) {
+    return status;
+  }
   std::move(closer).Cancel();
   return std::unique_ptr<JournalFile>(
       new JournalFile(path, fd, static_cast<uint64_t>(st.st_size), calls));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/file_blocks.h"
 #include "index/pmem/medium.h"
 #include "index/pmem/pmemobj_source.h"
 #include "index/pmem/pool.h"
@@ -30,6 +31,15 @@ absl::Status CheckFileToOpen(const PoolPath& pool) {
   return absl::DataLossError(
       absl::StrCat("pool ", pool.path, " is truncated or not a LodgeKV pool: it has ", bytes,
                    " bytes, a pool has at least ", PmemobjSource::MinPoolBytes()));
+}
+
+// Of each file of a pool that is opened.
+absl::Status CheckBlocks(const PoolPath& pool) {
+  for (const PoolPath::Part& part : pool.parts) {
+    if (part.kind != PoolPath::Kind::kFile) continue;
+    if (absl::Status status = FillHoles(part.path); !status.ok()) return Named(pool.path, status);
+  }
+  return absl::OkStatus();
 }
 
 // 0 for what has its own size.
@@ -220,6 +230,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& given, const
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckFileToOpen(*path); !status.ok()) return status;
+  if (absl::Status status = CheckBlocks(*path); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PoolMapping>> mapping = PoolMapping::Open(*path);
   if (!mapping.ok()) return mapping.status();
   absl::Status status = (*mapping)->TakeRoot(0);
