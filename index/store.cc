@@ -90,6 +90,7 @@ pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
   pool.process_durability = options.process_durability;
   pool.allow_volatile_medium = options.allow_volatile_medium;
   pool.on_medium_failure = options.on_medium_failure;
+  pool.guard_metadata = options.end_at_damaged_metadata;
   pool.journal_path = options.journal_path;
   pool.journal_bytes = options.journal_size_bytes;
   pool.checkpoint_bytes_per_second = options.checkpoint_bytes_per_second;

@@ -20,6 +20,7 @@ Exit codes:
   0   ended in order, the pool is closed clean
   1   it cannot listen, open the pool or close it, or a sync failed; the log says what
   2   the command line or the configuration is wrong
+  65  the pool is damaged where libpmemobj keeps its own: restore a backup, a restart does not help
   74  a page of the pool cannot be read: restore a backup, a restart does not help
 )";
 

@@ -386,6 +386,7 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.engine_options = config.engine_options;
   options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
   options.progress = ProgressReporter(state_);
+  options.end_at_damaged_metadata = true;
   options.on_medium_failure = hooks_.on_medium_failure ? hooks_.on_medium_failure : &DieOfMedium;
   const auto engine = FindEngine(config.engine);
   if (engine.ok() && !(*engine)->persistent && !config.pool.empty()) {

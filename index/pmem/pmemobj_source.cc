@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "index/pmem/chunk_table.h"
+#include "index/pmem/metadata_guard.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -92,10 +93,21 @@ uint64_t PmemobjSource::capacity_bytes() const {
 }
 
 absl::Status PmemobjSource::ListHeap(std::map<uint64_t, uint64_t>& chunk_objects) {
+  InsideLibpmemobj inside(path_.c_str());
+  uint64_t before = 0;
   for (PMEMoid oid = pmemobj_first(pool_); !OID_IS_NULL(oid); oid = pmemobj_next(oid)) {
+    const uint64_t usable = pmemobj_alloc_usable_size(oid);
+    if (oid.off <= before || oid.off > geometry_.pool_bytes ||
+        usable > geometry_.pool_bytes - oid.off) {
+      return absl::DataLossError(absl::StrFormat(
+          "its heap is damaged: an object of %u bytes at offset %u, behind one at offset %u",
+          usable, oid.off, before));
+    }
+    before = oid.off;
+    inside.NoteProgress();
     const uint64_t type = pmemobj_type_num(oid);
     if (type == kTypeChunk) {
-      chunk_objects[oid.off] = pmemobj_alloc_usable_size(oid);
+      chunk_objects[oid.off] = usable;
     } else if (type == kTypeLarge) {
       AddLarge({oid, UsableBytes(oid), true, {}});
     } else {
@@ -113,6 +125,7 @@ absl::Status PmemobjSource::Load(ChunkTable& table) {
     const uint64_t object = table.rows()[row].object.Load();
     if (object == 0) continue;
     const auto it = objects.find(object);
+    // pmemobj_pool_by_oid looks at no memory of the pool.
     const bool sound = row % geometry_.chunks_per_object == 0 && it != objects.end() &&
                        it->second + kObjectHeader >= geometry_.object_bytes &&
                        pmemobj_pool_by_oid(*OidOf(table.rows()[row])) == pool_;
@@ -141,6 +154,7 @@ void PmemobjSource::SetMemory(ChunkTable& table, uint32_t first_row, uint64_t ob
 bool PmemobjSource::AddMemory(ChunkTable& table, uint32_t row) {
   const uint32_t first = row - row % geometry_.chunks_per_object;
   PMEMoid* oid = OidOf(table.rows()[first]);
+  const InsideLibpmemobj inside(path_.c_str());
   const size_t bytes = geometry_.object_bytes - kObjectHeader;
   if (pmemobj_alloc(pool_, oid, bytes, kTypeChunk, nullptr, nullptr) != 0) return false;
   SetMemory(table, first, oid->off);
@@ -157,6 +171,7 @@ void PmemobjSource::RemoveMemory(ChunkTable& table, uint32_t row, uint64_t keep)
   const uint64_t begin = AlignUp(table.rows()[first].object.Load(), kBlockBytes);
   if (!Revoke(begin, geometry_.chunks_per_object * geometry_.chunk_bytes)) return;
   for (uint32_t i = first; i < end; ++i) table.ClearMemory(i);
+  const InsideLibpmemobj inside(path_.c_str());
   pmemobj_free(OidOf(table.rows()[first]));
 }
 
@@ -167,6 +182,7 @@ bool PmemobjSource::Revoke(Offset begin, uint64_t bytes) {
 ChunkSource::Large PmemobjSource::ReserveLarge(ChunkTable&, uint64_t exact_bytes, uint64_t) {
   // Whole lines: the next object's header, which libpmemobj writes, is not in the last of ours.
   const uint64_t bytes = AlignUp(exact_bytes, kLineBytes);
+  const InsideLibpmemobj inside(path_.c_str());
   // The rows to keep have memory of their own: what the heap still has is free to take.
   Object object;
   object.oid = pmemobj_reserve(pool_, &object.action, bytes + kBlockBytes, kTypeLarge);
@@ -190,6 +206,7 @@ void PmemobjSource::AddLarge(const Object& object) {
 void PmemobjSource::PublishLarge(ChunkTable&, Offset offset) {
   Object& object = large_.at(offset);
   if (object.published) return;
+  const InsideLibpmemobj inside(path_.c_str());
   // Fails only for more actions than a log holds; this is one.
   if (pmemobj_publish(pool_, &object.action, 1) == 0) object.published = true;
 }
@@ -198,6 +215,7 @@ void PmemobjSource::FreeLarge(ChunkTable&, Offset offset) {
   Object& object = large_.at(offset);
   if (!Revoke(offset, object.bytes / kLineBytes * kLineBytes)) return;
   large_bytes_ -= object.bytes;
+  const InsideLibpmemobj inside(path_.c_str());
   if (object.published) {
     pmemobj_free(&object.oid);
   } else {

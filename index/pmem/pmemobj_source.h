@@ -5,6 +5,8 @@
 #include <libpmemobj.h>
 
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "index/pmem/chunk_source.h"
@@ -24,8 +26,9 @@ class PmemobjSource : public ChunkSource {
   // The chunk table's words that libpmemobj stores itself; its rows begin at `rows_begin`.
   static ForeignWords WordsOfLibpmemobj(Offset rows_begin, uint64_t rows);
 
-  PmemobjSource(PMEMobjpool* pool, Medium& medium, const PoolGeometry& geometry)
-      : pool_(pool), medium_(medium), geometry_(geometry) {}
+  // `path`: of the pool, as in messages.
+  PmemobjSource(PMEMobjpool* pool, Medium& medium, const PoolGeometry& geometry, std::string path)
+      : pool_(pool), medium_(medium), geometry_(geometry), path_(std::move(path)) {}
 
   absl::Status Load(ChunkTable& table) override;
   bool AddMemory(ChunkTable& table, uint32_t row) override;
@@ -55,6 +58,7 @@ class PmemobjSource : public ChunkSource {
   PMEMobjpool* const pool_;
   Medium& medium_;
   const PoolGeometry geometry_;
+  const std::string path_;
   std::map<Offset, Object> large_;
   uint64_t large_bytes_ = 0;
 };

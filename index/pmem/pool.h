@@ -50,6 +50,8 @@ struct PoolOptions {
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
+  // Damage in libpmemobj's own part ends the process in order (metadata_guard.h).
+  bool guard_metadata = false;
   // On an ordinary file: where its journal is (journal.h); empty: beside the pool, PATH.journal.
   // Its size, and the rate at which pages are written back at least; 0: see JournalBytes, and
   // kDefaultCheckpointBytesPerSecond.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "index/pmem/file_blocks.h"
 #include "index/pmem/medium.h"
+#include "index/pmem/metadata_guard.h"
 #include "index/pmem/pmemobj_source.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_mapping.h"
@@ -157,7 +158,8 @@ absl::Status Pool::AttachJournal(const PoolOptions& options) {
 
 absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identity,
                           const PoolGeometry& geometry) {
-  state_->source = std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, geometry);
+  state_->source =
+      std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, geometry, options.path);
   state_->header.Prepare(identity, geometry);
   state_->header.Finish();
   if (absl::Status status = Adopt(); !status.ok()) return status;
@@ -176,6 +178,7 @@ absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identi
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& given,
                                                    const PoolIdentity& identity) {
   const PoolOptions options = ToldOnce(given);
+  if (options.guard_metadata) GuardMetadata();
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckToCreate(*path, options); !status.ok()) return status;
@@ -218,8 +221,8 @@ absl::Status Pool::LoadFile(const PoolOptions& options, uint64_t header_bytes, u
   if (status.ok()) status = state_->journal->Recover();
   if (status.ok()) status = header.LoadState();
   if (!status.ok()) return named(status);
-  state_->source =
-      std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_, header.geometry());
+  state_->source = std::make_unique<PmemobjSource>(state_->mapping->pop(), *medium_,
+                                                   header.geometry(), options.path);
   status = Adopt();
   if (status.ok() && NeedsJournal()) status = state_->journal->Begin();
   return status.ok() ? status : named(status);
@@ -227,6 +230,7 @@ absl::Status Pool::LoadFile(const PoolOptions& options, uint64_t header_bytes, u
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& given, const Accept& accept) {
   const PoolOptions options = ToldOnce(given);
+  if (options.guard_metadata) GuardMetadata();
   absl::StatusOr<PoolPath> path = PoolPath::Inspect(options.path);
   if (!path.ok()) return path.status();
   if (absl::Status status = CheckFileToOpen(*path); !status.ok()) return status;

@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "index/pmem/bad_page.h"
 #include "index/pmem/durable_rename.h"
+#include "index/pmem/metadata_guard.h"
 #include "index/pmem/persist.h"
 
 namespace lodgekv::pmem {
@@ -143,6 +144,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
   auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
   {
     const OpeningPool opening(path.path.c_str());
+    const InsideLibpmemobj inside(path.path.c_str());
     mapping->pop_ = pmemobj_open(path.path.c_str(), kLayout);
   }
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
@@ -161,6 +163,7 @@ PoolMapping::~PoolMapping() {
   if (pop_ == nullptr) return;
   if (published_) {
     ForgetPages(base());
+    const InsideLibpmemobj inside(path_.path.c_str());
     pmemobj_close(pop_);
   } else {
     CloseAndRemove().IgnoreError();
@@ -168,6 +171,7 @@ PoolMapping::~PoolMapping() {
 }
 
 absl::Status PoolMapping::TakeRoot(uint64_t bytes_when_new) {
+  const InsideLibpmemobj inside(path_.path.c_str());
   const uint64_t bytes = bytes_when_new != 0 ? bytes_when_new : pmemobj_root_size(pop_);
   if (bytes <= kBlockBytes) {
     return absl::DataLossError(
@@ -175,6 +179,11 @@ absl::Status PoolMapping::TakeRoot(uint64_t bytes_when_new) {
   }
   const PMEMoid root = pmemobj_root(pop_, bytes);
   if (OID_IS_NULL(root)) return ErrnoStatus(errno, "cannot allocate the root object");
+  if (root.off > path_.bytes() || bytes > path_.bytes() - root.off) {
+    return absl::DataLossError(absl::StrCat("its root object is damaged: ", bytes,
+                                            " bytes at offset ", root.off,
+                                            " are not all in the pool"));
+  }
   auto* begin = static_cast<char*>(pmemobj_direct(root));
   const uint64_t skipped =
       (kBlockBytes - reinterpret_cast<uintptr_t>(begin) % kBlockBytes) % kBlockBytes;
@@ -195,7 +204,10 @@ absl::Status PoolMapping::Publish() {
 
 absl::Status PoolMapping::CloseAndRemove() {
   ForgetPages(base());
-  pmemobj_close(std::exchange(pop_, nullptr));
+  {
+    const InsideLibpmemobj inside(path_.path.c_str());
+    pmemobj_close(std::exchange(pop_, nullptr));
+  }
   for (const PoolPath::Part& part : path_.parts) {
     if (part.kind == PoolPath::Kind::kDevdax) {
       if (absl::Status status = ClearDevice(part.path); !status.ok()) return status;

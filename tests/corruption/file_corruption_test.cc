@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdio>
@@ -32,6 +33,12 @@ constexpr uint64_t kPageBytes = 4096;
 // libpmemobj's own header; its lanes and heap come behind.
 constexpr uint64_t kPmemobjHeaderBytes = 4096;
 constexpr uint64_t kFlips = 400;
+// Then what it keeps of the pool, its lanes, the header of its heap and the table of the only zone;
+// and the header of the first object.
+constexpr uint64_t kFirstLane = 8192;
+constexpr uint64_t kHeap = 3153920;
+constexpr uint64_t kFirstObject = 3679232 + 64;
+constexpr uint64_t kMetadataFlips = 600;
 constexpr uint64_t kOtherPages = 20;
 constexpr uint64_t kNeededPages = 10;
 constexpr uint64_t kPuts = 200;
@@ -57,6 +64,7 @@ class FileCorruption : public ::testing::TestWithParam<EngineCase> {
     options.inline_pairs = GetParam().inline_pairs;
     options.allow_volatile_medium = true;
     options.recovery_threads = 1;
+    options.end_at_damaged_metadata = true;
     const OptionValues values = OptionsFor(GetParam());
     for (const auto& [name, value] : values.values()) {
       options.engine_options[name] = std::to_string(value);
@@ -92,46 +100,103 @@ TEST_P(FileCorruption, CutShortAtEveryPage) {
   }
 }
 
-TEST_P(FileCorruption, FlippedBitsOfTheHeaderOfLibpmemobj) {
-  const std::string copy = folder_ / "copy";
-  std::filesystem::copy_file(pool_, copy);
-  Random random("file flips");
-  struct Bit {
-    uint64_t byte;
-    unsigned bit;
-  };
-  std::vector<Bit> bits(Scaled(kFlips));
-  for (Bit& bit : bits) {
-    bit = {random.Below(kPmemobjHeaderBytes), static_cast<unsigned>(random.Below(8))};
+struct Bit {
+  uint64_t byte;
+  unsigned bit;
+};
+
+class FlippedBits : public FileCorruption {
+ protected:
+  void SetUp() override {
+    FileCorruption::SetUp();
+    std::filesystem::copy_file(pool_, copy_);
   }
-  const auto flip = [&](const Bit& bit) {
+
+  // One after the other. A pool that is refused by an answer is left as it was.
+  std::vector<Verdict> TryEach(const std::vector<Bit>& bits) const {
+    return TryAll(bits.size(), [&](size_t i) {
+      if (i == 0 || !untouched_) Restore();
+      untouched_ = false;
+      Flip(bits[i]);
+      Verdict verdict = Open();
+      if (verdict.effect == Effect::kRefused) {
+        Flip(bits[i]);
+        untouched_ = true;
+      }
+      return verdict;
+    });
+  }
+
+  // No worse than named, and no signal.
+  void Judge(const std::vector<Bit>& bits, const std::vector<Verdict>& verdicts,
+             const char* where) const {
+    std::array<uint64_t, kEffects> effects{};
+    for (size_t i = 0; i < bits.size(); ++i) {
+      ++effects[static_cast<size_t>(verdicts[i].effect)];
+      EXPECT_LE(verdicts[i].effect, Effect::kNamed)
+          << EffectName(verdicts[i].effect) << ": bit " << bits[i].bit << " of byte "
+          << bits[i].byte << ": " << verdicts[i].message << "; " << SeedNote();
+    }
+    std::cout << absl::StreamFormat("%s, %s: %d refused, %d no effect\n", GetParam().Name(), where,
+                                    effects[static_cast<size_t>(Effect::kRefused)],
+                                    effects[static_cast<size_t>(Effect::kNone)]);
+  }
+
+ private:
+  void Restore() const {
+    std::filesystem::copy_file(copy_, pool_, std::filesystem::copy_options::overwrite_existing);
+  }
+  void Flip(const Bit& bit) const {
     std::fstream file(pool_, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(bit.byte));
     const char flipped = static_cast<char>(file.get() ^ (1 << bit.bit));
     file.seekp(static_cast<std::streamoff>(bit.byte));
     file.put(flipped);
-  };
-  const auto verdicts = TryAll(bits.size(), [&](size_t i) {
-    flip(bits[i]);
-    Verdict verdict = Open();
-    // What is refused is left as it was.
-    if (verdict.effect == Effect::kRefused) {
-      flip(bits[i]);
-    } else {
-      std::filesystem::copy_file(copy, pool_, std::filesystem::copy_options::overwrite_existing);
-    }
-    return verdict;
-  });
-  std::array<uint64_t, kEffects> effects{};
-  for (size_t i = 0; i < bits.size(); ++i) {
-    ++effects[static_cast<size_t>(verdicts[i].effect)];
-    EXPECT_LE(verdicts[i].effect, Effect::kNamed)
-        << EffectName(verdicts[i].effect) << ": bit " << bits[i].bit << " of byte " << bits[i].byte
-        << ": " << verdicts[i].message << "; " << SeedNote();
   }
-  std::cout << absl::StreamFormat("%s, header of libpmemobj: %d refused, %d no effect\n",
-                                  GetParam().Name(), effects[static_cast<size_t>(Effect::kRefused)],
-                                  effects[static_cast<size_t>(Effect::kNone)]);
+
+ protected:
+  const std::string copy_ = folder_ / "copy";
+
+ private:
+  mutable bool untouched_ = false;  // of the process that tries
+};
+
+TEST_P(FlippedBits, OfTheHeaderOfLibpmemobj) {
+  Random random("file flips");
+  std::vector<Bit> bits(Scaled(kFlips));
+  for (Bit& bit : bits) {
+    bit = {random.Below(kPmemobjHeaderBytes), static_cast<unsigned>(random.Below(8))};
+  }
+  Judge(bits, TryEach(bits), "header of libpmemobj");
+}
+
+// A third each of what it keeps of the pool, of the lanes and of the heap; half of them where
+// something is, since most of it is zero.
+TEST_P(FlippedBits, OfTheLanesAndTheHeapOfLibpmemobj) {
+  constexpr std::array kPlaces{kPmemobjHeaderBytes, kFirstLane, kHeap, kFirstObject};
+  std::ifstream file(copy_, std::ios::binary);
+  std::string begin(kFirstObject, '\0');
+  file.read(begin.data(), kFirstObject);
+  Random random("lane and heap flips");
+  std::vector<Bit> bits;
+  for (size_t place = 0; place + 1 < kPlaces.size(); ++place) {
+    std::vector<uint64_t> filled;
+    for (uint64_t at = kPlaces[place]; at < kPlaces[place + 1]; ++at) {
+      if (begin[at] != 0) filled.push_back(at);
+    }
+    for (uint64_t n = 0; n < Scaled(kMetadataFlips) / (kPlaces.size() - 1); ++n) {
+      const uint64_t anywhere = kPlaces[place] + random.Below(kPlaces[place + 1] - kPlaces[place]);
+      const bool on_filled = n % 2 == 0 && !filled.empty();
+      bits.push_back({on_filled ? filled[random.Below(filled.size())] : anywhere,
+                      static_cast<unsigned>(random.Below(8))});
+    }
+  }
+  const std::vector<Verdict> verdicts = TryEach(bits);
+  Judge(bits, verdicts, "lanes and heap of libpmemobj");
+  const auto ended = std::count_if(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
+    return verdict.message.find("what libpmemobj keeps for itself") != std::string::npos;
+  });
+  std::cout << "of them ended by the guard: " << ended << "\n";
 }
 
 // Where the pool's file is mapped in this process.
@@ -288,6 +353,7 @@ std::vector<EngineCase> Cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, FileCorruption, ::testing::ValuesIn(Cases()), EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FlippedBits, ::testing::ValuesIn(Cases()), EngineCaseName());
 INSTANTIATE_TEST_SUITE_P(Engines, BadPages, ::testing::ValuesIn(Cases()), EngineCaseName());
 
 }  // namespace

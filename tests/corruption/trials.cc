@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/bad_page.h"
+#include "index/pmem/metadata_guard.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {
@@ -105,7 +106,10 @@ class Said {
 
 Verdict VerdictOfDeath(int status, const std::string& said) {
   if (!WIFSIGNALED(status)) {
-    if (WEXITSTATUS(status) == pmem::kExitBadPage) return {Effect::kRefused, said};
+    const int code = WEXITSTATUS(status);
+    if (code == pmem::kExitBadPage || code == pmem::kExitDamagedMetadata) {
+      return {Effect::kRefused, said};
+    }
     return {Effect::kDied,
             absl::StrCat("it ended with status ", WEXITSTATUS(status), ", saying: ", said)};
   }

@@ -1,0 +1,52 @@
+// What a process says and does last, in a signal handler: little is allowed there, no allocation
+// and no formatting.
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace lodgekv::pmem {
+
+inline constexpr size_t kLastPathBytes = 512;  // longer ones are cut
+
+class LastWords {
+ public:
+  void Add(std::string_view part) {
+    const size_t n = std::min(part.size(), text_.size() - used_);
+    std::memcpy(text_.data() + used_, part.data(), n);
+    used_ += n;
+  }
+  void AddNumber(uint64_t number) {
+    std::array<char, 20> digits;
+    size_t at = digits.size();
+    do digits[--at] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) != 0);
+    Add({digits.data() + at, digits.size() - at});
+  }
+  // One thread of the process speaks; others that come here wait until it has ended them.
+  [[noreturn]] void End(int exit_code) const {
+    static constinit std::atomic<bool> spoken{false};
+    if (spoken.exchange(true)) {
+      for (;;) pause();
+    }
+    // Dropped if nobody reads what is there already.
+    pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&out, 1, kPatienceMs) == 1) (void)!write(STDERR_FILENO, text_.data(), used_);
+    _exit(exit_code);
+  }
+
+ private:
+  static constexpr int kPatienceMs = 1'000;
+
+  std::array<char, kLastPathBytes + 512> text_;
+  size_t used_ = 0;
+};
+
+}  // namespace lodgekv::pmem
