@@ -357,7 +357,7 @@ bool WriteIsUnknown(const absl::Status& status) {
     case absl::StatusCode::kUnknown: return true;
     case absl::StatusCode::kUnavailable: {
       const std::string reason = ErrorOf(status).reason;
-      return reason.empty() || reason == "MEDIUM_FAILED";
+      return reason.empty() || reason == "MEDIUM_FAILED" || reason == "POOL_GONE";
     }
     default: return false;
   }

@@ -160,6 +160,7 @@ TEST_F(ClientTest, TellsWhichFailedWritesAreUnknown) {
   const std::vector<std::tuple<grpc::Status, bool>> cases{
       {ErrorWith(grpc::StatusCode::UNAVAILABLE, "DRAINING"), false},
       {ErrorWith(grpc::StatusCode::UNAVAILABLE, "MEDIUM_FAILED"), true},
+      {ErrorWith(grpc::StatusCode::UNAVAILABLE, "POOL_GONE"), true},
       {ErrorWith(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT"), false},
       {grpc::Status(grpc::StatusCode::UNAVAILABLE, "reset"), true},
       {grpc::Status(grpc::StatusCode::UNKNOWN, "?"), true},

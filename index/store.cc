@@ -4,12 +4,14 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "index/pmem/journal_replay.h"
 #include "index/pmem/pool.h"
+#include "index/pmem/pool_watch.h"
 #include "index/registry.h"
 
 namespace lodgekv {
@@ -47,6 +49,8 @@ class StoreImpl : public Store {
   absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const StoreOptions& options);
   absl::Status CreateEngine(const StoreOptions& options);
   absl::Status RecoverEngine();
+  absl::Status WatchPool(const StoreOptions& options);
+  void Abandon();
   void Describe(const StoreOptions& options);
 
   const EngineInfo* engine_info_ = nullptr;
@@ -54,6 +58,7 @@ class StoreImpl : public Store {
   StoreInfo info_;
   std::unique_ptr<pmem::Pool> pool_;  // none under a volatile engine; outlives the engine
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<pmem::PoolWatch> watch_;  // of the pool, where it is asked for
 };
 
 absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options) {
@@ -138,8 +143,10 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
       pmem::Pool::Create(PoolOptionsOf(options), identity);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
-  absl::Status status = CreateEngine(options);
+  absl::Status status = WatchPool(options);
+  if (status.ok()) status = CreateEngine(options);
   if (status.ok()) return status;
+  watch_.reset();
   if (absl::Status removed = pool_->CloseAndRemove(); !removed.ok()) {
     status = absl::Status(status.code(),
                           absl::StrCat(status.message(), "; and the new pool ", options.pool_path,
@@ -164,8 +171,10 @@ absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
     return AlreadyHoldsData(options.pool_path);
   }
   if (!created) pool_->ResetForEngine();
-  absl::Status status = created ? RecoverEngine() : CreateEngine(options);
+  absl::Status status = WatchPool(options);
+  if (status.ok()) status = created ? RecoverEngine() : CreateEngine(options);
   if (status.ok()) return status;
+  watch_.reset();
   pool_->Close(false).IgnoreError();
   pool_.reset();
   return status;
@@ -227,6 +236,23 @@ absl::Status StoreImpl::RecoverEngine() {
   return absl::OkStatus();
 }
 
+// Before the engine: a recovery may take long.
+absl::Status StoreImpl::WatchPool(const StoreOptions& options) {
+  if (!options.on_pool_gone) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<pmem::PoolWatch>> watch =
+      pool_->Watch([told = options.on_pool_gone](const pmem::PoolLoss& loss) { told(loss.what); });
+  if (!watch.ok()) return watch.status();
+  watch_ = *std::move(watch);
+  return absl::OkStatus();
+}
+
+// To close is to touch pages, of which some are not there. What is abandoned is kept within reach
+// of leak checkers.
+void StoreImpl::Abandon() {
+  static auto& abandoned = *new std::vector<std::pair<Engine*, pmem::Pool*>>;
+  abandoned.emplace_back(engine_.release(), pool_.release());
+}
+
 void StoreImpl::Describe(const StoreOptions& options) {
   info_.engine = Text(engine_info_->name);
   info_.media_version = engine_info_->media_version;
@@ -266,11 +292,17 @@ SpaceUse StoreImpl::GetSpaceUse() const {
 
 absl::Status StoreImpl::Close() {
   if (engine_ == nullptr) return absl::OkStatus();
+  const std::optional<pmem::PoolLoss> loss = watch_ != nullptr ? watch_->Stop() : std::nullopt;
+  if (loss.has_value() && loss->cut_short) {
+    Abandon();
+    return absl::DataLossError(loss->what);
+  }
   absl::Status status = engine_->Close();
   engine_.reset();
   if (pool_ == nullptr) return status;
   absl::Status pool_status = pool_->Close(status.ok());
   pool_.reset();
+  if (loss.has_value()) return absl::DataLossError(loss->what);
   return status.ok() ? pool_status : status;
 }
 

@@ -48,6 +48,10 @@ struct StoreOptions {
   // Damage in what libpmemobj keeps for itself in the pool ends the process in order, by one line
   // on stderr and the exit code 65; else by whatever it makes of libpmemobj.
   bool end_at_damaged_metadata = false;
+  // Set: the pool's files are watched over while the store is open, and this is called once, from a
+  // thread of its own or from Close, when one is deleted, replaced or cut short. Nothing may be
+  // acknowledged from then on: the next start will not find it.
+  std::function<void(const std::string& what)> on_pool_gone;
 };
 
 // What an operator is told about the medium, in Status, log, metrics and health.
@@ -101,7 +105,9 @@ class Store {
   // Of a pool on an ordinary file; else nothing.
   virtual std::optional<JournalUse> GetJournalUse() const = 0;
 
-  // Closes the engine and marks the pool clean. Call when no other call runs.
+  // Closes the engine and marks the pool clean. Call when no other call runs. A pool whose files
+  // were lost meanwhile is closed all the same, for whoever moved it, and DataLoss says what was
+  // lost; one that was cut short is not touched any more.
   virtual absl::Status Close() = 0;
 };
 

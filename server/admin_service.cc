@@ -21,6 +21,7 @@ void SetDuration(nanoseconds duration, google::protobuf::Duration* message) {
 }
 
 v1::ServerState StateOf(const ServerState& state) {
+  if (state.pool_gone()) return v1::SERVER_STATE_POOL_GONE;
   switch (state.phase()) {
     case Phase::kRecovering: return v1::SERVER_STATE_RECOVERING;
     case Phase::kDraining: return v1::SERVER_STATE_DRAINING;
@@ -68,6 +69,7 @@ void FillJournal(const StoreInfo& info, const JournalUse& use, v1::JournalStatus
 
 // What calls about the data answer while there is none, or none any more.
 grpc::Status Unavailable(const ServerState& state) {
+  if (state.pool_gone()) return PoolGone();
   return state.phase() == Phase::kDraining ? Draining() : Recovering();
 }
 
@@ -138,7 +140,7 @@ grpc::ServerUnaryReactor* AdminService::Stats(grpc::CallbackServerContext* conte
 grpc::Status AdminService::FillStats(const v1::StatsRequest& request,
                                      v1::StatsResponse* response) const {
   Store* store = state_.store();
-  if (store == nullptr) return Unavailable(state_);
+  if (store == nullptr || state_.pool_gone()) return Unavailable(state_);
   Engine& engine = store->engine();
   if (!request.skip_key_count()) response->set_keys(engine.CountKeys());
   FillSpace(store->GetSpaceUse(), response->mutable_space());
@@ -196,7 +198,7 @@ grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* conte
 grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
                                     v1::CheckResponse* response) const {
   Store* store = state_.store();
-  if (store == nullptr) return Unavailable(state_);
+  if (store == nullptr || state_.pool_gone()) return Unavailable(state_);
   const auto begin = std::chrono::steady_clock::now();
   Pacer pacer(kCheckRest);
   const CheckReport report = store->engine().CheckInPassing([&] {

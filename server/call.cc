@@ -32,6 +32,10 @@ bool Call::Begin(uint64_t request_bytes) {
   connection_ = poller_.state().connections().Find(context_->peer());
   connection_->requests.fetch_add(1, std::memory_order_relaxed);
   connection_->request_bytes.fetch_add(request_bytes, std::memory_order_relaxed);
+  if (poller_.state().pool_gone()) {
+    Answer(PoolGone());
+    return false;
+  }
   switch (poller_.state().phase()) {
     case Phase::kServing: return true;
     case Phase::kRecovering: Answer(Recovering()); return false;

@@ -21,6 +21,8 @@ Exit codes:
   1   it cannot listen, open the pool or close it, or a sync failed; the log says what
   2   the command line or the configuration is wrong
   65  the pool is damaged where libpmemobj keeps its own: restore a backup, a restart does not help
+  66  a file of the pool was deleted, replaced or cut short while it was served: put it back
+      before the next start
   74  a page of the pool cannot be read: restore a backup, a restart does not help
 )";
 

@@ -17,6 +17,9 @@ struct ExitNow {
 
 inline constexpr int kExitConfig = 2;  // the command line or the configuration is wrong
 inline constexpr int kExitFailure = 1;
+// A file of the pool was deleted, replaced or cut short while it was served. EX_NOINPUT of
+// sysexits.h.
+inline constexpr int kExitPoolGone = 66;
 
 // What to run: the configuration, and where to read it again.
 struct RunNow {

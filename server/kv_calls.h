@@ -18,6 +18,7 @@
 #include "server/call.h"
 #include "server/call_messages.h"
 #include "server/poller.h"
+#include "server/status_map.h"
 
 namespace lodgekv::server {
 
@@ -63,8 +64,11 @@ class UnaryCall : public Base {
 
   // gRPC has its own copy of the answer when Finish returns, and the request has been served: both
   // are let go, however long the client takes.
-  void Answer(const grpc::Status& status) final {
+  void Answer(const grpc::Status& given) final {
     answering_ = true;
+    // Also of what was in the engine's hand when the pool went.
+    const bool gone = given.ok() && this->poller_.state().pool_gone();
+    const grpc::Status status = gone ? PoolGone() : given;
     this->Finished(status.error_code(), request().want_cost());
     if (status.ok()) {
       responder_->Finish(response(), status, this->Tag());

@@ -387,6 +387,7 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
   options.progress = ProgressReporter(state_);
   options.end_at_damaged_metadata = true;
+  options.on_pool_gone = [this](const std::string& what) { OnPoolGone(what); };
   options.on_medium_failure = hooks_.on_medium_failure ? hooks_.on_medium_failure : &DieOfMedium;
   const auto engine = FindEngine(config.engine);
   if (engine.ok() && !(*engine)->persistent && !config.pool.empty()) {
@@ -432,6 +433,15 @@ void Daemon::SetReachable(bool reachable) {
       reachable ? "connections are let in again"
                 : "no connection could be let in for some seconds; health says NOT_SERVING");
   health_.SetReachable(reachable);
+}
+
+void Daemon::OnPoolGone(const std::string& what) {
+  state_.NotePoolGone();
+  Log(LogLevel::kCritical,
+      "the pool is gone: nothing more is acknowledged, every call is refused until the daemon is "
+      "ended",
+      {{"what", what}});
+  health_.StopServing();
 }
 
 // Until all that was accepted is answered, or the grace period is over.

@@ -59,7 +59,9 @@ class Daemon {
   void Reload(const ConfigSources& sources);
 
   // Health says NOT_SERVING for drain_delay, then no new call is taken and those in flight may
-  // finish within drain_grace, then the pool is closed. Without effect the second time.
+  // finish within drain_grace, then the pool is closed. Without effect the second time. DataLoss
+  // when a file of the pool went while it was served (state().pool_gone()): the process is then to
+  // end without running destructors.
   absl::Status Stop();
 
   // The addresses bound, with the port that was chosen where 0 was asked for.
@@ -92,6 +94,7 @@ class Daemon {
   std::shared_ptr<grpc::ServerCredentials> Credentials() const;
   std::string_view Transport() const;
   void SetReachable(bool reachable);
+  void OnPoolGone(const std::string& what);
   void AwaitInFlight();
   void StopServers();
   StoreOptions MakeStoreOptions();

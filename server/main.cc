@@ -28,6 +28,7 @@ using lodgekv::server::Daemon;
 using lodgekv::server::ExitNow;
 using lodgekv::server::FlushLog;
 using lodgekv::server::kExitFailure;
+using lodgekv::server::kExitPoolGone;
 using lodgekv::server::Log;
 using lodgekv::server::LogLevel;
 using lodgekv::server::NotifyReloading;
@@ -78,6 +79,14 @@ int Fail(const absl::Status& status) {
   return kExitFailure;
 }
 
+// No destructor may touch what is left of the pool.
+[[noreturn]] void EndWithoutPool(const absl::Status& status) {
+  Log(LogLevel::kError, "ended, and not clean: the pool is gone",
+      {{"what", std::string(status.message())}});
+  FlushLog();
+  std::_Exit(kExitPoolGone);
+}
+
 absl::Status OpenStore(Daemon& daemon) {
   const StartReporter reporter([&daemon] { return daemon.state().progress(); });
   return daemon.OpenStore();
@@ -95,6 +104,7 @@ int Serve(const RunNow& run, const sigset_t& signals) {
   const Config& config = daemon.state().config();
   NotifyStopping(std::chrono::milliseconds(config.drain_delay_ms + config.drain_grace_ms));
   status = daemon.Stop();
+  if (daemon.state().pool_gone()) EndWithoutPool(status);
   return status.ok() ? EXIT_SUCCESS : Fail(status);
 }
 

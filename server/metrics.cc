@@ -331,6 +331,10 @@ void CollectPhase(const ServerState& state, Families& out) {
   out.Counter("log_lines_dropped_total",
               "Lines of the log that were dropped, nobody having read it",
               AsDouble(LogLinesDropped()));
+  out.Gauge("pool_gone",
+            "1: a file of the pool was deleted, replaced or cut short while it was served; every "
+            "call is refused",
+            state.pool_gone() ? 1 : 0);
   out.Gauge("start_time_seconds", "When the server started, seconds since the epoch",
             AsDouble(state.started_unix_ms()) / 1e3);
   out.Gauge("build_info", "Version of the server and its engine", 1,

@@ -78,6 +78,7 @@ std::optional<grpc::Status> ScanCall::ReadPage(v1::ScanResponse& page) {
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
   if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
+  if (poller_.state().pool_gone()) return PoolGone();
   poller_.page().NoteBytes(pager_->page_bytes());
   KeepOf(page_held_, pager_->page_bytes());
   return std::nullopt;

@@ -69,6 +69,10 @@ class ServerState {
   }
   bool pool_full() const { return pool_full_.load(std::memory_order_relaxed); }
 
+  // The pool's files are lost: nothing is answered OK any more, to the end.
+  void NotePoolGone() { pool_gone_.store(true, std::memory_order_release); }
+  bool pool_gone() const { return pool_gone_.load(std::memory_order_acquire); }
+
   void SetProgress(Progress progress);
   Progress progress() const;
 
@@ -96,6 +100,7 @@ class ServerState {
   Admission admission_;
   ConnectionTable connections_;
   std::atomic<bool> pool_full_{false};
+  std::atomic<bool> pool_gone_{false};
   mutable std::mutex mutex_;
   Progress progress_;  // guarded by mutex_
 };

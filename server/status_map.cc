@@ -235,6 +235,13 @@ grpc::Status Draining() {
       .Build();
 }
 
+grpc::Status PoolGone() {
+  return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "POOL_GONE",
+                      "a file of the server's pool was deleted, replaced or cut short while it "
+                      "served: nothing is read or written any more, until somebody has looked")
+      .Build();
+}
+
 grpc::Status DeadlinePassed() {
   return ErrorBuilder(grpc::StatusCode::DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED",
                       "the deadline passed before the work began: nothing was done")

@@ -54,6 +54,7 @@ grpc::Status Busy(std::string_view message);
 
 grpc::Status Recovering();
 grpc::Status Draining();
+grpc::Status PoolGone();
 grpc::Status DeadlinePassed();
 grpc::Status NotServed(std::string_view call);
 

@@ -82,7 +82,9 @@ enum class Reserve : uint8_t { kKeep, kUse };
 class ChunkSource;
 
 class PoolMapping;
+class PoolWatch;
 struct ArenaJournal;
+struct PoolLoss;
 struct JournalReplay;
 struct PoolGeometry;
 
@@ -152,6 +154,9 @@ class Pool {
   // Of a pool on an ordinary file, from Create or Open to Close; else nothing, and empty.
   std::string journal_path() const;
   std::optional<JournalUse> journal_use() const;
+  // From here to its end looks after the files of this pool (pool_watch.h); not of an arena.
+  absl::StatusOr<std::unique_ptr<PoolWatch>> Watch(
+      std::function<void(const PoolLoss&)> on_loss) const;
   // What a durable store survives here, in one sentence.
   const std::string& durability_detail() const { return durability_detail_; }
 

@@ -14,6 +14,7 @@
 #include "index/pmem/pool_mapping.h"
 #include "index/pmem/pool_path.h"
 #include "index/pmem/pool_state.h"
+#include "index/pmem/pool_watch.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -248,6 +249,11 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& given, const
   if (!status.ok()) return status;
   pool->BeginUse();
   return pool;
+}
+
+absl::StatusOr<std::unique_ptr<PoolWatch>> Pool::Watch(
+    std::function<void(const PoolLoss&)> on_loss) const {
+  return PoolWatch::Start(state_->mapping->path(), journal_path(), std::move(on_loss));
 }
 
 absl::StatusOr<bool> Pool::Exists(const std::string& path) {
