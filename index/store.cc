@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "index/pmem/journal_replay.h"
 #include "index/pmem/pool.h"
+#include "index/pmem/pool_path.h"
 #include "index/pmem/pool_watch.h"
+#include "index/pool_identity_file.h"
 #include "index/registry.h"
 
 namespace lodgekv {
@@ -25,6 +27,11 @@ std::string KeyFormatText(KeyFormat format) {
     case KeyFormat::kFixed64: return "fixed64";
   }
   return absl::StrCat("unknown (", static_cast<int>(format), ")");
+}
+
+std::string IdText(const pmem::PoolIdentity& identity) {
+  const auto& id = identity.pool_id;
+  return absl::BytesToHexString(std::string(reinterpret_cast<const char*>(id.data()), id.size()));
 }
 
 class StoreImpl : public Store {
@@ -49,6 +56,10 @@ class StoreImpl : public Store {
   absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const StoreOptions& options);
   absl::Status CreateEngine(const StoreOptions& options);
   absl::Status RecoverEngine();
+  absl::Status ReadKnownId(const StoreOptions& options);
+  absl::Status CheckPoolMayBeCreated(const StoreOptions& options) const;
+  absl::Status CheckKnownId(const pmem::PoolIdentity& there, const StoreOptions& options) const;
+  absl::Status RememberPool(const StoreOptions& options) const;
   absl::Status WatchPool(const StoreOptions& options);
   void Abandon();
   void Describe(const StoreOptions& options);
@@ -56,7 +67,8 @@ class StoreImpl : public Store {
   const EngineInfo* engine_info_ = nullptr;
   EngineContext context_;
   StoreInfo info_;
-  std::unique_ptr<pmem::Pool> pool_;  // none under a volatile engine; outlives the engine
+  std::optional<std::string> known_id_;  // of the pool that was served before, where it is kept
+  std::unique_ptr<pmem::Pool> pool_;     // none under a volatile engine; outlives the engine
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<pmem::PoolWatch> watch_;  // of the pool, where it is asked for
 };
@@ -76,6 +88,12 @@ absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options)
     return absl::InvalidArgumentError(
         absl::StrCat("inline_pairs belongs to key format bytes; key format ",
                      KeyFormatText(options.key_format), " holds every pair in its slot anyway"));
+  }
+  if (!engine.persistent && (options.pool_must_exist || !options.pool_identity_file.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine ", name,
+                     " has no pool, so none can have to exist or be remembered; leave "
+                     "pool_must_exist and pool_identity_file out, or choose a persistent engine"));
   }
   if (options.bulk_load.has_value() && engine.bulk_load == nullptr) return NoBulkLoad(engine.name);
   return absl::OkStatus();
@@ -117,11 +135,16 @@ absl::Status StoreImpl::Open(const EngineInfo& engine, const StoreOptions& optio
   context_.progress = options.progress;
   if (!engine.persistent) return OpenVolatile(options);
 
-  absl::StatusOr<bool> exists = pmem::Pool::Exists(options.pool_path);
+  if (absl::Status status = ReadKnownId(options); !status.ok()) return status;
+  const absl::StatusOr<pmem::PoolPath> path = pmem::PoolPath::Inspect(options.pool_path);
+  if (!path.ok()) return path.status();
+  const absl::StatusOr<bool> exists = path->Occupied();
   if (!exists.ok()) return exists.status();
+  info_.replaced_empty_file = !*exists && path->kind == pmem::PoolPath::Kind::kFile;
   absl::Status status = *exists ? OpenPool(options) : CreatePool(options);
-  if (status.ok()) Describe(options);
-  return status;
+  if (!status.ok()) return status;
+  Describe(options);
+  return RememberPool(options);
 }
 
 absl::Status StoreImpl::OpenVolatile(const StoreOptions& options) {
@@ -133,7 +156,47 @@ absl::Status StoreImpl::OpenVolatile(const StoreOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status StoreImpl::ReadKnownId(const StoreOptions& options) {
+  if (options.pool_identity_file.empty()) return absl::OkStatus();
+  auto id = PoolIdentityFile(options.pool_identity_file).Read();
+  if (!id.ok()) return id.status();
+  known_id_ = *std::move(id);
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CheckPoolMayBeCreated(const StoreOptions& options) const {
+  const std::string found = absl::StrCat("there is no pool at ", options.pool_path,
+                                         info_.replaced_empty_file ? ", but an empty file" : "");
+  if (known_id_.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        found, ", and pool ", *known_id_, " was served before, as ", options.pool_identity_file,
+        " says: put it back (mount its disk, restore a backup), or, to begin with an empty one, "
+        "remove that file"));
+  }
+  if (!options.pool_must_exist) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(found,
+                   ", and pool_must_exist is set: put the pool back (mount its disk, restore "
+                   "a backup), or start without pool_must_exist once to create one"));
+}
+
+absl::Status StoreImpl::CheckKnownId(const pmem::PoolIdentity& there,
+                                     const StoreOptions& options) const {
+  const std::string id = IdText(there);
+  if (!known_id_.has_value() || *known_id_ == id) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("pool ", options.pool_path, " is pool ", id, ", and pool ", *known_id_,
+                   " was served before, as ", options.pool_identity_file,
+                   " says: put that one back, or, if this one is meant, remove that file"));
+}
+
+absl::Status StoreImpl::RememberPool(const StoreOptions& options) const {
+  if (options.pool_identity_file.empty() || known_id_.has_value()) return absl::OkStatus();
+  return PoolIdentityFile(options.pool_identity_file).Write(info_.pool_id);
+}
+
 absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
+  if (absl::Status status = CheckPoolMayBeCreated(options); !status.ok()) return status;
   pmem::PoolIdentity identity;
   identity.engine = Text(engine_info_->name);
   identity.media_version = engine_info_->media_version;
@@ -182,6 +245,7 @@ absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
 
 absl::Status StoreImpl::CheckIdentity(const pmem::PoolIdentity& there,
                                       const StoreOptions& options) const {
+  if (absl::Status status = CheckKnownId(there, options); !status.ok()) return status;
   const std::string pool = absl::StrCat("pool ", options.pool_path);
   const std::string wanted = Text(engine_info_->name);
   if (there.engine != wanted) {
@@ -266,9 +330,7 @@ void StoreImpl::Describe(const StoreOptions& options) {
                                            info_.engine, " keeps nothing on a medium.");
     return;
   }
-  const auto& id = pool_->identity().pool_id;
-  info_.pool_id =
-      absl::BytesToHexString(std::string(reinterpret_cast<const char*>(id.data()), id.size()));
+  info_.pool_id = IdText(pool_->identity());
   info_.medium_class = Text(pmem::MediumClassName(pool_->medium_class()));
   const bool forgets = pool_->medium_class() == pmem::MediumClass::kVolatile;
   info_.durability = options.process_durability || forgets ? "process" : "medium";

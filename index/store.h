@@ -24,6 +24,11 @@ struct StoreOptions {
   // Bytes, for a pool that is created. 0: 1 GiB for a file, all of a device or poolset, which take
   // no other.
   uint64_t pool_size_bytes = 0;
+  // A pool that is not there, or is an empty file, is refused and not created.
+  bool pool_must_exist = false;
+  // Not empty: a file that gets the id of the pool at its first opening (pool_identity_file.h).
+  // Where it is, another pool, or none, is refused.
+  std::string pool_identity_file;
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;
   // "medium": what is acknowledged is on the medium. "process": survives a killed process, not a
@@ -65,7 +70,8 @@ struct StoreInfo {
   std::string durability;         // "medium", "process" or "none"
   std::string durability_detail;  // one sentence: what an acknowledged write survives
   uint32_t media_version = 0;
-  bool created = false;  // this open created the pool
+  bool created = false;              // this open created the pool
+  bool replaced_empty_file = false;  // and did so where an empty file was
   bool inline_pairs = false;
   RecoveryReport recovery;
   // Empty without a journal. What this open replayed from it, before the engine recovered.

@@ -26,6 +26,8 @@ namespace lodgekv::server {
 struct Config {
   std::string pool;
   uint64_t pool_size = 0;
+  bool pool_must_exist = false;
+  std::string pool_identity_file;
   std::string engine;
   std::map<std::string, std::string> engine_options;
   std::string key_format;

@@ -44,6 +44,16 @@ constexpr std::array kStorage{
     Number(FieldKind::kSize, "pool_size", {0, 0, 16 * kTiB}, &Config::pool_size,
            "Size of a pool that is created. 0: 1GiB for a file, all of a device or poolset, whose\n"
            "size cannot be chosen."),
+    Switch("pool_must_exist", &Config::pool_must_exist,
+           "Refuse to start where there is no pool, or an empty file, instead of creating one: for "
+           "a\n"
+           "server that has served, whose pool can only be lost or not mounted."),
+    Text("pool_identity_file", "", &Config::pool_identity_file,
+         "File that remembers which pool was served: the first start that opens one writes its id "
+         "there,\n"
+         "later ones refuse another pool, or none. Remove it to serve another. Best kept elsewhere "
+         "than\n"
+         "the pool, so that it does not go with it. Empty: none."),
     Text("engine", "lodgetree", &Config::engine,
          "The index that keeps the data; lodgekvd --help lists those of this build. A pool is "
          "opened\n"

@@ -139,16 +139,37 @@ absl::Status CheckLimits(const Config& config) {
 
 absl::Status CheckJournal(const Config& config) {
   if (config.journal_size != 0 && config.journal_size < kLeastJournalSize) {
-    return Invalid(fmt::format(
-        "journal_size is {}; it must be {} to {}, or 0 for an eighth of the pool",
-        FormatSize(config.journal_size), FormatSize(kLeastJournalSize),
-        FormatSize(kJournalSize.max_value)));
+    return Invalid(
+        fmt::format("journal_size is {}; it must be {} to {}, or 0 for an eighth of the pool",
+                    FormatSize(config.journal_size), FormatSize(kLeastJournalSize),
+                    FormatSize(kJournalSize.max_value)));
   }
   if (!config.journal_path.empty() && config.journal_path == config.pool) {
     return Invalid(fmt::format(
         "journal_path is '{}', the pool itself; it must be a file of its own, or empty for one "
         "beside the pool",
         config.journal_path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPoolFields(const Config& config, bool persistent) {
+  if (persistent && config.pool.empty()) {
+    return Invalid(fmt::format(
+        "no pool is given, and engine {} keeps its data in one: set pool (--pool) to a file, a "
+        "poolset file or a device",
+        config.engine));
+  }
+  if (!persistent && (config.pool_must_exist || !config.pool_identity_file.empty())) {
+    return Invalid(fmt::format(
+        "pool_must_exist and pool_identity_file are about a pool, and engine {} has none: leave "
+        "them out",
+        config.engine));
+  }
+  if (!config.pool_identity_file.empty() && config.pool_identity_file == config.pool) {
+    return Invalid(
+        fmt::format("pool_identity_file is '{}', the pool itself; it must be a file of its own",
+                    config.pool_identity_file));
   }
   return absl::OkStatus();
 }
@@ -162,13 +183,8 @@ absl::Status CheckStorage(const Config& config) {
     return Invalid(fmt::format("inline_pairs goes with key_format bytes only; key_format is {}",
                                config.key_format));
   }
-  if ((*engine)->persistent && config.pool.empty()) {
-    return Invalid(fmt::format(
-        "no pool is given, and engine {} keeps its data in one: set pool (--pool) to a file, a "
-        "poolset file or a device",
-        config.engine));
-  }
-  return CheckJournal(config);
+  const absl::Status status = CheckPoolFields(config, (*engine)->persistent);
+  return status.ok() ? CheckJournal(config) : status;
 }
 
 }  // namespace

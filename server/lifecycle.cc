@@ -140,6 +140,12 @@ void LogStore(const StoreInfo& info) {
        {"medium_class", info.medium_class},
        {"durability", info.durability},
        {"survives", info.durability_detail}});
+  if (info.replaced_empty_file) {
+    Log(LogLevel::kWarning,
+        "an empty file was at the pool's path, and a new pool was made there: if a pool was there "
+        "before, its data is not in this one; pool_must_exist refuses such a start",
+        {{"pool", info.pool_path}});
+  }
   if (info.created) return;
   const RecoveryReport& report = info.recovery;
   Log(LogLevel::kInfo, "recovery report",
@@ -376,6 +382,8 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.engine = config.engine;
   options.pool_path = config.pool;
   options.pool_size_bytes = config.pool_size;
+  options.pool_must_exist = config.pool_must_exist;
+  options.pool_identity_file = config.pool_identity_file;
   options.key_format = config.key_format == "fixed64" ? KeyFormat::kFixed64 : KeyFormat::kBytes;
   options.inline_pairs = config.inline_pairs;
   options.process_durability = config.durability == "process";

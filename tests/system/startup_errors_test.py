@@ -113,6 +113,47 @@ class StartupErrorsTest(system_test.SystemTest):
         with daemon.Daemon(self.workdir, engine=self.engine, pool=self.pool, pool_size=POOL_SIZE):
             self.refuse(1, self.pool, "open in another process")
 
+    def test_pool_that_must_exist(self):
+        self.refuse(1, "no pool at", self.pool, "pool_must_exist",
+                    flags={"pool-must-exist": "true"})
+        self.refuse(1, "no pool at", self.pool, env={"LODGEKV_POOL_MUST_EXIST": "true"})
+        self.assert_files()
+        self.pool.touch()
+        self.refuse(1, self.pool, "an empty file", flags={"pool-must-exist": "true"})
+        self.assertEqual(self.pool.stat().st_size, 0)
+        self.pool.unlink()
+        server = self.make_pool()
+        server.flags["pool_must_exist"] = True
+        self.assert_pool_serves(server)
+
+    def test_empty_file_is_made_a_pool_with_a_warning(self):
+        self.pool.touch()
+        with daemon.Daemon(self.workdir, engine=self.engine, pool=self.pool,
+                           pool_size=POOL_SIZE) as server:
+            self.assertRegex(server.tail(), "warning .*an empty file was at the pool's path")
+
+    def test_pool_of_another_identity(self):
+        identity = self.workdir / "identity"
+        server = self.make_pool(pool_identity_file=identity)
+        known = identity.read_text().split()[-1]
+        kept = self.pool.rename(self.workdir / "kept")
+        self.refuse(1, "no pool at", self.pool, known, identity,
+                    flags={"pool-identity-file": identity})
+        other = self.make_pool()
+        with other.start():
+            found = other.ask_json("status")["pool_id"]
+            self.assertEqual(other.stop(), 0)
+        other.log.unlink()
+        self.refuse(1, self.pool, known, found, identity, flags={"pool-identity-file": identity})
+        kept.rename(self.pool)
+        self.assert_pool_serves(server)
+        identity.write_text("")
+        self.refuse(1, identity, "damaged", flags={"pool-identity-file": identity})
+        self.refuse(2, "pool_identity_file", "the pool itself",
+                    flags={"pool-identity-file": self.pool})
+        self.refuse(2, "pool_must_exist", "engine dram",
+                    flags={"engine": "dram", "pool-must-exist": "true"})
+
     def test_unwritable_directory(self):
         place = self.workdir / "place"
         place.mkdir()
