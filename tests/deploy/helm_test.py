@@ -156,8 +156,8 @@ class HelmTest(system_test.SystemTest):
         self.refuse("exclude each other", plain, local, "storage.volume.existingClaim=claim")
 
     def test_fields_of_the_configuration_that_the_chart_sets(self):
-        for field in ("listen", "health_listen", "pool", "pool_size", "journal_path",
-                      "journal_size", "tls_ca_file", "allow_plaintext", "drain_delay"):
+        for field in ("listen", "health_listen", "pool", "pool_size", "pool_must_exist",
+                      "pool_identity_file", "journal_path", "journal_size", "tls_ca_file", "allow_plaintext", "drain_delay"):
             self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
                         f"config.{field}=1")
 
@@ -188,6 +188,19 @@ class HelmTest(system_test.SystemTest):
                     "storage.journalSize=1GiB")
         self.manifests(*PLAIN, "--set", f"{sizes},storage.journalSize=1023MiB")
 
+    def test_a_pool_that_must_exist(self):
+        def fields(*arguments):
+            config = chart.the(self.manifests(*arguments), "ConfigMap")["data"]["lodgekv.yaml"]
+            return yaml.safe_load(config)
+        must = ("--set", "storage.poolMustExist=true")
+        self.assertNotIn("pool_must_exist", fields(*PLAIN))
+        device = ("-f", chart.CHART / "values-devdax.yaml")
+        for arguments in (PLAIN, device):
+            self.assertIs(fields(*arguments, *must)["pool_must_exist"], True)
+        # A device has no place for the file.
+        self.assertIn("pool_identity_file", fields(*PLAIN))
+        self.assertNotIn("pool_identity_file", fields(*device))
+
     def test_persistent_memory_has_no_journal(self):
         self.manifests("-f", chart.CHART / "values-fsdax.yaml", "--set",
                        "storage.poolSize=8191MiB,storage.volume.size=8Gi")
@@ -199,7 +212,7 @@ class HelmTest(system_test.SystemTest):
 
     def test_values_that_are_none(self):
         for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.volume.size=8GiB",
-                        "storage.journalSize=1Gi",
+                        "storage.journalSize=1Gi", "storage.poolMustExist=once",
                         "storage.kind=block", "replicas=3", "tls.enable=true",
                         "drain.delaySeconds=5s", "drain.graceSeconds=601",
                         "config.log_levle=info", "nameOverride=my.kv", "nameOverride=Kv",

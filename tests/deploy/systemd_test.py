@@ -73,8 +73,11 @@ class InstalledTest(system_test.SystemTest):
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         printed = daemon.run(daemon.LODGEKVD, "--config", self.root / "etc/lodgekv/lodgekv.yaml",
                              "--print-config", env=daemon.environment()).stdout.decode()
+        state, identity = unit_values("StateDirectory")[0].split()
         pool = re.search(r'^pool: "?([^"\n]+)', printed, re.M).group(1)
-        self.assertEqual(pool, f"/var/lib/{unit_values('StateDirectory')[0]}/lodgekv.pool")
+        self.assertEqual(pool, f"/var/lib/{state}/lodgekv.pool")
+        kept = re.search(r'^pool_identity_file: "?([^"\n]+)', printed, re.M).group(1)
+        self.assertEqual(kept, f"/var/lib/{identity}/pool_id")
 
     @needs("systemd-sysusers")
     def test_the_user_of_the_unit_is_made(self):
