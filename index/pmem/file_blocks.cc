@@ -104,13 +104,13 @@ absl::Status FillHoles(int fd, const std::string& name) {
   return ErrnoStatus(error, absl::StrCat("cannot allocate the blocks of ", name));
 }
 
-absl::Status FillHoles(const std::string& path) {
+absl::Status FillHoles(const std::string& path, const std::string& name) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::OkStatus();
   const absl::Cleanup closer = [fd] { close(fd); };
   // As libpmemobj does while it has the file open.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) return absl::OkStatus();
-  return FillHoles(fd, path);
+  return FillHoles(fd, name);
 }
 
 }  // namespace lodgekv::pmem

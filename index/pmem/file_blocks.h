@@ -12,10 +12,10 @@ namespace lodgekv::pmem {
 // Gives every hole of the regular file at `path` its blocks, which read as zeros like the hole;
 // whatever has data is not touched. ResourceExhausted when there is no room, with the bytes that
 // are missing; the holes are then as they were. A file that is not there, that may not be written
-// or that another process has locked is left to whoever opens it next.
-absl::Status FillHoles(const std::string& path);
+// or that another process has locked is left to whoever opens it next. `name`: as in messages.
+absl::Status FillHoles(const std::string& path, const std::string& name);
 
-// The same of an open file; `name` is what messages call it.
+// The same of an open file.
 absl::Status FillHoles(int fd, const std::string& name);
 
 }  // namespace lodgekv::pmem

@@ -89,22 +89,22 @@ TEST_P(FileBlocks, HolesAreFilledAndDataStays) {
   std::filesystem::resize_file(file_, 4 * kMiB);
   const std::string before = Content(file_);
   ASSERT_LT(BytesOnDisk(file_), kMiB);
-  ASSERT_TRUE(FillHoles(file_).ok());
+  ASSERT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_GE(BytesOnDisk(file_), 4 * kMiB);
   EXPECT_EQ(Content(file_), before);
   // What is whole stays as it is.
-  ASSERT_TRUE(FillHoles(file_).ok());
+  ASSERT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_EQ(Content(file_), before);
 }
 
 TEST_P(FileBlocks, AFileThatIsLockedOrNotThereIsLeftAlone) {
-  EXPECT_TRUE(FillHoles(file_).ok());
+  EXPECT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_FALSE(std::filesystem::exists(file_));
   std::ofstream(file_) << "data";
   std::filesystem::resize_file(file_, 4 * kMiB);
   const int fd = open(file_.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
-  EXPECT_TRUE(FillHoles(file_).ok());
+  EXPECT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_LT(BytesOnDisk(file_), kMiB);
   close(fd);
 }

@@ -39,7 +39,8 @@ absl::Status CheckFileToOpen(const PoolPath& pool) {
 absl::Status CheckBlocks(const PoolPath& pool) {
   for (const PoolPath::Part& part : pool.parts) {
     if (part.kind != PoolPath::Kind::kFile) continue;
-    if (absl::Status status = FillHoles(part.path); !status.ok()) return Named(pool.path, status);
+    const std::string name = part.path == pool.path ? "it" : part.path;
+    if (absl::Status s = FillHoles(part.path, name); !s.ok()) return Named(pool.path, s);
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@ in cli_test.
 """
 
 import ctypes
+import os
 import random
 import socket
 import stat
@@ -32,11 +33,12 @@ class StartupErrorsTest(system_test.SystemTest):
     def free_address():
         return f"127.0.0.1:{daemon.free_port()}"
 
-    def refuse(self, code, *parts, flags=None, env=None, **options):
-        """Starts with self.flags but for `flags` (None: left out); one line must have all parts."""
+    def refuse(self, code, *parts, flags=None, env=None, under=(), **options):
+        """Starts, as the command of `under`, with self.flags but for `flags` (None: left out); one
+        line must have all parts."""
         flags = self.flags | (flags or {})
         words = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-        outcome = daemon.run(daemon.LODGEKVD, *words, env=daemon.environment(**env or {}),
+        outcome = daemon.run(*under, daemon.LODGEKVD, *words, env=daemon.environment(**env or {}),
                              **options)
         text = outcome.stderr.decode(errors="replace") + outcome.stdout.decode(errors="replace")
         errors = [line for line in text.splitlines()
@@ -188,6 +190,21 @@ class StartupErrorsTest(system_test.SystemTest):
             self.refuse(1, self.pool, "not a LodgeKV pool")
             self.assertEqual(self.pool.read_bytes(), content)
         self.assert_files("pool")
+
+    def test_sparse_pool_on_a_full_disk(self):
+        """A file system of 8 MiB that the daemon alone sees holds a sparse copy of a pool."""
+        self.make_pool()
+        disk = self.workdir / "disk"
+        disk.mkdir()
+        users = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        on_disk = ["unshare", *users, "--mount", "sh", "-ec",
+                   'mount -t tmpfs -o size=8m none "$0"; '
+                   'cp --sparse=always "$1" "$0/pool"; shift; exec "$@"', disk, self.pool]
+        probe = daemon.run(*on_disk, "true")
+        if probe.returncode != 0:
+            self.skipTest(f"no file system of our own here: {probe.stderr.decode()}")
+        self.refuse(1, f"pool {disk}/pool: it is sparse", "of its bytes have no room",
+                    "No space left on device", flags={"pool": disk / "pool"}, under=on_disk)
 
     def test_pool_of_another_key_format(self):
         server = self.make_pool()
