@@ -157,7 +157,8 @@ class HelmTest(system_test.SystemTest):
 
     def test_fields_of_the_configuration_that_the_chart_sets(self):
         for field in ("listen", "health_listen", "pool", "pool_size", "pool_must_exist",
-                      "pool_identity_file", "journal_path", "journal_size", "tls_ca_file", "allow_plaintext", "drain_delay"):
+                      "pool_identity_file", "journal_path", "journal_size", "tls_ca_file",
+                      "allow_plaintext", "drain_delay"):
             self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
                         f"config.{field}=1")
 

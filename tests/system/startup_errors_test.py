@@ -5,6 +5,7 @@ and nothing half made is left. What a running daemon refuses (keys and values th
 in cli_test.
 """
 
+import collections
 import ctypes
 import os
 import random
@@ -17,6 +18,11 @@ import system_test
 
 POOL_SIZE = 16 * daemon.MIB
 FLIPS = 24
+# What libpmemobj keeps for itself: of the pool, where no checksum covers it; the header of its heap
+# and the table of the only zone, with the first object's header.
+OF_THE_POOL = range(6144, 6208)
+OF_THE_HEAP = range(3153920, 3679232 + 64)
+EXIT_DAMAGED_METADATA = 65
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 
 
@@ -267,6 +273,39 @@ class StartupErrorsTest(system_test.SystemTest):
         pool.restore()
         self.assert_pool_serves(server)
         self.assert_files("pool")
+
+    def test_flipped_byte_of_libpmemobjs_own(self):
+        """A sound start, or one line and an exit code; never a signal."""
+        server = self.make_pool()
+        pool = pool_file.PoolFile(self.pool)
+        chance = random.Random(system_test.SEED)
+        filled = [at for at in OF_THE_HEAP if pool.original[at] != 0]
+        ends = collections.Counter()
+        bits = [(at, bit) for at in OF_THE_POOL for bit in range(8)]
+        for offset, bit in [*chance.sample(bits, FLIPS), (6151, 1), (6178, 3),
+                            *((at, chance.randrange(8)) for at in chance.sample(filled, FLIPS))]:
+            with self.subTest(offset=offset, bit=bit):
+                pool.flip(offset, bit)
+                ends[self.start_and_stop(server)] += 1
+        print(dict(ends), end=" ", flush=True)
+        pool.restore()
+        self.assert_pool_serves(server)
+
+    def start_and_stop(self, server):
+        """The exit code; where it does not serve, behind one line that names the pool."""
+        try:
+            with server.start():
+                code = server.stop()
+                self.assertIn(code, (0, 1, EXIT_DAMAGED_METADATA), server.tail())
+        except daemon.DaemonError:
+            code = server.process.returncode
+            self.assertIn(code, (1, EXIT_DAMAGED_METADATA), server.tail())
+            said = [line for line in server.tail().splitlines()
+                    if " error " in line or line.startswith("lodgekv pool: ")]
+            self.assertEqual(len(said), 1, server.tail())
+            self.assertIn(str(self.pool), said[0])
+        server.log.unlink()
+        return code
 
 
 if __name__ == "__main__":
