@@ -388,8 +388,10 @@ void CollectDoor(const FrontDoor& door, Families& out) {
                   "unfinished: too much of requests that did not come whole; resets: too many "
                   "calls taken back; stalled: a request that did not go on",
                   &DoorCounters::ended, kEndReasonNames, out);
-  out.Begin("lodgekv_accept_failures_total",
-            "Connections that could not be accepted, by what was wanting", MetricType::Counter);
+  out.Begin(
+      "lodgekv_accept_failures_total",
+      "Connections that could not be accepted for want of descriptors or memory, or otherwise",
+      MetricType::Counter);
   for (size_t i = 0; i < kAcceptFailureNames.size(); ++i) {
     out.Value(AsDouble(door.accept_failures(static_cast<AcceptFailure>(i))),
               {{"reason", kAcceptFailureNames[i]}});

@@ -37,6 +37,10 @@ uint64_t FreeDescriptors() {
   return limit.rlim_cur > open ? limit.rlim_cur - open : 0;
 }
 
+bool SpareDescriptor::IsAnotherLeft() const {
+  return static_cast<bool>(UniqueFd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)));
+}
+
 bool SpareDescriptor::Take() {
   if (!fd_) fd_.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return static_cast<bool>(fd_);

@@ -20,6 +20,8 @@ class SpareDescriptor {
   // False: there is none to take.
   bool Take();
   void GiveUp() { fd_.Reset(); }
+  // Beside the spare one.
+  bool IsAnotherLeft() const;
 
  private:
   UniqueFd fd_;

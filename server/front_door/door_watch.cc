@@ -1,5 +1,7 @@
 // What the front door does with the connections that it let in: looks at them, ends them, forgets
 // them.
+#include <malloc.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -18,15 +20,18 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// Who may go when another comes. The client speaks first in TLS and in HTTP/2, so that one who has
-// not said a word by then hardly means to; the second is a few turns over the longest way.
-constexpr milliseconds kSilentGrace{250};
+// Who may go when another comes. The client speaks first in TLS and in HTTP/2, and at once, so that
+// one who has not said a word hardly means to: long enough for a look at what it may have said. The
+// second is a few turns over the longest way.
+constexpr milliseconds kSilentGrace{30};
 constexpr milliseconds kNoRequestGrace{2'000};
 constexpr seconds kIdleGrace{60};
 
 // How long nobody may be let in before health says so.
 constexpr seconds kShutGrace{2};
-constexpr milliseconds kBetweenReaps{10};
+constexpr milliseconds kBetweenReaps{2};
+// Ended, and their descriptors not yet closed: gRPC is behind.
+constexpr uint64_t kMostLeaving = FrontDoor::kSpareDescriptors / 2;
 constexpr seconds kBetweenMarks{10};
 // What moves so much between two looks is looked at more often.
 constexpr uint64_t kMuch = uint64_t{256} << 10;
@@ -36,6 +41,7 @@ constexpr uint64_t kWorthFinding = uint64_t{16} << 10;
 constexpr milliseconds kUntilClosed{100};
 constexpr size_t kMostGoneEarly = 64;
 constexpr size_t kMostNamed = 4;
+constexpr seconds kUntilTrim{1};
 // Below it no connection is ended for what all take together.
 constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 
@@ -58,7 +64,8 @@ FrontDoor::Room FrontDoor::MakeRoom(Port& port, std::string_view address,
     const auto found = port.of_peer.find(absl::string_view(address.data(), address.size()));
     return found != port.of_peer.end() && found->second >= limits.max_connections_per_peer;
   };
-  if ((full() || peer_full()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
+  const auto crowded = [&] { return port.leaving >= kMostLeaving; };
+  if ((full() || peer_full() || crowded()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
   if (peer_full()) {
     Guest* const victim = ChooseVictim(port, address);
     if (victim == nullptr) return Room::kPeer;
@@ -69,7 +76,7 @@ FrontDoor::Room FrontDoor::MakeRoom(Port& port, std::string_view address,
     if (victim == nullptr) return Room::kPort;
     End(port, *victim, EndReason::kMadeRoom);
   }
-  return port.leaving < kSpareDescriptors / 2 ? Room::kYes : Room::kPort;
+  return crowded() ? Room::kPort : Room::kYes;
 }
 
 // The oldest of those that are missed least; of one peer, where an address is given. Null: none.
@@ -183,7 +190,12 @@ void FrontDoor::Look(bool whole) {
   }
   EndLargest(total);
   TellHandshakes();
-  if (whole) JudgeReachability();
+  if (!whole) return;
+  JudgeReachability();
+  if (trim_at_ && now_ >= *trim_at_) {
+    trim_at_.reset();
+    (void)malloc_trim(0);
+  }
 }
 
 void FrontDoor::NoteHeat(Guest& guest) {
@@ -249,7 +261,13 @@ void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
   ++port.leaving;
   LeavePeer(port, guest);
   port.counters.Ended(reason);
-  guest.socket.End();
+  if (reason == EndReason::kMadeRoom) {
+    guest.socket.End();
+  } else {
+    guest.socket.Abort();
+    // What it made gRPC hold is free soon, and lies scattered.
+    if (!trim_at_) trim_at_ = now_ + kUntilTrim;
+  }
   uint64_t suppressed = 0;
   if (!end_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
   Log(LogLevel::kWarning, "a connection was ended",
@@ -280,8 +298,8 @@ void FrontDoor::TellHandshakes() {
 }
 
 void FrontDoor::JudgeReachability() {
-  const bool spare = spare_.Take();
-  if (shut_since_ && spare && FirstPortHasRoom()) shut_since_.reset();
+  const bool descriptors = spare_.Take() && spare_.IsAnotherLeft();
+  if (shut_since_ && descriptors && FirstPortHasRoom()) shut_since_.reset();
   const bool shut = shut_since_ && now_ - *shut_since_ >= kShutGrace;
   if (shut == told_shut_) return;
   told_shut_ = shut;

@@ -142,6 +142,7 @@ bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
   UniqueFd fd(accept4(listen_fd, reinterpret_cast<sockaddr*>(&address), &size,
                       SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) return OnAcceptError(port, listen_fd, errno);
+  now_ = SteadyClock::now();
   std::string name = PeerName(address);
   const std::string peer(AddressOf(name));
   const PortLimits limits = port.options.limits();

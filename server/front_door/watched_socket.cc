@@ -8,17 +8,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 
 #include "server/front_door/unique_fd.h"
 
 namespace lodgekv::server {
-namespace {
-
-constexpr size_t kDiscard = size_t{1} << 20;
-
-}  // namespace
-
 WatchedSocket::WatchedSocket(int fd) : fd_(fd) {
   struct stat status {};
   if (fstat(fd, &status) == 0) inode_ = status.st_ino;
@@ -45,13 +38,17 @@ std::optional<SocketUse> WatchedSocket::Look() const {
 
 void WatchedSocket::End() const {
   const UniqueFd held(fcntl(fd_, F_DUPFD_CLOEXEC, 0));
+  if (held && IsOurs(held.get())) (void)shutdown(held.get(), SHUT_RDWR);
+}
+
+void WatchedSocket::Abort() const {
+  const UniqueFd held(fcntl(fd_, F_DUPFD_CLOEXEC, 0));
   if (!held || !IsOurs(held.get())) return;
-  // What comes from here on is answered by a reset, also while the owner is busy with what it has.
-  (void)shutdown(held.get(), SHUT_RDWR);
-  // And what waits is not worth its reading: header blocks cost the square of their size.
-  std::array<char, 1> no_room;
-  while (recv(held.get(), no_room.data(), kDiscard, MSG_DONTWAIT | MSG_TRUNC) > 0) {
-  }
+  // Connecting it to nobody resets a connection of TCP, drops what waits to be read, and wakes the
+  // owner. A flood whose window is full would not notice a shutdown for minutes.
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  if (connect(held.get(), &nobody, sizeof(nobody)) != 0) (void)shutdown(held.get(), SHUT_RDWR);
 }
 
 }  // namespace lodgekv::server

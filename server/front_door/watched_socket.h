@@ -27,6 +27,8 @@ class WatchedSocket {
   // Ends the connection in both directions: its owner notices, and closes it. Without effect on one
   // that is closed already.
   void End() const;
+  // The same at once, without a word more and without what waits to be read.
+  void Abort() const;
 
  private:
   bool IsOurs(int fd) const;

@@ -29,6 +29,8 @@ LABELS = {
     "code": "gRPC's code: `OK`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`, ...; `OK` and those that "
             "the alerts count from the start, the others from their first answer on",
     "engine": "as `lodgectl engines` lists them",
+    "port": "`data`, `admin`, `health`",
+    "reason": "as the meaning lists them",
     "state": "`recovering`, `serving`, `draining`",
     "medium_class": "`pmem-adr`, `pmem-eadr`, `cxl`, `file`, `pmem-forced`, `volatile`, `none`",
     "durability": "`medium`, `process`, `none`",
@@ -42,6 +44,7 @@ LABELS = {
 SECTIONS = (
     ("The server", ("state", "start_time_", "build_info", "log_"), ""),
     ("Calls", ("rpc_", "write_", "request_"), ""),
+    ("Connections", ("connections", "accept_"), "Of the ports of gRPC."),
     ("The cost of writes on the medium", ("medium_info", "lines_", "fences_", "media_", "stored_"),
      "Counted where stores are made, flushed and fenced, for all that the engine does."),
     ("The pool", ("pool_",), "All 0 with an engine that takes no pool."),

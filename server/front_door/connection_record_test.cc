@@ -1,0 +1,137 @@
+#include "server/front_door/connection_record.h"
+
+#include <gtest/gtest.h>
+
+#include "server/limits.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr ConnectionLimits kLimits{.max_streams = 100,
+                                   .max_message_size = 5 * kMiB,
+                                   .max_unfinished_size = 64 * kMiB,
+                                   .resets_per_second = 200,
+                                   .message_timeout = milliseconds(20'000)};
+
+// A connection whose looks come every 100 ms.
+class ConnectionRecordTest : public ::testing::Test {
+ protected:
+  std::optional<EndReason> Look(uint64_t more_bytes, const std::optional<StreamCounts>& streams,
+                                uint64_t more_request_bytes = 0) {
+    now_ += milliseconds(100);
+    use_.bytes_read += more_bytes;
+    request_bytes_ += more_request_bytes;
+    record_.Note(use_, streams, request_bytes_, kLimits, now_);
+    return record_.Offence(kLimits, now_);
+  }
+
+  DoorTime now_{std::chrono::hours(1)};
+  ConnectionRecord record_{now_};
+  SocketUse use_;
+  uint64_t request_bytes_ = 0;
+};
+
+TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreFew) {
+  EXPECT_FALSE(Look(100 * kKiB, std::nullopt));
+  EXPECT_FALSE(Look(100 * kKiB, std::nullopt));
+  EXPECT_EQ(Look(100 * kKiB, std::nullopt), EndReason::kUnfinished);
+}
+
+TEST_F(ConnectionRecordTest, ABlockOfHeadersHasAnEnd) {
+  const StreamCounts one{.started = 1};
+  EXPECT_FALSE(Look(5 * kMiB, one));
+  EXPECT_EQ(Look(5 * kMiB, one), EndReason::kUnfinished);
+}
+
+TEST_F(ConnectionRecordTest, UnfinishedMessagesHaveALimitTogether) {
+  const StreamCounts many{.started = 100};
+  EXPECT_FALSE(Look(60 * kMiB, many));
+  EXPECT_EQ(Look(10 * kMiB, many), EndReason::kUnfinished);
+}
+
+TEST_F(ConnectionRecordTest, MessagesThatComeWholeCountNoMore) {
+  StreamCounts streams{.started = 64};
+  for (int i = 0; i < 1'000; ++i) {
+    // At any time 64 uploads of 1 MiB, half done; 32 come whole between two looks.
+    streams.started += 32;
+    streams.messages += 32;
+    streams.succeeded += 32;
+    ASSERT_FALSE(Look(32 * (kMiB + 10 * kKiB), streams, 32 * kMiB)) << i;
+  }
+  EXPECT_LT(record_.unfinished(), 40 * kMiB);
+}
+
+TEST_F(ConnectionRecordTest, SmallRequestsWithLargeHeadersAtAnyRate) {
+  StreamCounts streams;
+  for (int i = 0; i < 1'000; ++i) {
+    streams.started += 1'000;
+    streams.messages += 1'000;
+    streams.succeeded += 1'000;
+    ASSERT_FALSE(Look(1'000 * 8 * kKiB, streams, 1'000 * 10)) << i;
+  }
+}
+
+TEST_F(ConnectionRecordTest, ResetsAboveTheRateEndIt) {
+  StreamCounts streams{.started = 900, .failed = 900};
+  EXPECT_FALSE(Look(kKiB, streams));
+  streams.started += 300;
+  streams.failed += 300;
+  EXPECT_EQ(Look(kKiB, streams), EndReason::kResets);
+}
+
+TEST_F(ConnectionRecordTest, ResetsThatGrpcHasNotLookedAtYetCountToo) {
+  EXPECT_EQ(Look(kKiB, StreamCounts{.started = 1'500}), EndReason::kResets);
+}
+
+TEST_F(ConnectionRecordTest, ResetsBelowTheRateDoNot) {
+  StreamCounts streams;
+  for (int i = 0; i < 1'000; ++i) {
+    streams.started += 19;
+    streams.failed += 19;
+    ASSERT_FALSE(Look(kKiB, streams)) << i;
+  }
+}
+
+TEST_F(ConnectionRecordTest, ARequestThatStandsStillEndsIt) {
+  const StreamCounts one{.started = 1};
+  for (int i = 0; i < 200; ++i) ASSERT_FALSE(Look(10, one)) << i;
+  now_ += milliseconds(100);
+  EXPECT_EQ(Look(10, one), EndReason::kStalled);
+}
+
+TEST_F(ConnectionRecordTest, ASlowUploadAndAnOpenWatcherDoNot) {
+  const StreamCounts upload{.started = 1};
+  for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(200, upload)) << i;
+  const StreamCounts watcher{.started = 1, .messages = 1};
+  for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(1, watcher)) << i;
+}
+
+TEST_F(ConnectionRecordTest, CancelledUploadsAreForgivenButNotWithoutEnd) {
+  StreamCounts streams{.started = 51};
+  // Fifty uploads of 1 MiB are given up while one stays open.
+  EXPECT_FALSE(Look(50 * kMiB, streams));
+  streams.failed = 50;
+  EXPECT_FALSE(Look(0, streams));
+  EXPECT_LT(record_.unfinished(), kMiB);
+  // Who resets a stream now and then gains nothing for a block of headers without end.
+  std::optional<EndReason> ended;
+  for (int i = 0; i < 20 && !ended; ++i) {
+    streams.started += 10;
+    streams.failed += 10;
+    ended = Look(10 * kMiB, streams);
+  }
+  EXPECT_EQ(ended, EndReason::kUnfinished);
+}
+
+TEST_F(ConnectionRecordTest, IdleIsWhoHasNoStreamOpen) {
+  EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 1, .messages = 1}));
+  EXPECT_FALSE(record_.idle_since());
+  EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 1, .succeeded = 1, .messages = 1}));
+  EXPECT_EQ(record_.idle_since(), now_);
+  EXPECT_TRUE(record_.has_asked());
+}
+
+}  // namespace
+}  // namespace lodgekv::server

@@ -1,0 +1,276 @@
+// The door by itself, with a consumer of descriptors that keeps them.
+#include "server/front_door/front_door.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/front_door/listen_socket.h"
+#include "server/front_door/peer_name.h"
+#include "server/front_door/watched_socket.h"
+#include "server/testing/temp_folder.h"
+
+namespace lodgekv::server {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+UniqueFd ConnectTo(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, "127.0.0.1", &peer.sin_addr);
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
+  return fd;
+}
+
+bool Await(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 500; ++i) {
+    if (is_so()) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
+// The server's end closed it, or reset it.
+bool IsEnded(const UniqueFd& fd) {
+  return Await([&] {
+    char byte = 0;
+    const ssize_t n = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+  });
+}
+
+TEST(ListenSocket, TellsThePortThatWasChosenAndKeepsIt) {
+  const auto first = ListenSocket::Open("127.0.0.1:0");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(first->address(), StartsWith("127.0.0.1:"));
+  EXPECT_NE(first->address(), "127.0.0.1:0");
+  const auto second = ListenSocket::Open(first->address());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().message(), "another process is using it");
+  const UniqueFd client = ConnectTo(first->address());
+}
+
+TEST(ListenSocket, WildcardsTakeBothFamilies) {
+  for (const char* address : {"[::]:0", "0.0.0.0:0"}) {
+    const auto listener = ListenSocket::Open(address);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const UniqueFd client = ConnectTo(listener->address());
+  }
+}
+
+TEST(ListenSocket, SaysWhyNot) {
+  EXPECT_EQ(ListenSocket::Open("192.0.2.1:1").status().message(),
+            "no network interface of this machine has that address");
+  EXPECT_THAT(std::string(ListenSocket::Open("nosuch.invalid:1").status().message()),
+              HasSubstr("cannot be resolved"));
+  EXPECT_THAT(std::string(ListenSocket::Open("unix:/nosuch/folder/x").status().message()),
+              HasSubstr("not writable"));
+}
+
+class UnixListenTest : public TempFolderTest {};
+
+TEST_F(UnixListenTest, IsItsOwnersAndGoesWithTheObject) {
+  const std::string path = directory_ / "socket";
+  const mode_t before = umask(0);
+  {
+    auto listener = ListenSocket::Open("unix:" + path);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    struct stat status {};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600U);
+    EXPECT_EQ(ListenSocket::Open("unix:" + path).status().message(), "another process is using it");
+    const ListenSocket moved(*std::move(listener));
+    EXPECT_EQ(stat(path.c_str(), &status), 0);
+  }
+  umask(before);
+  struct stat status {};
+  EXPECT_NE(stat(path.c_str(), &status), 0);
+}
+
+TEST_F(UnixListenTest, ReplacesASocketThatIsLeftAndNothingElse) {
+  const std::string path = directory_ / "socket";
+  {
+    const UniqueFd left(socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+    ASSERT_EQ(bind(left.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  }
+  EXPECT_TRUE(ListenSocket::Open("unix:" + path).ok());
+  const UniqueFd file(creat(path.c_str(), 0600));
+  EXPECT_FALSE(ListenSocket::Open("unix:" + path).ok());
+}
+
+TEST(PeerName, IsAsGrpcNamesIt) {
+  sockaddr_storage address{};
+  auto& ipv6 = reinterpret_cast<sockaddr_in6&>(address);
+  ipv6.sin6_family = AF_INET6;
+  ipv6.sin6_port = htons(4711);
+  inet_pton(AF_INET6, "2001:db8::1", &ipv6.sin6_addr);
+  EXPECT_EQ(PeerName(address), "ipv6:%5B2001:db8::1%5D:4711");
+  inet_pton(AF_INET6, "::ffff:192.0.2.1", &ipv6.sin6_addr);
+  EXPECT_EQ(PeerName(address), "ipv4:192.0.2.1:4711");
+  EXPECT_EQ(PeerName({}), "unix:");
+}
+
+TEST(WatchedSocket, KnowsItsOwnFromWhoTookItsNumber) {
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const int number = pair[0];
+  const WatchedSocket watched(number);
+  EXPECT_TRUE(watched.Look());
+  close(pair[0]);
+  EXPECT_FALSE(watched.Look());
+  std::array<int, 2> other{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other.data()), 0);
+  ASSERT_EQ(other[0], number);
+  EXPECT_FALSE(watched.Look());
+  watched.End();
+  watched.Abort();
+  EXPECT_EQ(write(other[1], "x", 1), 1);
+  for (const int fd : {pair[1], other[0], other[1]}) close(fd);
+}
+
+class FrontDoorTest : public ::testing::Test {
+ protected:
+  FrontDoorTest()
+      : door_(connections_, {.max_unfinished_total = [] { return uint64_t{1} << 40; },
+                             .on_reachable = [](bool) {}}) {
+    const auto address =
+        door_.Open({.name = "data", .limits = [this] { return limits_; }}, "127.0.0.1:0");
+    EXPECT_TRUE(address.ok()) << address.status();
+    address_ = *address;
+    door_.Attach(
+        [this](int fd) {
+          const std::lock_guard lock(mutex_);
+          taken_.emplace_back(fd);
+        },
+        0);
+  }
+
+  const DoorCounters& counters() const { return door_.ports().front().counters; }
+  size_t Taken() {
+    const std::lock_guard lock(mutex_);
+    return taken_.size();
+  }
+  void CloseAll() {
+    const std::lock_guard lock(mutex_);
+    taken_.clear();
+  }
+
+  PortLimits limits_{.max_connections = 4,
+                     .max_connections_per_peer = 8,
+                     .connection = {.max_unfinished_size = 1 << 20}};
+  ConnectionTable connections_;
+  std::mutex mutex_;
+  std::vector<UniqueFd> taken_;
+  std::string address_;
+  FrontDoor door_;
+};
+
+TEST_F(FrontDoorTest, HandsOnWhatItAcceptsAndKeepsItInTheTable) {
+  door_.Start();
+  const UniqueFd client = ConnectTo(address_);
+  ASSERT_TRUE(Await([&] { return Taken() == 1; }));
+  const int fd = taken_.front().get();
+  EXPECT_NE(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+  int no_delay = 0;
+  socklen_t size = sizeof(no_delay);
+  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &no_delay, &size), 0);
+  EXPECT_EQ(no_delay, 1);
+  EXPECT_EQ(connections_.ConnectionsOf("ipv4:127.0.0.1"), 1U);
+  CloseAll();
+  EXPECT_TRUE(Await([&] { return connections_.All().empty() && counters().open == 0; }));
+}
+
+TEST_F(FrontDoorTest, TheOldestThatSaysNothingGoesForANewOne) {
+  door_.Start();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(ConnectTo(address_));
+    ASSERT_TRUE(Await([&] { return Taken() == clients.size(); }));
+  }
+  std::this_thread::sleep_for(milliseconds(50));
+  const UniqueFd fifth = ConnectTo(address_);
+  ASSERT_TRUE(Await([&] { return Taken() == 5; }));
+  EXPECT_TRUE(IsEnded(clients.front()));
+  EXPECT_EQ(counters().ended[static_cast<size_t>(EndReason::kMadeRoom)], 1U);
+}
+
+TEST_F(FrontDoorTest, WhoSpokeIsNotEndedForANewOneWithinHisTime) {
+  door_.Start();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(ConnectTo(address_));
+    ASSERT_EQ(write(clients.back().get(), "hello", 5), 5);
+    ASSERT_TRUE(Await([&] { return Taken() == clients.size(); }));
+    char text[5];
+    ASSERT_TRUE(Await([&] { return read(taken_.back().get(), text, 5) == 5; }));
+  }
+  std::this_thread::sleep_for(milliseconds(300));
+  const UniqueFd fifth = ConnectTo(address_);
+  EXPECT_TRUE(IsEnded(fifth));
+  EXPECT_EQ(counters().refused[static_cast<size_t>(RefuseReason::kAll)], 1U);
+  EXPECT_EQ(Taken(), 4U);
+}
+
+TEST_F(FrontDoorTest, ClosedOnesMakeRoomAtOnce) {
+  door_.Start();
+  for (int i = 0; i < 100; ++i) {
+    const UniqueFd client = ConnectTo(address_);
+    ASSERT_EQ(write(client.get(), "hello", 5), 5);
+    ASSERT_TRUE(Await([&] { return Taken() == 1; })) << i;
+    CloseAll();
+    std::this_thread::sleep_for(milliseconds(3));
+  }
+}
+
+TEST_F(FrontDoorTest, EndsWhoSendsMuchThatBecomesNothing) {
+  door_.Start();
+  const UniqueFd client = ConnectTo(address_);
+  ASSERT_TRUE(Await([&] { return Taken() == 1; }));
+  std::string much(1 << 20, 'x');
+  const bool ended = Await([&] {
+    (void)!send(client.get(), much.data(), much.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)!read(taken_.front().get(), much.data(), much.size());
+    return counters().ended[static_cast<size_t>(EndReason::kUnfinished)] == 1;
+  });
+  EXPECT_TRUE(ended);
+  EXPECT_TRUE(IsEnded(client));
+}
+
+TEST_F(FrontDoorTest, StopTakesNoMore) {
+  door_.Start();
+  door_.Stop();
+  door_.Stop();
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in peer{};
+  peer.sin_family = AF_INET;
+  peer.sin_port = htons(static_cast<uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1))));
+  inet_pton(AF_INET, "127.0.0.1", &peer.sin_addr);
+  EXPECT_NE(connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
+}
+
+}  // namespace
+}  // namespace lodgekv::server

@@ -1,0 +1,393 @@
+"""Clients that mean no good, on every port: what they may take, and that others are served.
+
+Memory is read from /proc/PID/status, in MiB, of a daemon that has served a little before.
+"""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import resource
+import socket
+import stat
+import struct
+import time
+import unittest
+import urllib.request
+
+import certificates
+import daemon
+import http2_client as http2
+import system_test
+
+PUT = "/lodgekv.v1.KvService/Put"
+CHECK = "/grpc.health.v1.Health/Check"
+WATCH = "/grpc.health.v1.Health/Watch"
+MOST_MIB = 40  # that an attack which is to be cut at once may add
+
+
+class LimitedDaemon(daemon.Daemon):
+    """With so many file descriptors."""
+
+    def __init__(self, workdir, descriptors, **flags):
+        super().__init__(workdir, **flags)
+        self.descriptors = descriptors
+
+    def command(self):
+        return ["prlimit", f"--nofile={self.descriptors}:{self.descriptors}", *super().command()]
+
+
+class UnixDaemon(daemon.Daemon):
+    """With its data on a Unix socket."""
+
+    def __init__(self, workdir, path, **flags):
+        super().__init__(workdir, **flags)
+        self.path = path
+
+    def command(self):
+        self.server = f"unix:{self.path}"
+        return super().command()
+
+
+class HostileTest(system_test.SystemTest):
+    def serve(self, descriptors=None, **flags):
+        workdir = self.folder()
+        self.health = f"127.0.0.1:{daemon.free_port()}"
+        self.metrics = f"127.0.0.1:{daemon.free_port()}"
+        flags = {"engine": "dram", "health_listen": self.health,
+                 "metrics_listen": self.metrics} | flags
+        server = (daemon.Daemon(workdir, **flags) if descriptors is None
+                  else LimitedDaemon(workdir, descriptors, **flags))
+        self.enterContext(server)
+        server.ask("put", "warm", "up")
+        return server
+
+    def address(self, server, port):
+        return {"data": server.server, "admin": server.admin, "health": self.health}[port]
+
+    def metric(self, name, **labels):
+        text = urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10).read().decode()
+        wanted = "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+        for line in text.splitlines():
+            if line.startswith(f"lodgekv_{name}{wanted if labels else ''} "):
+                return float(line.rsplit(" ", 1)[1])
+        self.fail(f"no {name}{wanted}")
+
+    def await_metric(self, least, name, **labels):
+        deadline = time.monotonic() + 10
+        while (value := self.metric(name, **labels)) < least:
+            self.assertLess(time.monotonic(), deadline, f"{name} is {value}")
+            time.sleep(0.05)
+
+    def assert_served(self, server):
+        """And at once, by a client that has no connection yet."""
+        begin = time.monotonic()
+        server.ask("put", "served", "yes")
+        self.assertLess(time.monotonic() - begin, 2)
+
+    @staticmethod
+    def mib(server, name="VmRSS"):
+        for line in pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError(f"no {name}")
+
+    @contextlib.contextmanager
+    def at_most(self, server, more):
+        """The most memory within adds no more than that."""
+        before = self.mib(server)
+        # The kernel's own mark of the most so far begins anew.
+        pathlib.Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+        yield
+        most, after = self.mib(server, "VmHWM"), self.mib(server)
+        print(f"{self.id().rsplit('.', 1)[1]}: {before:.0f} MiB before, {most:.0f} at most, "
+              f"{after:.0f} after", flush=True)
+        self.assertLess(most - before, more)
+
+    def connect_bare(self, address, count):
+        """So many connections that say nothing; those that were let in, to be closed."""
+        host, port = address.rsplit(":", 1)
+        bare = []
+        for _ in range(count):
+            sock = self.enterContext(socket.socket())
+            sock.settimeout(10)
+            with contextlib.suppress(OSError):
+                sock.connect((host, int(port)))
+                bare.append(sock)
+        return bare
+
+    @staticmethod
+    def is_closed(sock, seconds=0.0):
+        sock.settimeout(max(seconds, 0.001))
+        try:
+            while data := sock.recv(65_536):
+                del data
+        except TimeoutError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    # --- descriptors and numbers of connections ---
+
+    def test_more_silent_connections_than_descriptors(self):
+        server = self.serve(descriptors=1_024)
+        self.assertIn("too few file descriptors for max_connections", server.log.read_text())
+        for port in ("data", "admin", "health"):
+            self.connect_bare(self.address(server, port), 1_100)
+            time.sleep(0.5)  # long enough for who does not say a word
+            self.connect_bare(self.address(server, port), 200)
+            self.assert_served(server)
+        self.assertTrue(server.is_serving())
+        with http2.Client(self.health) as probe:
+            self.assertTrue(probe.call(CHECK))
+        self.assertGreater(self.metric("connections_ended_total", port="data", reason="made_room"),
+                           100)
+        self.assertEqual(server.stop(), 0, server.tail())
+
+    def test_connections_one_after_another(self):
+        server = self.serve(descriptors=1_024)
+        host, port = server.server.rsplit(":", 1)
+        for _ in range(4_500):
+            socket.create_connection((host, int(port)), 10).close()
+        self.assert_served(server)
+        deadline = time.monotonic() + 10
+        while self.metric("connections", port="data") > 1:
+            self.assertLess(time.monotonic(), deadline, "closed connections are still counted")
+            time.sleep(0.1)
+        self.assertLess(len(os.listdir(f"/proc/{server.process.pid}/fd")), 100)
+
+    def test_no_descriptor_at_all(self):
+        server = self.serve(descriptors=1_024)
+        with http2.Client(self.health) as watcher:
+            self.assertTrue(watcher.call(CHECK))
+            pid = server.process.pid
+            time.sleep(0.5)  # so that nothing of the client before is left
+            used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+            first_free = next(number for number in itertools.count() if number not in used)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (first_free, 1_024))
+            cpu_before = self.cpu_seconds(pid)
+            begin = time.monotonic()
+            refused = 0
+            while time.monotonic() - begin < 3:
+                with socket.create_connection(self.split(server.server), 10) as sock:
+                    refused += self.is_closed(sock, 1)
+                time.sleep(0.05)
+            self.assertGreater(refused, 5, server.tail())
+            self.assertLess(self.cpu_seconds(pid) - cpu_before, 1, "accepting spins")
+            self.assertIn("health says NOT_SERVING", server.log.read_text())
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
+            self.await_log(server, "connections are let in again")
+        self.assert_served(server)
+        self.assertGreater(self.metric("accept_failures_total", reason="descriptors"), 5)
+        self.assertGreater(
+            self.metric("connections_refused_total", port="data", reason="descriptors"), 5)
+
+    @staticmethod
+    def split(address):
+        host, port = address.rsplit(":", 1)
+        return host, int(port)
+
+    @staticmethod
+    def cpu_seconds(pid):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def await_log(self, server, text, seconds=10):
+        deadline = time.monotonic() + seconds
+        while text not in server.log.read_text():
+            self.assertLess(time.monotonic(), deadline, f"no '{text}' in:\n{server.tail()}")
+            time.sleep(0.02)
+
+    def let_in(self, server, source, most):
+        """Clients from that address, each of which asked; as many as are let in."""
+        clients = []
+        for _ in range(most):
+            client = self.enterContext(http2.Client(server.server, source))
+            if not client.call(CHECK):
+                break
+            clients.append(client)
+        time.sleep(0.3)  # so that the door has seen them ask
+        return clients
+
+    def test_limits_of_all_and_of_one_address(self):
+        server = self.serve(max_connections=8, max_connections_per_peer=5)
+        clients = self.let_in(server, "127.0.0.2", 7)
+        self.assertEqual(len(clients), 5, "max_connections_per_peer")
+        clients += self.let_in(server, "127.0.0.3", 5)
+        self.assertIn(len(clients), (7, 8), "max_connections")  # one may be left of the start
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="peer"), 1)
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="all"), 1)
+        self.assertEqual(self.metric("connections_limit", port="data"), 8)
+        clients.pop().close()
+        deadline = time.monotonic() + 1
+        while not self.is_let_in(server):
+            self.assertLess(time.monotonic(), deadline, "no room though one has gone")
+        for client in clients:
+            self.assertIsNone(client.ended, "who asks was ended")
+
+    @staticmethod
+    def is_let_in(server):
+        with contextlib.suppress(OSError), http2.Client(server.server) as client:
+            return client.call(CHECK)
+        return False
+
+    # --- floods ---
+
+    def reset_streams(self, address, path, seconds=6):
+        """As fast as the server takes them; how many, and whether it ended that."""
+        sent, begin = 0, time.monotonic()
+        with http2.Client(address) as client:
+            block = http2.request_headers(path)
+            while time.monotonic() - begin < seconds and sent < 150_000:
+                batch = b""
+                for _ in range(100):
+                    stream = next(client.streams)
+                    batch += http2.frame(http2.HEADERS, http2.END_HEADERS, stream, block)
+                    batch += http2.frame(http2.RST_STREAM, 0, stream,
+                                         struct.pack(">I", http2.CANCEL))
+                if not client.send(batch):
+                    break
+                sent += 100
+            client.wait(lambda: False, 1)
+            return sent, client.ended is not None
+
+    def test_rapid_reset(self):
+        server = self.serve()
+        for port in ("data", "admin", "health"):
+            for path in ("/no.such/Method", CHECK, PUT):
+                with self.subTest(port=port, path=path), self.at_most(server, MOST_MIB * 2):
+                    sent, ended = self.reset_streams(self.address(server, port), path)
+                    self.assertTrue(ended, f"after {sent} resets")
+                    self.assertLess(sent, 60_000)
+            self.assertGreater(self.metric("connections_ended_total", port=port, reason="resets"),
+                               2)
+        self.assert_served(server)
+
+    def test_calls_taken_back_now_and_then(self):
+        server = self.serve()
+        with http2.Client(server.server) as client:
+            for _ in range(300):
+                stream = client.start_call(PUT)
+                client.send(http2.frame(http2.RST_STREAM, 0, stream,
+                                        struct.pack(">I", http2.CANCEL)))
+                time.sleep(0.005)
+            self.assertTrue(client.call(PUT))
+
+    def flood(self, address, first, more):
+        """A block of headers that does not end; how much of it went out, and whether it ended."""
+        sent, begin = 0, time.monotonic()
+        with http2.Client(address, acknowledge=False) as client:
+            client.send(http2.frame(http2.HEADERS, 0, next(client.streams), first))
+            while time.monotonic() - begin < 6 and client.send(more):
+                sent += len(more)
+            client.wait(lambda: False, 1)
+            return sent, client.ended is not None
+
+    def test_continuation_flood(self):
+        server = self.serve()
+        block = http2.frame(http2.CONTINUATION, 0, 1, http2.header(b"x-a", b"a" * 3_000) * 5) * 16
+        for port in ("data", "admin", "health"):
+            with self.subTest(port=port), self.at_most(server, MOST_MIB):
+                sent, ended = self.flood(self.address(server, port), http2.request_headers(PUT),
+                                         block)
+                self.assertTrue(ended, f"after {sent} bytes")
+            self.assert_served(server)
+
+    def test_one_header_without_end(self):
+        server = self.serve()
+        first = http2.request_headers(PUT) + b"\x00\x03x-a" + http2.integer(64 << 20)
+        block = http2.frame(http2.CONTINUATION, 0, 1, b"a" * 16_000)
+        for port in ("admin", "health"):
+            with self.subTest(port=port), self.at_most(server, MOST_MIB):
+                sent, ended = self.flood(self.address(server, port), first, block)
+                self.assertTrue(ended, f"after {sent} bytes")
+            self.assert_served(server)
+
+    def test_bytes_that_are_no_http2(self):
+        """On a port with TLS they count before the handshake is done."""
+        server = self.serve()
+        with self.at_most(server, MOST_MIB), http2.connect(server.server) as sock:
+            with self.assertRaises(OSError):
+                for _ in range(1_000):
+                    sock.sendall(b"x" * 65_536)
+
+    def test_messages_announced_and_not_finished(self):
+        server = self.serve(max_unfinished_size="32MiB")
+        with self.at_most(server, 32 + MOST_MIB * 2), http2.Client(server.server) as client:
+            streams = [client.start_call(PUT) for _ in range(min(120, client.max_streams))]
+            for stream in streams:
+                client.send(http2.frame(http2.DATA, 0, stream, b"\0" + struct.pack(">I", 5 << 20)))
+            left = dict.fromkeys(streams, (5 << 20) - 1)
+            deadline = time.monotonic() + 20
+            while client.ended is None and time.monotonic() < deadline:
+                moved = 0
+                for stream in streams:
+                    sent = client.send_data(stream, left[stream])
+                    left[stream] -= sent
+                    moved += sent
+                if moved == 0:
+                    client.wait(lambda: False, 0.005)
+            self.assertIsNotNone(client.ended, f"{len(streams)} streams, {sum(left.values())} left")
+        self.assert_served(server)
+        self.assertEqual(self.metric("connections_ended_total", port="data", reason="unfinished"),
+                         1)
+
+    # --- slowness ---
+
+    def test_handshakes_and_messages_that_do_not_go_on(self):
+        server = self.serve(handshake_timeout="1s", message_timeout="2s")
+        with http2.Client(server.server) as watcher, http2.Client(server.server) as stalled:
+            watch = watcher.start_call(WATCH)
+            watcher.send(http2.frame(http2.DATA, http2.END_STREAM, watch, b"\0" + bytes(4)))
+            stalled.start_call(PUT)
+            bare = self.connect_bare(server.server, 3) + self.connect_bare(self.health, 3)
+            for sock in bare:
+                self.assertTrue(self.is_closed(sock, 3), "a handshake that never begins")
+            stalled.wait(lambda: False, 4)
+            self.assertIsNotNone(stalled.ended, "a call without a message")
+            self.assertIsNone(watcher.ended, "a watcher, whose message has come")
+        self.assertEqual(self.metric("connections_ended_total", port="data", reason="stalled"), 1)
+
+    # --- who may ---
+
+    def test_a_unix_socket_is_its_owners(self):
+        workdir = self.folder()
+        path = workdir / "socket"
+        server = UnixDaemon(workdir, path, engine="dram")
+        before = os.umask(0)
+        try:
+            self.enterContext(server)
+        finally:
+            os.umask(before)
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        server.kill()
+        self.assertTrue(path.is_socket(), "left behind by the kill")
+        server.start()
+        server.ask("put", "k", "v")
+        self.assertEqual(server.stop(), 0, server.tail())
+        self.assertFalse(path.exists())
+
+    @unittest.skipUnless(certificates.have_openssl(), "no openssl command to make certificates")
+    def test_a_failed_handshake_names_its_peer(self):
+        workdir = self.folder()
+        authority = certificates.Authority(workdir)
+        pair = authority.issue("server")
+        server = daemon.Daemon(workdir, engine="dram", tls_cert_file=pair.cert,
+                               tls_key_file=pair.key)
+        server.ctl_flags = ["--tls-ca", authority.cert]
+        self.enterContext(server)
+        self.enterContext(http2.connect(server.server))  # that says nothing: nobody's fault
+        time.sleep(0.5)  # so that nothing of the start is left
+        with http2.connect(server.server) as sock:
+            sock.sendall(http2.PREFACE)
+            name = "ipv4:%s:%d" % sock.getsockname()
+            self.assertTrue(self.is_closed(sock, 5))
+        self.await_log(server, "a TLS handshake failed")
+        line = next(line for line in server.log.read_text().splitlines()
+                    if "a TLS handshake failed" in line)
+        self.assertIn(f"peer={name}", line)
+
+
+if __name__ == "__main__":
+    system_test.main()
