@@ -10,6 +10,10 @@ namespace {
 
 constexpr const char* kCostTrailer = "lodgekv-cost-bin";
 
+int64_t Milliseconds(Call::SteadyClock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
 std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& share) {
   v1::Cost message;
   message.set_lines_flushed(cost.lines_flushed);
@@ -80,7 +84,14 @@ void Call::Offered() {
   poller_.AwaitTaken(*this);
 }
 
-void Call::Taken() { poller_.NoteTaken(*this); }
+void Call::Taken(bool ok) {
+  poller_.NoteTaken(*this);
+  if (ok) connection_->taken_ms.store(Milliseconds(SteadyClock::now()), std::memory_order_relaxed);
+}
+
+bool Call::ConnectionTookNothingSince(SteadyClock::time_point since) const {
+  return connection_->taken_ms.load(std::memory_order_relaxed) < Milliseconds(since);
+}
 
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
   if (want_cost) {

@@ -64,6 +64,8 @@ class Call : public Event, public CallLinks {
 
   // Since when the client has been asked to take the answer, or a page of it.
   SteadyClock::time_point offered() const { return offered_; }
+  // Its connection has taken none, of this call or another, since then.
+  bool ConnectionTookNothingSince(SteadyClock::time_point since) const;
   // It was offered for too long: the event that is outstanding comes now.
   void Cancel() { context_->TryCancel(); }
 
@@ -87,8 +89,8 @@ class Call : public Event, public CallLinks {
   // The answer, or a page of it, is on its way: its event comes when the client has taken it, or
   // after Cancel.
   void Offered();
-  // The event has come.
-  void Taken();
+  // The event has come. ok: as it says; else the client is gone, or the call was cancelled.
+  void Taken(bool ok);
   // The last event is over: hands the object back to the poller. The object may be gone afterwards.
   void Release();
   // Frees the context and what refers to it, what the messages hold, and what else was taken.

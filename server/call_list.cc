@@ -24,6 +24,11 @@ void CallList::Remove(Call& call) {
   links.listed_ = false;
 }
 
+Call* CallList::Behind(const Call& call) {
+  const CallLinks& links = call;
+  return links.behind_;
+}
+
 Call* CallList::PopFront() {
   Call* call = first_;
   if (call != nullptr) Remove(*call);

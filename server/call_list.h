@@ -3,6 +3,8 @@
 // INVARIANT  A call is in at most one list at a time.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace lodgekv::server {
@@ -24,6 +26,8 @@ class CallList {
  public:
   bool empty() const { return first_ == nullptr; }
   Call* first() const { return first_; }
+  // Of one in this list; null: it is the last.
+  static Call* Behind(const Call& call);
   void PushBack(Call& call);
   // Without effect on a call that is in no list.
   void Remove(Call& call);
@@ -34,25 +38,26 @@ class CallList {
   Call* last_ = nullptr;
 };
 
-// Calls of a kind that wait for the engine: in two lists, which are taken from in turns, so that
-// what is in the one waits for at most as much of the other, however long that is.
-template <class AnyCall>
+// Calls of a kind that wait for the engine: in several lists, which are taken from in turns, so that
+// what is in one waits for at most as much of each other, however long that is.
+template <class AnyCall, size_t kLists>
 class WorkQueue {
  public:
-  bool empty() const { return light_.empty() && heavy_.empty(); }
-  // Light: of a connection that holds little, or the first page of a scan.
-  void Add(AnyCall& call, bool light) { (light ? light_ : heavy_).PushBack(call); }
+  bool empty() const {
+    return std::all_of(lists_.begin(), lists_.end(), [](const auto& list) { return list.empty(); });
+  }
+  void Add(AnyCall& call, size_t list) { lists_[list].PushBack(call); }
   // Not of an empty one.
   AnyCall* Take() {
-    const bool light = heavy_.empty() || (!light_.empty() && light_is_next_);
-    light_is_next_ = !light;
-    return static_cast<AnyCall*>((light ? light_ : heavy_).PopFront());
+    while (lists_[next_].empty()) next_ = (next_ + 1) % kLists;
+    CallList& list = lists_[next_];
+    next_ = (next_ + 1) % kLists;
+    return static_cast<AnyCall*>(list.PopFront());
   }
 
  private:
-  CallList light_;
-  CallList heavy_;
-  bool light_is_next_ = true;
+  std::array<CallList, kLists> lists_;
+  size_t next_ = 0;
 };
 
 }  // namespace lodgekv::server

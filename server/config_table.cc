@@ -220,7 +220,8 @@ constexpr std::array kRequestLimits{
         FieldKind::kDuration, "answer_timeout", {kMinute, kSecond, 60 * kMinute},
         &Config::answer_timeout_ms,
         "A call whose client has not taken its answer, or a page of its scan, after so long is\n"
-        "cancelled; after a second already while others are refused for want of room.")),
+        "cancelled; while others are refused for want of room, after a second in which its\n"
+        "connection took nothing.")),
     Reloadable(Number(FieldKind::kCount, "scan_page_items", kScanPageItems,
                       &Config::scan_page_items, "Most items in a page of a scan.")),
     Reloadable(

@@ -54,7 +54,7 @@ class UnaryCall : public Base {
   }
 
   void OnEvent(bool ok) final {
-    if (answering_) this->Taken();
+    if (answering_) this->Taken(ok);
     if (answering_ || !ok || this->poller_.closed()) return this->Release();
     this->poller_.ListenFor(this->method());
     const uint64_t bytes = request().ByteSizeLong();

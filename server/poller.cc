@@ -28,10 +28,17 @@ constexpr int64_t kOfferedTickMs = 250;
 constexpr int64_t kWaitingTickMs = 10;
 constexpr std::chrono::milliseconds kTimeoutUnderPressure{1'000};
 
+// The lists of a WorkQueue.
+constexpr size_t kOfLittle = 0;  // calls of connections that hold little
+constexpr size_t kOfMuch = 1;
+constexpr size_t kLaterPages = 2;  // of those
+
+size_t ListOf(const Call& call) { return call.ConnectionHoldsLittle() ? kOfLittle : kOfMuch; }
+
 // Moves up to `most` calls whose deadline has not passed from `queue` to `group`; the others are
 // answered.
-template <class AnyCall>
-void TakeGroup(WorkQueue<AnyCall>& queue, size_t most, std::vector<AnyCall*>& group) {
+template <class AnyCall, size_t kLists>
+void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCall*>& group) {
   group.clear();
   const auto now = std::chrono::system_clock::now();
   while (!queue.empty() && group.size() < most) {
@@ -197,7 +204,7 @@ void Poller::ServeBatches() {
 void Poller::ServePages() {
   // As many of those that wait for room as are served, so that a turn stays short.
   for (int i = 0; i < kPagesPerTurn && !waiting_pages_.empty(); ++i) {
-    pages_.Add(static_cast<ScanCall&>(*waiting_pages_.PopFront()), false);
+    pages_.Add(static_cast<ScanCall&>(*waiting_pages_.PopFront()), kLaterPages);
   }
   for (int i = 0; i < kPagesPerTurn && !pages_.empty(); ++i) {
     ScanCall* call = pages_.Take();
@@ -205,29 +212,46 @@ void Poller::ServePages() {
   }
 }
 
+// Under pressure whoever still takes answers keeps its time: its answers wait for each other.
 void Poller::CancelUntaken() {
   if (offered_.empty()) return;
   const auto now = Call::SteadyClock::now();
-  std::chrono::milliseconds timeout(state_.config().answer_timeout_ms);
-  if (state_.admission().UnderPressure(now)) timeout = std::min(timeout, kTimeoutUnderPressure);
-  while (!offered_.empty() && now - offered_.first()->offered() >= timeout) {
-    Call* call = offered_.PopFront();
-    call->Cancel();
-    recorder_.RecordUntaken();
-    uint64_t left_out = 0;
-    if (!untaken_log_.May(now, &left_out)) continue;
-    Log(LogLevel::kWarning, "a client does not take its answer: the call is cancelled",
-        {{"rpc", kMethodNames[static_cast<size_t>(call->method())]},
-         {"client", call->connection().name},
-         {"waited_ms", static_cast<uint64_t>(timeout.count())},
-         {"not_logged_before", left_out}});
+  if (now < look_at_offered_) return;
+  look_at_offered_ = now + std::chrono::milliseconds(kOfferedTickMs);
+  const std::chrono::milliseconds timeout(state_.config().answer_timeout_ms);
+  const bool pressure = state_.admission().UnderPressure(now);
+  const auto least = pressure ? std::min(timeout, kTimeoutUnderPressure) : timeout;
+  for (Call* call = offered_.first(); call != nullptr && now - call->offered() >= least;) {
+    Call* const behind = CallList::Behind(*call);
+    if (now - call->offered() >= timeout || call->ConnectionTookNothingSince(now - least)) {
+      CancelUntaken(*call, now);
+    }
+    call = behind;
   }
 }
 
-void Poller::Enqueue(GetCall& call) { reads_.Add(call, call.ConnectionHoldsLittle()); }
-void Poller::Enqueue(WriteCall& call) { writes_.Add(call, call.ConnectionHoldsLittle()); }
-void Poller::Enqueue(BatchCall& call) { batches_.Add(call, call.ConnectionHoldsLittle()); }
-void Poller::Enqueue(ScanCall& call) { pages_.Add(call, call.IsFirstPage()); }
+void Poller::CancelUntaken(Call& call, Call::SteadyClock::time_point now) {
+  offered_.Remove(call);
+  call.Cancel();
+  recorder_.RecordUntaken();
+  uint64_t left_out = 0;
+  if (!untaken_log_.May(now, &left_out)) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - call.offered());
+  Log(LogLevel::kWarning, "a client does not take its answer: the call is cancelled",
+      {{"rpc", kMethodNames[static_cast<size_t>(call.method())]},
+       {"client", call.connection().name},
+       {"waited_ms", static_cast<uint64_t>(waited.count())},
+       {"not_logged_before", left_out}});
+}
+
+void Poller::Enqueue(GetCall& call) { reads_.Add(call, ListOf(call)); }
+void Poller::Enqueue(WriteCall& call) { writes_.Add(call, ListOf(call)); }
+void Poller::Enqueue(BatchCall& call) { batches_.Add(call, ListOf(call)); }
+void Poller::Enqueue(ScanCall& call) {
+  // A scan of a few items is its first page.
+  const size_t list = ListOf(call);
+  pages_.Add(call, list == kOfMuch && !call.IsFirstPage() ? kLaterPages : list);
+}
 
 void Poller::NoteOutcome(Outcome outcome) {
   if (outcome == Outcome::kOk) state_.NoteWriteApplied();

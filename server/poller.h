@@ -7,7 +7,7 @@
 // that a call of theirs does not wait for all that another has in hand.
 //
 // An answer, or a page of a scan, that its client has not taken by the end of answer_timeout is
-// cancelled, and by a second while the admission is under pressure: what is held for it is others'.
+// cancelled; while the admission is under pressure, after a second on a connection that takes none.
 //
 // INVARIANT  Everything but Start, RequestStop, Join and recorder() happens on the poller's thread.
 //            That thread also shuts the completion queue down, so that no operation starts on a
@@ -104,6 +104,7 @@ class Poller {
   void ServeBatches();
   void ServePages();
   void CancelUntaken();
+  void CancelUntaken(Call& call, Call::SteadyClock::time_point now);
   bool Idle() const {
     return reads_.empty() && writes_.empty() && batches_.empty() && pages_.empty();
   }
@@ -115,12 +116,13 @@ class Poller {
   const std::vector<Method> methods_;
   RpcRecorder recorder_;
 
-  WorkQueue<GetCall> reads_;
-  WorkQueue<WriteCall> writes_;
-  WorkQueue<BatchCall> batches_;
-  WorkQueue<ScanCall> pages_;
+  WorkQueue<GetCall, 2> reads_;
+  WorkQueue<WriteCall, 2> writes_;
+  WorkQueue<BatchCall, 2> batches_;
+  WorkQueue<ScanCall, 3> pages_;
   CallList waiting_pages_;  // for room
   CallList offered_;        // since when rises
+  Call::SteadyClock::time_point look_at_offered_;
   // Of one group; members for their capacity.
   std::vector<std::string_view> group_keys_;
   std::vector<ReadResult> group_reads_;

@@ -18,7 +18,7 @@ void ScanCall::Listen() {
 }
 
 void ScanCall::OnEvent(bool ok) {
-  if (state_ != State::kListening) Taken();
+  if (state_ != State::kListening) Taken(ok);
   if (!ok || poller_.closed()) {
     // A client that went away in the middle, or took nothing; a listener that was never used has
     // served nothing.

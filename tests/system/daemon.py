@@ -94,6 +94,7 @@ class Daemon:
         self.process = None
         self.server = self.admin = None
         self.ctl_flags = []  # that lodgectl needs to reach it
+        self.before_start = None  # called in its process, before the program
 
     def command(self):
         words = [str(LODGEKVD)]
@@ -109,8 +110,13 @@ class Daemon:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, env=self.environment,
-                                            preexec_fn=die_with_parent)
+                                            preexec_fn=self.prepare)
         return self
+
+    def prepare(self):
+        die_with_parent()
+        if self.before_start is not None:
+            self.before_start()
 
     def start(self):
         self.spawn()

@@ -160,6 +160,34 @@ class HostileRequestsTest(system_test.SystemTest):
 
         self.served_beside(server, attack)
 
+    def test_a_small_scan_goes_before_the_rest_of_large_ones(self):
+        server = self.serve()
+        self.fill(server, 4000, 1000)
+        with contextlib.ExitStack() as stack:
+            whole = stack.enter_context(raw_client.Http2Client(server.server, window=2**31 - 1))
+            whole.open_window()
+            small = stack.enter_context(raw_client.channel(server.server))
+            ask = small.unary_stream(raw_client.SERVICE + "Scan")
+            one_item = b"\x20\x01"  # limit: 1
+            list(ask(one_item, timeout=raw_client.SECONDS))
+            for _ in range(600):
+                whole.request("Scan", b"")
+            taking = threading.Thread(target=lambda: taken.append(whole.discard(4)))
+            taken = []
+            waits = []
+            taking.start()
+            while taking.is_alive() and len(waits) < 100:
+                began = time.monotonic()
+                list(ask(one_item, timeout=raw_client.SECONDS))
+                waits.append(time.monotonic() - began)
+                time.sleep(0.005)
+            taking.join()
+        waits = [1000 * wait for wait in sorted(waits)]
+        print(f"small scans beside 600 whole ones ({taken[0] // MIB} MiB taken): median "
+              f"{waits[len(waits) // 2]:.1f} ms, worst {waits[-1]:.1f} ms of {len(waits)}")
+        # All that was in hand before it took three seconds.
+        self.assertLess(waits[-1], 1000)
+
     # --- what inflates ---
 
     def test_compressed_requests_are_refused_before_they_inflate(self):

@@ -127,6 +127,21 @@ class Http2Client:
         self.send()
         return events
 
+    def discard(self, seconds):
+        """Takes all that comes within so many seconds, without a look at it. Its bytes."""
+        self.socket.settimeout(0.1)
+        deadline = time.monotonic() + seconds
+        taken = 0
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                taken += len(self.socket.recv(1 << 20))
+        return taken
+
+    def open_window(self):
+        """Of the connection, as far as it goes."""
+        self.http2.increment_flow_control_window(2**31 - 1 - 65_535)
+        self.send()
+
     def close(self):
         self.socket.close()
 
