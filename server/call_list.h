@@ -38,8 +38,8 @@ class CallList {
   Call* last_ = nullptr;
 };
 
-// Calls of a kind that wait for the engine: in several lists, which are taken from in turns, so that
-// what is in one waits for at most as much of each other, however long that is.
+// Calls of a kind that wait for the engine: in several lists, which are taken from in turns, so
+// that what is in one waits for at most as much of each other, however long that is.
 template <class AnyCall, size_t kLists>
 class WorkQueue {
  public:

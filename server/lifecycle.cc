@@ -76,8 +76,8 @@ void SetConnectionOptions(grpc::ServerBuilder& builder, const Config& config) {
   set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataSize));
 }
 
-// gRPC 1.51 inflates a message whole before it looks at its size, so that a megabyte takes a gigabyte
-// and no limit of ours comes in between. Answers are not compressed either.
+// gRPC 1.51 inflates a message whole before it looks at its size, so that a megabyte takes a
+// gigabyte and no limit of ours comes in between. Answers are not compressed either.
 void RefuseCompression(grpc::ServerBuilder& builder) {
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);

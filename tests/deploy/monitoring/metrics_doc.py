@@ -32,6 +32,8 @@ LABELS = {
     "port": "`data`, `admin`, `health`",
     "reason": "as the meaning lists them",
     "state": "`recovering`, `serving`, `draining`",
+    "limit": "the field that was reached: `max_inflight_operations`, `max_inflight_size`, "
+             "`peer_share`, `connection_share`",
     "medium_class": "`pmem-adr`, `pmem-eadr`, `cxl`, `file`, `pmem-forced`, `volatile`, `none`",
     "durability": "`medium`, `process`, `none`",
     "key_format": "`bytes`, `fixed64`",
