@@ -10,13 +10,15 @@ ARG BASE=docker.io/library/debian:12-slim
 FROM ${BASE} AS build
 # A folder of the context with lodgekvd and lodgectl ready made, instead of compiling them.
 ARG PREBUILT=""
+# What --version tells of the commit, where the context has no git.
+ARG REVISION=unknown
 WORKDIR /src
 COPY scripts/install_packages scripts/
 RUN if [ -z "$PREBUILT" ]; then scripts/install_packages --build; fi
 COPY . .
 RUN mkdir /programs && \
     if [ -z "$PREBUILT" ]; then \
-      cmake --preset release -DLODGEKV_BUILD_TESTS=OFF && \
+      cmake --preset release -DLODGEKV_BUILD_TESTS=OFF -DLODGEKV_COMMIT="$REVISION" && \
       cmake --build build/release --target lodgekvd lodgectl && \
       strip -o /programs/lodgekvd build/release/bin/lodgekvd && \
       strip -o /programs/lodgectl build/release/bin/lodgectl; \

@@ -10,9 +10,13 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <memory>
+#include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -208,12 +212,47 @@ std::string ExplainTls(const std::string& address, const TlsOptions& tls) {
   return ExplainOwnCertificate(!tls.cert_pem.empty());
 }
 
+// The first line of `bytes`, as far as it is printable ASCII.
+std::string Printable(std::string_view bytes) {
+  const size_t end = std::min({bytes.size(), bytes.find_first_of("\r\n"), size_t{60}});
+  std::string text;
+  for (const char c : bytes.substr(0, end)) {
+    text += absl::ascii_isprint(static_cast<unsigned char>(c)) ? c : '?';
+  }
+  return text;
+}
+
+// What answers to the begin of HTTP/2, which every gRPC server answers with settings of its own.
+std::string ExplainForeign(const std::string& address) {
+  constexpr std::string_view kBegin("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  constexpr size_t kFrameType = 3;
+  constexpr char kSettings = 4;
+  const Bio bio = Dial(address);
+  if (bio == nullptr) return "";
+  std::array<char, 256> buffer{};
+  if (BIO_write(bio.get(), kBegin.data(), kBegin.size()) != static_cast<int>(kBegin.size())) {
+    return "";
+  }
+  const int n = BIO_read(bio.get(), buffer.data(), buffer.size());
+  if (n <= 0) return "";
+  const std::string_view answer(buffer.data(), static_cast<size_t>(n));
+  if (absl::StartsWith(absl::string_view(buffer.data(), answer.size()), "HTTP/")) {
+    return absl::StrCat("what answers at ", address,
+                        " speaks plain HTTP, as the metrics do, not gRPC: look at the port");
+  }
+  if (answer.size() > kFrameType && answer[kFrameType] == kSettings) return "";
+  return absl::StrCat("what answers at ", address, " speaks no gRPC, it says '", Printable(answer),
+                      "': look at the address");
+}
+
 std::string ExplainPlaintext(const std::string& address) {
   const Context context(SSL_CTX_new(TLS_client_method()));
   const Connection connection = Prepare(context.get(), address, "");
   if (connection == nullptr) return "";
   const bool shaken = SSL_connect(connection.get()) == 1;
-  if (!shaken && SSL_get_current_cipher(connection.get()) == nullptr) return "";
+  if (!shaken && SSL_get_current_cipher(connection.get()) == nullptr) {
+    return ExplainForeign(address);
+  }
   return absl::StrCat("the server speaks TLS, and this client did not: give --tls-ca",
                       asked_for_certificate ? ", --tls-cert and --tls-key" : "");
 }

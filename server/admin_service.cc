@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "base/version.h"
 #include "index/cost.h"
 #include "index/registry.h"
 #include "server/pacer.h"
 #include "server/status_map.h"
-#include "server/version.h"
 
 namespace lodgekv::server {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/version.h"
 #include "index/registry.h"
 #include "server/testing/test_daemon.h"
-#include "server/version.h"
 
 namespace lodgekv::server::testing {
 namespace {

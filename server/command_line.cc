@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/version.h"
 #include "index/registry.h"
 #include "server/tls_material.h"
-#include "server/version.h"
 
 namespace lodgekv::server {
 namespace {
@@ -114,7 +114,7 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   CLI::App app("lodgekvd: a key-value server on persistent memory", "lodgekvd");
   Parsed parsed;
   app.footer(Footer());
-  app.set_version_flag("--version", fmt::format("lodgekvd {}", kVersion));
+  app.set_version_flag("--version", "lodgekvd " + DescribeBuild());
   app.add_option("--config", parsed.config_path, "The YAML file of the configuration");
   app.add_flag("--print-config", parsed.print_config,
                "Print the configuration in effect, with comments, and exit");
@@ -128,7 +128,7 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   } catch (const CLI::CallForHelp&) {
     return ExitNow{0, app.help(), ""};
   } catch (const CLI::CallForVersion&) {
-    return ExitNow{0, fmt::format("lodgekvd {}\n", kVersion), ""};
+    return ExitNow{0, "lodgekvd " + DescribeBuild() + "\n", ""};
   } catch (const CLI::ParseError& error) {
     return Wrong(fmt::format("{} (lodgekvd --help lists the flags)", error.what()));
   }

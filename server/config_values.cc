@@ -1,29 +1,12 @@
 #include "server/config_values.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
 #include <numeric>
 #include <vector>
 
-#include "server/limits.h"
-
 namespace lodgekv::server {
 namespace {
-
-struct Unit {
-  std::string_view name;
-  uint64_t factor;
-};
-
-// Largest first: formatting takes the first that divides.
-constexpr std::array<Unit, 5> kSizeUnits{
-    {{"TiB", kTiB}, {"GiB", kGiB}, {"MiB", kMiB}, {"KiB", kKiB}, {"B", 1}}};
-constexpr std::array<Unit, 4> kDurationUnits{
-    {{"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}}};
 
 std::string_view Trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
@@ -33,38 +16,6 @@ std::string_view Trim(std::string_view text) {
     text.remove_suffix(1);
   }
   return text;
-}
-
-// The number at the front of `text`, which then holds the unit behind it.
-std::optional<uint64_t> TakeNumber(std::string_view& text) {
-  text = Trim(text);
-  uint64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  text = Trim(text.substr(static_cast<size_t>(stop - text.data())));
-  return value;
-}
-
-std::optional<uint64_t> ParseWithUnit(std::string_view text, std::span<const Unit> units,
-                                      bool unit_needed) {
-  const std::optional<uint64_t> number = TakeNumber(text);
-  if (!number) return std::nullopt;
-  if (text.empty() && (!unit_needed || *number == 0)) return number;
-  for (const Unit& unit : units) {
-    if (text != unit.name) continue;
-    if (*number > UINT64_MAX / unit.factor) return std::nullopt;
-    return *number * unit.factor;
-  }
-  return std::nullopt;
-}
-
-std::string FormatWithUnit(uint64_t value, std::span<const Unit> units) {
-  for (const Unit& unit : units) {
-    if (value != 0 && value % unit.factor == 0) {
-      return fmt::format("{}{}", value / unit.factor, unit.name);
-    }
-  }
-  return "0";
 }
 
 // Levenshtein distance: insertions, deletions and substitutions that turn one into the other.
@@ -85,19 +36,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<uint64_t> ParseSize(std::string_view text) {
-  return ParseWithUnit(text, kSizeUnits, false);
-}
-
-std::optional<uint64_t> ParseDuration(std::string_view text) {
-  return ParseWithUnit(text, kDurationUnits, true);
-}
-
-std::optional<uint64_t> ParseCount(std::string_view text) {
-  const std::optional<uint64_t> number = TakeNumber(text);
-  return text.empty() ? number : std::nullopt;
-}
-
 std::optional<bool> ParseSwitch(std::string_view text) {
   text = Trim(text);
   for (const std::string_view word : {"true", "on", "yes", "1"}) {
@@ -107,12 +45,6 @@ std::optional<bool> ParseSwitch(std::string_view text) {
     if (text == word) return false;
   }
   return std::nullopt;
-}
-
-std::string FormatSize(uint64_t bytes) { return FormatWithUnit(bytes, kSizeUnits); }
-
-std::string FormatDuration(uint64_t milliseconds) {
-  return FormatWithUnit(milliseconds, kDurationUnits);
 }
 
 std::optional<std::string_view> NearestName(std::string_view text,

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/version.h"
 #include "index/registry.h"
 #include "server/config_values.h"
 #include "server/front_door/stream_counts.h"
@@ -20,7 +21,6 @@
 #include "server/log.h"
 #include "server/reload.h"
 #include "server/thread_supply.h"
-#include "server/version.h"
 
 namespace lodgekv::server {
 namespace {

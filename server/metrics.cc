@@ -10,11 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "base/version.h"
 #include "index/cost.h"
 #include "server/handshake_log.h"
 #include "server/log.h"
 #include "server/process_metrics.h"
-#include "server/version.h"
 
 namespace lodgekv::server {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/version.h"
 #include "server/rpc_recorder.h"
 #include "server/testing/test_daemon.h"
-#include "server/version.h"
 
 namespace lodgekv::server::testing {
 namespace {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/units.h"
 #include "client/connection_probe.h"
 
 namespace lodgekv::lodgectl {
@@ -28,6 +29,18 @@ client::ClientOptions Options(const Context& context, absl::Duration default_tim
 }
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(30);
+
+// A gRPC server that does not know the call has no reason to tell.
+absl::Status ExplainUnknownCall(const std::string& address, absl::string_view service,
+                                absl::string_view advice) {
+  return absl::UnimplementedError(
+      absl::StrCat("what answers at ", address, " does not serve ", service, ": ", advice));
+}
+
+bool IsUnknownCall(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnimplemented &&
+         client::ErrorOf(status).reason.empty();
+}
 
 absl::Status ExplainAt(const std::string& address, const Context& context,
                        const absl::Status& status) {
@@ -58,10 +71,18 @@ std::unique_ptr<client::AdminClient> Context::ConnectAdminForLong() const {
 }
 
 absl::Status Context::Explain(const absl::Status& status) const {
+  if (IsUnknownCall(status)) {
+    return ExplainUnknownCall(server, "KvService",
+                              "the data's address goes to --server, the operator's to --admin");
+  }
   return ExplainAt(server, *this, status);
 }
 
 absl::Status Context::ExplainAdmin(const absl::Status& status) const {
+  if (IsUnknownCall(status)) {
+    return ExplainUnknownCall(admin, "AdminService",
+                              "the operator's address goes to --admin, the data's to --server");
+  }
   return ExplainAt(admin, *this, status);
 }
 
@@ -77,21 +98,36 @@ std::optional<std::string> Context::Argument(absl::string_view name, const std::
 CLI::Option* AddDuration(CLI::App& app, const std::string& name,
                          std::optional<absl::Duration>& duration, const std::string& doc) {
   auto parse = [name, &duration](const std::string& text) {
-    absl::Duration parsed;
-    if (!absl::ParseDuration(text, &parsed) || parsed < absl::Milliseconds(1) ||
-        parsed == absl::InfiniteDuration()) {
+    const std::optional<uint64_t> milliseconds = ParseDuration(text);
+    if (!milliseconds || *milliseconds == 0 || *milliseconds > INT64_MAX) {
       throw CLI::ValidationError(name, absl::StrCat("'", text,
                                                     "' is not a duration of 1ms or more, such as "
                                                     "30s, 1m30s or 250ms"));
     }
-    duration = parsed;
+    duration = absl::Milliseconds(static_cast<int64_t>(*milliseconds));
   };
   return app.add_option_function<std::string>(name, parse, doc)->type_name("DURATION");
 }
 
+CLI::Option* AddCount(CLI::App& app, const std::string& name, CountRange range,
+                      const std::function<void(uint64_t)>& set, const std::string& doc) {
+  const auto parse = [name, range, set](const std::string& text) {
+    const std::optional<uint64_t> count = ParseCount(text);
+    if (!count || *count < range.least || *count > range.most) {
+      throw CLI::ValidationError(
+          name, range.most == UINT64_MAX ? absl::StrCat("'", text, "' is not a whole number of ",
+                                                        range.least, " or more")
+                                         : absl::StrCat("'", text, "' is not a whole number from ",
+                                                        range.least, " to ", range.most));
+    }
+    set(*count);
+  };
+  return app.add_option_function<std::string>(name, parse, doc)->type_name("N");
+}
+
 CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition) {
-  return app.add_option("--if-version", condition.if_version, "Only if the value has this version")
-      ->check(CLI::PositiveNumber)
+  const auto set = [&condition](uint64_t version) { condition.if_version = version; };
+  return AddCount(app, "--if-version", {1, UINT64_MAX}, set, "Only if the value has this version")
       ->type_name("VERSION");
 }
 

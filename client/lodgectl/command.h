@@ -7,6 +7,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +70,15 @@ struct Context {
 // An option that takes a duration such as 30s, 1m30s or 250ms, of at least 1 millisecond.
 CLI::Option* AddDuration(CLI::App& app, const std::string& name,
                          std::optional<absl::Duration>& duration, const std::string& doc);
+
+struct CountRange {
+  uint64_t least = 0;
+  uint64_t most = UINT64_MAX;
+};
+
+// An option that takes a whole number.
+CLI::Option* AddCount(CLI::App& app, const std::string& name, CountRange range,
+                      const std::function<void(uint64_t)>& set, const std::string& doc);
 
 // --if-version, shared by put and delete.
 CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition);

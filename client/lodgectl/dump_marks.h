@@ -11,6 +11,7 @@
 //            has no such field.
 #pragma once
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <cstdint>

@@ -27,6 +27,8 @@ constexpr absl::string_view kName = "load";
 // Far above what the largest value takes, each of whose bytes may be written as four.
 constexpr size_t kMaxLineBytes = 256 << 20;
 
+constexpr CountRange kCallRange{1, 65'536};
+
 struct LoadArguments {
   std::string path;
   std::optional<RecordFormat> format;
@@ -203,16 +205,15 @@ void AddLoad(CLI::App& app, Context& context) {
       "--ack-log", arguments->ack_log,
       "Append each acknowledged key to this file, in the order of the input, as soon as "
       "it is acknowledged");
-  load->add_option(
-          "--batch", arguments->options.batch,
-          "Records a call, each call all or nothing; 1: single Puts, grouped by the server")
-      ->check(CLI::Range(1, 65'536))
-      ->capture_default_str()
-      ->type_name("N");
-  load->add_option("--concurrency", arguments->options.concurrency, "Calls under way at a time")
-      ->check(CLI::Range(1, 65'536))
-      ->capture_default_str()
-      ->type_name("N");
+  LoadOptions& options = arguments->options;
+  AddCount(
+      *load, "--batch", kCallRange, [&options](uint64_t n) { options.batch = n; },
+      "Records a call, each call all or nothing; 1: single Puts, grouped by the server")
+      ->default_str(absl::StrCat(options.batch));
+  AddCount(
+      *load, "--concurrency", kCallRange, [&options](uint64_t n) { options.concurrency = n; },
+      "Calls under way at a time")
+      ->default_str(absl::StrCat(options.concurrency));
   load->add_flag(
       "--atomic", arguments->options.atomic,
       "The whole input in one call, all or nothing; the server's limits of a batch hold");

@@ -1,6 +1,8 @@
 // lodgectl: the command line of LodgeKV. One file per command; this one puts them together.
 #include <grpc/support/log.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -8,8 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/file_reader.h"
+#include "base/version.h"
+#include "client/lodgectl/address.h"
 #include "client/lodgectl/command.h"
 
 namespace lodgekv::lodgectl {
@@ -81,11 +87,14 @@ void QuietGrpc() {
 }
 
 void AddGlobals(CLI::App& app, Context& context) {
-  app.add_option("--server", context.server, "Address of the data service: host:port or unix:/path")
+  app.add_option("--server", context.server,
+                 "Address of the data service: host:port, host or unix:/path")
+      ->transform([](const std::string& given) { return WithPort(given, client::kDefaultServer); })
       ->envname("LODGEKV_SERVER")
       ->capture_default_str();
   app.add_option("--admin", context.admin,
                  "Address of the operator's service (stats, status, engines, check)")
+      ->transform([](const std::string& given) { return WithPort(given, client::kDefaultAdmin); })
       ->envname("LODGEKV_ADMIN")
       ->capture_default_str();
   AddDuration(
@@ -102,6 +111,35 @@ void AddGlobals(CLI::App& app, Context& context) {
                "stats, status, engines and check: JSON as proto3 defines it");
 }
 
+constexpr std::array<absl::string_view, 4> kOperatorCommands{"stats", "status", "engines", "check"};
+
+// What the command has no use for it does not take.
+void RefuseUseless(const CLI::App& app) {
+  const CLI::App& command = *app.get_subcommands().front();
+  const bool for_operator = std::find(kOperatorCommands.begin(), kOperatorCommands.end(),
+                                      command.get_name()) != kOperatorCommands.end();
+  for (const std::string name : {"--json", "--cost", "--hex"}) {
+    if (app.get_option(name)->count() == 0 || (name == "--json") == for_operator) continue;
+    const bool dump = command.get_name() == "dump" || command.get_name() == "load";
+    throw CLI::ValidationError(
+        name, absl::StrCat(command.get_name(), " has no use for it",
+                           name == "--json" && dump ? "; it has --format json" : ""));
+  }
+}
+
+// The help of a command tells the options of all commands, too.
+void AddGlobalHelp(const CLI::App& app, CLI::App& command) {
+  const std::string own = command.get_footer();
+  command.footer("");
+  command.footer([own, &app] {
+    const CLI::Formatter formatter;
+    const std::string groups = formatter.make_groups(&app, CLI::AppFormatMode::Sub);
+    return absl::StrCat(
+        own, own.empty() ? "" : "\n", "\nGlobal ",
+        absl::StrReplaceAll(absl::StripAsciiWhitespace(groups), {{"Options:", "options:"}}));
+  });
+}
+
 // A word that is no command is missed as a command, by CLI11, before it is seen as wrong.
 std::string DescribeUsage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining();
@@ -115,13 +153,18 @@ int Run(int argc, char** argv) {
   CLI::App app("Talks to a LodgeKV server.", "lodgectl");
   Context context;
   AddGlobals(app, context);
+  app.set_version_flag("--version", "lodgectl " + DescribeBuild());
   app.footer(std::string(kFooter.substr(1)));
   for (auto* add : {AddPut, AddGet, AddDelete, AddScan, AddLoad, AddDump, AddStats, AddStatus,
                     AddEngines, AddCheck}) {
     add(app, context);
   }
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->fallthrough();
+    AddGlobalHelp(app, *command);
+  }
   app.require_subcommand(1);
+  app.parse_complete_callback([&app] { RefuseUseless(app); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -34,9 +34,9 @@ void AddScan(CLI::App& app, Context& context) {
   scan->add_option("--start", options->start, "First key, inclusive");
   scan->add_option("--end", options->end, "Last key, exclusive");
   scan->add_option("--prefix", options->prefix, "Only keys that begin so");
-  scan->add_option("--limit", options->limit, "At most this many")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
+  AddCount(
+      *scan, "--limit", {}, [options](uint64_t limit) { options->limit = limit; },
+      "At most this many; 0: all");
   scan->add_flag("--reverse", options->reverse, "In descending order");
   scan->add_flag("--keys-only", options->keys_only, "Without tab and value");
   scan->callback([options, &context] { RunScan(*options, context); });

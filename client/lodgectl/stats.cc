@@ -1,4 +1,7 @@
 // lodgectl stats: numbers of the server.
+#include <array>
+#include <charconv>
+
 #include "absl/strings/str_cat.h"
 #include "client/lodgectl/command.h"
 #include "client/lodgectl/message_output.h"
@@ -8,11 +11,19 @@ namespace {
 
 constexpr absl::string_view kName = "stats";
 
+// Whole numbers whole, others with the digits that tell them from their neighbours.
+std::string FormatNumber(double number) {
+  std::array<char, 400> text;  // the longest double has 309 digits before the point
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  return {text.data(), end};
+}
+
 std::string FormatStats(v1::StatsResponse stats) {
   std::string counters;
   for (const v1::Counter& counter : stats.engine_counters()) {
     absl::StrAppend(&counters, FormatField(absl::StrCat("engine.", counter.name()),
-                                           absl::StrCat(counter.value())));
+                                           FormatNumber(counter.value())));
   }
   stats.clear_engine_counters();
   return FormatFields(stats) + counters;

@@ -4,9 +4,12 @@ On the dram engine, so that it needs no pool; what lodgectl says does not depend
 """
 
 import contextlib
+import functools
 import json
 import os
 import pty
+import socket
+import threading
 import time
 
 import daemon
@@ -283,13 +286,18 @@ class CliTest(system_test.SystemTest):
             ("put", "k"): "VALUE or --value-file is required",
             ("put", "k", "v", "--value-file", "f"): "excludes",
             ("put", "k", "v", "--if-absent", "--if-present"): "excludes",
-            ("put", "k", "v", "--if-version", "0"): "--if-version",
-            ("put", "k", "v", "--if-version", "-1"): "--if-version",
+            ("put", "k", "v", "--if-version", "0"): "--if-version: '0' is not a whole number",
+            ("put", "k", "v", "--if-version", "-1"): "--if-version: '-1' is not",
             ("put", "k", "v", "--ttl", "5"): "'5' is not a duration",
             ("put", "k", "v", "--ttl", "0s"): "not a duration of 1ms or more",
             ("get", "k", "--timeout", "soon"): "'soon' is not a duration",
-            ("scan", "--limit", "-1"): "--limit",
-            ("load", "f", "--batch", "0"): "--batch",
+            ("scan", "--limit", "-1"): "--limit: '-1' is not a whole number of 0 or more",
+            ("scan", "--limit", "x"): "--limit: 'x' is not a whole number of 0 or more",
+            ("load", "f", "--batch", "0"): "--batch: '0' is not a whole number from 1 to 65536",
+            ("get", "k", "--json"): "--json: get has no use for it",
+            ("dump", "--json"): "it has --format json",
+            ("status", "--cost"): "--cost: status has no use for it",
+            ("stats", "--hex"): "--hex: stats has no use for it",
             ("dump", "--format", "xml"): "--format",
         }
         for words, message in cases.items():
@@ -301,6 +309,79 @@ class CliTest(system_test.SystemTest):
         for code, meaning in ((0, "done"), (1, "not found"), (2, "usage"), (3, "condition"),
                               (4, "server")):
             self.assertRegex(text, rf"(?m)^ +{code} .*{meaning}")
+
+    def test_help_of_a_command_has_the_options_of_all(self):
+        text = self.server.ask("scan", "--help").decode()
+        for option in ("--limit N", "Global options:", "--server", "--timeout DURATION", "--hex"):
+            self.assertIn(option, text)
+
+    def test_version_names_commit_and_build(self):
+        for program in (daemon.LODGECTL, daemon.LODGEKVD):
+            outcome = daemon.run(program, "--version")
+            self.assertRegex(outcome.stdout.decode(),
+                             rf"^{program.name} \d+\.\d+\.\d+ \(commit (\w+(-dirty)?), "
+                             r"\w*, (GCC|Clang) [\d.]+.*\)\n$")
+            self.assertEqual(outcome.returncode, 0)
+
+    def test_both_programs_read_the_same_durations(self):
+        for text, good in (("1m30s", True), ("2 min", True), ("1.5s", True), ("250ms", True),
+                           ("10m", True), ("5", False), ("1s1s", False), ("1d", False),
+                           ("-1s", False)):
+            with self.subTest(text=text):
+                of_daemon = daemon.run(daemon.LODGEKVD, "--check-config", "--engine", "dram",
+                                       f"--drain-grace={text}", env=daemon.environment())
+                self.assertEqual(of_daemon.returncode == 0, good, of_daemon.stderr)
+                self.assertEqual(self.ctl("put", "k", "v", f"--ttl={text}").returncode == 0, good)
+
+    def test_whole_numbers_are_printed_whole(self):
+        self.server.ask("load", "-", input=b"".join(b"key%d\t%s\n" % (n, b"v" * 100)
+                                                    for n in range(20_000)))
+        for line in self.server.ask("stats").splitlines():
+            self.assertNotRegex(line, rb"\de[+-]?\d")
+
+    def test_a_wrong_port_says_what_it_met(self):
+        metrics = f"127.0.0.1:{daemon.free_port()}"
+        server = self.daemon(self.folder(), engine="dram", metrics_listen=metrics)
+        ctl = functools.partial(daemon.run, daemon.LODGECTL)
+        self.assert_error(ctl("--server", metrics, "get", "k"), 4,
+                          f"what answers at {metrics} speaks plain HTTP", "look at the port")
+        self.assert_error(ctl("--admin", metrics, "status"), 4, "speaks plain HTTP")
+        self.assert_error(ctl("--server", server.admin, "get", "k"), 4, "UNIMPLEMENTED",
+                          "does not serve KvService", "--server")
+        self.assert_error(ctl("--admin", server.server, "status"), 4, "UNIMPLEMENTED",
+                          "does not serve AdminService", "--admin")
+        with self.banner(b"SSH-2.0-\x1bOpenSSH\r\n") as other:
+            self.assert_error(ctl("--server", other, "get", "k"), 4, "speaks no gRPC",
+                              "'SSH-2.0-?OpenSSH'")
+
+    @contextlib.contextmanager
+    def banner(self, text):
+        """An address where each connection is greeted with `text`."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def greet():
+                with contextlib.suppress(OSError):
+                    while True:
+                        connection, _ = listener.accept()
+                        with connection:
+                            connection.sendall(text)
+                            connection.settimeout(2)
+                            with contextlib.suppress(OSError):
+                                while connection.recv(4096):
+                                    pass
+
+            thread = threading.Thread(target=greet)
+            thread.start()
+            try:
+                yield "127.0.0.1:%d" % listener.getsockname()[1]
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+
+    def test_an_address_without_a_port_means_ours(self):
+        self.assert_error(daemon.run(daemon.LODGECTL, "--server", "127.9.9.9", "get", "k"), 4,
+                          "127.9.9.9:7411")
+        self.assert_error(daemon.run(daemon.LODGECTL, "--admin", "127.9.9.9", "status"), 4,
+                          "127.9.9.9:7412")
 
     def test_refusals_name_the_limit_and_its_value(self):
         self.assert_error(self.ctl("put", "", "v"), 4, "INVALID_ARGUMENT", "key", "empty")

@@ -118,7 +118,8 @@ class RealInputTest(system_test.SystemTest):
         records.write_lines(source, [self.line[key] for key in self.keys])
         server.ask("load", source, "--ack-log", acks)
         self.assert_same_lines(records.read_lines(acks),
-                               [records.escape_key(key) for key in self.keys], "the ack log of a whole load")
+                               [records.escape_key(key) for key in self.keys],
+                               "the ack log of a whole load")
         self.check_content(server, self.keys)
         self.check_scans(server)
         self.check_gets(server)

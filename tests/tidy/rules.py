@@ -53,7 +53,7 @@ def is_code(source):
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 LAYERS = {"base", "bench", "client", "index", "proto", "server", "tests"}
-GENERATED = re.compile(r"\.pb\.h$|^engine_(rows_)?list\.inc$")
+GENERATED = re.compile(r"\.pb\.h$|^(engine_(rows_)?list|lodgekv_commit)\.inc$")
 TOP_OF_INDEX = r"index/[^/]+\.h$"
 
 
