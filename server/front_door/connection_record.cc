@@ -84,10 +84,11 @@ void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionL
       Less(unfinished_, (counts.succeeded - before.succeeded) * kAllowancePerStream +
                             CreditForFailed(counts.failed - before.failed, limits, seconds));
   if (UnfinishedStreams() == 0) unfinished_ = 0;
-  // A stream that was reset stays open for gRPC until its call has been looked at. The counts are not
-  // of one moment: more may have succeeded than had started.
+  // A stream that was reset stays open for gRPC until its call has been looked at; so does one that
+  // was answered, but its message has come. (Less: the counts are not of
+  // one moment.)
   const uint64_t resets =
-      std::max(counts.failed, Less(Less(counts.started, counts.succeeded), limits.max_streams));
+      std::max(counts.failed, Less(Less(counts.started, counts.messages), limits.max_streams));
   const double rate = static_cast<double>(limits.resets_per_second);
   resets_over_ = std::max(0.0, resets_over_ - rate * seconds) +
                  static_cast<double>(Less(resets, resets_seen_));

@@ -85,6 +85,10 @@ TEST_F(ConnectionRecordTest, ResetsThatGrpcHasNotLookedAtYetCountToo) {
   EXPECT_EQ(Look(kKiB, StreamCounts{.started = 1'500}), EndReason::kResets);
 }
 
+TEST_F(ConnectionRecordTest, AnsweredCallsThatGrpcHasNotLetGoOfAreNoResets) {
+  EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 5'000, .succeeded = 10, .messages = 5'000}));
+}
+
 TEST_F(ConnectionRecordTest, ResetsBelowTheRateDoNot) {
   StreamCounts streams;
   for (int i = 0; i < 1'000; ++i) {
