@@ -330,6 +330,7 @@ void StoreImpl::Describe(const StoreOptions& options) {
                                            info_.engine, " keeps nothing on a medium.");
     return;
   }
+  info_.pool_bytes = pool_->bytes();
   info_.pool_id = IdText(pool_->identity());
   info_.medium_class = Text(pmem::MediumClassName(pool_->medium_class()));
   const bool forgets = pool_->medium_class() == pmem::MediumClass::kVolatile;

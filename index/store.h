@@ -65,6 +65,7 @@ struct StoreInfo {
   std::string key_format;  // "bytes" or "fixed64"
   std::string pool_path;
   std::string pool_id;  // 16 bytes in hex
+  uint64_t pool_bytes = 0;
   // pmem-adr, pmem-eadr, pmem-forced, cxl, file or volatile; none without a pool.
   std::string medium_class;
   std::string durability;         // "medium", "process" or "none"

@@ -43,7 +43,7 @@ constexpr std::array kStorage{
         "none. Required, but for the volatile engines (dram, null), which take none."),
     Number(FieldKind::kSize, "pool_size", {0, 0, 16 * kTiB}, &Config::pool_size,
            "Size of a pool that is created. 0: 1GiB for a file, all of a device or poolset, whose\n"
-           "size cannot be chosen."),
+           "size cannot be chosen. A pool keeps its size; another one here is a warning."),
     Switch("pool_must_exist", &Config::pool_must_exist,
            "Refuse to start where there is no pool, or an empty file, instead of creating one: for "
            "a\n"

@@ -181,6 +181,19 @@ void LogJournal(const Store& store, const std::string& wanted_path) {
   }
 }
 
+// A pool is created in the size that the medium allows, in whole units.
+constexpr uint64_t kSizeSlack = kMiB;
+
+void LogPoolSize(const StoreInfo& info, uint64_t wanted) {
+  const uint64_t difference =
+      wanted > info.pool_bytes ? wanted - info.pool_bytes : info.pool_bytes - wanted;
+  if (info.created || wanted == 0 || info.pool_bytes == 0 || difference < kSizeSlack) return;
+  Log(LogLevel::kWarning,
+      "pool_size is not that of the pool, which keeps the size that it was created with: for "
+      "another, dump it and load it into a new one",
+      {{"pool_size", FormatSize(wanted)}, {"size_of_the_pool", FormatSize(info.pool_bytes)}});
+}
+
 void LogReload(const ReloadPlan& plan) {
   Log(LogLevel::kInfo, "configuration reloaded",
       {{"changed",
@@ -411,6 +424,7 @@ absl::Status Daemon::OpenStore() {
   if (!opened.ok()) return opened.status();
   store_ = *std::move(opened);
   LogStore(store_->info());
+  LogPoolSize(store_->info(), state_.config().pool_size);
   LogJournal(*store_, state_.config().journal_path);
   state_.Serve(*store_);
   health_.Set(MediumHealthName(store_->info().medium_class), true);

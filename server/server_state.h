@@ -21,6 +21,7 @@
 #include "server/clock.h"
 #include "server/config.h"
 #include "server/connection_table.h"
+#include "server/pool_fullness.h"
 #include "server/request_check.h"
 
 namespace lodgekv::server {
@@ -61,13 +62,9 @@ class ServerState {
 
   // A write was refused for want of room; one was applied. Between them Status says that the pool
   // takes no more puts.
-  void NotePoolFull() { pool_full_.store(true, std::memory_order_relaxed); }
-  void NoteWriteApplied() {
-    if (pool_full_.load(std::memory_order_relaxed)) {
-      pool_full_.store(false, std::memory_order_relaxed);
-    }
-  }
-  bool pool_full() const { return pool_full_.load(std::memory_order_relaxed); }
+  void NotePoolFull() { fullness_.NoteFull(); }
+  void NoteWriteApplied() { fullness_.NoteApplied(); }
+  bool pool_full() const { return fullness_.full(); }
 
   // The pool's files are lost: nothing is answered OK any more, to the end.
   void NotePoolGone() { pool_gone_.store(true, std::memory_order_release); }
@@ -99,7 +96,7 @@ class ServerState {
   PoolFeatures pool_;
   Admission admission_;
   ConnectionTable connections_;
-  std::atomic<bool> pool_full_{false};
+  PoolFullness fullness_;
   std::atomic<bool> pool_gone_{false};
   mutable std::mutex mutex_;
   Progress progress_;  // guarded by mutex_

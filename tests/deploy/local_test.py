@@ -44,7 +44,8 @@ class LocalTest(system_test.SystemTest):
 
     def stack(self, *words, **more):
         # Of a pool in memory, since a disk would only make this slower.
-        variables = {"LODGEKV_STACK": self.workdir / "stack", "LODGEKV_BIN": daemon.BIN,
+        variables = {"LODGEKV_STACK": self.workdir / "stack",
+                     "LODGEKV_STACK_POOL": self.workdir / "lodgekv.pool", "LODGEKV_BIN": daemon.BIN,
                      "LODGEKV_STACK_PORT": self.port, "PROMETHEUS_PORT": self.prometheus,
                      "LODGEKV_STACK_SCRAPE": "1s", "LODGEKV_POOL_SIZE": "64MiB",
                      "LODGEKV_ALLOW_VOLATILE_MEDIUM": "true"}

@@ -16,6 +16,24 @@ class FirstStepsTest(system_test.SystemTest):
         self.assertEqual(commands, [FIRST_COMMANDS])
         self.for_each_engine(lambda engine: self.run_command(engine, commands[0]))
 
+    def test_the_python_of_the_readme(self):
+        """As it stands there, but for the address."""
+        python = "/usr/bin/python3"  # where Debian's packages are
+        if daemon.run(python, "-c", "import grpc, google.protobuf").returncode != 0:
+            self.skipTest("not installed: python3-grpcio and python3-protobuf")
+        code = README.read_text().split("```python\n")[1].split("```")[0]
+        server = self.daemon(self.folder(), engine="dram")
+        outcome = daemon.run(python, "-c", code.replace("127.0.0.1:7411", server.server),
+                             cwd=README.parent, env=daemon.environment())
+        self.assertEqual((outcome.stdout, outcome.stderr), (b"b'world'\n", b""))
+        self.assertEqual(server.ask("get", "hello"), b"world\n")
+
+    def test_make_run_and_make_up_serve_one_pool(self):
+        config = (README.parent / "config/dev.yaml").read_text()
+        stack = (README.parent / "deploy/local/stack").read_text()
+        pool = re.search(r"^pool: (\S+)$", config, re.M).group(1)
+        self.assertIn(f"pool=${{LODGEKV_STACK_POOL:-$root/{pool}}}\n", stack)
+
     def test_the_walk_through_a_crash(self):
         """Every command of it, in order, prints what the README says but for numbers."""
         section = README.read_text().split("\n## A walk through a crash\n")[1].split("\n## ")[0]

@@ -190,6 +190,20 @@ class StartupErrorsTest(system_test.SystemTest):
         self.refuse(1, self.pool, "too small", daemon.MIB, flags={"pool-size": daemon.MIB})
         self.assert_files()
 
+    def test_another_pool_size_is_explained(self):
+        server = self.make_pool()
+        for size, told in ((2 * POOL_SIZE, True), (POOL_SIZE, False), (0, False)):
+            server.flags["pool_size"] = size
+            with server.start():
+                self.assertEqual(server.stop(), 0, server.tail())
+            lines = [line for line in server.log.read_text().splitlines() if " warning " in line
+                     and "pool_size" in line]
+            self.assertEqual(len(lines), told, server.tail())
+            if told:
+                self.assertIn("dump it and load it into a new one pool_size=32MiB "
+                              "size_of_the_pool=16MiB", lines[0])
+            server.log.unlink()
+
     def test_something_else_at_the_path(self):
         for content in (b"a text file\n", random.Random(1).randbytes(POOL_SIZE)):
             self.pool.write_bytes(content)
