@@ -1,6 +1,6 @@
 // Whether the pool takes puts, and the lines of the log about it: one when it is full, one when
-// there is room again. At the edge the two may follow each other quickly, so that lines keep a pace;
-// the latest of them becomes true as soon as the pace allows.
+// there is room again. At the edge the two may follow each other quickly, so that lines keep a
+// pace; the latest of them is told with the first write that the pace allows.
 #pragma once
 
 #include <atomic>
