@@ -1,7 +1,7 @@
 # Thin targets; the work is in CMakePresets.json and scripts/. Every target may be repeated.
 
 .DEFAULT_GOAL := help
-.PHONY: help packages lint-packages build run up down test test-container test-dax torture \
+.PHONY: help packages lint-packages build run up down test test-container test-dax fuzz torture \
 	bench-file format lint clean
 
 help:  ## this list
@@ -39,9 +39,14 @@ test-container: packages  ## builds the image of the Dockerfile and serves from 
 test-dax: packages  ## virtual machines with emulated persistent memory lose power (minutes)
 	@scripts/test_dax
 
+fuzz: packages  ## what is parsed of others, under libFuzzer for some minutes; ARGS: scripts/fuzz -h
+	@scripts/install_packages --fuzz
+	@scripts/fuzz $(ARGS)
+
 torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long test (hours)
 	@scripts/install_packages --deploy || echo "image and API server will not be tested"
 	@scripts/install_packages --dax || echo "persistent memory in virtual machines will not be tested"
+	@scripts/install_packages --fuzz
 	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
 
 bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)

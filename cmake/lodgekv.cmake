@@ -6,13 +6,19 @@ target_include_directories(lodgekv_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # chosen at run time.
 target_compile_options(lodgekv_flags INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -march=x86-64-v3 -mclwb -mclflushopt
-  -Wno-restrict)  # GCC 12 warns without cause where std::string is concatenated (GCC bug 105651)
+  # GCC 12 warns without cause where std::string is concatenated (GCC bug 105651).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(lodgekv_flags INTERFACE -fno-omit-frame-pointer)
 endif()
 if(LODGEKV_SANITIZE STREQUAL "address")
   target_compile_options(lodgekv_flags INTERFACE
     -fsanitize=address,undefined -fno-sanitize-recover=all)
+  target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
+elseif(LODGEKV_SANITIZE STREQUAL "fuzzer")
+  # The programs of tests/fuzz alone are linked with libFuzzer itself.
+  target_compile_options(lodgekv_flags INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
 elseif(LODGEKV_SANITIZE STREQUAL "thread")
   target_compile_options(lodgekv_flags INTERFACE -fsanitize=thread -Wno-tsan)

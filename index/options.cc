@@ -84,8 +84,9 @@ absl::StatusOr<OptionValues> OptionValues::Parse(std::span<const EngineOption> t
     parsed.values_.emplace(option.name, option.default_value);
   }
   for (const auto& [name, text] : given) {
-    const auto option = std::find_if(table.begin(), table.end(),
-                                     [&](const EngineOption& o) { return o.name == name; });
+    const auto option =
+        std::find_if(table.begin(), table.end(),
+                     [&name = name](const EngineOption& o) { return o.name == name; });
     if (option == table.end()) return UnknownOption(table, name);
     const std::optional<uint64_t> value = ParseValue(*option, text);
     if (!value || *value < option->min_value || *value > option->max_value) {

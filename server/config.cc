@@ -119,7 +119,9 @@ absl::Status SetFromYaml(Config& config, const ConfigField& field, const YAML::N
     OptionMap& options = config.*std::get<OptionMap Config::*>(field.member);
     for (const auto& entry : value) {
       if (!entry.second.IsScalar()) return BadValue(field, "not a value", source);
-      options[entry.first.Scalar()] = entry.second.Scalar();
+      if (options.emplace(entry.first.Scalar(), entry.second.Scalar()).second) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {} gives '{}' twice", source, field.name, entry.first.Scalar()));
     }
     return absl::OkStatus();
   }
@@ -155,6 +157,16 @@ absl::Status SetFields(const YAML::Node& root, const std::string& path, Config& 
   return absl::OkStatus();
 }
 
+// A file is one document. yaml-cpp's Load would pass over what stands behind the first.
+absl::Status SetAllFields(const std::string& text, const std::string& path, Config& config) {
+  const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+  if (documents.empty()) return absl::OkStatus();
+  if (documents.size() == 1) return SetFields(documents[0], path, config);
+  return absl::InvalidArgumentError(
+      fmt::format("{}:{}: a second document begins; a configuration is one", path,
+                  documents[1].Mark().line + 1));
+}
+
 absl::Status LoadYaml(const std::string& path, FileKind kind, Config& config) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kind, kMaxFileSize);
   if (!text.ok()) {
@@ -162,7 +174,7 @@ absl::Status LoadYaml(const std::string& path, FileKind kind, Config& config) {
             fmt::format("config file '{}' {}", path, std::string(text.status().message()))};
   }
   try {
-    return SetFields(YAML::Load(*text), path, config);
+    return SetAllFields(*text, path, config);
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
         fmt::format("config file '{}', line {}: {}", path, error.mark.line + 1, error.msg));

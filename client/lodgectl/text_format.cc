@@ -111,6 +111,9 @@ absl::Status SetField(absl::string_view name, const json& value, Record& record)
     if (!value.is_number_integer()) {
       return absl::InvalidArgumentError("\"expire_unix_ms\" is not a whole number");
     }
+    if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) {
+      return absl::InvalidArgumentError("\"expire_unix_ms\" is too large");
+    }
     record.expire_time = absl::FromUnixMillis(value.get<int64_t>());
     return absl::OkStatus();
   }

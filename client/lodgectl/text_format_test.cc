@@ -154,6 +154,7 @@ TEST(JsonLinesTest, NamesWhatIsWrong) {
       {R"({"key":"k","key_hex":"6b"})", "both \"key\" and \"key_hex\""},
       {R"({"key_hex":"6"})", "1 hexadecimal digits"},
       {R"({"key":"k","expire_unix_ms":"x"})", "\"expire_unix_ms\" is not a whole number"},
+      {R"({"key":"k","expire_unix_ms":18446744073709551615})", "\"expire_unix_ms\" is too large"},
       {"{\"key\":\"\xff\"}", "not JSON"},
       {R"({"key":"k","expire_unix_ms":1e999})", "a number is too large"},
   };

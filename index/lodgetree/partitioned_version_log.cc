@@ -412,14 +412,14 @@ bool PartitionedVersionLog::ReadLog(const FoundLog& log, std::vector<ReadEntry>*
     const size_t group = entries->size();
     unsigned expected = 0;
     unsigned i = tail;
-    do {
-      if (i >= log.entries || !ReadEntryAt(log, i, &entry, &left)) break;
+    bool whole = false;
+    while (!whole && i < log.entries && ReadEntryAt(log, i, &entry, &left)) {
       if (i != tail && left != expected) break;
       entries->push_back(entry);
       expected = left - 1;
       ++i;
-    } while (left != 0);
-    const bool whole = entries->size() > group && left == 0;
+      whole = left == 0;
+    }
     if (!whole) {
       if (!medium_.Canary("lodgetree.recovery.part_of_group")) entries->resize(group);
       break;

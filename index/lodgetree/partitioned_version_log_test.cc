@@ -226,6 +226,22 @@ TEST_F(PartitionedVersionLogTest, AHoleIsDamageAndIsNamed) {
   }
 }
 
+// The first entry tells of two more in its group, the second is a group of its own: no crash leaves
+// that.
+TEST_F(PartitionedVersionLogTest, AGroupThatAnotherCutsShortIsDamage) {
+  ASSERT_TRUE(log_->Reserve(2, pmem::Reserve::kKeep));
+  for (const unsigned left : {2u, 0u}) {
+    (void)log_->Append({1, 2}, pool_->TakeSequence(1), media::LogOp::kPut, left, 0);
+  }
+  pool_->medium().Fence();
+  Reopen();
+  std::vector<ReadEntry> entries;
+  std::string problem;
+  EXPECT_FALSE(log_->ReadLog(OnlyLog(), &entries, &problem));
+  EXPECT_THAT(problem, HasSubstr("entry 0 is damaged"));
+  EXPECT_TRUE(entries.empty());
+}
+
 TEST_F(PartitionedVersionLogTest, SpaceIsUsedAgainUnderAHigherVersion) {
   for (unsigned i = 0; i + 1 < kEntries; ++i) AppendGroup(1);
   Reopen();

@@ -41,13 +41,12 @@ WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word) {
   return masks;
 }
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq")
+#define LODGEKV_AVX512 gnu::target("avx512f,avx512bw,avx512dq")
 
 namespace {
 
 // Four masks of eight bits as one of 32.
-inline uint32_t Join(__mmask8 a, __mmask8 b, __mmask8 c, __mmask8 d) {
+[[LODGEKV_AVX512]] inline uint32_t Join(__mmask8 a, __mmask8 b, __mmask8 c, __mmask8 d) {
   const __mmask16 low = _mm512_kunpackb(b, a);
   const __mmask16 high = _mm512_kunpackb(d, c);
   return _cvtmask32_u32(_mm512_kunpackw(high, low));
@@ -55,7 +54,7 @@ inline uint32_t Join(__mmask8 a, __mmask8 b, __mmask8 c, __mmask8 d) {
 
 }  // namespace
 
-WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word) {
+[[LODGEKV_AVX512]] WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word) {
   const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
   const __m512i a = _mm512_load_si512(words);
   const __m512i b = _mm512_load_si512(words + 8);
@@ -67,7 +66,7 @@ WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word) {
                _mm512_cmpeq_epu64_mask(c, wanted), _mm512_cmpeq_epu64_mask(d, wanted))};
 }
 
-uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
+[[LODGEKV_AVX512]] uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
   const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
   return Join(_mm512_cmple_epu64_mask(_mm512_load_si512(words), wanted),
               _mm512_cmple_epu64_mask(_mm512_load_si512(words + 8), wanted),
@@ -75,7 +74,7 @@ uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
               _mm512_cmple_epu64_mask(_mm512_load_si512(words + 24), wanted));
 }
 
-#pragma GCC pop_options
+#undef LODGEKV_AVX512
 
 uint32_t NotAboveScalar(const uint64_t* words, uint64_t word) {
   uint32_t mask = 0;

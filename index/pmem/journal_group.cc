@@ -12,7 +12,7 @@ constexpr size_t kWordsPerLine = kLineBytes / sizeof(uint64_t);
 
 // Other threads may store to the line meanwhile: each word is read at once, as a disk would see it.
 // What is not yet flushed and fenced may come along or not, in any mixture; so the race is none.
-[[gnu::no_sanitize("thread")]] void CopyLine(std::byte* to, const char* from) {
+__attribute__((no_sanitize("thread"))) void CopyLine(std::byte* to, const char* from) {
   for (size_t i = 0; i < kWordsPerLine; ++i) {
     const uint64_t word = __atomic_load_n(
         reinterpret_cast<const uint64_t*>(from + i * sizeof(uint64_t)), __ATOMIC_RELAXED);

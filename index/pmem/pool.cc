@@ -263,7 +263,7 @@ std::string Pool::journal_path() const {
 
 absl::Status Pool::Close(bool clean) {
   const bool whole =
-      !clean || state_->journal == nullptr || state_->journal->End(*state_->direct_fence);
+      !clean || state_->journal == nullptr || state_->journal->End(state_->direct_fence);
   if (clean && whole && !medium_->failed()) {
     state_->table->SealContents(base_, threads_);
     std::lock_guard lock(state_->header_mu);

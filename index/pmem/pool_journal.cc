@@ -253,7 +253,7 @@ absl::Status PoolJournal::Begin() {
 
 // --- closing ---
 
-bool PoolJournal::End(FileFence& direct) {
+bool PoolJournal::End(FileFence* direct) {
   if (journal_ == nullptr) return true;
   Medium& medium = *options_.medium;
   const bool whole =
@@ -265,7 +265,7 @@ bool PoolJournal::End(FileFence& direct) {
     return false;
   }
   journal_.reset();
-  medium.SetFileFence(&direct);
+  medium.SetFileFence(direct);
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.2");
   // Only others look at it: no matter if it does not come to pass.

@@ -93,7 +93,7 @@ class PoolJournal {
   absl::Status Begin();
   // Everything is in the pool, and the medium's fences are `direct` again. False: a write or a sync
   // has failed, now or before; the pool needs its journal as before.
-  bool End(FileFence& direct);
+  bool End(FileFence* direct);
 
   // Between Begin and End.
   const Journal* journal() const { return journal_.get(); }

@@ -1,0 +1,174 @@
+// Requests as bytes from the wire: what the checks take keeps every limit that kv.proto promises,
+// what they refuse is told by field and reason.
+#include <google/rpc/error_details.pb.h>
+#include <google/rpc/status.pb.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/request_check.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace lodgekv::server {
+namespace {
+
+constexpr uint64_t kNow = 1'700'000'000'000;
+
+// Small enough that an input reaches them.
+Limits SmallLimits() {
+  Limits limits;
+  limits.max_key_size = 12;
+  limits.max_value_size = 24;
+  limits.max_batch_size = 48;
+  limits.max_batch_operations = 5;
+  return limits;
+}
+
+CheckContext MakeContext(uint8_t kind) {
+  static const Limits limits = SmallLimits();
+  CheckContext context{.limits = limits, .pool = {}, .now_unix_ms = kNow};
+  if ((kind & 1) != 0) context.pool.key_format = KeyFormat::kFixed64;
+  if ((kind & 2) != 0 && (kind & 1) == 0) context.pool.inline_pairs = true;
+  return context;
+}
+
+// An error of a field: INVALID_ARGUMENT, and its details say the same as its message.
+void CheckRefusal(const grpc::Status& error) {
+  const std::string& message = error.error_message();
+  FUZZ_REQUIRE(error.error_code() == grpc::StatusCode::INVALID_ARGUMENT, message);
+  FUZZ_REQUIRE(fuzz::IsOnePrintableLine(message), message);
+  google::rpc::Status status;
+  FUZZ_REQUIRE(status.ParseFromString(error.error_details()), message);
+  FUZZ_REQUIRE(status.details_size() == 2 && status.message() == message, message);
+  google::rpc::ErrorInfo info;
+  google::rpc::BadRequest bad;
+  FUZZ_REQUIRE(status.details(0).UnpackTo(&bad) && status.details(1).UnpackTo(&info), message);
+  FUZZ_REQUIRE(info.domain() == "lodgekv" && !info.reason().empty(), message);
+  FUZZ_REQUIRE(bad.field_violations_size() == 1, message);
+  const std::string& field = bad.field_violations(0).field();
+  FUZZ_REQUIRE(!field.empty() && message.compare(0, field.size() + 1, field + ":") == 0, message);
+}
+
+bool KeyIsFine(std::string_view key, const CheckContext& context) {
+  if (context.pool.key_format == KeyFormat::kFixed64) return key.size() == 8;
+  return !key.empty() && key.size() <= context.limits.max_key_size;
+}
+
+bool ValueIsFine(std::string_view value, const CheckContext& context) {
+  if (context.pool.key_format == KeyFormat::kFixed64) return value.size() == 8;
+  return value.size() <= context.limits.max_value_size;
+}
+
+template <class Request>
+void CheckCondition(const Request& request, const CheckContext& context, const WriteOp& op) {
+  const bool by_version = request.condition() == v1::CONDITION_IF_VERSION;
+  FUZZ_REQUIRE(request.condition() >= 0 && request.condition() <= 3, "condition");
+  FUZZ_REQUIRE(by_version == (request.if_version() != 0), "if_version");
+  FUZZ_REQUIRE(!by_version || context.pool.HasVersions(), "if_version in this pool");
+  FUZZ_REQUIRE(op.if_version == request.if_version(), "if_version");
+  FUZZ_REQUIRE(static_cast<int>(op.condition) == static_cast<int>(request.condition()),
+               "condition");
+}
+
+// A Put, or a PUT of a batch, that was taken.
+template <class Request>
+void CheckPut(const Request& request, const CheckContext& context, const WriteOp& op) {
+  FUZZ_REQUIRE(op.kind == WriteKind::kPut, "kind");
+  FUZZ_REQUIRE(op.key.data() == request.key().data() && op.key == request.key(), "key");
+  FUZZ_REQUIRE(op.value.data() == request.value().data() && op.value == request.value(), "value");
+  FUZZ_REQUIRE(KeyIsFine(op.key, context) && ValueIsFine(op.value, context), "sizes");
+  CheckCondition(request, context, op);
+  if (!request.has_ttl()) {
+    FUZZ_REQUIRE(op.expiry_unix_ms == 0, "no ttl");
+    return;
+  }
+  FUZZ_REQUIRE(context.pool.HasVersions(), "ttl in this pool");
+  FUZZ_REQUIRE(op.expiry_unix_ms > context.now_unix_ms, "a ttl that has ended");
+  FUZZ_REQUIRE(op.expiry_unix_ms <= kLastUnixMs, "a ttl behind the last moment");
+  const uint64_t life = op.expiry_unix_ms - context.now_unix_ms;
+  FUZZ_REQUIRE(life / 1000 - static_cast<uint64_t>(request.ttl().seconds()) <= 1, "ttl");
+}
+
+template <class Request>
+void CheckDelete(const Request& request, const CheckContext& context, const WriteOp& op) {
+  FUZZ_REQUIRE(op.kind == WriteKind::kDelete && op.expiry_unix_ms == 0, "kind");
+  FUZZ_REQUIRE(op.key == request.key() && KeyIsFine(op.key, context), "key");
+  CheckCondition(request, context, op);
+}
+
+void CheckRequest(const v1::PutRequest& request, const CheckContext& context) {
+  WriteOp op;
+  if (const auto error = ToWriteOp(request, context, op)) return CheckRefusal(*error);
+  // The planted bug: a ttl is rounded down to whole milliseconds.
+  if (fuzz::BugIsPlanted() && request.ttl().nanos() % 1'000'000 != 0) --op.expiry_unix_ms;
+  CheckPut(request, context, op);
+}
+
+void CheckRequest(const v1::DeleteRequest& request, const CheckContext& context) {
+  WriteOp op;
+  if (const auto error = ToWriteOp(request, context, op)) return CheckRefusal(*error);
+  CheckDelete(request, context, op);
+}
+
+void CheckRequest(const v1::BatchWriteRequest& request, const CheckContext& context) {
+  std::vector<WriteOp> ops;
+  if (const auto error = ToWriteOps(request, context, ops)) return CheckRefusal(*error);
+  FUZZ_REQUIRE(ops.size() == static_cast<size_t>(request.operations_size()), "size");
+  FUZZ_REQUIRE(ops.size() <= context.limits.max_batch_operations, "operations");
+  std::set<std::string_view> keys;
+  uint64_t bytes = 0;
+  for (int i = 0; i < request.operations_size(); ++i) {
+    const v1::Operation& operation = request.operations(i);
+    const WriteOp& op = ops[static_cast<size_t>(i)];
+    FUZZ_REQUIRE(keys.insert(operation.key()).second, "a key occurs twice");
+    bytes += operation.key().size() + operation.value().size();
+    if (operation.kind() == v1::OPERATION_KIND_PUT) {
+      CheckPut(operation, context, op);
+      continue;
+    }
+    FUZZ_REQUIRE(operation.kind() == v1::OPERATION_KIND_DELETE, "kind");
+    FUZZ_REQUIRE(operation.value().empty() && !operation.has_ttl(), "a delete with a value");
+    CheckDelete(operation, context, op);
+  }
+  FUZZ_REQUIRE(bytes <= context.limits.max_batch_size, "bytes");
+}
+
+void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& context) {
+  if (const auto error = CheckBatchGet(request, context)) return CheckRefusal(*error);
+  FUZZ_REQUIRE(static_cast<uint64_t>(request.keys_size()) <= context.limits.max_batch_operations,
+               "keys");
+  uint64_t bytes = 0;
+  for (const std::string& key : request.keys()) {
+    FUZZ_REQUIRE(KeyIsFine(key, context), "key");
+    bytes += key.size();
+  }
+  FUZZ_REQUIRE(bytes <= context.limits.max_batch_size, "bytes");
+}
+
+template <class Request>
+void CheckBytes(std::string_view bytes, const CheckContext& context) {
+  Request request;
+  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    CheckRequest(request, context);
+  }
+}
+
+}  // namespace
+}  // namespace lodgekv::server
+
+// The first byte: bits 0 and 1 the pool, bits 2 and 3 the call.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace lodgekv::server;
+  namespace v1 = lodgekv::v1;
+  lodgekv::fuzz::InputReader input(data, size);
+  const uint8_t kind = input.Byte();
+  const CheckContext context = MakeContext(kind);
+  switch (kind >> 2 & 3) {
+    case 0: CheckBytes<v1::PutRequest>(input.Rest(), context); break;
+    case 1: CheckBytes<v1::DeleteRequest>(input.Rest(), context); break;
+    case 2: CheckBytes<v1::BatchWriteRequest>(input.Rest(), context); break;
+    default: CheckBytes<v1::BatchGetRequest>(input.Rest(), context); break;
+  }
+  return 0;
+}
