@@ -2,8 +2,8 @@
 """What the server holds out against: each attack of attacks.py beside a well-behaved client.
 
 Prints a row of a Markdown table for each: the load; the memory of the server before, at its most
-and five seconds after; of the well-behaved client the calls a second and the 99th percentile during the
-attack, as shares of those before; and how long after it the client was served as before.
+and five seconds after; of the well-behaved client the calls a second and the 99th percentile during
+the attack, as shares of those before; and how long after it the client was served as before.
 
   measure.py [--seconds N] [--bin FOLDER] [ATTACK...]
 """

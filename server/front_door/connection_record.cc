@@ -85,8 +85,8 @@ void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionL
                             CreditForFailed(counts.failed - before.failed, limits, seconds));
   if (UnfinishedStreams() == 0) unfinished_ = 0;
   // A stream that was reset stays open for gRPC until its call has been looked at; so does one that
-  // was answered, but its message has come. (Less: the counts are not of
-  // one moment.)
+  // was answered, but its message has come. The counts are not of one moment: more messages may
+  // have come than streams had started.
   const uint64_t resets =
       std::max(counts.failed, Less(Less(counts.started, counts.messages), limits.max_streams));
   const double rate = static_cast<double>(limits.resets_per_second);
