@@ -1,6 +1,7 @@
 #include "server/config.h"
 
 #include <spdlog/fmt/fmt.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <exception>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/file_reader.h"
@@ -157,14 +159,48 @@ absl::Status SetFields(const YAML::Node& root, const std::string& path, Config& 
   return absl::OkStatus();
 }
 
-// A file is one document. yaml-cpp's Load would pass over what stands behind the first.
+// Takes what it is told of a document and keeps the line where that begins.
+class DocumentLine final : public YAML::EventHandler {
+ public:
+  int line() const { return line_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { line_ = mark.line + 1; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int line_ = 0;
+};
+
+// A file is one document. yaml-cpp's Load passes over what stands behind the first, and its LoadAll
+// never comes back from some texts.
+absl::Status CheckOneDocument(const std::string& text, const std::string& path) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentLine document;
+  if (!parser.HandleNextDocument(document) || !parser) return absl::OkStatus();
+  try {
+    (void)parser.HandleNextDocument(document);
+  } catch (const YAML::Exception&) {
+    // Where it begins is known; what it is no longer matters.
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{}:{}: a second document begins; a configuration is one", path, document.line()));
+}
+
 absl::Status SetAllFields(const std::string& text, const std::string& path, Config& config) {
-  const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-  if (documents.empty()) return absl::OkStatus();
-  if (documents.size() == 1) return SetFields(documents[0], path, config);
-  return absl::InvalidArgumentError(
-      fmt::format("{}:{}: a second document begins; a configuration is one", path,
-                  documents[1].Mark().line + 1));
+  const YAML::Node root = YAML::Load(text);
+  const absl::Status status = CheckOneDocument(text, path);
+  return status.ok() ? SetFields(root, path, config) : status;
 }
 
 absl::Status LoadYaml(const std::string& path, FileKind kind, Config& config) {

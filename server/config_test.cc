@@ -180,8 +180,8 @@ TEST_F(ConfigTest, BadValuesAreNamedWithWhatIsRight) {
   EXPECT_THAT(YamlError("engine_options: {a: 1, a: 2}\n"),
               HasSubstr("lodgekv.yaml:1: engine_options gives 'a' twice"));
   EXPECT_THAT(YamlError("pool: /a\n---\nlisten: x\n"),
-              HasSubstr("lodgekv.yaml:3: a second document begins"));
-  EXPECT_THAT(YamlError("{pool: /a} listen: x\n"), HasSubstr("a second document begins"));
+              HasSubstr("lodgekv.yaml:2: a second document begins"));
+  EXPECT_THAT(YamlError("{pool: /a} trailing\n"), HasSubstr("a second document begins"));
   EXPECT_THAT(YamlError("- pool\n"), HasSubstr("not a map of fields"));
   EXPECT_THAT(YamlError("pool: [\n"), HasSubstr("lodgekv.yaml', line"));
 }

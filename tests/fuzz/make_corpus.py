@@ -65,7 +65,8 @@ def config():
         "options": b"engine: lodgetree\nengine_options: {log_entries: 16, 'a': \"b\"}\n",
         "choices": b"key_format: fixed64\ndurability: process\nlog_level: debug\n"
                    b"allow_plaintext: yes\n",
-        "page": b"scan_page_items: 12\nscan_page_size: 4KiB\n",
+        "page_alone": b"scan_page_items: 98765\n",
+        "page": b"scan_page_items: 98765\nscan_page_size: 4KiB\n",
         "quoted": b"pool: \"a\\tb\\u00e9\"\nlisten: '[::1]:1'\nmetrics_listen: off\n",
         "wrong": b"max_kye_size: 12\n",
         "twice": b"threads: 1\nthreads: 2\n",
