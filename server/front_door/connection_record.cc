@@ -115,8 +115,8 @@ uint64_t ConnectionRecord::UnfinishedStreams() const {
 
 uint64_t ConnectionRecord::UnfinishedLimit(const ConnectionLimits& limits) const {
   if (!streams_) return kHandshakeSize;
-  // One more than are open: gRPC refuses a message that is too large when it is whole, and an answer
-  // that says so is better than a cut for all calls of the connection.
+  // One more than are open: gRPC refuses a message that is too large when it is whole, and an
+  // answer that says so is better than a cut for all calls of the connection.
   const uint64_t possible = kSlack + (std::min(streams_->open(), limits.max_streams) + 1) *
                                          (limits.max_message_size + kStreamOverhead);
   return std::min(limits.max_unfinished_size, possible);
