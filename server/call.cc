@@ -104,7 +104,7 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
   const uint64_t slow_ms = poller_.state().config().slow_request_ms;
   if (slow_ms == 0 || latency < static_cast<int64_t>(slow_ms) * 1'000'000) return;
   uint64_t suppressed = 0;
-  if (!poller_.slow_log().May(now, &suppressed)) return;
+  if (!poller_.slow_log().Due(&suppressed)) return;
   Log(LogLevel::kWarning, "slow request",
       {{"rpc", kMethodNames[static_cast<size_t>(method_)]},
        {"code", CodeName(code)},

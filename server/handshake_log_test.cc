@@ -22,7 +22,8 @@ TEST(HandshakeLog, CountsFailuresAndSaysWhyNowAndThen) {
   FlushLog();
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(HandshakeFailures(), before + 5);
-  EXPECT_THAT(log, HasSubstr("what=\"peer did not return a certificate\" not_logged_before=0\n"));
+  EXPECT_THAT(log, HasSubstr("what=\"peer did not return a certificate\" peer=unknown "
+                             "not_logged_before=0\n"));
   EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
 }
 

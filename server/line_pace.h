@@ -1,4 +1,5 @@
-// At most a line a second of the log about what outsiders cause, and how many had none.
+// At most so many lines a second of a kind in the log, and how many were left out.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -10,26 +11,33 @@ namespace lodgekv::server {
 
 class LinePace {
  public:
+  explicit LinePace(uint64_t lines_per_second = 1) : lines_per_second_(lines_per_second) {}
+
   // Whether it is time for a line; `suppressed` is then how many had none since the last.
   bool Due(uint64_t* suppressed) {
     const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (written_ && now - last_ < kBetweenLines) {
+    const Clock::time_point now = Clock::now();
+    if (lines_ == 0 || now - second_ >= std::chrono::seconds(1)) {
+      second_ = now;
+      lines_ = 0;
+    }
+    if (lines_ == lines_per_second_) {
       ++suppressed_;
       return false;
     }
-    written_ = true;
-    last_ = now;
+    ++lines_;
     *suppressed = std::exchange(suppressed_, 0);
     return true;
   }
 
  private:
-  static constexpr std::chrono::seconds kBetweenLines{1};
+  using Clock = std::chrono::steady_clock;
 
+  const uint64_t lines_per_second_;
   std::mutex mutex_;
-  bool written_ = false;
-  std::chrono::steady_clock::time_point last_;
+  // All guarded by mutex_: the second in which `lines_` were written begins at `second_`.
+  Clock::time_point second_;
+  uint64_t lines_ = 0;
   uint64_t suppressed_ = 0;
 };
 

@@ -29,7 +29,7 @@
 #include "server/call.h"
 #include "server/call_list.h"
 #include "server/kv_service.h"
-#include "server/log_rate.h"
+#include "server/line_pace.h"
 #include "server/rpc_recorder.h"
 #include "server/scan_pager.h"
 #include "server/server_state.h"
@@ -84,9 +84,12 @@ class Poller {
   void NoteOutcome(Outcome outcome);
   // For the metrics: counts the operation if it changed anything.
   void CountWrite(const WriteOp& op, const WriteResult& result);
-  LogRate& slow_log() { return slow_log_; }
+  LinePace& slow_log() { return slow_log_; }
 
  private:
+  // In the log, of what clients cause.
+  static constexpr uint64_t kLinesPerSecond = 10;
+
   class StopEvent final : public Event {
    public:
     explicit StopEvent(Poller& poller) : poller_(poller) {}
@@ -134,8 +137,8 @@ class Poller {
   std::array<std::vector<std::unique_ptr<Call>>, kMethodCount> spare_;
   uint64_t now_unix_ms_ = 0;
   PageMessage page_;
-  LogRate slow_log_;
-  LogRate untaken_log_;
+  LinePace slow_log_{kLinesPerSecond};
+  LinePace untaken_log_{kLinesPerSecond};
   bool stopping_ = false;
   bool closed_ = false;
   StopEvent stop_event_{*this};

@@ -42,6 +42,7 @@ TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreFew) {
 TEST_F(ConnectionRecordTest, ABlockOfHeadersHasAnEnd) {
   const StreamCounts one{.started = 1};
   EXPECT_FALSE(Look(5 * kMiB, one));
+  EXPECT_FALSE(Look(5 * kMiB, one)) << "gRPC's to refuse, if it is a message that is too large";
   EXPECT_EQ(Look(5 * kMiB, one), EndReason::kUnfinished);
 }
 

@@ -1,6 +1,5 @@
 // What the front door does with the connections that it let in: looks at them, ends them, forgets
 // them.
-#include <malloc.h>
 
 #include <algorithm>
 #include <iterator>
@@ -41,7 +40,6 @@ constexpr uint64_t kWorthFinding = uint64_t{16} << 10;
 constexpr milliseconds kUntilClosed{100};
 constexpr size_t kMostGoneEarly = 64;
 constexpr size_t kMostNamed = 4;
-constexpr seconds kUntilTrim{1};
 // Below it no connection is ended for what all take together.
 constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 
@@ -192,10 +190,6 @@ void FrontDoor::Look(bool whole) {
   TellHandshakes();
   if (!whole) return;
   JudgeReachability();
-  if (trim_at_ && now_ >= *trim_at_) {
-    trim_at_.reset();
-    (void)malloc_trim(0);
-  }
 }
 
 void FrontDoor::NoteHeat(Guest& guest) {
@@ -265,8 +259,6 @@ void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
     guest.socket.End();
   } else {
     guest.socket.Abort();
-    // What it made gRPC hold is free soon, and lies scattered.
-    if (!trim_at_) trim_at_ = now_ + kUntilTrim;
   }
   uint64_t suppressed = 0;
   if (!end_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;

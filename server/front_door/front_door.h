@@ -149,8 +149,6 @@ class FrontDoor {
   // Of TLS, and gone before they were known to have become transports of gRPC; the latest.
   std::deque<std::pair<DoorTime, std::string>> gone_early_;
   std::optional<DoorTime> shut_since_;
-  // Memory that an offender's connection took is to be given back to the system.
-  std::optional<DoorTime> trim_at_;
   bool told_shut_ = false;
 
   std::array<std::atomic<uint64_t>, kAcceptFailureNames.size()> accept_failures_{};
