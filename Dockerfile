@@ -37,8 +37,8 @@ LABEL org.opencontainers.image.title="LodgeKV" \
       org.opencontainers.image.base.name="docker.io/library/debian:12-slim"
 RUN apt-get update -qq && \
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      libabsl20220623 libfmt9 libgrpc29 libgrpc++1.51 libisal2 libjemalloc2 libpmem1 \
-      libpmemobj1 libprometheus-cpp-pull1.0 libprotobuf32 libspdlog1.10 libssl3 \
+      libabsl20220623 libfmt9 libgrpc29 libgrpc++1.51 libisal2 libjemalloc2 libmicrohttpd12 \
+      libpmem1 libpmemobj1 libprometheus-cpp-core1.0 libprotobuf32 libspdlog1.10 libssl3 \
       libsystemd0 liburcu8 libyaml-cpp0.7 && \
     rm -rf /var/lib/apt/lists/* && \
     groupadd --gid 10001 lodgekv && \

@@ -151,6 +151,28 @@ TEST(KvRefusal, WhatIsWrongIsToldBeforeWhatIsTooMuch) {
   context.TryCancel();
 }
 
+// Whether a Get of a large value is refused within half a second, on a connection whose scans nobody
+// reads: how much of them is held at a moment is up to the kernel's and the client's buffers.
+grpc::Status GetBesideUnreadScans(v1::KvService::Stub& kv) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::ScanResponse>>> unread;
+  for (int i = 0; i < 24; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    unread.push_back(kv.Scan(contexts.back().get(), {}));
+  }
+  v1::GetRequest request;
+  request.set_key("key0");
+  grpc::Status status;
+  for (int i = 0; i < 50 && status.ok(); ++i) {
+    v1::GetResponse response;
+    grpc::ClientContext context;
+    status = kv.Get(&context, request, &response);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (const auto& context : contexts) context->TryCancel();
+  return status;
+}
+
 TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
   Config config = TestConfig();
   config.max_inflight_size = 16 * kMiB;
@@ -161,23 +183,12 @@ TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
   const auto channel = grpc::CreateCustomChannel(daemon.daemon().data_address(),
                                                  grpc::InsecureChannelCredentials(), arguments);
   const auto kv = v1::KvService::NewStub(channel);
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::ScanResponse>>> unread;
-  for (int i = 0; i < 24; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    unread.push_back(kv->Scan(contexts.back().get(), {}));
-  }
-  EXPECT_TRUE(AwaitBytes(daemon, 7 * kMiB));
-  v1::GetRequest request;
-  request.set_key("key0");
-  v1::GetResponse response;
-  grpc::ClientContext context;
-  const grpc::Status status = kv->Get(&context, request, &response);
-  EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
+  grpc::Status status;
+  for (int i = 0; i < 20 && status.ok(); ++i) status = GetBesideUnreadScans(*kv);
+  ASSERT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
   EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "connection_share");
   EXPECT_LE(daemon.daemon().state().admission().bytes(), 8 * kMiB);
   EXPECT_EQ(daemon.ValueOf("key0").size(), kMiB) << "another connection is served all the same";
-  for (const auto& one : contexts) one->TryCancel();
 }
 
 // Whoever does not take an answer is cancelled, and what it held is others'.

@@ -102,13 +102,13 @@ class LocalTest(system_test.SystemTest):
     def test_a_pool_that_is_lost_is_not_made_anew(self):
         self.expect("up")
         self.expect("down")
-        pool = self.workdir / "stack/lodgekv.pool"
+        pool = self.workdir / "lodgekv.pool"
         pool.unlink()
         outcome = self.stack("up")
         self.assertNotEqual(outcome.returncode, 0)
         self.assertRegex(outcome.stderr, f"no pool at {pool}, and pool [0-9a-f]{{32}} was served")
         self.assertFalse(pool.exists())
-        (self.workdir / "stack/lodgekv.pool_id").unlink()
+        (self.workdir / "lodgekv.pool_id").unlink()
         self.expect("up")
 
     def test_one_that_ended_is_started_again(self):

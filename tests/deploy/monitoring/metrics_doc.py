@@ -59,7 +59,6 @@ SECTIONS = (
 )
 FOREIGN = (
     ("The process", "process_", "Under the names that other programs give them as well."),
-    ("The endpoint", "exposer_", "Of the library that answers the scrapes."),
 )
 
 
