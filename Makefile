@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help packages lint-packages build run up down test test-container test-dax fuzz torture \
-	bench-file format lint clean
+	bench-file bench-hostile format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long 
 
 bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)
 	@scripts/bench_file $(ARGS)
+
+bench-hostile: packages  ## what a well-behaved client sees beside hostile ones (minutes)
+	@scripts/build release lodgekvd lodgectl
+	@python3 -B bench/hostile/measure.py $(ARGS)
 
 format: lint-packages  ## clang-format over every C++ and proto file
 	@scripts/format

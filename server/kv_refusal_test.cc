@@ -151,8 +151,8 @@ TEST(KvRefusal, WhatIsWrongIsToldBeforeWhatIsTooMuch) {
   context.TryCancel();
 }
 
-// Whether a Get of a large value is refused within half a second, on a connection whose scans nobody
-// reads: how much of them is held at a moment is up to the kernel's and the client's buffers.
+// A Get of a large value that was refused, or the last one of half a second, on a connection whose
+// scans nobody reads: how much is held for them at a moment is up to the buffers on the way.
 grpc::Status GetBesideUnreadScans(v1::KvService::Stub& kv) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::ScanResponse>>> unread;

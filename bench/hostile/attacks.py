@@ -14,8 +14,8 @@ import select
 import socket
 import time
 
-from http2 import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, KV, MOST_DATA,
-                   RST_STREAM, Connection, field, frame, header_block, literal, message)
+from http2 import CANCEL, KV, MOST_DATA, Connection, field, header_block, literal, message
+from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
 
 ATTACKS = {}
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"

@@ -10,34 +10,18 @@ import socket
 import struct
 import threading
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
-    0, 1, 3, 4, 6, 7, 8, 9)
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
-INITIAL_WINDOW_SIZE = 4
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-CANCEL = struct.pack(">I", 8)
-MOST_DATA = 16_384  # of a frame, unless a peer allows more
+import http2_client
+from http2_client import (ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, INITIAL_WINDOW_SIZE,
+                          PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame)
+
+PING = 6
+CANCEL = struct.pack(">I", http2_client.CANCEL)
+MOST_DATA = http2_client.MAX_FRAME
 KV = "/lodgekv.v1.KvService/"
 
 
-def frame(kind, flags, stream, payload=b""):
-    return (struct.pack(">I", len(payload))[1:] + bytes((kind, flags))
-            + struct.pack(">I", stream) + payload)
-
-
-def _text(text):
-    raw = text.encode()
-    if len(raw) < 127:
-        return bytes((len(raw),)) + raw
-    rest, length = len(raw) - 127, b"\x7f"
-    while rest >= 128:
-        length += bytes((rest % 128 + 128,))
-        rest //= 128
-    return length + bytes((rest,)) + raw
-
-
 def literal(name, value):
-    return b"\x00" + _text(name) + _text(value)
+    return http2_client.header(name.encode(), value.encode())
 
 
 def header_block(path, **more):
