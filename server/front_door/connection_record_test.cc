@@ -46,6 +46,15 @@ TEST_F(ConnectionRecordTest, ABlockOfHeadersHasAnEnd) {
   EXPECT_EQ(Look(5 * kMiB, one), EndReason::kUnfinished);
 }
 
+TEST_F(ConnectionRecordTest, CountsThatAreNotOfOneMomentAccuseNobody) {
+  StreamCounts counts;
+  for (int i = 0; i < 100; ++i) {
+    counts.started += 10;
+    counts.succeeded = counts.messages = counts.started + 1;
+    ASSERT_FALSE(Look(kKiB, counts)) << i;
+  }
+}
+
 TEST_F(ConnectionRecordTest, UnfinishedMessagesHaveALimitTogether) {
   const StreamCounts many{.started = 100};
   EXPECT_FALSE(Look(60 * kMiB, many));

@@ -305,7 +305,7 @@ class HostileTest(system_test.SystemTest):
             self.assert_served(server)
 
     def test_bytes_that_are_no_http2(self):
-        """On a port with TLS they count before the handshake is done."""
+        """gRPC refuses them itself; what is held meanwhile stays small."""
         server = self.serve()
         with self.at_most(server, MOST_MIB), http2.connect(server.server) as sock:
             with self.assertRaises(OSError):
