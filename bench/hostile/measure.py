@@ -2,8 +2,8 @@
 """What the server holds out against: each attack of attacks.py beside a well-behaved client.
 
 Prints a row of a Markdown table for each: the load; the memory of the server before, at its most
-and five seconds after; of the well-behaved client the calls a second and the 99th percentile during
-the attack, as shares of those before; and how long after it the client was served as before.
+and three seconds after; of the well-behaved client the calls a second and the 99th percentile
+during the attack, as shares of those before; and how long after it it was served as before.
 
   measure.py [--seconds N] [--bin FOLDER] [ATTACK...]
 """
@@ -29,7 +29,7 @@ from http2 import KV, Client, Refused, field  # noqa: E402
 KEYS = 20_000
 VALUE = b"v" * 100
 CALL_SECONDS = 5
-AFTER_SECONDS = 5
+AFTER_SECONDS = 3
 
 
 class WellBehaved:
@@ -149,7 +149,7 @@ def observe(name, seconds, server, client, target):
     pid = server.process.pid
     time.sleep(1)
     begin = time.monotonic()
-    time.sleep(4)
+    time.sleep(2)
     attacked = time.monotonic()
     calls_before, p99_before = client.between(begin, attacked)
     memory_before = rss_mib(pid)
