@@ -26,8 +26,7 @@ constexpr uint64_t kFramingShare = 32;  // one byte in so many
 // A client that is sent something returns window updates and pings.
 constexpr uint64_t kReturnShare = 8;
 constexpr double kAllowancePerSecond = 4.0 * kKiB;
-// Uploads that were cancelled: what of their bytes is forgiven at once, and then in a second.
-constexpr double kForgivable = 64.0 * kMiB;
+// Of kForgivable, what comes back in a second.
 constexpr double kForgivablePerSecond = 1.0 * kMiB;
 
 constexpr double kResetBurstSeconds = 5;
@@ -97,10 +96,7 @@ void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionL
 
 uint64_t ConnectionRecord::CreditForFailed(uint64_t failed, const ConnectionLimits& limits,
                                            double seconds) {
-  forgivable_ = forgivable_set_
-                    ? std::min(kForgivable, forgivable_ + seconds * kForgivablePerSecond)
-                    : kForgivable;
-  forgivable_set_ = true;
+  forgivable_ = std::min(kForgivable, forgivable_ + seconds * kForgivablePerSecond);
   const double wanted = std::min({static_cast<double>(failed * limits.max_message_size),
                                   static_cast<double>(unfinished_), forgivable_});
   forgivable_ -= wanted;

@@ -61,6 +61,8 @@ class ConnectionRecord {
   std::optional<DoorTime> idle_since() const;
 
  private:
+  static constexpr double kForgivable = 64.0 * (1 << 20);  // bytes
+
   void NoteStreams(const StreamCounts& now_counts, const ConnectionLimits& limits, DoorTime now);
   uint64_t CreditForFailed(uint64_t failed, const ConnectionLimits& limits, double seconds);
   uint64_t UnfinishedStreams() const;
@@ -79,8 +81,7 @@ class ConnectionRecord {
   uint64_t without_message_ = 0;
   DoorTime last_stream_end_;
   // Of cancelled uploads, whose bytes are nobody's any more: so many may still be forgiven.
-  double forgivable_ = 0;
-  bool forgivable_set_ = false;
+  double forgivable_ = kForgivable;
   uint64_t resets_seen_ = 0;
   double resets_over_ = 0;
 
