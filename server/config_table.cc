@@ -192,6 +192,18 @@ constexpr std::array kConnections{
                       "Calls that a client may take back before they are answered, in the long "
                       "run; five times as\n"
                       "many at once. Beyond, its connection is ended. 0: any number.")),
+    Reloadable(
+        Number(FieldKind::kCount, "max_offences_per_peer", kMaxOffencesPerPeer,
+               &Config::max_offences_per_peer,
+               "Connections of one address (IPv6: of a network of 64 bits) that were ended for\n"
+               "max_unfinished_size or max_resets_per_second before its new ones are closed at "
+               "once,\n"
+               "until one is forgiven. Those that are open go on. Behind a proxy all clients "
+               "have its\n"
+               "address: 0 where it may carry hostile ones. 0: any number.")),
+    Reloadable(Number(FieldKind::kDuration, "offence_forgiven_after", kOffenceForgivenAfterMs,
+                      &Config::offence_forgiven_after_ms,
+                      "How long until one of these is forgiven; one after the other.")),
 };
 
 constexpr std::array kRequestLimits{

@@ -58,6 +58,11 @@ class NoReflection final : public grpc::ServerBuilderOption {
   }
 };
 
+OffenceLimits OffencesOf(const Config& config) {
+  return {.most = config.max_offences_per_peer,
+          .forgiven_after = milliseconds(config.offence_forgiven_after_ms)};
+}
+
 int Milliseconds(uint64_t value_ms) {
   return value_ms == 0 ? kNever : static_cast<int>(std::min<uint64_t>(value_ms, kNever));
 }
@@ -266,6 +271,7 @@ PortOptions Daemon::DataPort() const {
             return PortLimits{
                 .max_connections = config.max_connections,
                 .max_connections_per_peer = config.max_connections_per_peer,
+                .offences = OffencesOf(config),
                 .connection = {.max_streams = config.max_streams_per_connection,
                                .max_message_size = state_.limits().MaxMessageSize(),
                                .max_unfinished_size = config.max_unfinished_size,
@@ -281,6 +287,7 @@ PortOptions Daemon::SmallPort(std::string name, bool tls, uint64_t streams_per_c
         return PortLimits{
             .max_connections = kSmallPortConnections,
             .max_connections_per_peer = kSmallPortConnections,
+            .offences = OffencesOf(config),
             .connection = {.max_streams = streams_per_connection,
                            .max_message_size = kSmallPortMessageSize,
                            .max_unfinished_size = config.max_unfinished_size,

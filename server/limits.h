@@ -72,6 +72,11 @@ inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
 // Of calls that a client takes back. Each keeps some 18 KiB until gRPC has looked at it.
 inline constexpr LimitRange kMaxResetsPerSecond{200, 0, 1'000'000};
 
+// Connections of a peer that are ended for cause before it is not let in. Each may have cost some
+// tens of MB for a moment; a broken client, and all behind its address, should soon be heard again.
+inline constexpr LimitRange kMaxOffencesPerPeer{5, 0, 1'000};
+inline constexpr LimitRange kOffenceForgivenAfterMs{10'000, 100, 60 * 60'000};
+
 // Headers of a request, by gRPC's count.
 inline constexpr uint64_t kMaxMetadataSize = 8 * kKiB;
 

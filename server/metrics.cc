@@ -381,12 +381,14 @@ void CollectDoor(const FrontDoor& door, Families& out) {
                  MetricType::Counter, &DoorCounters::accepted, out);
   CollectByReason(ports, "connections_refused_total",
                   "Connections refused: all: max_connections are open; peer: those of one address; "
-                  "descriptors: the process has no more of them",
+                  "descriptors: the process has no more of them; offences: connections of the "
+                  "address were ended too often",
                   &DoorCounters::refused, kRefuseReasonNames, out);
   CollectByReason(ports, "connections_ended_total",
                   "Connections that the server ended: made_room: for another, being idle; "
-                  "unfinished: too much of requests that did not come whole; resets: too many "
-                  "calls taken back; stalled: a request that did not go on",
+                  "unfinished: too much of requests that did not come whole; largest: most of "
+                  "them where all had too much; resets: too many calls taken back; stalled: a "
+                  "request that did not go on",
                   &DoorCounters::ended, kEndReasonNames, out);
   out.Begin(
       "lodgekv_accept_failures_total",

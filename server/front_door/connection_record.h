@@ -30,7 +30,7 @@ struct ConnectionLimits {
   std::chrono::milliseconds message_timeout{0};  // 0: none
 };
 
-enum class EndReason { kMadeRoom, kUnfinished, kResets, kStalled };
+enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kStalled };
 
 class ConnectionRecord {
  public:

@@ -11,13 +11,15 @@
 
 namespace lodgekv::server {
 
-// kAll: max_connections; kPeer: of one peer; kDescriptors: the process has no more of them.
-enum class RefuseReason { kAll, kPeer, kDescriptors };
-inline constexpr std::array<std::string_view, 3> kRefuseReasonNames{"all", "peer", "descriptors"};
+// kAll: max_connections; kPeer: of one peer; kDescriptors: the process has no more of them;
+// kOffences: the peer's connections were ended too often.
+enum class RefuseReason { kAll, kPeer, kDescriptors, kOffences };
+inline constexpr std::array<std::string_view, 4> kRefuseReasonNames{"all", "peer", "descriptors",
+                                                                    "offences"};
 
 // In the order of EndReason.
-inline constexpr std::array<std::string_view, 4> kEndReasonNames{"made_room", "unfinished",
-                                                                 "resets", "stalled"};
+inline constexpr std::array<std::string_view, 5> kEndReasonNames{"made_room", "unfinished",
+                                                                 "largest", "resets", "stalled"};
 
 struct DoorCounters {
   std::atomic<uint64_t> open{0};

@@ -18,16 +18,22 @@
 #include "server/front_door/door_counters.h"
 #include "server/front_door/front_door.h"
 #include "server/front_door/listen_socket.h"
+#include "server/front_door/offenders.h"
 #include "server/front_door/watched_socket.h"
 
 namespace lodgekv::server {
 
 struct FrontDoor::Guest {
-  Guest(int fd, std::string of_name, DoorTime now)
-      : socket(fd), name(std::move(of_name)), hot_until(now + kHotFor), record(now) {}
+  Guest(int fd, std::string of_name, std::string of_network, DoorTime now)
+      : socket(fd),
+        name(std::move(of_name)),
+        network(std::move(of_network)),
+        hot_until(now + kHotFor),
+        record(now) {}
 
   const WatchedSocket socket;
   const std::string name;
+  const std::string network;
   std::shared_ptr<Connection> connection;  // null: of a Unix socket
   SocketUse use;                           // by the last look
   // Until then it is looked at more often: it is new, or much has moved.
@@ -52,6 +58,7 @@ struct FrontDoor::Port {
   std::vector<std::unique_ptr<Guest>> guests;
   absl::flat_hash_map<std::string, Guest*> by_name;  // those that have a name of their own
   absl::flat_hash_map<std::string, uint64_t> of_peer;
+  Offenders offenders;
   uint64_t leaving = 0;  // of guests: ended, and not yet closed
   DoorTime reaped;
   // Transports of channelz are looked for from here on, and from `newer` on some time later.

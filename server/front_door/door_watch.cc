@@ -43,6 +43,13 @@ constexpr size_t kMostNamed = 4;
 // Below it no connection is ended for what all take together.
 constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 
+// What only somebody does who means to, or whose client is broken. Not so who holds most where all
+// hold too much, nor whose request stands still: a network may have failed in its midst, and at one
+// a message_timeout little is won by it.
+bool IsOffence(EndReason reason) {
+  return reason == EndReason::kUnfinished || reason == EndReason::kResets;
+}
+
 std::string PeersInWords(std::vector<std::string> peers) {
   if (peers.empty()) return "unknown";
   if (peers.size() == 1) return peers.front();
@@ -247,7 +254,7 @@ void FrontDoor::EndLargest(uint64_t total) {
       of_largest = &port;
     }
   }
-  if (largest != nullptr) End(*of_largest, *largest, EndReason::kUnfinished);
+  if (largest != nullptr) End(*of_largest, *largest, EndReason::kLargest);
 }
 
 void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
@@ -255,6 +262,7 @@ void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
   ++port.leaving;
   LeavePeer(port, guest);
   port.counters.Ended(reason);
+  if (IsOffence(reason)) port.offenders.Note(guest.network, port.options.limits().offences, now_);
   if (reason == EndReason::kMadeRoom) {
     guest.socket.End();
   } else {

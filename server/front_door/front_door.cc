@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "server/front_door/door_port.h"
@@ -31,6 +32,13 @@ AcceptFailure KindOf(int error) {
   if (error == EMFILE || error == ENFILE) return AcceptFailure::kDescriptors;
   if (error == ENOMEM || error == ENOBUFS) return AcceptFailure::kMemory;
   return AcceptFailure::kOther;
+}
+
+// That this thread has worked.
+std::chrono::nanoseconds ThreadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -67,17 +75,20 @@ void FrontDoor::Start() {
       failed_handshakes_.push_back(std::move(failed));
     });
   }
+  usher_.Start();
   thread_ = std::thread([this] { Run(); });
 }
 
 void FrontDoor::Stop() {
   ForgetHandshakeTeller(this);
   stop_.store(true);
+  usher_.Close();
   if (thread_.joinable()) {
     const uint64_t one = 1;
     (void)!write(wake_.get(), &one, sizeof(one));
     thread_.join();
   }
+  usher_.Stop();
   for (Port& port : ports_) {
     port.listener.reset();
     for (const auto& guest : port.guests) {
@@ -99,12 +110,20 @@ void FrontDoor::Run() {
     AwaitEvents();
     const bool whole = now_ >= next_look_;
     if (!whole && now_ < next_hot_look_) continue;
+    const auto worked = ThreadTime();
     Look(whole);
-    // With so many connections that it takes its time, less often: a tenth of a core is enough.
+    // With so many connections that it takes its time, less often: a tenth of a core is enough. Its
+    // own time: a look that had to wait for a processor, beside a flood, must not put off the next.
     const DoorTime done = SteadyClock::now();
-    const auto least = (done - now_) * 10;
+    const auto least = (ThreadTime() - worked) * 10;
     next_hot_look_ = done + std::max<SteadyClock::duration>(kHotLookInterval, least);
     if (whole) next_look_ = done + std::max<SteadyClock::duration>(kLookInterval, least);
+  }
+  // Who keeps the usher is looked at until he lets go, or is ended.
+  while (!usher_.IsDone()) {
+    std::this_thread::sleep_for(kHotLookInterval);
+    now_ = SteadyClock::now();
+    Look(true);
   }
 }
 
@@ -144,10 +163,15 @@ bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
   if (!fd) return OnAcceptError(port, listen_fd, errno);
   now_ = SteadyClock::now();
   std::string name = PeerName(address);
-  const std::string peer(AddressOf(name));
+  std::string network = PeerNetwork(address);
   const PortLimits limits = port.options.limits();
+  if (const auto until = port.offenders.BarredUntil(network, limits.offences, now_)) {
+    Bar(port, fd, network, *until);
+    return true;
+  }
+  const std::string peer(AddressOf(name));
   switch (MakeRoom(port, peer, limits)) {
-    case Room::kYes: Admit(port, std::move(fd), std::move(name)); break;
+    case Room::kYes: Admit(port, std::move(fd), std::move(name), std::move(network)); break;
     case Room::kPort:
       Refuse(port,
              MaxConnections(port, limits) < limits.max_connections ? RefuseReason::kDescriptors
@@ -159,8 +183,8 @@ bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
   return true;
 }
 
-void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name) {
-  auto guest = std::make_unique<Guest>(fd.get(), std::move(name), now_);
+void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name, std::string network) {
+  auto guest = std::make_unique<Guest>(fd.get(), std::move(name), std::move(network), now_);
   if (!IsUnixAddress(guest->name)) {
     guest->connection = connections_.Add(guest->name);
     port.by_name[guest->name] = guest.get();
@@ -170,7 +194,7 @@ void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name) {
   ++port.counters.accepted;
   port.counters.open = port.guests.size();
   if (shut_since_) shut_since_.reset();
-  port.consumer(fd.Release());
+  usher_.HandOn(port.consumer, std::move(fd));
 }
 
 void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name) {
@@ -183,6 +207,21 @@ void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name)
        {"peer", name},
        {"limit", kRefuseReasonNames[static_cast<size_t>(reason)]},
        {"open", port.counted()},
+       {"not_logged_before", suppressed}});
+}
+
+void FrontDoor::Bar(Port& port, const UniqueFd& fd, const std::string& network, DoorTime until) {
+  port.counters.Refused(RefuseReason::kOffences);
+  // Reset, and not closed: who closes first keeps what is left of the connection for a minute.
+  constexpr linger kAtOnce{.l_onoff = 1, .l_linger = 0};
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
+  uint64_t suppressed = 0;
+  if (!refuse_pace_[static_cast<size_t>(RefuseReason::kOffences)].Due(&suppressed)) return;
+  const auto left = duration_cast<milliseconds>(until - now_);
+  Log(LogLevel::kWarning, "a peer is not let in, its connections were ended too often",
+      {{"port", port.options.name},
+       {"peer", network},
+       {"again_in_ms", left.count()},
        {"not_logged_before", suppressed}});
 }
 

@@ -2,7 +2,7 @@
 // over them. In the place of gRPC's own, since that one ends for good at the first accept that
 // fails for want of a descriptor, and knows no limits (docs/decisions/0018).
 //
-// One thread accepts and, each kLookInterval, looks at every open connection: at the bytes of its
+// Another thread hands connections on (usher.h). One accepts and, each kLookInterval, looks at every open connection: at the bytes of its
 // socket, and at the counts of its streams where these may have moved; in between at those that may
 // do harm in so short a time. It ends a connection by shutting its socket down. Whoever took the
 // descriptor (gRPC) owns it and closes it.
@@ -33,7 +33,9 @@
 #include "server/front_door/connection_record.h"
 #include "server/front_door/descriptors.h"
 #include "server/front_door/door_counters.h"
+#include "server/front_door/offenders.h"
 #include "server/front_door/unique_fd.h"
+#include "server/front_door/usher.h"
 #include "server/handshake_log.h"
 #include "server/line_pace.h"
 
@@ -42,6 +44,7 @@ namespace lodgekv::server {
 struct PortLimits {
   uint64_t max_connections = 0;
   uint64_t max_connections_per_peer = 0;
+  OffenceLimits offences;
   ConnectionLimits connection;
 };
 
@@ -78,7 +81,7 @@ class FrontDoor {
   // Binds and listens; the address with its port. The error's message says why not, in words.
   absl::StatusOr<std::string> Open(PortOptions options, const std::string& address);
 
-  // Who takes the connections of the port opened last, and the number that channelz gives the
+  // Who takes the connections of the port opened last, from another thread than the door's, and the number that channelz gives the
   // server behind it; 0: none, its streams are not counted.
   void Attach(std::function<void(int fd)> consumer, intptr_t channelz_server);
 
@@ -104,8 +107,9 @@ class FrontDoor {
   void Run();
   void AwaitEvents();
   bool AcceptOne(Port& port, int listen_fd);
-  void Admit(Port& port, UniqueFd fd, std::string name);
+  void Admit(Port& port, UniqueFd fd, std::string name, std::string network);
   void Refuse(Port& port, RefuseReason reason, const std::string& name);
+  void Bar(Port& port, const UniqueFd& fd, const std::string& network, DoorTime until);
   bool OnAcceptError(Port& port, int listen_fd, int error);
 
   Room MakeRoom(Port& port, std::string_view address, const PortLimits& limits);
@@ -132,6 +136,7 @@ class FrontDoor {
   const Hooks hooks_;
   std::list<Port> ports_;
   UniqueFd wake_;
+  Usher usher_;
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::mutex handshakes_mutex_;

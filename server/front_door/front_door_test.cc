@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <functional>
@@ -21,6 +22,7 @@
 
 #include "server/front_door/listen_socket.h"
 #include "server/front_door/peer_name.h"
+#include "server/front_door/usher.h"
 #include "server/front_door/watched_socket.h"
 #include "server/testing/temp_folder.h"
 
@@ -31,13 +33,17 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-UniqueFd ConnectTo(const std::string& address) {
+UniqueFd ConnectTo(const std::string& address, const char* source = "127.0.0.1") {
   const size_t colon = address.rfind(':');
   sockaddr_in peer{};
   peer.sin_family = AF_INET;
   peer.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
   inet_pton(AF_INET, "127.0.0.1", &peer.sin_addr);
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  inet_pton(AF_INET, source, &own.sin_addr);
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
   EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0);
   return fd;
 }
@@ -51,12 +57,14 @@ bool Await(const std::function<bool()>& is_so) {
 }
 
 // The server's end closed it, or reset it.
+bool IsEndedNow(const UniqueFd& fd) {
+  char byte = 0;
+  const ssize_t n = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
 bool IsEnded(const UniqueFd& fd) {
-  return Await([&] {
-    char byte = 0;
-    const ssize_t n = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN);
-  });
+  return Await([&] { return IsEndedNow(fd); });
 }
 
 TEST(ListenSocket, TellsThePortThatWasChosenAndKeepsIt) {
@@ -133,6 +141,21 @@ TEST(PeerName, IsAsGrpcNamesIt) {
   EXPECT_EQ(PeerName({}), "unix:");
 }
 
+TEST(PeerNetwork, IsTheAddressAndOfIpv6TheFirstHalf) {
+  sockaddr_storage address{};
+  auto& ipv6 = reinterpret_cast<sockaddr_in6&>(address);
+  ipv6.sin6_family = AF_INET6;
+  inet_pton(AF_INET6, "2001:db8:1:2:3:4:5:6", &ipv6.sin6_addr);
+  EXPECT_EQ(PeerNetwork(address), "2001:db8:1:2::/64");
+  inet_pton(AF_INET6, "::ffff:192.0.2.1", &ipv6.sin6_addr);
+  EXPECT_EQ(PeerNetwork(address), "192.0.2.1");
+  auto& ipv4 = reinterpret_cast<sockaddr_in&>(address);
+  ipv4.sin_family = AF_INET;
+  inet_pton(AF_INET, "192.0.2.7", &ipv4.sin_addr);
+  EXPECT_EQ(PeerNetwork(address), "192.0.2.7");
+  EXPECT_EQ(PeerNetwork({}), "");
+}
+
 TEST(WatchedSocket, KnowsItsOwnFromWhoTookItsNumber) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
@@ -173,6 +196,22 @@ class FrontDoorTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     return taken_.size();
   }
+  // Opens a connection that sends much of nothing until it is ended.
+  void Offend(const char* source) {
+    const UniqueFd client = ConnectTo(address_, source);
+    const uint64_t ended = counters().ended[static_cast<size_t>(EndReason::kUnfinished)];
+    std::string much(1 << 20, 'x');
+    EXPECT_TRUE(Await([&] {
+      (void)!send(client.get(), much.data(), much.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      const std::lock_guard lock(mutex_);
+      for (const UniqueFd& fd : taken_) (void)!recv(fd.get(), much.data(), much.size(), 0);
+      return counters().ended[static_cast<size_t>(EndReason::kUnfinished)] > ended;
+    }));
+    EXPECT_TRUE(IsEnded(client));
+  }
+  uint64_t Barred() const {
+    return counters().refused[static_cast<size_t>(RefuseReason::kOffences)];
+  }
   void CloseAll() {
     const std::lock_guard lock(mutex_);
     taken_.clear();
@@ -180,6 +219,7 @@ class FrontDoorTest : public ::testing::Test {
 
   PortLimits limits_{.max_connections = 4,
                      .max_connections_per_peer = 8,
+                     .offences = {},
                      .connection = {.max_unfinished_size = 1 << 20}};
   ConnectionTable connections_;
   std::mutex mutex_;
@@ -248,16 +288,114 @@ TEST_F(FrontDoorTest, ClosedOnesMakeRoomAtOnce) {
 
 TEST_F(FrontDoorTest, EndsWhoSendsMuchThatBecomesNothing) {
   door_.Start();
-  const UniqueFd client = ConnectTo(address_);
-  ASSERT_TRUE(Await([&] { return Taken() == 1; }));
-  std::string much(1 << 20, 'x');
-  const bool ended = Await([&] {
-    (void)!send(client.get(), much.data(), much.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)!read(taken_.front().get(), much.data(), much.size());
-    return counters().ended[static_cast<size_t>(EndReason::kUnfinished)] == 1;
-  });
-  EXPECT_TRUE(ended);
-  EXPECT_TRUE(IsEnded(client));
+  Offend("127.0.0.1");
+}
+
+TEST_F(FrontDoorTest, WhoOffendsTooOftenIsNotLetInUntilOneIsForgiven) {
+  limits_.offences = {.most = 3, .forgiven_after = milliseconds(1'000)};
+  door_.Start();
+  const UniqueFd good = ConnectTo(address_, "127.0.0.2");
+  ASSERT_EQ(write(good.get(), "hello", 5), 5);
+  for (int i = 0; i < 3; ++i) Offend("127.0.0.2");
+  EXPECT_EQ(Barred(), 0U);
+  const size_t taken = Taken();
+  EXPECT_TRUE(IsEnded(ConnectTo(address_, "127.0.0.2")));
+  EXPECT_EQ(Barred(), 1U);
+  EXPECT_EQ(Taken(), taken);
+  EXPECT_FALSE(IsEndedNow(good)) << "its open connections go on";
+  const UniqueFd other = ConnectTo(address_, "127.0.0.3");
+  EXPECT_TRUE(Await([&] { return Taken() == taken + 1; })) << "others come in";
+  EXPECT_TRUE(Await([&] {
+    const UniqueFd again = ConnectTo(address_, "127.0.0.2");
+    (void)Await([&] { return IsEndedNow(again) || Taken() == taken + 2; });
+    return Taken() == taken + 2;
+  }));
+}
+
+TEST_F(FrontDoorTest, WhoMadeRoomIsNoOffender) {
+  limits_.offences = {.most = 1, .forgiven_after = std::chrono::hours(1)};
+  door_.Start();
+  for (size_t i = 1; i <= 20; ++i) {
+    const UniqueFd client = ConnectTo(address_);
+    ASSERT_TRUE(Await([&] { return Taken() == i; })) << i;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  EXPECT_GT(counters().ended[static_cast<size_t>(EndReason::kMadeRoom)], 5U);
+  EXPECT_EQ(Barred(), 0U);
+}
+
+// As gRPC does: whoever hands it a connection may have to serve it while more and more comes.
+class CapturingConsumerTest : public FrontDoorTest {
+ protected:
+  CapturingConsumerTest() {
+    door_.Attach(
+        [this](int fd) {
+          const UniqueFd owned(fd);
+          ++captured_;
+          std::string much(1 << 20, 'x');
+          for (;;) {
+            const ssize_t n = read(fd, much.data(), much.size());
+            if (n == 0 || (n < 0 && errno != EAGAIN)) return;
+          }
+        },
+        0);
+  }
+  // Sends until it is ended.
+  std::thread Flood() {
+    return std::thread([this] {
+      const UniqueFd client = ConnectTo(address_);
+      const std::string much(1 << 20, 'x');
+      while (send(client.get(), much.data(), much.size(), MSG_NOSIGNAL) > 0) continue;
+    });
+  }
+
+  std::atomic<int> captured_{0};
+};
+
+TEST_F(CapturingConsumerTest, WhoKeepsWhoeverHandsItOnIsEnded) {
+  door_.Start();
+  std::thread flood = Flood();
+  ASSERT_TRUE(Await([&] { return captured_ == 1; }));
+  flood.join();
+  EXPECT_EQ(counters().ended[static_cast<size_t>(EndReason::kUnfinished)], 1U);
+  std::thread next = Flood();
+  EXPECT_TRUE(Await([&] { return captured_ == 2; }));
+  next.join();
+}
+
+TEST_F(CapturingConsumerTest, StopWaitsForNoneThatDoesNotEnd) {
+  limits_.connection.max_unfinished_size = uint64_t{64} << 20;
+  door_.Start();
+  std::thread flood = Flood();
+  ASSERT_TRUE(Await([&] { return captured_ == 1; }));
+  door_.Stop();
+  flood.join();
+}
+
+TEST(Usher, ClosesWhatItHasNotHandedOn) {
+  std::mutex mutex;
+  mutex.lock();
+  std::atomic<int> handed_on{0};
+  const Usher::Taker taker = [&](int fd) {
+    const UniqueFd owned(fd);
+    ++handed_on;
+    const std::lock_guard wait(mutex);
+  };
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const UniqueFd other(pair[1]);
+  Usher usher;
+  usher.Start();
+  usher.HandOn(taker, UniqueFd(dup(other.get())));
+  EXPECT_TRUE(Await([&] { return handed_on == 1; }));
+  usher.HandOn(taker, UniqueFd(pair[0]));
+  usher.Close();
+  EXPECT_TRUE(IsEnded(other));
+  EXPECT_FALSE(usher.IsDone());
+  mutex.unlock();
+  EXPECT_TRUE(Await([&] { return usher.IsDone(); }));
+  usher.Stop();
+  EXPECT_EQ(handed_on, 1);
 }
 
 TEST_F(FrontDoorTest, StopTakesNoMore) {

@@ -4,7 +4,10 @@
 #include <netinet/in.h>
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <iterator>
 
 namespace lodgekv::server {
 namespace {
@@ -33,6 +36,17 @@ std::string PeerName(const sockaddr_storage& address) {
     return fmt::format("ipv6:%5B{}%25{}%5D:{}", host, ipv6.sin6_scope_id, port);
   }
   return fmt::format("ipv6:%5B{}%5D:{}", host, port);
+}
+
+std::string PeerNetwork(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    return Text(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr);
+  }
+  if (address.ss_family != AF_INET6) return {};
+  in6_addr network = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&network)) return Text(AF_INET, &network.s6_addr[12]);
+  std::fill(std::begin(network.s6_addr) + 8, std::end(network.s6_addr), uint8_t{0});
+  return Text(AF_INET6, &network) + "/64";
 }
 
 }  // namespace lodgekv::server

@@ -11,4 +11,8 @@ namespace lodgekv::server {
 // socket saw is named as what it is.
 std::string PeerName(const sockaddr_storage& address);
 
+// Whom the address belongs to, as far as an address tells: "192.0.2.1"; of IPv6 the network, of
+// which one customer has all addresses, "2001:db8:0:7::/64". Empty for a Unix socket.
+std::string PeerNetwork(const sockaddr_storage& address);
+
 }  // namespace lodgekv::server

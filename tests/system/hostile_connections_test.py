@@ -274,10 +274,10 @@ class HostileTest(system_test.SystemTest):
                 time.sleep(0.005)
             self.assertTrue(client.call(PUT))
 
-    def flood(self, address, first, more):
+    def flood(self, address, first, more, source=None):
         """A block of headers that does not end; how much of it went out, and whether it ended."""
         sent, begin = 0, time.monotonic()
-        with http2.Client(address, acknowledge=False) as client:
+        with http2.Client(address, source, acknowledge=False) as client:
             client.send(http2.frame(http2.HEADERS, 0, next(client.streams), first))
             while time.monotonic() - begin < 6 and client.send(more):
                 sent += len(more)
@@ -286,13 +286,23 @@ class HostileTest(system_test.SystemTest):
 
     def test_continuation_flood(self):
         server = self.serve()
-        block = http2.frame(http2.CONTINUATION, 0, 1, http2.header(b"x-a", b"a" * 3_000) * 5) * 16
         for port in ("data", "admin", "health"):
             with self.subTest(port=port), self.at_most(server, MOST_MIB):
                 sent, ended = self.flood(self.address(server, port), http2.request_headers(PUT),
-                                         block)
+                                         self.HEADERS_WITHOUT_END)
                 self.assertTrue(ended, f"after {sent} bytes")
             self.assert_served(server)
+
+    def test_floods_from_the_first_byte_on(self):
+        """gRPC reads them at once, in whatever thread hands it the connection."""
+        server = self.serve(max_offences_per_peer=0)
+        for _ in range(100):
+            begin = time.monotonic()
+            sent, ended = self.flood(server.server, http2.request_headers(PUT),
+                                     self.HEADERS_WITHOUT_END)
+            self.assertTrue(ended, f"after {sent} bytes in {time.monotonic() - begin} s")
+            self.assertLess(sent, 512 << 20)
+        self.assert_served(server)
 
     def test_one_header_without_end(self):
         server = self.serve()
@@ -332,6 +342,78 @@ class HostileTest(system_test.SystemTest):
         self.assert_served(server)
         self.assertEqual(self.metric("connections_ended_total", port="data", reason="unfinished"),
                          1)
+
+    # --- those who come again ---
+
+    HEADERS_WITHOUT_END = http2.frame(http2.CONTINUATION, 0, 1,
+                                      http2.header(b"x-a", b"a" * 3_000) * 5) * 16
+
+    def offend(self, server, source, times):
+        for _ in range(times):
+            _, ended = self.flood(server.server, http2.request_headers(PUT),
+                                  self.HEADERS_WITHOUT_END, source)
+            self.assertTrue(ended)
+
+    def is_let_in_from(self, address, source):
+        with contextlib.suppress(OSError), http2.Client(address, source) as client:
+            return client.call(CHECK)
+        return False
+
+    def await_let_in(self, address):
+        """There may be no room until those before are gone."""
+        deadline = time.monotonic() + 10
+        while not self.is_let_in_from(address, "127.0.0.1"):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def test_who_offends_too_often_is_not_let_in_for_a_while(self):
+        server = self.serve(max_offences_per_peer=3, offence_forgiven_after="4s")
+        with http2.Client(server.server, "127.0.0.2") as neighbour:
+            self.offend(server, "127.0.0.2", 3)
+            barred = time.monotonic()
+            for _ in range(20):
+                self.assertFalse(self.is_let_in_from(server.server, "127.0.0.2"), server.tail())
+            self.assertTrue(neighbour.call(CHECK), "what its address had open goes on")
+            self.assertTrue(self.is_let_in_from(server.server, "127.0.0.3"), "others come in")
+            self.assertTrue(self.is_let_in_from(self.health, "127.0.0.2"), "of that port alone")
+            self.assertTrue(self.is_let_in_from(server.admin, "127.0.0.2"), "of that port alone")
+            self.assertLess(time.monotonic() - barred, 4, "too slow to have seen it")
+        self.assert_served(server)
+        self.assertGreaterEqual(
+            self.metric("connections_refused_total", port="data", reason="offences"), 20)
+        line = next(line for line in server.log.read_text().splitlines() if "not let in" in line)
+        self.assertIn("peer=127.0.0.2", line)
+        self.assertRegex(line, r"again_in_ms=[1-4]\d\d\d ")
+        while not self.is_let_in_from(server.server, "127.0.0.2"):
+            self.assertLess(time.monotonic() - barred, 8, "not let in again")
+            time.sleep(0.1)
+        self.offend(server, "127.0.0.2", 1)
+        self.assertFalse(self.is_let_in_from(server.server, "127.0.0.2"), "one was forgiven")
+
+    def test_none_is_barred_where_that_is_switched_off(self):
+        server = self.serve(max_offences_per_peer=0)
+        self.offend(server, "127.0.0.2", 8)
+        self.assertTrue(self.is_let_in_from(server.server, "127.0.0.2"))
+
+    def test_who_only_comes_and_goes_is_no_offender(self):
+        server = self.serve(max_offences_per_peer=1, offence_forgiven_after="60m",
+                            message_timeout="1s")
+        for address in (server.server, server.admin, self.health):
+            for _ in range(100):
+                http2.connect(address).close()
+            for _ in range(100):
+                with http2.connect(address) as sock:
+                    sock.sendall(http2.PREFACE)
+            for _ in range(30):
+                self.await_let_in(address)
+        with http2.Client(server.server) as stalled:
+            stalled.start_call(PUT)
+            stalled.wait(lambda: False, 4)
+            self.assertIsNotNone(stalled.ended)
+        self.await_let_in(server.server)
+        for port in ("data", "admin", "health"):
+            self.assertEqual(
+                self.metric("connections_refused_total", port=port, reason="offences"), 0)
 
     # --- slowness ---
 
@@ -387,6 +469,12 @@ class HostileTest(system_test.SystemTest):
         line = next(line for line in server.log.read_text().splitlines()
                     if "a TLS handshake failed" in line)
         self.assertIn(f"peer={name}", line)
+        # A certificate may expire, a client may not know of TLS: nobody is barred for it.
+        for _ in range(20):
+            with http2.connect(server.server) as sock:
+                sock.sendall(http2.PREFACE)
+                self.assertTrue(self.is_closed(sock, 5))
+        server.ask("put", "k", "v")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ class Client:
 
     def __init__(self, address, source=None, *, acknowledge=True):
         self.sock = connect(address, source)
+        self.sock.settimeout(None)  # before two threads use it: a call under way would fail
         self.name = "ipv4:%s:%d" % self.sock.getsockname()
         self.ended = None
         self.changed = threading.Condition()
@@ -120,7 +121,6 @@ class Client:
 
     def _read(self):
         with contextlib.suppress(OSError):
-            self.sock.settimeout(None)
             while head := self._exactly(9):
                 size, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
                 self._take(kind, flags, struct.unpack(">I", head[5:])[0], self._exactly(size))
