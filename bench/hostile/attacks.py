@@ -14,14 +14,17 @@ import select
 import socket
 import time
 
+import http2
 import http2_client
-from http2 import CANCEL, KV, MOST_DATA, Connection, field, header_block, literal, message
+from http2 import CANCEL, KV, MOST_DATA, field, header_block, literal, message
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
 
 ATTACKS = {}
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ADMIN = "/lodgekv.v1.AdminService/"
+# Not the address of the well-behaved client: a peer that is cut off too often is not let in.
+SOURCE = "127.0.0.2"
 
 
 @dataclasses.dataclass
@@ -43,8 +46,11 @@ def until(deadline):
 
 
 def dial(address):
-    host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=5)
+    return http2_client.connect(address, SOURCE, 5)
+
+
+def connection(address, **options):
+    return http2.Connection(address, source=SOURCE, **options)
 
 
 def keep(most, make, is_gone, deadline):
@@ -62,7 +68,7 @@ def keep(most, make, is_gone, deadline):
 
 def with_calls(address, count, path, payload, **options):
     """A connection with so many calls under way."""
-    one = Connection(address, **options)
+    one = connection(address, **options)
     for _ in range(count):
         one.call(path, payload)
     return one
@@ -115,7 +121,7 @@ def flood(target_address, deadline, first, chunk):
     sent = connections = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = Connection(target_address)
+            one = connection(target_address)
             connections += 1
             one.send(first)
             for _ in until(deadline):
@@ -154,7 +160,7 @@ def announced_and_unfinished_messages(target, deadline):
     size = 5 << 20
     streams = sent = 0
     for _ in until(deadline):
-        with contextlib.suppress(OSError), http2_client.Client(target.data) as client:
+        with contextlib.suppress(OSError), http2_client.Client(target.data, SOURCE) as client:
             numbers = [client.start_call(KV + "BatchWrite")
                        for _ in range(min(120, client.max_streams))]
             streams += len(numbers)
@@ -177,7 +183,7 @@ def gzip_bombs(target, deadline):
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = Connection(target.data)
+            one = connection(target.data)
             stream = one.next_stream()
             one.send(frame(HEADERS, END_HEADERS, stream,
                            header_block(KV + "Put", grpc_encoding="gzip")))
@@ -197,7 +203,7 @@ def batches_of_nothing(target, deadline):
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = Connection(target.data)
+            one = connection(target.data)
             for _ in until(deadline):
                 one.call(KV + "BatchWrite", payload)
                 calls += 1
@@ -212,7 +218,7 @@ def rapid_reset(address, path, deadline):
     streams = connections = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = Connection(address)
+            one = connection(address)
             connections += 1
             for _ in until(deadline):
                 parts = []
@@ -272,7 +278,7 @@ def answers_that_nobody_takes(target, deadline):
     for _ in until(deadline):
         with contextlib.suppress(OSError):
             if len(held) < 41:
-                one = Connection(target.data, window=0)
+                one = connection(target.data, window=0)
                 for _ in range(200):
                     one.call(KV + "Get", field(1, b"key000000"))
                     calls += 1
@@ -289,7 +295,7 @@ def batches_over_the_limit(target, deadline):
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = Connection(target.data)
+            one = connection(target.data)
             for _ in until(deadline):
                 one.call(KV + "BatchWrite", payload)
                 calls += 1
@@ -299,7 +305,7 @@ def batches_over_the_limit(target, deadline):
 @attack
 def streams_of_reflection(target, deadline):
     def make():
-        one = Connection(target.admin)
+        one = connection(target.admin)
         for _ in range(60):
             one.send(frame(HEADERS, END_HEADERS, one.next_stream(), header_block(REFLECTION)))
         return one
@@ -311,7 +317,7 @@ def streams_of_reflection(target, deadline):
 @attack
 def checks_in_a_loop(target, deadline):
     """Eight at a time."""
-    held = [Connection(target.admin) for _ in range(8)]
+    held = [connection(target.admin) for _ in range(8)]
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
@@ -338,7 +344,7 @@ def malformed_frames(target, deadline):
     for _ in until(deadline):
         for address in (target.data, target.admin, target.health, target.metrics):
             with contextlib.suppress(OSError):
-                one = Connection(address) if rng.random() < 0.8 else None
+                one = connection(address) if rng.random() < 0.8 else None
                 raw = one.socket if one else dial(address)
                 connections += 1
                 for _ in range(rng.randrange(1, 20)):

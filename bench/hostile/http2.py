@@ -51,9 +51,11 @@ def field(number, payload):
 class Connection:
     """Preface and settings are sent; what the server says is read and thrown away, or left."""
 
-    def __init__(self, address, window=None, reads=True, receive_buffer=None):
+    def __init__(self, address, window=None, reads=True, receive_buffer=None, source=None):
         host, port = address.rsplit(":", 1)
         self.socket = socket.socket()
+        if source:
+            self.socket.bind((source, 0))
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(20)

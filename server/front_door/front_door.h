@@ -2,10 +2,10 @@
 // over them. In the place of gRPC's own, since that one ends for good at the first accept that
 // fails for want of a descriptor, and knows no limits (docs/decisions/0018).
 //
-// Another thread hands connections on (usher.h). One accepts and, each kLookInterval, looks at every open connection: at the bytes of its
+// One thread accepts and, each kLookInterval, looks at every open connection: at the bytes of its
 // socket, and at the counts of its streams where these may have moved; in between at those that may
-// do harm in so short a time. It ends a connection by shutting its socket down. Whoever took the
-// descriptor (gRPC) owns it and closes it.
+// do harm in so short a time. It ends a connection by shutting its socket down. Another thread
+// hands connections on (usher.h). Whoever took the descriptor (gRPC) owns it and closes it.
 //
 // INVARIANT  A connection counts from its accept until its owner has closed the descriptor, or the
 //            door has ended it; so descriptors suffice for all that count. A failing accept neither
@@ -81,8 +81,8 @@ class FrontDoor {
   // Binds and listens; the address with its port. The error's message says why not, in words.
   absl::StatusOr<std::string> Open(PortOptions options, const std::string& address);
 
-  // Who takes the connections of the port opened last, from another thread than the door's, and the number that channelz gives the
-  // server behind it; 0: none, its streams are not counted.
+  // Who takes the connections of the port opened last, in the usher's thread, and the number that
+  // channelz gives the server behind it; 0: none, its streams are not counted.
   void Attach(std::function<void(int fd)> consumer, intptr_t channelz_server);
 
   void Start();

@@ -1,6 +1,6 @@
-// Hands connections on, in a thread of its own. gRPC may use the thread that hands it a connection to
-// serve that connection, for as long as it sends without a pause: were that the door's, nobody would
-// be let in meanwhile, nor would the sender ever be looked at and ended.
+// Hands connections on, in a thread of its own. gRPC may use the thread that hands it a connection
+// to serve that connection, for as long as it sends without a pause: were that the door's, nobody
+// would be let in meanwhile, nor would the sender ever be looked at and ended.
 //
 // INVARIANT  A descriptor is the usher's until its taker is called with it.
 // Thread safety: all calls from one thread.
@@ -23,7 +23,8 @@ class Usher {
   ~Usher() { Stop(); }
 
   void Start();
-  // In the order of the calls; after Close it is closed. The taker must live until the usher has stopped.
+  // In the order of the calls; after Close it is closed. The taker must live until the usher has
+  // stopped.
   void HandOn(const Taker& taker, UniqueFd fd);
   // No more are handed on; those that wait are closed.
   void Close();

@@ -45,9 +45,9 @@ def request_headers(path):
         (b":authority", b"test"), (b"te", b"trailers"), (b"content-type", b"application/grpc")))
 
 
-def connect(address, source=None):
+def connect(address, source=None, seconds=10):
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), 10,
+    return socket.create_connection((host, int(port)), seconds,
                                     source_address=None if source is None else (source, 0))
 
 
