@@ -22,11 +22,10 @@
 // them. Not so those that a group brings to its leaf itself, whose entries share the first fence.
 #include <algorithm>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/pmem/crash_point.h"
+#include "index/pmem/last_words.h"
 
 namespace lodgekv::lodgetree {
 
@@ -90,8 +89,9 @@ void LodgeTree<C>::ChooseTargets(const Node* node, unsigned leaf, FlushPlan* pla
 // MakeRoom see to it that this cannot be.
 template <class C>
 void LodgeTree<C>::DieWithoutLeaf() {
-  std::fputs("lodgetree: no leaf for an operation that was admitted\n", stderr);
-  std::abort();
+  pmem::LastWords words;
+  words.Add("lodgetree: no leaf for an operation that was admitted\n");
+  words.Abort();
 }
 
 // Flushes until a pair of `pending`'s key can be buffered; returns the node that covers it then.

@@ -1,5 +1,5 @@
-// What a process says and does last, in a signal handler: little is allowed there, no allocation
-// and no formatting.
+// What a process says and does last, wherever it is: in a signal handler, where little is allowed,
+// no allocation and no formatting; and with a stderr that nobody reads, which it must not wait for.
 #pragma once
 
 #include <poll.h>
@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -30,8 +31,21 @@ class LastWords {
     while ((number /= 10) != 0);
     Add({digits.data() + at, digits.size() - at});
   }
-  // One thread of the process speaks; others that come here wait until it has ended them.
   [[noreturn]] void End(int exit_code) const {
+    Say();
+    _exit(exit_code);
+  }
+  // For what can only be a fault of ours: a core is worth having.
+  [[noreturn]] void Abort() const {
+    Say();
+    std::abort();
+  }
+
+ private:
+  static constexpr int kPatienceMs = 1'000;
+
+  // One thread of the process speaks; others that come here wait until it has ended them.
+  void Say() const {
     static constinit std::atomic<bool> spoken{false};
     if (spoken.exchange(true)) {
       for (;;) pause();
@@ -39,11 +53,7 @@ class LastWords {
     // Dropped if nobody reads what is there already.
     pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (poll(&out, 1, kPatienceMs) == 1) (void)!write(STDERR_FILENO, text_.data(), used_);
-    _exit(exit_code);
   }
-
- private:
-  static constexpr int kPatienceMs = 1'000;
 
   std::array<char, kLastPathBytes + 512> text_;
   size_t used_ = 0;

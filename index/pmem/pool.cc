@@ -3,11 +3,10 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/last_words.h"
 #include "index/pmem/pool_state.h"
 
 namespace lodgekv::pmem {
@@ -24,8 +23,11 @@ uint64_t ReserveRows(const PoolGeometry& geometry) {
 }
 
 [[noreturn]] void Die(const std::string& what) {
-  std::fprintf(stderr, "lodgekv pool: %s\n", what.c_str());
-  std::abort();
+  LastWords words;
+  words.Add("lodgekv pool: ");
+  words.Add(what);
+  words.Add("\n");
+  words.Abort();
 }
 
 }  // namespace

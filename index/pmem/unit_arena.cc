@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <vector>
 
 #include "index/pmem/crash_point.h"
+#include "index/pmem/last_words.h"
 #include "index/pmem/unit_cache.h"
 #include "index/pmem/worker_slot.h"
 
@@ -20,9 +19,15 @@ constexpr uint32_t kMaxRefill = UnitCache::kCapacity / 2;
 constexpr uint32_t kWordBits = 64;
 
 [[noreturn]] void Die(const char* what, Offset unit, uint32_t unit_bytes) {
-  std::fprintf(stderr, "lodgekv unit arena of %u bytes: %s (offset %llu)\n", unit_bytes, what,
-               static_cast<unsigned long long>(unit));
-  std::abort();
+  LastWords words;
+  words.Add("lodgekv unit arena of ");
+  words.AddNumber(unit_bytes);
+  words.Add(" bytes: ");
+  words.Add(what);
+  words.Add(" (offset ");
+  words.AddNumber(unit);
+  words.Add(")\n");
+  words.Abort();
 }
 
 // A chunk of the arena; a set bit is a unit that is used, or free in some cache.
