@@ -5,7 +5,7 @@ from model import Dashboard, gauge, state_timeline, stat, steps, timeseries
 SPACE = ("Space", [
     gauge("Fill", "Share of the pool that takes no further write.", "percentunit",
           ("1 - lodgekv_pool_free_bytes{@} / (lodgekv_pool_total_bytes{@} > 0)", "{{instance}}"),
-          thresholds=steps(0.85, 0.95), maximum=1, width=12, height=6),
+          thresholds=steps(0.85, 0.95), maximum=1, width=6, height=6),
     stat("Lasts", "Until the pool is full at the rate of the last hour; nothing is shown for a "
          "pool that does not fill.", "s",
          ("lodgekv_pool_free_bytes{@} / (-deriv(lodgekv_pool_free_bytes{@}[1h]) > 0)",
@@ -13,6 +13,10 @@ SPACE = ("Space", [
     stat("Puts", "Whether the last put was refused for want of room.", "short",
          ("lodgekv_pool_full{@}", "{{instance}}"), thresholds=steps(1, 1), width=6, height=6,
          names={0: ("taken", "green"), 1: ("refused: full", "red")}),
+    stat("Files", "Whether the pool's files are those that were opened. Once one was deleted, "
+         "replaced or cut short every call is refused (POOL_GONE).", "short",
+         ("lodgekv_pool_gone{@}", "{{instance}}"), thresholds=steps(1, 1), width=6, height=6,
+         names={0: ("there", "green"), 1: ("gone", "red")}),
     timeseries("Fill over time", "Share of the pool that takes no further write.", "percentunit",
                ("1 - lodgekv_pool_free_bytes{@} / (lodgekv_pool_total_bytes{@} > 0)",
                 "{{instance}}"), thresholds=steps(0.85, 0.95), maximum=1),

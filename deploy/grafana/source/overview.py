@@ -95,6 +95,20 @@ PROCESS = ("Process", [
                "one.", "percentunit",
                ("process_open_fds{@} / process_max_fds{@} * on (job, instance) group_left () "
                 "lodgekv_build_info{@}", "{{instance}}"), thresholds=steps(0.6, 0.8), maximum=1),
+    timeseries("Connections turned away", "New connections closed at once, a second, by port and "
+               "reason: too many open in all or of one peer, no descriptor, or a peer whose "
+               "connections were ended too often.", "ops",
+               ("sum by (instance, port, reason) "
+                "(rate(lodgekv_connections_refused_total{@}[$__rate_interval]))",
+                "{{instance}} {{port}} {{reason}}"), thresholds=steps(0.1, 10)),
+    timeseries("Connections ended", "By the server, a second: to make room, or for what they "
+               "sent.", "ops",
+               ("sum by (instance, port, reason) "
+                "(rate(lodgekv_connections_ended_total{@}[$__rate_interval]))",
+                "{{instance}} {{port}} {{reason}}")),
+    timeseries("Log lines dropped", "Lines a second that nobody read in time.", "ops",
+               ("rate(lodgekv_log_lines_dropped_total{@}[$__rate_interval])", "{{instance}}"),
+               thresholds=steps(0.001, 1)),
 ])
 
 TLS = ("TLS (empty without it)", [

@@ -36,6 +36,10 @@ ZEROS = {
     "Lag of the checkpoint": "the segments of the small journal are free again at once",
     "Writers waiting": "on a fast disk nobody need wait",
     "Syncs of the pool": "no fence has so many lines",
+    "Files": "no pool is gone",
+    "Connections turned away": "none is",
+    "Connections ended": "nobody gives cause",
+    "Log lines dropped": "the log is read",
     "Leaves unlinked": "the leaves that empty may do so between two questions",
 }
 
