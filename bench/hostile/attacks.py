@@ -12,6 +12,7 @@ import os
 import random
 import select
 import socket
+import ssl
 import time
 
 import http2
@@ -20,6 +21,7 @@ from http2 import CANCEL, KV, MOST_DATA, field, header_block, literal, message
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
 
 ATTACKS = {}
+OVER_TLS = set()  # those that need a server with TLS
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ADMIN = "/lodgekv.v1.AdminService/"
@@ -37,6 +39,12 @@ class Target:
 
 def attack(function):
     ATTACKS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def over_tls(function):
+    attack(function)
+    OVER_TLS.add(function.__name__.replace("_", " "))
     return function
 
 
@@ -112,6 +120,46 @@ def callers_who_never_leave(target, deadline):
     made = keep(900, lambda: with_calls(target.data, 1, KV + "Get", field(1, b"key"), reads=False),
                 lambda one: is_cut(one.socket), deadline)
     return f"{made:,} connections with one Get each, kept open"
+
+
+# --- handshakes ---
+
+def any_server():
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def client_hello():
+    """The first bytes of a handshake."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        any_server().wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
+
+
+@over_tls
+def client_hellos_and_then_nothing(target, deadline):
+    hello = client_hello()
+
+    def make():
+        one = dial(target.data)
+        one.sendall(hello)
+        return one
+
+    made = keep(1_100, make, is_cut, deadline)
+    return f"1,100 connections that stop after their ClientHello, {made:,} opened in all"
+
+
+@over_tls
+def whole_handshakes_one_after_another(target, deadline):
+    context, made = any_server(), 0
+    for _ in until(deadline):
+        with contextlib.suppress(OSError), dial(target.data) as one:
+            context.wrap_socket(one).close()
+            made += 1
+    return f"{made:,} handshakes"
 
 
 # --- what gRPC holds before anybody is asked ---

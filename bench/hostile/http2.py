@@ -51,7 +51,8 @@ def field(number, payload):
 class Connection:
     """Preface and settings are sent; what the server says is read and thrown away, or left."""
 
-    def __init__(self, address, window=None, reads=True, receive_buffer=None, source=None):
+    def __init__(self, address, window=None, reads=True, receive_buffer=None, source=None,
+                 tls=None):
         host, port = address.rsplit(":", 1)
         self.socket = socket.socket()
         if source:
@@ -60,6 +61,8 @@ class Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(20)
         self.socket.connect((host, int(port)))
+        if tls:
+            self.socket = tls.wrap_socket(self.socket)
         settings = b"" if window is None else struct.pack(">HI", INITIAL_WINDOW_SIZE, window)
         self.send(PREFACE + frame(SETTINGS, 0, 0, settings))
         self._next = 1
@@ -121,8 +124,8 @@ class Refused(Exception):
 class Client:
     """One call at a time, as a well-behaved client makes it."""
 
-    def __init__(self, address, timeout):
-        self._connection = Connection(address, reads=False)
+    def __init__(self, address, timeout, tls=None):
+        self._connection = Connection(address, reads=False, tls=tls)
         self._connection.socket.settimeout(timeout)
         self._connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._input = self._connection.socket.makefile("rb")

@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 os.environ.setdefault("LODGEKV_BIN", str(ROOT / "build" / "release" / "bin"))
 
 import attacks  # noqa: E402
+import certificates  # noqa: E402
 import daemon  # noqa: E402
 from http2 import KV, Client, Refused, field  # noqa: E402
 
@@ -35,8 +36,8 @@ AFTER_SECONDS = 3
 class WellBehaved:
     """One connection, Put and Get in turn, one at a time; a refusal is tried again at once."""
 
-    def __init__(self, address):
-        self.address = address
+    def __init__(self, address, tls):
+        self.address, self.tls = address, tls
         self.samples = []  # (end, seconds)
         self.failures = 0
         self._stop = threading.Event()
@@ -50,7 +51,7 @@ class WellBehaved:
             key = field(1, b"key%06d" % (number % KEYS))
             begin = time.monotonic()
             try:
-                client = client or Client(self.address, CALL_SECONDS)
+                client = client or Client(self.address, CALL_SECONDS, self.tls)
                 if number % 2:
                     client.call(KV + "Put", key + field(2, VALUE))
                 else:
@@ -122,8 +123,8 @@ def attack_process(name, target, seconds, pipe):
     pipe.send(attacks.ATTACKS[name](target, time.monotonic() + seconds))
 
 
-def fill(address):
-    client = Client(address, 60)
+def fill(address, tls):
+    client = Client(address, 60, tls)
     for begin in range(0, KEYS, 1_000):
         client.call(KV + "BatchWrite", b"".join(
             field(1, b"\x08\x01" + field(2, b"key%06d" % n) + field(3, VALUE))
@@ -136,11 +137,20 @@ def fill(address):
 def measure(name, seconds, workdir):
     flags = {"pool": workdir / "pool", "pool_size": "1GiB", "metrics_listen":
              f"127.0.0.1:{daemon.free_port()}", "health_listen": f"127.0.0.1:{daemon.free_port()}"}
-    with daemon.Daemon(workdir, **flags) as server:
-        fill(server.server)
+    tls = None
+    if name in attacks.OVER_TLS:
+        tls = attacks.any_server()
+        authority = certificates.Authority(workdir)
+        pair = authority.issue("server")
+        flags |= {"tls_cert_file": pair.cert, "tls_key_file": pair.key}
+    server = daemon.Daemon(workdir, **flags)
+    if tls:
+        server.ctl_flags = ["--tls-ca", authority.cert]
+    with server:
+        fill(server.server, tls)
         target = attacks.Target(server.server, server.admin, flags["health_listen"],
                                 flags["metrics_listen"])
-        client = WellBehaved(server.server)
+        client = WellBehaved(server.server, tls)
         try:
             return name, observe(name, seconds, server, client, target)
         finally:
