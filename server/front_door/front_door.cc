@@ -27,6 +27,10 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr int kAcceptsPerTurn = 64;
 // What an accept needs was wanting: time for it to come back.
 constexpr milliseconds kPause{10};
+// The usher is behind: the others are better off in the kernel's queue, where they take no
+// descriptor, than with us, where they would be ended for those that come after them.
+constexpr size_t kMostWaiting = 64;
+constexpr milliseconds kUsherPause{1};
 
 AcceptFailure KindOf(int error) {
   if (error == EMFILE || error == ENFILE) return AcceptFailure::kDescriptors;
@@ -149,6 +153,10 @@ void FrontDoor::AwaitEvents() {
   for (size_t i = 1; i < waiting.size(); ++i) {
     if (waiting[i].revents == 0) continue;
     for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
+      if (usher_.waiting() >= kMostWaiting) {
+        paused_until_ = now_ + kUsherPause;
+        return;
+      }
       if (!AcceptOne(*of_waiting[i], waiting[i].fd)) break;
     }
   }

@@ -15,6 +15,11 @@ void Usher::HandOn(const Taker& taker, UniqueFd fd) {
   changed_.notify_one();
 }
 
+size_t Usher::waiting() {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
 void Usher::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;

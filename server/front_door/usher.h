@@ -7,6 +7,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -26,6 +27,8 @@ class Usher {
   // In the order of the calls; after Close it is closed. The taker must live until the usher has
   // stopped.
   void HandOn(const Taker& taker, UniqueFd fd);
+  // How many are not yet handed on.
+  size_t waiting();
   // No more are handed on; those that wait are closed.
   void Close();
   // Whether none is being handed on after Close.
