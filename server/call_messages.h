@@ -8,14 +8,19 @@
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/proto_buffer_reader.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "lodgekv/v1/kv.pb.h"
+#include "server/batch_wire.h"
 #include "server/limits.h"
+#include "server/status_map.h"
 
 namespace lodgekv::server {
 
@@ -74,9 +79,22 @@ void LetGoOf(Message& message) {
 }
 
 // Of calls about one key: their few strings are used again, so that a small call allocates nothing.
+// gRPC makes them of the wire's bytes and those of them.
 template <class Request, class Response>
 class KeptMessages {
  public:
+  using ToWire = Response;
+
+  // What gRPC fills when a request comes.
+  Request& from_wire() { return request_; }
+  uint64_t WireBytes() const { return request_.ByteSizeLong(); }
+  // Makes the request of what came. Nothing, or the error to answer with.
+  std::optional<grpc::Status> Open(const Limits&) {
+    DropUnknown(request_);
+    return std::nullopt;
+  }
+  const Response& ForWire() const { return response_; }
+
   Request& request() { return request_; }
   const Request& request() const { return request_; }
   Response& response() { return response_; }
@@ -94,9 +112,35 @@ class KeptMessages {
 
 // Of batches: protobuf would keep each element that ever was, and to measure that takes as long as
 // to let it go. All lies in an arena, of which the first block alone stays.
+//
+// What came is kept as it came until Open has found that it may be built: the request then takes
+// the bytes of its keys and values once more, and for each operation what kMaxFieldsOfAMessage
+// fields take.
 template <class Request, class Response>
 class ArenaMessages {
  public:
+  using ToWire = grpc::ByteBuffer;
+
+  grpc::ByteBuffer& from_wire() { return wire_; }
+  uint64_t WireBytes() const { return wire_.Length(); }
+  // Frees what came, whether it is a request or not.
+  std::optional<grpc::Status> Open(const Limits& limits) {
+    std::optional<grpc::Status> error = CheckWire(limits);
+    if (!error && !grpc::SerializationTraits<Request>::Deserialize(&wire_, request_).ok()) {
+      error = NoMessage();
+    }
+    wire_.Clear();
+    if (!error) DropUnknown(*request_);
+    return error;
+  }
+  grpc::ByteBuffer ForWire() const {
+    grpc::ByteBuffer wire;
+    bool own = false;
+    // Fails beyond 2 GiB only; the limits of a batch hold for its answer, too.
+    (void)grpc::SerializationTraits<Response>::Serialize(*response_, &wire, &own);
+    return wire;
+  }
+
   ArenaMessages() : arena_(Options()) { Make(); }
   ArenaMessages(const ArenaMessages&) = delete;
   ArenaMessages& operator=(const ArenaMessages&) = delete;
@@ -106,11 +150,13 @@ class ArenaMessages {
   Response& response() { return *response_; }
 
   void LetGo() {
+    wire_.Clear();
     arena_.Reset();
     Make();
   }
   uint64_t HeldBytes() const {
-    return arena_.SpaceAllocated() + request_->SpaceUsedLong() + response_->SpaceUsedLong();
+    return wire_.Length() + arena_.SpaceAllocated() + request_->SpaceUsedLong() +
+           response_->SpaceUsedLong();
   }
 
  private:
@@ -123,11 +169,17 @@ class ArenaMessages {
     options.max_block_size = kBlockBytes;
     return options;
   }
+  std::optional<grpc::Status> CheckWire(const Limits& limits) {
+    constexpr bool kWrite = std::is_same_v<Request, v1::BatchWriteRequest>;
+    grpc::ProtoBufferReader reader(&wire_);
+    return CheckBatchOnWire(kWrite ? BatchKind::kWrite : BatchKind::kGet, reader, limits);
+  }
   void Make() {
     request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
     response_ = google::protobuf::Arena::CreateMessage<Response>(&arena_);
   }
 
+  grpc::ByteBuffer wire_;
   alignas(std::max_align_t) std::array<char, kKeptBytes> first_block_;
   google::protobuf::Arena arena_;
   Request* request_ = nullptr;

@@ -93,6 +93,30 @@ TEST(KvBatch, TheLargestBatchIsTakenAndOneMoreIsRefused) {
   EXPECT_THAT(status.error_message(), HasSubstr("max_batch_operations, 1024"));
 }
 
+void AddUnknownFields(google::protobuf::Message& message, int count) {
+  for (int i = 0; i < count; ++i) {
+    message.GetReflection()->MutableUnknownFields(&message)->AddVarint(15, 1);
+  }
+}
+
+TEST(KvBatch, FieldsOfALaterVersionAreIgnoredButNotAnyNumber) {
+  TestDaemon daemon;
+  v1::BatchWriteRequest writes;
+  AddUnknownFields(*Add(writes, v1::OPERATION_KIND_PUT, "k", "v"), 29);
+  v1::BatchGetRequest gets;
+  gets.add_keys("k");
+  AddUnknownFields(writes, 32);
+  AddUnknownFields(gets, 32);
+  v1::BatchGetResponse response;
+  EXPECT_TRUE(daemon.BatchWrite(writes).ok());
+  EXPECT_TRUE(daemon.BatchGet(gets, &response).ok());
+  EXPECT_EQ(response.results(0).value(), "v");
+  AddUnknownFields(*writes.mutable_operations(0), 1);
+  AddUnknownFields(gets, 1);
+  EXPECT_EQ(CodeAndReason(daemon.BatchWrite(writes)), "INVALID_ARGUMENT TOO_MANY_FIELDS");
+  EXPECT_EQ(CodeAndReason(daemon.BatchGet(gets, &response)), "INVALID_ARGUMENT TOO_MANY_FIELDS");
+}
+
 TEST(KvBatch, TooManyBytesAreRefusedByUsNotByGrpc) {
   TestDaemon daemon;
   v1::BatchWriteRequest request;

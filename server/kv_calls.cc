@@ -61,7 +61,7 @@ grpc::Status AnswerTooLarge(uint64_t limit) {
 // Get.
 
 void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestGet(&*context_, &request(), &*responder_, queue, queue, Tag());
+  service.RequestGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
 void GetCall::Accept() {
@@ -82,7 +82,7 @@ void GetCall::AnswerRead(ReadResult& result) {
 // Put.
 
 void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestPut(&*context_, &request(), &*responder_, queue, queue, Tag());
+  service.RequestPut(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
 void PutCall::Accept() {
@@ -98,7 +98,7 @@ void PutCall::AnswerApplied(const WriteResult& result) {
 // Delete.
 
 void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestDelete(&*context_, &request(), &*responder_, queue, queue, Tag());
+  service.RequestDelete(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
 void DeleteCall::Accept() {
@@ -114,7 +114,7 @@ void DeleteCall::AnswerApplied(const WriteResult& result) {
 // BatchGet.
 
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestBatchGet(&*context_, &request(), &*responder_, queue, queue, Tag());
+  service.RequestBatchGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
 void BatchGetCall::Accept() {
@@ -162,7 +162,7 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
 // BatchWrite.
 
 void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
-  service.RequestBatchWrite(&*context_, &request(), &*responder_, queue, queue, Tag());
+  service.RequestBatchWrite(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
 void BatchWriteCall::Accept() {

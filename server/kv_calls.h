@@ -57,9 +57,9 @@ class UnaryCall : public Base {
     if (answering_) this->Taken(ok);
     if (answering_ || !ok || this->poller_.closed()) return this->Release();
     this->poller_.ListenFor(this->method());
-    const uint64_t bytes = request().ByteSizeLong();
-    DropUnknown(request());
-    if (this->Begin(bytes)) Accept();
+    if (!this->Begin(messages_.WireBytes())) return;
+    if (const auto error = messages_.Open(this->poller_.state().limits())) return Answer(*error);
+    Accept();
   }
 
   // gRPC has its own copy of the answer when Finish returns, and the request has been served: both
@@ -71,7 +71,7 @@ class UnaryCall : public Base {
     const grpc::Status status = gone ? PoolGone() : given;
     this->Finished(status.error_code(), request().want_cost());
     if (status.ok()) {
-      responder_->Finish(response(), status, this->Tag());
+      responder_->Finish(messages_.ForWire(), status, this->Tag());
     } else {
       responder_->FinishWithError(status, this->Tag());
     }
@@ -98,10 +98,10 @@ class UnaryCall : public Base {
   const Request& request() const { return messages_.request(); }
   Response& response() { return messages_.response(); }
 
-  std::optional<grpc::ServerAsyncResponseWriter<Response>> responder_;
+  Messages messages_;
+  std::optional<grpc::ServerAsyncResponseWriter<typename Messages::ToWire>> responder_;
 
  private:
-  Messages messages_;
   bool answering_ = false;
 };
 

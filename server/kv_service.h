@@ -1,5 +1,5 @@
 // The data service as gRPC sees it: which calls are served on completion queues, and which are not
-// served yet.
+// served yet. Batches come as bytes, so that they are looked at before anything is built of them.
 #pragma once
 
 #include "lodgekv/v1/kv.grpc.pb.h"
@@ -9,10 +9,10 @@ namespace lodgekv::server {
 namespace internal {
 template <class Base>
 using AsyncWrites = v1::KvService::WithAsyncMethod_Put<
-    v1::KvService::WithAsyncMethod_Delete<v1::KvService::WithAsyncMethod_BatchWrite<Base>>>;
+    v1::KvService::WithAsyncMethod_Delete<v1::KvService::WithRawMethod_BatchWrite<Base>>>;
 template <class Base>
 using AsyncReads = v1::KvService::WithAsyncMethod_Get<
-    v1::KvService::WithAsyncMethod_BatchGet<v1::KvService::WithAsyncMethod_Scan<Base>>>;
+    v1::KvService::WithRawMethod_BatchGet<v1::KvService::WithAsyncMethod_Scan<Base>>>;
 }  // namespace internal
 
 class KvService final : public internal::AsyncReads<internal::AsyncWrites<v1::KvService::Service>> {

@@ -173,25 +173,26 @@ MaybeError ToWriteOp(const v1::DeleteRequest& request, const CheckContext& conte
   return CheckDelete(request, {}, context, op);
 }
 
-MaybeError CheckBatchCount(int count, std::string_view field, const Limits& limits) {
-  if (static_cast<uint64_t>(count) <= limits.max_batch_operations) return std::nullopt;
-  return Invalid({}, field, "BATCH_TOO_LONG",
-                 fmt::format("{} operations, more than max_batch_operations, {}", count,
-                             limits.max_batch_operations));
+grpc::Status BatchTooLong(std::string_view field, const Limits& limits) {
+  return Invalid(
+      {}, field, "BATCH_TOO_LONG",
+      fmt::format("more of them than max_batch_operations, {}", limits.max_batch_operations));
 }
 
 MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& context,
                       std::vector<WriteOp>& ops) {
-  MaybeError error = CheckBatchCount(request.operations_size(), "operations", context.limits);
-  if (error) return error;
-  ops.resize(static_cast<size_t>(request.operations_size()));
+  const auto count = static_cast<size_t>(request.operations_size());
+  if (count > context.limits.max_batch_operations) {
+    return BatchTooLong("operations", context.limits);
+  }
+  ops.resize(count);
   absl::flat_hash_set<absl::string_view> keys;
   keys.reserve(ops.size());
   uint64_t bytes = 0;
   for (int i = 0; i < request.operations_size(); ++i) {
     const v1::Operation& operation = request.operations(i);
     const Place place{.list = "operations", .index = i};
-    error = CheckOperation(operation, place, context, ops[static_cast<size_t>(i)]);
+    MaybeError error = CheckOperation(operation, place, context, ops[static_cast<size_t>(i)]);
     if (error) return error;
     if (!keys.insert(operation.key()).second) {
       return Invalid(place, "key", "KEY_TWICE",
@@ -203,7 +204,10 @@ MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& 
 }
 
 MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context) {
-  MaybeError error = CheckBatchCount(request.keys_size(), "keys", context.limits);
+  if (static_cast<uint64_t>(request.keys_size()) > context.limits.max_batch_operations) {
+    return BatchTooLong("keys", context.limits);
+  }
+  MaybeError error;
   uint64_t bytes = 0;
   for (int i = 0; !error && i < request.keys_size(); ++i) {
     error = CheckKey(request.keys(i), {.list = "keys", .index = i, .is_key = true}, context);

@@ -57,8 +57,7 @@ std::optional<grpc::Status> ToWriteOps(const v1::BatchWriteRequest& request,
 std::optional<grpc::Status> CheckBatchGet(const v1::BatchGetRequest& request,
                                           const CheckContext& context);
 
-// The error of a batch of too many operations or bytes.
-std::optional<grpc::Status> CheckBatchCount(int count, std::string_view field,
-                                            const Limits& limits);
+// The error of a batch of too many operations or keys, whichever `field` names.
+grpc::Status BatchTooLong(std::string_view field, const Limits& limits);
 
 }  // namespace lodgekv::server

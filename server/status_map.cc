@@ -200,6 +200,12 @@ grpc::Status InvalidField(std::string_view field, std::string_view reason,
       .Build();
 }
 
+grpc::Status NoMessage() {
+  return ErrorBuilder(grpc::StatusCode::INVALID_ARGUMENT, "NO_MESSAGE",
+                      "the request is not a message of this call: its bytes cannot be parsed")
+      .Build();
+}
+
 grpc::Status Overloaded(const Admission::Verdict& verdict) {
   const std::string_view limit = kAdmissionLimitNames[static_cast<size_t>(verdict.limit)];
   const std::string message = fmt::format(

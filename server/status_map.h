@@ -46,6 +46,9 @@ class ErrorBuilder {
 grpc::Status InvalidField(std::string_view field, std::string_view reason,
                           std::string_view message);
 
+// The bytes of a batch do not make up the message that they should be.
+grpc::Status NoMessage();
+
 // The server, the client's address or its connection has as much in hand as its limit allows.
 grpc::Status Overloaded(const Admission::Verdict& verdict);
 

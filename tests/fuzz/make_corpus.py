@@ -95,6 +95,8 @@ def requests():
         "write": bytes([write]) + batch,
         "write_twice": bytes([write]) + batch + text(1, operation(2, b"a")),
         "write_ttl": bytes([write]) + text(1, operation(1, b"a", b"v", text(6, duration(9, 0)))),
+        "write_fields": bytes([write]) + text(1, operation(1, b"a", b"v", number(15, 1) * 31)),
+        "write_group": bytes([write]) + b"\x7b" + batch + b"\x7c" + batch + b"\x7b",
         "write_bad_kind": bytes([write]) + text(1, operation(3, b"a")),
         "get": bytes([get]) + text(1, b"a") + text(1, b"bb") + number(2, 1),
         "get_many": bytes([get | fixed]) + text(1, b"12345678") * 6,

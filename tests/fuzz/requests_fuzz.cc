@@ -1,5 +1,6 @@
 // Requests as bytes from the wire: what the checks take keeps every limit that kv.proto promises,
 // what they refuse is told by field and reason.
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/rpc/error_details.pb.h>
 #include <google/rpc/status.pb.h>
 
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/batch_wire.h"
 #include "server/request_check.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -146,6 +148,28 @@ void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& contex
   FUZZ_REQUIRE(bytes <= context.limits.max_batch_size, "bytes");
 }
 
+int EntriesOf(const v1::BatchWriteRequest& request) { return request.operations_size(); }
+int EntriesOf(const v1::BatchGetRequest& request) { return request.keys_size(); }
+
+// What the wire shows of a batch is what the parser makes of it. Blocks of 3 bytes: a field may lie
+// in two.
+template <class Request>
+void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& context) {
+  using Verdict = BatchOnWire::Verdict;
+  google::protobuf::io::ArrayInputStream wire(bytes.data(), static_cast<int>(bytes.size()), 3);
+  const uint64_t most = context.limits.max_batch_operations;
+  const BatchOnWire batch = LookAtBatch(kind, wire, most);
+  FUZZ_REQUIRE((batch.verdict == Verdict::kTooManyEntries) == (batch.entries > most), "entries");
+  Request request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  FUZZ_REQUIRE(batch.verdict != Verdict::kNoMessage, "the parser takes it");
+  FUZZ_REQUIRE(batch.entries <= static_cast<uint64_t>(EntriesOf(request)), "entries");
+  FUZZ_REQUIRE(
+      batch.verdict != Verdict::kFine || batch.entries == static_cast<uint64_t>(EntriesOf(request)),
+      "entries");
+  CheckRequest(request, context);
+}
+
 template <class Request>
 void CheckBytes(std::string_view bytes, const CheckContext& context) {
   Request request;
@@ -167,8 +191,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switch (kind >> 2 & 3) {
     case 0: CheckBytes<v1::PutRequest>(input.Rest(), context); break;
     case 1: CheckBytes<v1::DeleteRequest>(input.Rest(), context); break;
-    case 2: CheckBytes<v1::BatchWriteRequest>(input.Rest(), context); break;
-    default: CheckBytes<v1::BatchGetRequest>(input.Rest(), context); break;
+    case 2: CheckBatch<v1::BatchWriteRequest>(BatchKind::kWrite, input.Rest(), context); break;
+    default: CheckBatch<v1::BatchGetRequest>(BatchKind::kGet, input.Rest(), context); break;
   }
   return 0;
 }
