@@ -32,10 +32,7 @@ class Walk {
       : wire_(&wire), max_entries_(max_entries) {}
 
   BatchOnWire Operations() {
-    return Batch(kOperationTag, [this] {
-      uint64_t fields = 0;
-      return Enter([&] { return Operation(fields); });
-    });
+    return Batch(kOperationTag, [this] { return Operation(); });
   }
 
   BatchOnWire Keys() {
@@ -52,18 +49,28 @@ class Walk {
     return {.verdict = verdict, .entries = entries};
   }
 
-  Verdict Operation(uint64_t& fields) {
-    return Fields(kTtlTag, fields, [&] {
-      if (++fields > kMaxFieldsOfAMessage) return Verdict::kTooManyFields;
-      return Enter([&] { return Fields(kNoTag, fields, [] { return Verdict::kFine; }); });
-    });
-  }
-
-  // A message within this one, behind its tag.
-  template <class Content>
-  Verdict Enter(Content content) {
+  Verdict Operation() {
     int length = 0;
     if (!wire_.ReadVarintSizeAsInt(&length)) return Verdict::kNoMessage;
+    // Each field takes a byte at least. So a flood of small operations costs next to nothing.
+    if (static_cast<uint64_t>(length) <= kMaxFieldsOfAMessage) {
+      return wire_.Skip(length) ? Verdict::kFine : Verdict::kNoMessage;
+    }
+    uint64_t fields = 0;
+    return Within(length, [&] { return Fields(kTtlTag, fields, [&] { return Ttl(fields); }); });
+  }
+
+  // Its fields count as the operation's.
+  Verdict Ttl(uint64_t& fields) {
+    int length = 0;
+    if (!wire_.ReadVarintSizeAsInt(&length)) return Verdict::kNoMessage;
+    if (++fields > kMaxFieldsOfAMessage) return Verdict::kTooManyFields;
+    return Within(length, [&] { return Fields(kNoTag, fields, [] { return Verdict::kFine; }); });
+  }
+
+  // A message within this one, behind its tag and length.
+  template <class Content>
+  Verdict Within(int length, Content content) {
     const auto outside = wire_.PushLimit(length);
     const Verdict verdict = content();
     if (verdict == Verdict::kFine && wire_.BytesUntilLimit() != 0) return Verdict::kNoMessage;

@@ -122,14 +122,15 @@ TEST(BatchWire, EntriesWithinAGroupAreNone) {
 }
 
 TEST(BatchWire, WhatEndsTooSoonIsNoMessage) {
-  const std::string whole = Field(1, Field(2, "key") + Field(6, std::string("\x08\x01", 2)));
+  const std::string value = Field(3, std::string(kMaxFieldsOfAMessage, 'v'));
+  const std::string whole = Field(1, value + Field(6, std::string("\x08\x01", 2)));
   for (size_t length = 1; length < whole.size(); ++length) {
     EXPECT_EQ(Look(kWrite, whole.substr(0, length)).verdict, Verdict::kNoMessage) << length;
     EXPECT_EQ(Look(kGet, whole.substr(0, length)).verdict, Verdict::kNoMessage) << length;
   }
   for (const std::string wire : {"\x7b", "\x7c", "\x7e", "\x7f", "\xff\xff\xff\xff\xff"}) {
     EXPECT_EQ(Look(kWrite, wire).verdict, Verdict::kNoMessage);
-    EXPECT_EQ(Look(kWrite, Field(1, wire)).verdict, Verdict::kNoMessage);
+    EXPECT_EQ(Look(kWrite, Field(1, value + wire)).verdict, Verdict::kNoMessage);
   }
 }
 

@@ -33,10 +33,14 @@ class WriteCall : public Call {
   WriteOp op_;
 };
 
-// A batch, which goes to the engine by itself.
+// A batch, which goes to the engine by itself. To take it apart may take as long as many single
+// calls, so that it waits for a turn to be opened, as it came, and for another to be served.
 class BatchCall : public Call {
  public:
   using Call::Call;
+  virtual uint64_t UnopenedBytes() const = 0;
+  // Checks the request, then answers with the error or enqueues the call.
+  virtual void Open() = 0;
   virtual void Serve(Engine& engine) = 0;
 };
 
@@ -56,10 +60,8 @@ class UnaryCall : public Base {
   void OnEvent(bool ok) final {
     if (answering_) this->Taken(ok);
     if (answering_ || !ok || this->poller_.closed()) return this->Release();
+    if (this->Begin(messages_.WireBytes())) return Come();
     this->poller_.ListenFor(this->method());
-    if (!this->Begin(messages_.WireBytes())) return;
-    if (const auto error = messages_.Open(this->poller_.state().limits())) return Answer(*error);
-    Accept();
   }
 
   // gRPC has its own copy of the answer when Finish returns, and the request has been served: both
@@ -84,7 +86,15 @@ class UnaryCall : public Base {
   using Response = std::remove_reference_t<decltype(std::declval<Messages>().response())>;
 
   virtual void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
-  // A request has come: check it, then answer with the error or enqueue the call.
+  // The request has come.
+  virtual void Come() { TakeApart(); }
+  // Another call may come in the place of this one, which is checked.
+  void TakeApart() {
+    this->poller_.ListenFor(this->method());
+    if (const auto error = messages_.Open(this->poller_.state().limits())) return Answer(*error);
+    Accept();
+  }
+  // Checks what the request says, then answers with the error or enqueues the call.
   virtual void Accept() = 0;
   virtual void LetGoOfMessages() { messages_.LetGo(); }
 
@@ -138,10 +148,22 @@ class DeleteCall final
   void Accept() override;
 };
 
-class BatchGetCall final
-    : public UnaryCall<BatchCall, ArenaMessages<v1::BatchGetRequest, v1::BatchGetResponse>> {
+// Until it is opened no other call is listened for in its place: what waits so is bounded in number
+// by the listeners, as what waits in the completion queue is, and in bytes by the poller.
+template <class Request, class Response>
+class UnaryBatchCall : public UnaryCall<BatchCall, ArenaMessages<Request, Response>> {
  public:
-  explicit BatchGetCall(Poller& poller) : UnaryCall(poller, Method::kBatchGet) {}
+  using UnaryCall<BatchCall, ArenaMessages<Request, Response>>::UnaryCall;
+  uint64_t UnopenedBytes() const final { return this->messages_.WireBytes(); }
+  void Open() final { this->TakeApart(); }
+
+ protected:
+  void Come() final { this->poller_.EnqueueUnopened(*this); }
+};
+
+class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchGetResponse> {
+ public:
+  explicit BatchGetCall(Poller& poller) : UnaryBatchCall(poller, Method::kBatchGet) {}
   void Serve(Engine& engine) override;
 
  protected:
@@ -153,10 +175,9 @@ class BatchGetCall final
   std::optional<grpc::Status> Look(Engine& engine, int begin, int end);
 };
 
-class BatchWriteCall final
-    : public UnaryCall<BatchCall, ArenaMessages<v1::BatchWriteRequest, v1::BatchWriteResponse>> {
+class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::BatchWriteResponse> {
  public:
-  explicit BatchWriteCall(Poller& poller) : UnaryCall(poller, Method::kBatchWrite) {}
+  explicit BatchWriteCall(Poller& poller) : UnaryBatchCall(poller, Method::kBatchWrite) {}
   void Serve(Engine& engine) override;
 
  protected:

@@ -1,9 +1,13 @@
 // Clients that keep to the rules and ask for much: nothing that bounds others is in their way.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/testing/test_daemon.h"
@@ -66,6 +70,74 @@ TEST(KvLoad, ManyLargePutsAtOnceAreAllDone) {
         puts.CountOf(grpc::StatusCode::OK) + puts.CountOf(grpc::StatusCode::RESOURCE_EXHAUSTED),
         static_cast<int>(kPuts));
   }
+}
+
+// Batches that are refused when all of them has been looked at.
+class WrongBatches {
+ public:
+  WrongBatches(TestDaemon& daemon, size_t count) : calls_(count) {
+    for (int i = 0; i < 1'024; ++i) {
+      v1::Operation& operation = *request_.add_operations();
+      operation.set_kind(v1::OPERATION_KIND_PUT);
+      operation.set_key(i < 1'023 ? "key" + std::to_string(i) : "");
+    }
+    for (Call& call : calls_) {
+      SetDeadline(call.context, std::chrono::seconds(60));
+      daemon.kv().async()->BatchWrite(&call.context, &request_, &call.response,
+                                      [this](const grpc::Status&) { ++answered_; });
+    }
+  }
+  ~WrongBatches() { AwaitAll(); }
+
+  size_t answered() const { return answered_; }
+  void AwaitAll() const {
+    while (answered_ < calls_.size()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::BatchWriteResponse response;
+  };
+
+  v1::BatchWriteRequest request_;
+  std::atomic<size_t> answered_{0};
+  std::vector<Call> calls_;
+};
+
+// A thread that is busy while batches come, and then one put: the put is served before them.
+TEST(KvLoad, BatchesThatAreTakenApartDoNotHoldUpAPut) {
+  constexpr size_t kBatches = 100;
+  constexpr std::chrono::milliseconds kTimeToArrive(1'000);
+  auto faults = std::make_shared<Faults>();
+  std::promise<void> busy;
+  std::promise<void> go_on;
+  const WrongBatches* sent = nullptr;
+  size_t answered_before = kBatches;
+  int writes = 0;
+  faults->on_write = [&](size_t) {
+    if (++writes == 1) {
+      busy.set_value();
+      go_on.get_future().wait();
+    } else {
+      std::this_thread::sleep_for(kTimeToArrive / 4);  // of the answers, if there are any
+      answered_before = sent->answered();
+    }
+  };
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  PutsAtOnce first(daemon, 1, "v");
+  busy.get_future().wait();
+  const WrongBatches batches(daemon, kBatches);
+  sent = &batches;
+  PutsAtOnce second(daemon, 1, "v");
+  std::this_thread::sleep_for(kTimeToArrive);
+  go_on.set_value();
+  EXPECT_EQ(first.CountOf(grpc::StatusCode::OK), 1);
+  EXPECT_EQ(second.CountOf(grpc::StatusCode::OK), 1);
+  EXPECT_LT(answered_before, kBatches / 5);
+  batches.AwaitAll();
 }
 
 }  // namespace

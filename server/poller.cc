@@ -22,6 +22,11 @@ constexpr int kListeners = 32;
 constexpr size_t kMaxSpareCalls = 256;
 // Pages between two looks at what else is ready: each may take a millisecond.
 constexpr int kPagesPerTurn = 4;
+// What batches may take of a turn before the engine sees one of them: many are opened when they are
+// refused at a glance, one that is large.
+constexpr std::chrono::microseconds kOpeningPerTurn{200};
+// No share counts batches that are not opened: large ones do not wait for a turn.
+constexpr uint64_t kMostUnopenedBytes = 16 * kMiB;
 // How late an answer that is not taken may be cancelled, and a page that waits for room be looked
 // at: nothing tells this thread of the room that another one made.
 constexpr int64_t kOfferedTickMs = 250;
@@ -95,6 +100,7 @@ void Poller::Run() {
   while (TakeEvents()) {
     ServeReads();
     ServeWrites();
+    OpenBatches();
     ServeBatches();
     ServePages();
     CancelUntaken();
@@ -194,6 +200,21 @@ void Poller::ServeWrites() {
   }
 }
 
+void Poller::OpenBatch() {
+  BatchCall* call = unopened_.Take();
+  unopened_bytes_ -= call->UnopenedBytes();
+  call->Open();
+}
+
+// At least one, so that each turn has a batch to serve while there are any.
+void Poller::OpenBatches() {
+  if (unopened_.empty()) return;
+  const auto until = Call::SteadyClock::now() + kOpeningPerTurn;
+  do {
+    OpenBatch();
+  } while (!unopened_.empty() && Call::SteadyClock::now() < until);
+}
+
 void Poller::ServeBatches() {
   if (batches_.empty()) return;
   BatchCall* call = batches_.Take();
@@ -246,6 +267,11 @@ void Poller::CancelUntaken(Call& call, Call::SteadyClock::time_point now) {
 
 void Poller::Enqueue(GetCall& call) { reads_.Add(call, ListOf(call)); }
 void Poller::Enqueue(WriteCall& call) { writes_.Add(call, ListOf(call)); }
+void Poller::EnqueueUnopened(BatchCall& call) {
+  unopened_bytes_ += call.UnopenedBytes();
+  unopened_.Add(call, ListOf(call));
+  while (unopened_bytes_ > kMostUnopenedBytes) OpenBatch();
+}
 void Poller::Enqueue(BatchCall& call) { batches_.Add(call, ListOf(call)); }
 void Poller::Enqueue(ScanCall& call) {
   // A scan of a few items is its first page.

@@ -71,6 +71,7 @@ class Poller {
   void ListenFor(Method method);
   void Enqueue(GetCall& call);
   void Enqueue(WriteCall& call);
+  void EnqueueUnopened(BatchCall& call);
   void Enqueue(BatchCall& call);
   void Enqueue(ScanCall& call);
   // The client has an answer to take, or has taken it.
@@ -104,12 +105,15 @@ class Poller {
   bool Wait();
   void ServeReads();
   void ServeWrites();
+  void OpenBatch();
+  void OpenBatches();
   void ServeBatches();
   void ServePages();
   void CancelUntaken();
   void CancelUntaken(Call& call, Call::SteadyClock::time_point now);
   bool Idle() const {
-    return reads_.empty() && writes_.empty() && batches_.empty() && pages_.empty();
+    return reads_.empty() && writes_.empty() && unopened_.empty() && batches_.empty() &&
+           pages_.empty();
   }
   void Dispatch(void* tag, bool ok);
 
@@ -121,6 +125,8 @@ class Poller {
 
   WorkQueue<GetCall, 2> reads_;
   WorkQueue<WriteCall, 2> writes_;
+  WorkQueue<BatchCall, 2> unopened_;
+  uint64_t unopened_bytes_ = 0;
   WorkQueue<BatchCall, 2> batches_;
   WorkQueue<ScanCall, 3> pages_;
   CallList waiting_pages_;  // for room

@@ -337,9 +337,7 @@ def answers_that_nobody_takes(target, deadline):
     return f"8,200 Gets at a time, {calls:,} in all"
 
 
-@attack
-def batches_over_the_limit(target, deadline):
-    payload = field(1, field(2, b"k")) * 8_193
+def batches(target, deadline, payload):
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
@@ -347,7 +345,21 @@ def batches_over_the_limit(target, deadline):
             for _ in until(deadline):
                 one.call(KV + "BatchWrite", payload)
                 calls += 1
+    return calls
+
+
+@attack
+def batches_over_the_limit(target, deadline):
+    calls = batches(target, deadline, field(1, field(2, b"k")) * 8_193)
     return f"{calls:,} batches of 8,193 operations"
+
+
+@attack
+def batches_with_a_wrong_end(target, deadline):
+    """All of each is looked at before its last operation, without a key, tells."""
+    payload = b"".join(field(1, b"\x08\x01" + field(2, b"key%06d" % n)) for n in range(1_023))
+    calls = batches(target, deadline, payload + field(1, b"\x08\x01"))
+    return f"{calls:,} batches whose 1,024th operation is wrong"
 
 
 @attack

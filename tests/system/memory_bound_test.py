@@ -4,6 +4,7 @@ The daemon runs in a memory cgroup of that size where the test may make one; els
 read from /proc, and the test says so.
 """
 
+import contextlib
 import multiprocessing
 import threading
 import time
@@ -125,6 +126,24 @@ class MemoryBoundTest(system_test.SystemTest):
         for outcome in results:
             self.assertIsInstance(outcome, tuple, outcome)
             self.assertGreater(outcome[0], 0)
+
+    def test_batches_that_are_refused(self):
+        """Of nothing, from several at a time: within what stands beside max_inflight_size."""
+        server = self.daemon(self.folder(), engine="dram", threads=2)
+        batch = b"\x0a\x00" * 2_600_000
+        peaks = [self.private_bytes(server)]
+        done = threading.Event()
+        watcher = threading.Thread(target=self.watch, args=(server, done, peaks))
+        watcher.start()
+        with contextlib.ExitStack() as stack:
+            stack.callback(watcher.join)
+            stack.callback(done.set)
+            channels = [stack.enter_context(raw_client.channel(server.server)) for _ in range(4)]
+            for _ in range(10):
+                for answer in [raw_client.start(made, "BatchWrite", batch) for made in channels]:
+                    self.assertEqual(answer.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        print(f"private memory: peak {peaks[0] // MIB} MiB beside batches of nothing")
+        self.assertLess(peaks[0], 150 * MIB)
 
     def settle(self, server, before):
         deadline = time.monotonic() + SETTLE_SECONDS
