@@ -33,6 +33,7 @@ std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& sha
 
 bool Call::Begin(uint64_t request_bytes) {
   start_ = SteadyClock::now();
+  request_bytes_ = request_bytes;
   connection_ = poller_.state().connections().Find(context_->peer());
   connection_->requests.fetch_add(1, std::memory_order_relaxed);
   connection_->request_bytes.fetch_add(request_bytes, std::memory_order_relaxed);
@@ -96,6 +97,9 @@ bool Call::ConnectionTookNothingSince(SteadyClock::time_point since) const {
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
   if (want_cost) {
     context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_, share_));
+  }
+  if (code == grpc::StatusCode::INVALID_ARGUMENT) {
+    connection_->invalid_bytes.fetch_add(request_bytes_, std::memory_order_relaxed);
   }
   const auto now = SteadyClock::now();
   const auto latency = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();

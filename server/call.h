@@ -105,6 +105,7 @@ class Call : public Event, public CallLinks {
   const Method method_;
   std::shared_ptr<Connection> connection_;
   SteadyClock::time_point start_;
+  uint64_t request_bytes_ = 0;
   SteadyClock::time_point offered_;
   Admission::Held held_;
   Cost cost_;

@@ -60,6 +60,7 @@ struct Config {
   uint64_t max_unfinished_size = 0;
   uint64_t max_unfinished_total = 0;
   uint64_t max_resets_per_second = 0;
+  uint64_t max_invalid_size_per_second = 0;
   uint64_t max_offences_per_peer = 0;
   uint64_t offence_forgiven_after_ms = 0;
 

@@ -192,15 +192,20 @@ constexpr std::array kConnections{
                       "Calls that a client may take back before they are answered, in the long "
                       "run; five times as\n"
                       "many at once. Beyond, its connection is ended. 0: any number.")),
+    Reloadable(Number(FieldKind::kSize, "max_invalid_size_per_second", kMaxInvalidSizePerSecond,
+                      &Config::max_invalid_size_per_second,
+                      "Bytes of requests that are refused for what is in them, in the long run; "
+                      "twice as many\n"
+                      "at once. Beyond, their connection is ended. 0: any number.")),
     Reloadable(
         Number(FieldKind::kCount, "max_offences_per_peer", kMaxOffencesPerPeer,
                &Config::max_offences_per_peer,
                "Connections of one address (IPv6: of a network of 64 bits) that were ended for\n"
-               "max_unfinished_size or max_resets_per_second before its new ones are closed at "
-               "once,\n"
-               "until one is forgiven. Those that are open go on. Behind a proxy all clients "
-               "have its\n"
-               "address: 0 where it may carry hostile ones. 0: any number.")),
+               "max_unfinished_size, max_resets_per_second or max_invalid_size_per_second before "
+               "its new\n"
+               "ones are closed at once, until one is forgiven. Those that are open go on. Behind\n"
+               "a proxy all clients have its address: 0 where it may carry hostile ones. 0: any\n"
+               "number.")),
     Reloadable(Number(FieldKind::kDuration, "offence_forgiven_after", kOffenceForgivenAfterMs,
                       &Config::offence_forgiven_after_ms,
                       "How long until one of these is forgiven; one after the other.")),

@@ -276,6 +276,7 @@ PortOptions Daemon::DataPort() const {
                                .max_message_size = state_.limits().MaxMessageSize(),
                                .max_unfinished_size = config.max_unfinished_size,
                                .resets_per_second = config.max_resets_per_second,
+                               .invalid_bytes_per_second = config.max_invalid_size_per_second,
                                .message_timeout = milliseconds(config.message_timeout_ms)}};
           }};
 }

@@ -72,6 +72,10 @@ inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
 // Of calls that a client takes back. Each keeps some 18 KiB until gRPC has looked at it.
 inline constexpr LimitRange kMaxResetsPerSecond{200, 0, 1'000'000};
 
+// Of requests that are refused for what is in them: what a faulty program may send by mistake, not
+// what keeps a processor busy.
+inline constexpr LimitRange kMaxInvalidSizePerSecond{16 * kMiB, 0, 1 * kTiB};
+
 // Connections of a peer that are ended for cause before it is not let in. Each may have cost some
 // tens of MB for a moment; a broken client, and all behind its address, should soon be heard again.
 inline constexpr LimitRange kMaxOffencesPerPeer{5, 0, 1'000};

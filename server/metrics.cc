@@ -387,8 +387,9 @@ void CollectDoor(const FrontDoor& door, Families& out) {
   CollectByReason(ports, "connections_ended_total",
                   "Connections that the server ended: made_room: for another, being idle; "
                   "unfinished: too much of requests that did not come whole; largest: most of "
-                  "them where all had too much; resets: too many calls taken back; stalled: a "
-                  "request that did not go on",
+                  "them where all had too much; resets: too many calls taken back; invalid: "
+                  "too much that was refused for what was in it; stalled: a request that did not "
+                  "go on",
                   &DoorCounters::ended, kEndReasonNames, out);
   out.Begin(
       "lodgekv_accept_failures_total",

@@ -30,6 +30,7 @@ constexpr double kAllowancePerSecond = 4.0 * kKiB;
 constexpr double kForgivablePerSecond = 1.0 * kMiB;
 
 constexpr double kResetBurstSeconds = 5;
+constexpr double kInvalidBurstSeconds = 2;
 // Slower than this an upload counts as standing still.
 constexpr double kLeastBytesPerSecond = 1.0 * kKiB;
 
@@ -50,15 +51,17 @@ bool ConnectionRecord::WantsStreams(const SocketUse& use, DoorTime now) const {
 }
 
 void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
-                            uint64_t request_bytes, const ConnectionLimits& limits, DoorTime now) {
+                            const RequestBytes& requests, const ConnectionLimits& limits,
+                            DoorTime now) {
   const double seconds = Seconds(looked_, now);
   unfinished_ += use.bytes_read - use_.bytes_read;
-  const uint64_t requests = request_bytes - request_bytes_;
+  const uint64_t whole = requests.all - requests_.all;
   const auto allowance = static_cast<uint64_t>(seconds * kAllowancePerSecond);
-  unfinished_ = Less(unfinished_, requests + requests / kFramingShare + allowance +
+  unfinished_ = Less(unfinished_, whole + whole / kFramingShare + allowance +
                                       (use.bytes_sent - use_.bytes_sent) / kReturnShare);
+  NoteInvalid(requests.invalid - requests_.invalid, limits, seconds);
   use_ = use;
-  request_bytes_ = request_bytes;
+  requests_ = requests;
   looked_ = now;
   if (streams) NoteStreams(*streams, limits, now);
   const double read = static_cast<double>(use.bytes_read - read_at_progress_);
@@ -68,6 +71,11 @@ void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCoun
   progress_ = now;
   read_at_progress_ = use.bytes_read;
   messages_at_progress_ = messages;
+}
+
+void ConnectionRecord::NoteInvalid(uint64_t bytes, const ConnectionLimits& limits, double seconds) {
+  const double rate = static_cast<double>(limits.invalid_bytes_per_second);
+  invalid_over_ = std::max(0.0, invalid_over_ - rate * seconds) + static_cast<double>(bytes);
 }
 
 void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionLimits& limits,
@@ -123,6 +131,8 @@ std::optional<EndReason> ConnectionRecord::Offence(const ConnectionLimits& limit
   if (unfinished_ > UnfinishedLimit(limits)) return EndReason::kUnfinished;
   const double burst = static_cast<double>(limits.resets_per_second) * kResetBurstSeconds;
   if (limits.resets_per_second != 0 && resets_over_ > burst) return EndReason::kResets;
+  const double invalid = static_cast<double>(limits.invalid_bytes_per_second);
+  if (invalid != 0 && invalid_over_ > invalid * kInvalidBurstSeconds) return EndReason::kInvalid;
   const bool waits = limits.message_timeout.count() != 0 && UnfinishedStreams() > 0;
   if (waits && now - progress_ > limits.message_timeout) return EndReason::kStalled;
   return std::nullopt;

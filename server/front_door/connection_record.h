@@ -1,13 +1,14 @@
 // What the front door knows of one connection, and what it concludes: how many bytes of it have not
-// become a request, how often it resets streams, whether it stands still, whether it may go for
-// another. Of numbers and times alone: no socket, no thread.
+// become a request, how often it resets streams, how much it asks that is refused for what is in
+// it, whether it stands still, whether it may go for another. Of numbers and times alone: no
+// socket, no thread.
 //
 // Bytes are counted, since gRPC 1.51 holds any amount of header blocks and announced messages
 // before it calls us. unfinished() is what was read of the socket, less what became requests and
 // an allowance for frames and headers; 0 whenever every stream's message is here.
 //
-// INVARIANT  Whoever sends whole requests and takes their answers, at any rate and with up to
-//            max_streams of them at a time, is never judged an offender.
+// INVARIANT  Whoever sends whole and valid requests and takes their answers, at any rate and with
+//            up to max_streams of them at a time, is never judged an offender.
 #pragma once
 
 #include <chrono>
@@ -27,10 +28,17 @@ struct ConnectionLimits {
   uint64_t max_message_size = 0;
   uint64_t max_unfinished_size = 0;
   uint64_t resets_per_second = 0;
+  uint64_t invalid_bytes_per_second = 0;
   std::chrono::milliseconds message_timeout{0};  // 0: none
 };
 
-enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kStalled };
+// Of requests that have come whole, since a connection was accepted.
+struct RequestBytes {
+  uint64_t all = 0;
+  uint64_t invalid = 0;  // refused for what is in them
+};
+
+enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kInvalid, kStalled };
 
 class ConnectionRecord {
  public:
@@ -44,10 +52,9 @@ class ConnectionRecord {
   // Whether the streams' counts are worth asking for, after a look at the socket.
   bool WantsStreams(const SocketUse& use, DoorTime now) const;
 
-  // A look. streams: when they were asked for, and the connection has got as far as HTTP/2;
-  // request_bytes: of requests that have come whole, since it was accepted.
+  // A look. streams: when they were asked for, and the connection has got as far as HTTP/2.
   void Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
-            uint64_t request_bytes, const ConnectionLimits& limits, DoorTime now);
+            const RequestBytes& requests, const ConnectionLimits& limits, DoorTime now);
 
   // By the last look.
   std::optional<EndReason> Offence(const ConnectionLimits& limits, DoorTime now) const;
@@ -63,6 +70,7 @@ class ConnectionRecord {
  private:
   static constexpr double kForgivable = 64.0 * (1 << 20);  // bytes
 
+  void NoteInvalid(uint64_t bytes, const ConnectionLimits& limits, double seconds);
   void NoteStreams(const StreamCounts& now_counts, const ConnectionLimits& limits, DoorTime now);
   uint64_t CreditForFailed(uint64_t failed, const ConnectionLimits& limits, double seconds);
   uint64_t UnfinishedStreams() const;
@@ -71,7 +79,8 @@ class ConnectionRecord {
   const DoorTime accepted_;
   DoorTime looked_;
   SocketUse use_;
-  uint64_t request_bytes_ = 0;
+  RequestBytes requests_;
+  double invalid_over_ = 0;  // bytes
   uint64_t unfinished_ = 0;
 
   std::optional<StreamCounts> streams_;

@@ -13,24 +13,26 @@ constexpr ConnectionLimits kLimits{.max_streams = 100,
                                    .max_message_size = 5 * kMiB,
                                    .max_unfinished_size = 64 * kMiB,
                                    .resets_per_second = 200,
+                                   .invalid_bytes_per_second = 16 * kMiB,
                                    .message_timeout = milliseconds(20'000)};
 
 // A connection whose looks come every 100 ms.
 class ConnectionRecordTest : public ::testing::Test {
  protected:
   std::optional<EndReason> Look(uint64_t more_bytes, const std::optional<StreamCounts>& streams,
-                                uint64_t more_request_bytes = 0) {
+                                uint64_t more_request_bytes = 0, uint64_t more_invalid_bytes = 0) {
     now_ += milliseconds(100);
     use_.bytes_read += more_bytes;
-    request_bytes_ += more_request_bytes;
-    record_.Note(use_, streams, request_bytes_, kLimits, now_);
+    requests_.all += more_request_bytes;
+    requests_.invalid += more_invalid_bytes;
+    record_.Note(use_, streams, requests_, kLimits, now_);
     return record_.Offence(kLimits, now_);
   }
 
   DoorTime now_{std::chrono::hours(1)};
   ConnectionRecord record_{now_};
   SocketUse use_;
-  uint64_t request_bytes_ = 0;
+  RequestBytes requests_;
 };
 
 TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreFew) {
@@ -145,6 +147,25 @@ TEST_F(ConnectionRecordTest, IdleIsWhoHasNoStreamOpen) {
   EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 1, .succeeded = 1, .messages = 1}));
   EXPECT_EQ(record_.idle_since(), now_);
   EXPECT_TRUE(record_.has_asked());
+}
+
+TEST_F(ConnectionRecordTest, InvalidRequestsHaveARateAndABurst) {
+  StreamCounts streams;
+  const auto look = [&](uint64_t invalid) {
+    ++streams.started, ++streams.messages, ++streams.succeeded;
+    return Look(2 * kMiB + invalid, streams, 2 * kMiB + invalid, invalid);
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(look(3 * kMiB / 2)) << i;
+  EXPECT_FALSE(look(30 * kMiB)) << "at once";
+  EXPECT_EQ(look(6 * kMiB), EndReason::kInvalid);
+}
+
+TEST_F(ConnectionRecordTest, ValidRequestsHaveNoRate) {
+  StreamCounts streams;
+  for (int i = 0; i < 100; ++i) {
+    ++streams.started, ++streams.messages, ++streams.succeeded;
+    ASSERT_FALSE(Look(200 * kMiB, streams, 200 * kMiB)) << i;
+  }
 }
 
 }  // namespace

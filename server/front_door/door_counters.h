@@ -18,8 +18,8 @@ inline constexpr std::array<std::string_view, 4> kRefuseReasonNames{"all", "peer
                                                                     "offences"};
 
 // In the order of EndReason.
-inline constexpr std::array<std::string_view, 5> kEndReasonNames{"made_room", "unfinished",
-                                                                 "largest", "resets", "stalled"};
+inline constexpr std::array<std::string_view, 6> kEndReasonNames{
+    "made_room", "unfinished", "largest", "resets", "invalid", "stalled"};
 
 struct DoorCounters {
   std::atomic<uint64_t> open{0};

@@ -47,7 +47,8 @@ constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 // hold too much, nor whose request stands still: a network may have failed in its midst, and at one
 // a message_timeout little is won by it.
 bool IsOffence(EndReason reason) {
-  return reason == EndReason::kUnfinished || reason == EndReason::kResets;
+  return reason == EndReason::kUnfinished || reason == EndReason::kResets ||
+         reason == EndReason::kInvalid;
 }
 
 std::string PeersInWords(std::vector<std::string> peers) {
@@ -232,10 +233,12 @@ void FrontDoor::LookAt(Port& port, Guest& guest, const PortLimits& limits) {
     streams = ReadStreamCounts(guest.transport);
     if (!streams) guest.transport = 0;
   }
-  const uint64_t request_bytes =
-      guest.connection == nullptr ? 0
-                                  : guest.connection->request_bytes.load(std::memory_order_relaxed);
-  guest.record.Note(guest.use, streams, request_bytes, limits.connection, now_);
+  RequestBytes requests;
+  if (guest.connection != nullptr) {
+    requests = {.all = guest.connection->request_bytes.load(std::memory_order_relaxed),
+                .invalid = guest.connection->invalid_bytes.load(std::memory_order_relaxed)};
+  }
+  guest.record.Note(guest.use, streams, requests, limits.connection, now_);
   const std::optional<EndReason> offence = guest.record.Offence(limits.connection, now_);
   if (offence) End(port, guest, *offence);
 }

@@ -19,6 +19,10 @@ import tempfile
 import time
 
 BIN = pathlib.Path(os.environ["LODGEKV_BIN"])
+# A build with sanitizers is slow, and keeps what was freed for a while: of memory and seconds it
+# tells nothing, and tests look at all else.
+SANITIZED = "LODGEKV_SANITIZED" in os.environ
+SLOWER = 10 if SANITIZED else 1
 LODGEKVD = BIN / "lodgekvd"
 LODGECTL = BIN / "lodgectl"
 MIB = 1 << 20

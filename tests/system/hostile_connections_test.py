@@ -83,7 +83,7 @@ class HostileTest(system_test.SystemTest):
         """And at once, by a client that has no connection yet."""
         begin = time.monotonic()
         server.ask("put", "served", "yes")
-        self.assertLess(time.monotonic() - begin, 2)
+        self.assertLess(time.monotonic() - begin, 2 * daemon.SLOWER)
 
     @staticmethod
     def mib(server, name="VmRSS"):
@@ -102,7 +102,8 @@ class HostileTest(system_test.SystemTest):
         most, after = self.mib(server, "VmHWM"), self.mib(server)
         print(f"{self.id().rsplit('.', 1)[1]}: {before:.0f} MiB before, {most:.0f} at most, "
               f"{after:.0f} after", flush=True)
-        self.assertLess(most - before, more)
+        if not daemon.SANITIZED:
+            self.assertLess(most - before, more)
 
     def connect_bare(self, address, count):
         """So many connections that say nothing; those that were let in, to be closed."""

@@ -68,6 +68,8 @@ def work(server, client, outcomes):
 
 class MemoryBoundTest(system_test.SystemTest):
     def group(self):
+        if daemon.SANITIZED:
+            return None
         try:
             group = memory_group.MemoryGroup(BOUND)
         except memory_group.Unavailable as why:
@@ -121,15 +123,17 @@ class MemoryBoundTest(system_test.SystemTest):
         after = self.settle(server, before)
         print(f"private memory: {before // MIB} MiB before, peak {peaks[0] // MIB} MiB of "
               f"{BOUND // MIB}, {after // MIB} MiB after; answered and refused: {results}")
-        self.assertLessEqual(peaks[0], BOUND)
-        self.assertLessEqual(after, before + 48 * MIB, "memory of a burst is given back")
+        if not daemon.SANITIZED:
+            self.assertLessEqual(peaks[0], BOUND)
+            self.assertLessEqual(after, before + 48 * MIB, "memory of a burst is given back")
         for outcome in results:
             self.assertIsInstance(outcome, tuple, outcome)
             self.assertGreater(outcome[0], 0)
 
     def test_batches_that_are_refused(self):
         """Of nothing, from several at a time: within what stands beside max_inflight_size."""
-        server = self.daemon(self.folder(), engine="dram", threads=2)
+        server = self.daemon(self.folder(), engine="dram", threads=2,
+                             max_invalid_size_per_second=0)
         batch = b"\x0a\x00" * 2_600_000
         peaks = [self.private_bytes(server)]
         done = threading.Event()
@@ -143,7 +147,8 @@ class MemoryBoundTest(system_test.SystemTest):
                 for answer in [raw_client.start(made, "BatchWrite", batch) for made in channels]:
                     self.assertEqual(answer.code(), grpc.StatusCode.INVALID_ARGUMENT)
         print(f"private memory: peak {peaks[0] // MIB} MiB beside batches of nothing")
-        self.assertLess(peaks[0], 150 * MIB)
+        if not daemon.SANITIZED:
+            self.assertLess(peaks[0], 150 * MIB)
 
     def settle(self, server, before):
         deadline = time.monotonic() + SETTLE_SECONDS
