@@ -196,7 +196,7 @@ class CliTest(system_test.SystemTest):
         self.assert_error(outcome, 2, "bad.tsv:2", "0 records were acknowledged")
         lines = b"".join(b"many%d\n" % number for number in range(1025))
         outcome = self.load_lines("many.tsv", lines, "--atomic")
-        self.assert_error(outcome, 4, "INVALID_ARGUMENT", "1025", "1024",
+        self.assert_error(outcome, 4, "INVALID_ARGUMENT", "more of them", "1024",
                           "0 records were acknowledged")
         self.assert_prints(b"a\nb\nc\n", "scan", "--keys-only")
 
