@@ -96,7 +96,7 @@ absl::Status LbTree<C>::BulkLoader::EndLeaf(Pair next) {
   const pmem::Offset following = tree_.leaves_.Allocate(pmem::Reserve::kKeep);
   if (following == 0) return PoolIsFull();
   WriteLeaf(following);
-  low_ = tree_.codec_.Between(in_leaf_[count_ - 1], next, tree_.dram_);
+  low_ = tree_.codec_.Between(in_leaf_[count_ - 1], next, tree_.texts_);
   leaf_ = following;
   count_ = 0;
   return absl::OkStatus();

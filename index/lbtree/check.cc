@@ -18,7 +18,7 @@ class LbTree<C>::Checker : LeafChainChecker {
   CheckReport Run() {
     tree_.locks_.LockAll();
     Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
-    tree_.ForEachLeaf(C::MinusInfinity(),
+    tree_.ForEachLeaf(C::TextOf(C::MinusInfinity()),
                       [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
                         CheckLeaf(leaf, bounds);
                         return true;
@@ -41,9 +41,9 @@ class LbTree<C>::Checker : LeafChainChecker {
   static constexpr unsigned kLeavesAtATime = 64;
 
   bool CheckSomeLeaves();
-  static bool EndTogether(const Bounds& a, const Bounds& b) {
-    if (!a.bounded || !b.bounded) return a.bounded == b.bounded;
-    return C::Compare(a.high, b.high) == 0;
+  bool EndsAsReached(const Bounds& bounds) const {
+    if (!bounds.bounded || !reached_->bounded) return bounds.bounded == reached_->bounded;
+    return C::CompareToKey(bounds.high, C::MakeKey(reached_->high)) == 0;
   }
   void FollowBehind(const media::Block* leaf) { Follow(leaf[0].tail[AltOf(leaf) ? 1 : 0]); }
   CheckReport Report() {
@@ -60,7 +60,12 @@ class LbTree<C>::Checker : LeafChainChecker {
   uint64_t record_bytes_ = 0;
   std::vector<Pair> pairs_;  // of the leaf in hand
   // In passing: the bounds of the last leaf looked at.
-  std::optional<Bounds> reached_;
+  struct Reached {
+    std::string low;
+    std::string high;
+    bool bounded;
+  };
+  std::optional<Reached> reached_;
 };
 
 // The next ones in passing. The chain is taken up at the last leaf looked at. False: that was all.
@@ -71,13 +76,14 @@ bool LbTree<C>::Checker::CheckSomeLeaves() {
   if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
   const auto visit = [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
     const bool takes_up = left == kLeavesAtATime && reached_;
-    const bool again = takes_up && EndTogether(bounds, *reached_);
+    const bool again = takes_up && EndsAsReached(bounds);
     if (takes_up) TakeUpAt(tree_.pool_.OffsetOf(leaf));
     again ? FollowBehind(leaf) : CheckLeaf(leaf, bounds);
-    reached_ = bounds;
+    reached_ = {C::TextOf(bounds.low), bounds.bounded ? C::TextOf(bounds.high) : std::string(),
+                bounds.bounded};
     return --left > 0;
   };
-  tree_.ForEachLeaf(reached_ ? reached_->low : C::MinusInfinity(), visit);
+  tree_.ForEachLeaf(reached_ ? reached_->low : C::TextOf(C::MinusInfinity()), visit);
   if (left > 0) ExpectEnd();
   tree_.locks_.UnlockAll();
   return left == 0;

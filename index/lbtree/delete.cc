@@ -7,13 +7,14 @@
 //  1  the left neighbour's active sibling word   the leaf with its pair, the mark frees leaf and
 //     leads past the leaf; fence                 or neither              record
 //
-// The leftmost leaf stays, and so does the only leaf of an inner node (node/inner_tree.h): empty,
-// until something is put there, or the pool is opened again. The range of a leaf that goes is its
-// left neighbour's from then on, or, if it was the first of its inner node, its right one's: leaves
-// have no fences of their own.
+// The leftmost leaf stays, empty, until something is put there. The range of a leaf that goes is
+// its left neighbour's from then on, or, if it was the first of its inner node, its right one's:
+// leaves have no fences of their own. A leaf that was emptied while a neighbour or its parents were
+// busy is unlinked later, empty as it is, by who emptied it.
 #include <bit>
 
 #include "index/lbtree/lbtree.h"
+#include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
@@ -27,7 +28,9 @@ void LbTree<C>::Remove(Worker& worker, const Locked& locked, const Key& key) {
   const bool last =
       parameters_.unlink_leaves && HoldsOnePair(locked.leaf, block, HeaderOf(locked.leaf, block));
   const uint64_t old_value = SlotPair(locked.leaf[block], slot).value;
-  if (!last || !UnlinkLeaf(worker, locked, key)) {
+  const Attempt unlinked = last ? UnlinkLeaf(worker, locked, key) : Attempt::kCannot;
+  if (unlinked == Attempt::kBusy) NoteEmptied(worker, key);
+  if (unlinked != Attempt::kDone) {
     media::Word* words = HeaderWords(locked.leaf, block, AltOf(locked.leaf));
     Header header = LoadHeader(words);
     header.Clear(uint32_t{1} << slot);
@@ -53,40 +56,81 @@ bool LbTree<C>::HoldsOnePair(const media::Block* leaf, unsigned block, const Hea
   return pairs == 1;
 }
 
-// False: the leaf has to stay, or a neighbour is busy. The leaf is locked; its left neighbour's
-// lock may be the same.
+// Of the leaf of `key`, as its parents say: if they change meanwhile it may be another leaf.
 template <class C>
-bool LbTree<C>::UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key) {
-  uint64_t snapshot;
+media::Block* LbTree<C>::LeftNeighbour(const Key& key, uint64_t* snapshot) const {
+  const EpochGuard guard;  // the bound is not the leaf's alone
   typename Inner::Place place;
-  (void)tree_.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
+  (void)tree_.DescendToPlace(&key, Inner::Seek::kCovering, snapshot, &place);
+  return tree_.Descend(C::KeyOf(place.bounds.low), snapshot, Inner::Seek::kBefore);
+}
+
+// kCannot: it is the leftmost leaf. It is locked; its left neighbour's lock may be the same.
+template <class C>
+auto LbTree<C>::UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key) -> Attempt {
   if (pool_.OffsetOf(locked.leaf) ==
       (pool_.engine_area()[media::kFirstLeaf].Load() & kCheckedMask)) {
-    return false;
+    return Attempt::kCannot;
   }
-  media::Block* left = tree_.Descend(C::KeyOf(place.bounds.low), &snapshot, Inner::Seek::kBefore);
+  uint64_t snapshot;
+  media::Block* left = LeftNeighbour(key, &snapshot);
   VersionLock& left_lock = locks_.Of(left);
   const bool same_lock = &left_lock == locked.lock;
-  if (!same_lock && !left_lock.TryUpgrade(snapshot)) return false;
+  if (!same_lock && !left_lock.TryUpgrade(snapshot)) return Attempt::kBusy;
   pmem::Word& sibling = left[0].tail[AltOf(left) ? 1 : 0];
-  typename Inner::Removal removal;
+  typename Inner::Node* parent;
   const bool removable = sibling.Load() == CheckedWord(pool_.OffsetOf(locked.leaf)) &&
-                         tree_.LockForRemoval(key, Inner::Heir::kEither, &removal);
+                         tree_.LockForRemoval(key, Inner::Heir::kEither, &parent) == Attempt::kDone;
   if (removable) {
     medium_.Store(sibling, locked.leaf[0].tail[AltOf(locked.leaf) ? 1 : 0].LoadRelaxed());
     medium_.FlushLine(&sibling);
     LODGEKV_CRASH_POINT(medium_, "lbtree.unlink.1");
     medium_.Fence();
     locked.lock->BeginPublish();  // readers see the leaf with its pair until here
-    tree_.RemoveAndUnlock(removal, key);
+    tree_.RemoveAndUnlock(parent, key);
     locked.lock->EndPublish();
     LODGEKV_CRASH_POINT(medium_, "lbtree.unlink.2");
     const bool stays = medium_.failed() || medium_.Canary("lbtree.unlink.leaf_stays");
     if (!stays) leaves_.Free(pool_.OffsetOf(locked.leaf));
     worker.counters.Add(WorkerCounters::kUnlinkedLeaves);
+    if (!tree_.Shrink(key)) NoteEmptied(worker, key);
   }
   if (!same_lock) left_lock.Unlock();
-  return removable;
+  return removable ? Attempt::kDone : Attempt::kBusy;
+}
+
+// --- what was busy ---
+
+// A few: where a thread meets more it leaves them, empty, to who puts something there.
+template <class C>
+void LbTree<C>::NoteEmptied(Worker& worker, const Key& key) {
+  constexpr size_t kMost = 64;
+  if (worker.emptied.size() < kMost) worker.emptied.push_back(C::TextOf(key));
+}
+
+// Called with no lock held.
+template <class C>
+void LbTree<C>::UnlinkEmptied(Worker& worker) {
+  std::vector<std::string> noted;
+  noted.swap(worker.emptied);
+  for (const std::string& text : noted) {
+    const Key key = C::MakeKey(text);
+    if (!UnlinkIfEmpty(worker, key) || !tree_.Shrink(key)) NoteEmptied(worker, key);
+  }
+}
+
+// False: it is, and was busy again.
+template <class C>
+bool LbTree<C>::UnlinkIfEmpty(Worker& worker, const Key& key) {
+  uint64_t snapshot;
+  media::Block* leaf = tree_.DescendForWrite(key, &snapshot);
+  VersionLock& lock = locks_.Of(leaf);
+  if (!lock.TryUpgrade(snapshot)) return false;
+  bool empty = true;
+  for (unsigned b = 0; b < blocks_; ++b) empty &= HeaderOf(leaf, b).slots() == 0;
+  const bool stays = empty && UnlinkLeaf(worker, {leaf, &lock, {}}, key) == Attempt::kBusy;
+  lock.Unlock();
+  return !stays;
 }
 
 template class LbTree<Fixed64Codec>;

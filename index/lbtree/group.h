@@ -14,7 +14,7 @@ namespace lodgekv::lbtree {
 template <class C>
 struct LbTree<C>::NewLeaf {
   media::Block* leaf;
-  Separator low;  // its keys begin here
+  Separator low;  // its keys begin here; owned until the parent leads to the leaf
   NewLeaf* next;  // its right neighbour, if that was split off the same leaf
 };
 

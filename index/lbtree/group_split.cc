@@ -19,6 +19,7 @@
 
 #include "index/lbtree/group.h"
 #include "index/lbtree/split_work.h"
+#include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
@@ -67,7 +68,12 @@ typename LbTree<C>::Joining LbTree<C>::SplitInGroup(Group& group, const Key& key
   if (work.right == 0) return Joining::kAlone;
   LoadHeaders(&work);
   work.left_headers[leaf.block] = leaf.header;
-  if (!Divide(key, BoundsInGroup(leaf, key), &work)) {
+  bool divided;
+  {
+    const EpochGuard guard;
+    divided = Divide(key, BoundsInGroup(leaf, key), &work);
+  }
+  if (!divided) {
     leaves_.Free(work.right);
     return Joining::kAlone;
   }
@@ -151,7 +157,7 @@ void LbTree<C>::PublishNewLeaves(GroupLeaf& leaf) {
   for (; last != nullptr; last = last->next) {
     const Key low = C::KeyOf(last->low);
     auto* parent = tree_.LockParent(low);
-    const typename Inner::Child child{last->low, last->leaf};
+    const typename Inner::Child child{last->low, last->leaf};  // the group gives it up
     tree_.InsertAndUnlock(parent, low, {&child, 1});
     LODGEKV_CRASH_POINT(medium_, "lbtree.group_split.4");
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/node/by_key_format.h"
+#include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 #include "index/pmem/naw_section.h"
 
@@ -53,9 +54,13 @@ LbTree<C>::LbTree(const EngineContext& context, unsigned blocks)
       slab_(pool_),
       codec_(pool_, &slab_, context.inline_pairs),
       values_(pool_, codec_),
+      texts_(dram_,
+             [this](SeparatorTexts::Batch gone) {
+               reclaimer_.AfterEpochs([this, gone = std::move(gone)] { texts_.Free(gone); });
+             }),
       locks_(pool_.base(), pool_.bytes()),
       pending_(medium_.long_fences() ? std::make_unique<PendingWord[]>(locks_.count()) : nullptr),
-      tree_(dram_, LeafAccess{&locks_, blocks}),
+      tree_(dram_, texts_, LeafAccess{&locks_, blocks}),
       intents_(pool_, slab_, pool_.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       reclaimer_(slab_, medium_.tracer() != nullptr) {}
 
@@ -86,12 +91,12 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Create(const EngineContext& c
 }
 
 // visit(leaf, bounds, slots of its blocks) for every leaf from the one that covers `from` to the
-// right, each as it was at one moment.
+// right, each as it was at one moment, inside an EpochGuard.
 template <class C>
-void LbTree<C>::ForEachLeaf(Separator from, LeafVisitor visit) const {
-  Separator low = from;
+void LbTree<C>::ForEachLeaf(std::string from, LeafVisitor visit) const {
   for (bool more = true; more;) {
-    const Key key = C::KeyOf(low);
+    const EpochGuard guard;
+    const Key key = C::MakeKey(from);
     uint64_t snapshot;
     typename Inner::Place place;
     const media::Block* leaf =
@@ -104,18 +109,20 @@ void LbTree<C>::ForEachLeaf(Separator from, LeafVisitor visit) const {
       if (!locks_.Of(leaf).Validate(snapshot)) continue;
     }
     if (!visit(leaf, place.bounds, slots)) return;
-    more = place.bounds.bounded && C::Compare(place.bounds.high, low) > 0;
-    low = place.bounds.high;
+    more = place.bounds.bounded && C::CompareToKey(place.bounds.high, key) > 0;
+    if (more) from = C::TextOf(place.bounds.high);
   }
 }
 
 template <class C>
 uint64_t LbTree<C>::CountKeys() {
   uint64_t keys = 0;
-  ForEachLeaf(C::MinusInfinity(), [&](const media::Block*, const Bounds&, const uint32_t* slots) {
-    for (unsigned b = 0; b < blocks_; ++b) keys += static_cast<uint64_t>(std::popcount(slots[b]));
-    return true;
-  });
+  ForEachLeaf(C::TextOf(C::MinusInfinity()),
+              [&](const media::Block*, const Bounds&, const uint32_t* slots) {
+                for (unsigned b = 0; b < blocks_; ++b)
+                  keys += static_cast<uint64_t>(std::popcount(slots[b]));
+                return true;
+              });
   return keys;
 }
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -101,6 +102,7 @@ class LbTree final : public Engine {
   using Separator = typename C::Separator;
   using Inner = InnerTree<C, media::Block, LeafAccess>;
   using Bounds = typename Inner::Bounds;
+  using Attempt = typename Inner::Attempt;
 
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
   static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
@@ -128,6 +130,8 @@ class LbTree final : public Engine {
     std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out
     RetiredRecords retired;
     std::vector<uint64_t> replaced;  // value words that a group is going to replace
+    // Keys whose leaf is empty, or whose inner nodes are sparse, and were busy.
+    std::vector<std::string> emptied;
     ThreadCounts<WorkerCounters::kCount> counters;
   };
   // A slot of a leaf.
@@ -269,7 +273,11 @@ class LbTree final : public Engine {
 
   // delete.cc
   void Remove(Worker& worker, const Locked& locked, const Key& key);
-  bool UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key);
+  media::Block* LeftNeighbour(const Key& key, uint64_t* snapshot) const;
+  Attempt UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key);
+  void NoteEmptied(Worker& worker, const Key& key);
+  void UnlinkEmptied(Worker& worker);
+  bool UnlinkIfEmpty(Worker& worker, const Key& key);
   bool HoldsOnePair(const media::Block* leaf, unsigned block, const Header& header) const;
 
   // atomic_batch.cc
@@ -321,7 +329,7 @@ class LbTree final : public Engine {
   // False ends the walk.
   using LeafVisitor = absl::FunctionRef<bool(const media::Block* leaf, const Bounds& bounds,
                                              const uint32_t* slots)>;
-  void ForEachLeaf(Separator from, LeafVisitor visit) const;
+  void ForEachLeaf(std::string from, LeafVisitor visit) const;
   void RecordPositions(size_t leaves, absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of);
 
   size_t leaf_bytes() const { return blocks_ * sizeof(media::Block); }
@@ -336,6 +344,7 @@ class LbTree final : public Engine {
   DramArena dram_;
   C codec_;
   const StoredValues<C> values_;
+  SeparatorTexts texts_;
   const StripedLocks locks_;
   // Of each lock; null where a fence is an instruction: then readers wait for it.
   const std::unique_ptr<PendingWord[]> pending_;

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "index/lbtree/split_work.h"
+#include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
@@ -59,8 +60,11 @@ bool LbTree<C>::ChooseBorder(const Key& key, const Bounds& bounds, SplitWork* wo
   const unsigned half = work->count / 2;
   for (unsigned away = 0; away < half; ++away) {
     for (const unsigned at : {half - away, half + away}) {
-      work->separator = codec_.Between(entries[at - 1].pair, entries[at].pair, dram_);
-      if (!Divides(bounds, work->separator)) continue;
+      work->separator = codec_.Between(entries[at - 1].pair, entries[at].pair, texts_);
+      if (!Divides(bounds, work->separator)) {
+        C::Discard(texts_, work->separator);
+        continue;
+      }
       work->stay = at;
       work->goes_right = C::CompareToKey(work->separator, key) <= 0;
       return true;
@@ -69,7 +73,8 @@ bool LbTree<C>::ChooseBorder(const Key& key, const Bounds& bounds, SplitWork* wo
   return false;
 }
 
-// What the leaf of `key`, which is locked, covers; only where keys can be damaged unseen.
+// What the leaf of `key`, which is locked, covers; only where keys can be damaged unseen. Inside an
+// EpochGuard: the leaf's lock does not keep its neighbours.
 template <class C>
 typename LbTree<C>::Bounds LbTree<C>::BoundsOf(const Key& key) const {
   if (!C::kRecords) return {};
@@ -222,7 +227,12 @@ Outcome LbTree<C>::Split(Worker& worker, Locked& locked, const Key& key, Pair pa
   work.right = TakeLeaf(worker);
   if (work.right == 0) return Outcome::kPoolFull;
   LoadHeaders(&work);
-  if (!Divide(key, BoundsOf(key), &work)) {
+  bool divided;
+  {
+    const EpochGuard guard;
+    divided = Divide(key, BoundsOf(key), &work);
+  }
+  if (!divided) {
     leaves_.Free(work.right);
     return Outcome::kDataLoss;
   }

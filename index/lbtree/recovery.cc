@@ -283,7 +283,7 @@ absl::Status LbTree<C>::Recovery::BuildTree() {
     const Pair left = last != nullptr ? last->greatest : summary.least;
     const bool wrong = medium_.Canary("lbtree.recovery.wrong_separator");
     const Pair right = wrong ? summary.greatest : summary.least;
-    children.push_back({tree_.codec_.Between(left, right, tree_.dram_), tree_.LeafAt(leaves_[i])});
+    children.push_back({tree_.codec_.Between(left, right, tree_.texts_), tree_.LeafAt(leaves_[i])});
     if (skipped) UnlinkEmpty(kept.back(), leaves_[i]);
     skipped = false;
     kept.push_back(leaves_[i]);

@@ -37,13 +37,6 @@ class LbTree<C>::Cursor {
   void MergeInto(const Leaf&, ScanRun<C>*) const {}
 
  private:
-  // When an inner node goes, the leaf next to it covers more than its own parent tells: what is
-  // beyond is left for the next leaf, which is sought by its bound and is this one again. (Where
-  // keys are byte strings no inner node goes.)
-  bool Covers(Pair pair) const {
-    const auto& bounds = place_.bounds;
-    return C::kRecords || tree_.codec_.KeyInRange(pair, bounds.low, bounds.bounded, bounds.high);
-  }
   void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
 
   const LbTree& tree_;
@@ -69,7 +62,6 @@ bool LbTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
   for (unsigned b = 0; b < tree_.blocks_; ++b) {
     for (uint32_t slots = view.SlotsOf(b); slots != 0; slots &= slots - 1) {
       const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
-      if (!Covers(pair)) continue;
       copy->words[count] = pair.key;
       copy->values[count++] = pair.value;
     }

@@ -184,6 +184,8 @@ void LbTree<C>::FinishWrite(Worker& worker) {
   if (medium_.failed()) return;
   // Under a tracer space is used again as soon as it may be.
   if (worker.retired.full() || medium_.tracer() != nullptr) worker.retired.HandTo(reclaimer_);
+  if (!worker.emptied.empty()) [[unlikely]]
+    UnlinkEmptied(worker);
 }
 
 // When an allocation has failed: what is about to be given back may be enough.

@@ -39,14 +39,14 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   bool CheckSomeNodes();
   bool EndsAsReached(const Node& node) const {
     if (!node.bounded || !reached_->bounded) return node.bounded == reached_->bounded;
-    return C::Compare(node.high, reached_->high) == 0;
+    return C::CompareToKey(node.high, C::MakeKey(reached_->high)) == 0;
   }
   CheckReport Report() {
     report_.keys = static_cast<uint64_t>(std::max<int64_t>(keys_, 0));
     report_.bytes_reachable += record_bytes_;
     return std::move(report_);
   }
-  const Node* LockNext(Separator low);
+  const Node* LockNext(const Key& low);
   void LockAll();
   void FollowBehind(const Node& node, unsigned leaf) {
     const media::Leaf& media = *tree_.LeafAt(&node, leaf);
@@ -72,11 +72,12 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
   int64_t keys_ = 0;
   uint64_t record_bytes_ = 0;  // reached; each record once
-  DramArena fences_;           // as decoded; a map of memory for each would take most of the time
+  DramArena dram_;
+  SeparatorTexts fences_{dram_};  // as decoded
   // In passing: the separators around the last node looked at.
   struct Reached {
-    Separator low;
-    Separator high;
+    std::string low;
+    std::string high;
     bool bounded;
   };
   std::optional<Reached> reached_;
@@ -84,9 +85,9 @@ class LodgeTree<C>::Checker : LeafChainChecker {
 
 // Locks the node that covers `low`, then gives back what was held.
 template <class C>
-auto LodgeTree<C>::Checker::LockNext(Separator low) -> const Node* {
+auto LodgeTree<C>::Checker::LockNext(const Key& low) -> const Node* {
   const size_t held = context_.locked.size();
-  tree_.LockOne(context_, C::KeyOf(low));
+  tree_.LockOne(context_, low);
   for (size_t i = 0; i < held; ++i) context_.locked[i]->lock.Unlock();
   context_.locked.erase(context_.locked.begin(),
                         context_.locked.begin() + static_cast<ptrdiff_t>(held));
@@ -96,18 +97,19 @@ auto LodgeTree<C>::Checker::LockNext(Separator low) -> const Node* {
 // The next ones in passing. The chain is taken up at the last node looked at. False: that was all.
 template <class C>
 bool LodgeTree<C>::Checker::CheckSomeNodes() {
-  Separator low = reached_ ? reached_->low : C::MinusInfinity();
+  std::string low = reached_ ? reached_->low : C::TextOf(C::MinusInfinity());
   bool more = true;
   for (unsigned i = 0; more && i < kNodesAtATime; ++i) {
-    const Node* node = LockNext(low);
+    const Key key = C::MakeKey(low);
+    const Node* node = LockNext(key);
     if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
     const bool takes_up = i == 0 && reached_;
     const bool again = takes_up && EndsAsReached(*node);
     if (takes_up) TakeUpAt(node->values[0]);
     again ? FollowBehind(*node, node->index_count - 1u) : CheckNode(*node);
-    more = GoesOnBehind(node, low);
-    reached_ = {low, node->high, node->bounded};
-    low = node->high;
+    more = GoesOnBehind(node, key);
+    std::string high = node->bounded ? C::TextOf(node->high) : std::string();
+    reached_ = {std::exchange(low, high), high, node->bounded};
   }
   if (!more) ExpectEnd();
   tree_.UnlockAll(context_);
@@ -119,10 +121,11 @@ void LodgeTree<C>::Checker::LockAll() {
   Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
   Separator low = C::MinusInfinity();
   for (bool more = true; more;) {
-    tree_.LockOne(context_, C::KeyOf(low));
+    const Key key = C::KeyOf(low);
+    tree_.LockOne(context_, key);
     const Node* node = context_.locked.back();
     nodes_.push_back(node);
-    more = GoesOnBehind(node, low);
+    more = GoesOnBehind(node, key);
     if (!more && node->bounded) Problem("separators out of order: the rest is not looked at");
     low = node->high;
   }
@@ -164,8 +167,11 @@ void LodgeTree<C>::Checker::CheckFence(const Node& node, unsigned leaf, const me
   const FenceWords fence{media.low[0].Load(), media.low[1].Load()};
   if (!tree_.codec_.DecodeFence(fence, fences_, &low)) {
     Problem("leaf ", node.values[leaf], ": a damaged low fence");
-  } else if (C::Compare(low, node.LowOf(leaf)) != 0) {
-    Problem("leaf ", node.values[leaf], ": its low fence is not the index's");
+  } else {
+    if (C::Compare(low, node.LowOf(leaf)) != 0) {
+      Problem("leaf ", node.values[leaf], ": its low fence is not the index's");
+    }
+    C::Discard(fences_, low);
   }
   if (fence.kind() == FenceWords::kRecord) {
     record_bytes_ += tree_.slab_.SpaceAt(fence.record());

@@ -63,6 +63,7 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
     Node* part = NewNode();
     part->lock.InitLocked();
     MovePart(whole, leaves * j / parts, leaves * (j + 1) / parts, part);
+    C::Keep(part->low());
     children.push_back({part->low(), part});
     part->split_m = static_cast<uint8_t>(parts);
     part->ps_counter = whole.ls_counter;
@@ -82,7 +83,8 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
   return context.Covering(key);
 }
 
-// Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them.
+// Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them. Together
+// the parts take over what `whole` owns.
 template <class C>
 void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const {
   part->index_count = 0;
@@ -90,6 +92,7 @@ void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, No
   part->tombstones = 0;
   part->bounded = whole.bounded || last < whole.index_count;
   part->high = last < whole.index_count ? whole.LowOf(last) : whole.high;
+  if (last < whole.index_count) C::Keep(part->high);
   part->sparse = whole.sparse;
   AddPart(whole, first, last, part);
   RebaseNode(part);

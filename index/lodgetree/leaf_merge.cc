@@ -14,8 +14,12 @@
 // taken over would count again.
 //
 // Where a node has few leaves left, its left neighbour takes them over with what is buffered for
-// them, in DRAM. Only nodes of one parent join: the first node below an inner node stays, and so
-// does its first leaf.
+// them, in DRAM; or the node takes over its right neighbour's. Only nodes of one parent join, and
+// the left one of the two stays: so the first node below an inner node takes over the others, until
+// the inner node is joined too (node/inner_tree_shrink.h).
+//
+// Deletes wait in the buffer as other writes do. But when they are all that is left of a leaf they
+// are drained at once: nothing more can come to share the flush, and the leaf can go.
 #include <algorithm>
 #include <cstring>
 
@@ -107,8 +111,9 @@ void LodgeTree<C>::FreeLeaf(Worker& worker, pmem::Offset offset) {
 
 // Takes the leaf out of the Index Part; buffered pairs of leaves to its right move down one target.
 template <class C>
-void LodgeTree<C>::RemoveLeaf(Node* node, unsigned leaf) const {
+void LodgeTree<C>::RemoveLeaf(Node* node, unsigned leaf) {
   const size_t behind = node->index_count - leaf - 1u;
+  C::Release(texts_, node->LowOf(leaf));
   std::memmove(node->words + leaf, node->words + leaf + 1, behind * sizeof(uint64_t));
   std::memmove(node->values + leaf, node->values + leaf + 1, behind * sizeof(uint64_t));
   std::memmove(node->leaf_count + leaf, node->leaf_count + leaf + 1, behind);
@@ -124,69 +129,148 @@ void LodgeTree<C>::RemoveLeaf(Node* node, unsigned leaf) const {
   if (!node->bounded) RebaseNode(node);
 }
 
+// All of the leaf's pairs are deleted, by deletes that wait in the buffer.
+template <class C>
+bool LodgeTree<C>::IsEmptied(const Node* node, unsigned leaf) const {
+  const uint32_t group = node->GroupMask(leaf);
+  return group != 0 && (group & ~node->tombstones) == 0 &&
+         static_cast<unsigned>(std::popcount(group)) >= node->leaf_count[leaf];
+}
+
+// Leaves that the group has emptied; it is all durable, and buffered or drained. Pairs only go, so
+// nothing is staged before the commit words, which share their fence.
+template <class C>
+void LodgeTree<C>::DrainEmptied(WriteContext& context, std::span<const PendingOp> group) {
+  Worker& worker = context.worker;
+  auto& turns = worker.round.turns;
+  bool any = false;
+  for (const PendingOp& pending : group) {
+    if (!pending.tombstone || !pending.apply) continue;
+    Node* node = context.Covering(pending.key);
+    const unsigned leaf = node->Search(pending.key).leaf;
+    if (!IsEmptied(node, leaf)) continue;
+    if (!any) worker.round.Clear();
+    any = true;
+    auto turn = std::find_if(turns.begin(), turns.end(),
+                             [node](const NodeTurn& other) { return other.node == node; });
+    if (turn == turns.end()) turn = turns.insert(turn, NodeTurn{.node = node});
+    turn->leaves |= uint32_t{1} << leaf;
+  }
+  if (!any) return;
+  worker.unlinked.clear();
+  for (NodeTurn& turn : turns) {
+    turn.watermark = pool_.PeekSequence() - 1;
+    StageTurn(worker, turn, {});
+  }
+  CommitAndPublish(worker);
+  RetireUnlinked(worker);
+  for (const NodeTurn& turn : turns) FinishTurn(worker, turn);
+}
+
 // --- nodes ---
 
 // To be merged when no lock is held.
 template <class C>
 void LodgeTree<C>::NoteIfSparse(Worker& worker, const Node* node) {
-  if (node == first_node_ || node->index_count > parameters_.node_slots / 4) return;
-  worker.sparse_nodes.push_back(node->low());
+  if (IsSparse(node)) worker.sparse_nodes.push_back(C::TextOf(node->low()));
 }
 
-// Called with no lock held.
+// Called with no lock held. Of those that were busy a few are kept; what is dropped is noted again
+// with the next flush of its node that finds it sparse.
 template <class C>
 void LodgeTree<C>::MergeSparseNodes(Worker& worker) {
-  while (!worker.sparse_nodes.empty()) {
-    const Key low = C::KeyOf(worker.sparse_nodes.back());
-    worker.sparse_nodes.pop_back();
-    WriteContext context(worker);
-    context.fenced = true;
-    (void)MergeIntoLeftNode(context, low);
-    UnlockAll(context);
+  constexpr size_t kMostKept = 64;
+  auto& noted = worker.sparse_nodes;
+  size_t kept = 0;
+  for (size_t i = 0; i < noted.size(); ++i) {
+    std::string low = std::move(noted[i]);
+    const Attempt attempt = MergeWithNeighbour(worker, C::MakeKey(low));  // may note others
+    if (attempt == Attempt::kBusy && kept < kMostKept) noted[kept++] = std::move(low);
   }
+  noted.resize(kept);
 }
 
-// The node whose low fence is `low` gives its leaves to the node to its left, where there is room,
-// or the pairs of its only leaf to that node's last leaf.
+// The node that covers `key`, if it is sparse, gives its leaves to the node to its left, or takes
+// over those of the one to its right.
 template <class C>
-bool LodgeTree<C>::MergeIntoLeftNode(WriteContext& context, const Key& low) {
-  uint64_t snapshot;
-  Node* left = tree_.Descend(low, &snapshot, Inner::Seek::kBefore);
-  if (!left->lock.TryUpgrade(snapshot)) return false;
-  context.locked.push_back(left);
-  if (!left->bounded || C::CompareToKey(left->high, low) != 0) return false;
-  Node* node = tree_.Descend(low, &snapshot);
-  if (node == left || !node->lock.TryUpgrade(snapshot)) return false;
-  context.locked.push_back(node);
-  const bool join = CanJoin(left, node);
-  if (!join && !CanEmpty(left, node)) return false;
-  typename Inner::Removal removal;
-  if (!tree_.LockForRemoval(low, Inner::Heir::kLeft, &removal)) return false;
-  if (!join) {
-    const uint64_t watermark = pool_.PeekSequence() - 1;
-    if (!CommitMerge(context.worker, left, left->index_count - 1u, node, 0, watermark)) {
-      tree_.Unlock(removal);
-      return false;
-    }
+auto LodgeTree<C>::MergeWithNeighbour(Worker& worker, const Key& key) -> Attempt {
+  bool busy = false;
+  for (const bool into_left : {true, false}) {
+    WriteContext context(worker);
+    context.fenced = true;
+    const Attempt attempt = MergeWith(context, key, into_left);
+    UnlockAll(context);
+    if (attempt == Attempt::kDone) return attempt;
+    busy |= attempt == Attempt::kBusy;
   }
-  const pmem::Offset emptied = node->values[0];
+  // There may be nothing to merge but inner nodes, where those above were busy.
+  busy |= !tree_.Shrink(key);
+  return busy ? Attempt::kBusy : Attempt::kCannot;
+}
+
+// Null: it is busy.
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::TryLock(WriteContext& context, const Key& key,
+                                                   typename Inner::Seek seek) {
+  uint64_t snapshot;
+  Node* node = tree_.Descend(key, &snapshot, seek);
+  const bool mine =
+      std::find(context.locked.begin(), context.locked.end(), node) != context.locked.end();
+  if (!mine && !node->lock.TryUpgrade(snapshot)) return nullptr;
+  if (!mine) context.locked.push_back(node);
+  return node;
+}
+
+template <class C>
+auto LodgeTree<C>::MergeWith(WriteContext& context, const Key& key, bool into_left) -> Attempt {
+  Node* node = TryLock(context, key, Inner::Seek::kCovering);
+  if (node == nullptr) return Attempt::kBusy;
+  if (!IsSparse(node) || (!into_left && !node->bounded)) return Attempt::kCannot;
+  Node* other = into_left ? TryLock(context, C::KeyOf(node->low()), Inner::Seek::kBefore)
+                          : TryLock(context, C::KeyOf(node->high), Inner::Seek::kCovering);
+  if (other == nullptr) return Attempt::kBusy;
+  if (other == node) return Attempt::kCannot;  // there is none to its left
+  return into_left ? MergeNodes(context, other, node) : MergeNodes(context, node, other);
+}
+
+// The left one takes over the leaves of the right one, where there is room, or into its last leaf
+// the pairs of the right one's only leaf.
+template <class C>
+auto LodgeTree<C>::MergeNodes(WriteContext& context, Node* left, Node* right) -> Attempt {
+  const bool join = CanJoin(left, right);
+  if (!join && !CanEmpty(left, right)) return Attempt::kCannot;
+  const std::string text = C::TextOf(right->low());
+  const Key low = C::MakeKey(text);
+  typename Inner::Node* parent;
+  const Attempt attempt = tree_.LockForRemoval(low, Inner::Heir::kLeft, &parent);
+  if (attempt != Attempt::kDone) return attempt;
+  const uint64_t watermark = pool_.PeekSequence() - 1;
+  if (!join && !CommitMerge(context.worker, left, left->index_count - 1u, right, 0, watermark)) {
+    tree_.Unlock(parent);
+    return Attempt::kCannot;
+  }
+  const pmem::Offset emptied = right->values[0];
   left->lock.BeginPublish();
-  node->lock.BeginPublish();
-  tree_.RemoveAndUnlock(removal, low);
-  left->high = node->high;
-  left->bounded = node->bounded;
+  right->lock.BeginPublish();
+  tree_.RemoveAndUnlock(parent, low);
+  C::Release(texts_, left->high);
+  left->high = right->high;
+  left->bounded = right->bounded;
   if (join) {
-    AddPart(*node, 0, node->index_count, left);
-    left->sparse = true;
+    AddPart(*right, 0, right->index_count, left);
   } else {
     PublishLeaf(left, context.worker.merge);
+    C::Release(texts_, right->low());
   }
   RebaseNode(left);
-  node->lock.EndPublish();
+  right->lock.EndPublish();
   left->lock.EndPublish();
   if (!join) FreeLeaf(context.worker, emptied);
-  FreeNode(context, node);
-  return true;
+  FreeNode(context, right);
+  // Else an empty leaf of the right one would stay until something is flushed here.
+  MergeSparseLeaves(context.worker, left, watermark);
+  if (!tree_.Shrink(low)) context.worker.sparse_nodes.push_back(text);
+  return Attempt::kDone;
 }
 
 // Both fit into a node that will not split soon.
@@ -204,10 +288,10 @@ bool LodgeTree<C>::CanEmpty(const Node* left, const Node* right) const {
          AreSparse(left->leaf_count[last], right->leaf_count[0]);
 }
 
-// The last one that `context` has locked; readers may still look at it.
+// One that `context` has locked; readers may still look at it.
 template <class C>
 void LodgeTree<C>::FreeNode(WriteContext& context, Node* node) {
-  context.locked.pop_back();
+  context.locked.erase(std::find(context.locked.begin(), context.locked.end(), node));
   node->lock.Unlock();
   const std::lock_guard lock(free_nodes_mutex_);
   free_nodes_.push_back(node);

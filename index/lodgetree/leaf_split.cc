@@ -156,7 +156,7 @@ auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> 
   std::nth_element(pairs.begin(), pairs.begin() + static_cast<ptrdiff_t>(border), pairs.end(),
                    less);
   const auto left_most = std::ranges::max_element(pairs.first(border), less);
-  *separator = codec_.Between(left_most->pair, pairs[border].pair, dram_);
+  *separator = codec_.Between(left_most->pair, pairs[border].pair, texts_);
   if (!C::kRecords || Divides(node, leaf, *separator)) [[likely]]
     return pairs.subspan(border);
   std::ranges::sort(pairs, less);
@@ -167,11 +167,13 @@ auto LodgeTree<C>::UpperPart(const Node* node, unsigned leaf, std::span<Origin> 
       if (at - 1 >= pairs.size() - 1 || pairs.size() - at > most || at > most * (parts - 1)) {
         continue;
       }
-      *separator = codec_.Between(pairs[at - 1].pair, pairs[at].pair, dram_);
+      C::Discard(texts_, *separator);
+      *separator = codec_.Between(pairs[at - 1].pair, pairs[at].pair, texts_);
       if (Divides(node, leaf, *separator)) return pairs.subspan(at);
     }
   }
-  *separator = codec_.Between(pairs[border - 1].pair, pairs[border].pair, dram_);
+  C::Discard(texts_, *separator);
+  *separator = codec_.Between(pairs[border - 1].pair, pairs[border].pair, texts_);
   return pairs.subspan(border);
 }
 

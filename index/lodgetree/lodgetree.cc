@@ -81,7 +81,11 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
       slab_(pool_),
       codec_(pool_, &slab_, context.inline_pairs),
       values_(pool_, codec_),
-      tree_(dram_),
+      texts_(dram_,
+             [this](SeparatorTexts::Batch gone) {
+               reclaimer_.AfterEpochs([this, gone = std::move(gone)] { texts_.Free(gone); });
+             }),
+      tree_(dram_, texts_),
       log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes), parameters_.log_reuse),
       reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
 
@@ -114,7 +118,6 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   node->index_count = 1;
   node->values[0] = leaf;
   if constexpr (C::kRecords) node->separators.low[0] = C::MinusInfinity();
-  tree->first_node_ = node;
   const typename Inner::Child child{C::MinusInfinity(), node};
   tree->tree_.Build({&child, 1});
   return tree;
@@ -123,14 +126,15 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
 template <class C>
 template <class Visit>
 void LodgeTree<C>::ForEachNode(Visit visit) {
-  bool more = true;
-  for (Separator low = C::MinusInfinity(); more;) {
+  std::string low = C::TextOf(C::MinusInfinity());
+  for (bool more = true; more;) {
     WriteContext context(CurrentWorker());
-    LockOne(context, C::KeyOf(low));
+    const Key key = C::MakeKey(low);
+    LockOne(context, key);
     const Node* node = context.locked.front();
     visit(*node);
-    more = GoesOnBehind(node, low);
-    low = node->high;
+    more = GoesOnBehind(node, key);
+    if (more) low = C::TextOf(node->high);
     UnlockAll(context);
   }
 }

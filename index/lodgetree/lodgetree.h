@@ -94,6 +94,7 @@ class LodgeTree final : public Engine {
   using Separator = typename C::Separator;
   using Node = LastLevelNode<C>;
   using Inner = InnerTree<C, Node>;
+  using Attempt = typename Inner::Attempt;
 
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
   static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
@@ -254,7 +255,8 @@ class LodgeTree final : public Engine {
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
-    std::vector<Separator> sparse_nodes;  // low fences of nodes that may be merged
+    // Keys of nodes that may be merged: where they begin. Those whose locks were busy stay.
+    std::vector<std::string> sparse_nodes;
     // At most the first number that the operation in hand has taken and not fenced (codecs with
     // records).
     std::atomic<uint64_t> unfenced_from{UINT64_MAX};
@@ -394,10 +396,16 @@ class LodgeTree final : public Engine {
   bool CommitMerge(Worker& worker, const Node* node, unsigned left, const Node* other,
                    unsigned right, uint64_t watermark);
   void FreeLeaf(Worker& worker, pmem::Offset offset);
-  void RemoveLeaf(Node* node, unsigned leaf) const;
+  void RemoveLeaf(Node* node, unsigned leaf);
+  bool IsEmptied(const Node* node, unsigned leaf) const;
+  void DrainEmptied(WriteContext& context, std::span<const PendingOp> group);
+  bool IsSparse(const Node* node) const { return node->index_count <= parameters_.node_slots / 4; }
   void NoteIfSparse(Worker& worker, const Node* node);
   void MergeSparseNodes(Worker& worker);
-  bool MergeIntoLeftNode(WriteContext& context, const Key& low);
+  Attempt MergeWithNeighbour(Worker& worker, const Key& key);
+  Attempt MergeWith(WriteContext& context, const Key& key, bool into_left);
+  Node* TryLock(WriteContext& context, const Key& key, typename Inner::Seek seek);
+  Attempt MergeNodes(WriteContext& context, Node* left, Node* right);
   bool CanJoin(const Node* left, const Node* right) const;
   bool CanEmpty(const Node* left, const Node* right) const;
   void FreeNode(WriteContext& context, Node* node);
@@ -442,8 +450,8 @@ class LodgeTree final : public Engine {
   uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
 
   // For a walk over the nodes. Separators ascend, but for those of keys that were damaged.
-  static bool GoesOnBehind(const Node* node, Separator low) {
-    return node->bounded && C::Compare(node->high, low) > 0;
+  static bool GoesOnBehind(const Node* node, const Key& low) {
+    return node->bounded && C::CompareToKey(node->high, low) > 0;
   }
 
   // lodgetree.cc
@@ -500,8 +508,8 @@ class LodgeTree final : public Engine {
   DramArena dram_;
   C codec_;
   const StoredValues<C> values_;
+  SeparatorTexts texts_;
   Inner tree_;
-  Node* first_node_ = nullptr;
   PartitionedVersionLog log_;
   Reclaimer reclaimer_;
   std::atomic<uint64_t> node_count_{0};

@@ -88,27 +88,28 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
 template <class C>
 void LodgeTree<C>::FlushAllBuffers() {
   Worker& worker = CurrentWorker();
-  bool more = true;
-  for (Separator low = C::MinusInfinity(); more;) {
+  std::string low = C::TextOf(C::MinusInfinity());
+  for (bool more = true; more;) {
     WriteContext context(worker);
+    const Key key = C::MakeKey(low);
     context.fenced = true;
     context.reserve = pmem::Reserve::kKeep;
-    LockOne(context, C::KeyOf(low));
+    LockOne(context, key);
     context.plan_ready = false;
     Node* locked = context.locked.front();
     // Without a spare leaf some pairs have to stay.
     for (unsigned before = kNodeSlots + 1; locked->buf_count > 0 && locked->buf_count < before;) {
       before = locked->buf_count;
       ChooseTargets(locked, 0, &context.plan);
-      locked = FlushOrSplit(context, locked, C::KeyOf(low), pool_.PeekSequence() - 1);
+      locked = FlushOrSplit(context, locked, key, pool_.PeekSequence() - 1);
     }
     MergeSparseLeaves(worker, locked, pool_.PeekSequence() - 1);
     NoteIfSparse(worker, locked);
-    more = GoesOnBehind(locked, low);
-    low = locked->high;
+    more = GoesOnBehind(locked, key);
+    if (more) low = C::TextOf(locked->high);
     UnlockAll(context);
+    MergeSparseNodes(worker);
   }
-  MergeSparseNodes(worker);
   ReleaseDrainedLogs(worker);
 }
 

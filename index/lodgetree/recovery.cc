@@ -156,7 +156,7 @@ absl::Status LodgeTree<C>::Recovery::WalkChain() {
     LeafRef ref{offset, {}};
     const FenceWords fence{leaf->low[0].Load(), leaf->low[1].Load()};
     const bool first = leaves_.empty();
-    if (!tree_.codec_.DecodeFence(fence, tree_.dram_, &ref.low) ||
+    if (!tree_.codec_.DecodeFence(fence, tree_.texts_, &ref.low) ||
         first != (fence.kind() == FenceWords::kMinusInfinity) ||
         (!first && C::Compare(leaves_.back().low, ref.low) >= 0)) {
       return Damaged("a low fence that is damaged or out of order", offset);
@@ -164,7 +164,7 @@ absl::Status LodgeTree<C>::Recovery::WalkChain() {
     if (!first && pool_.medium().Canary("lodgetree.recovery.no_low_fence")) {
       const auto slots = static_cast<uint32_t>(commit & media::kBitmapMask);
       const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots | 1)));
-      if (slots != 0) ref.low = tree_.codec_.Between(pair, pair, tree_.dram_);
+      if (slots != 0) ref.low = tree_.codec_.Between(pair, pair, tree_.texts_);
     }
     if constexpr (C::kRecords) {
       if (fence.kind() == FenceWords::kRecord &&
@@ -244,7 +244,10 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, size_t first, size_t last) {
   node->index_count = static_cast<uint8_t>(last - first);
   node->bounded = last < leaves_.size();
-  if (node->bounded) node->high = leaves_[last].low;
+  if (node->bounded) {
+    node->high = leaves_[last].low;
+    C::Keep(node->high);
+  }
   for (size_t i = first; i < last; ++i) {
     const auto at = static_cast<unsigned>(i - first);
     node->values[at] = leaves_[i].offset;
@@ -285,9 +288,9 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   std::vector<typename Inner::Child> children(count);
   for (size_t n = 0; n < count; ++n) {
     children[n] = {leaves_[first_leaf(n)].low, nodes_[n]};
+    C::Keep(children[n].low);
     for (unsigned i = 0; i < nodes_[n]->index_count; ++i) report_.keys += nodes_[n]->leaf_count[i];
   }
-  tree_.first_node_ = nodes_[0];
   tree_.tree_.Build(children);
   return absl::OkStatus();
 }

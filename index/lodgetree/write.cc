@@ -236,6 +236,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   const bool appends = all_hold || !options.atomic;
   const uint32_t applied_log =
       appends ? AppendAndApply(context, group, options) : PartitionedVersionLog::kNoLog;
+  if (appends) DrainEmptied(context, group);
   UnlockAll(context);
   if (applied_log != PartitionedVersionLog::kNoLog) {
     StoreAppliedIndex(*options.applied_index, applied_log);

@@ -106,22 +106,16 @@ bool BytesCodec::Less(Pair a, Pair b) const {
   return KeyText(a, scratch_a) < KeyText(b, scratch_b);
 }
 
-BytesCodec::Separator BytesCodec::MinusInfinity() {
-  static constexpr SeparatorText kEmpty{0};
-  return &kEmpty;
-}
-
-BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, DramArena& arena) const {
+BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, SeparatorTexts& texts) const {
   char scratch_left[8];
   char scratch_right[8];
   if (left.key != right.key) {
     // The words decide: no record is looked at, which may be far away, or damaged.
     StoreBigEndian(left.key, scratch_left);
     StoreBigEndian(right.key, scratch_right);
-    return SeparatorText::New(arena, ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));
+    return texts.New(ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));
   }
-  return SeparatorText::New(
-      arena, ShortestSeparator(KeyText(left, scratch_left), KeyText(right, scratch_right)));
+  return texts.New(ShortestSeparator(KeyText(left, scratch_left), KeyText(right, scratch_right)));
 }
 
 FenceWords BytesCodec::EncodeFence(Separator separator, pmem::Offset record) {
@@ -131,7 +125,7 @@ FenceWords BytesCodec::EncodeFence(Separator separator, pmem::Offset record) {
   return FenceWords::Record(KeyWord(text, 0), record);
 }
 
-bool BytesCodec::DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const {
+bool BytesCodec::DecodeFence(const FenceWords& fence, SeparatorTexts& texts, Separator* out) const {
   if (!fence.IsSound()) return false;
   switch (fence.kind()) {
     case FenceWords::kMinusInfinity:
@@ -141,13 +135,13 @@ bool BytesCodec::DecodeFence(const FenceWords& fence, DramArena& arena, Separato
       if (fence.inline_length() == 0 || fence.inline_length() > 8) return false;
       char text[8];
       StoreBigEndian(fence.word, text);
-      *out = SeparatorText::New(arena, {text, fence.inline_length()});
+      *out = texts.New({text, fence.inline_length()});
       return true;
     }
     case FenceWords::kRecord: {
       RecordView record;
       if (!VerifyRecord(pool_, *slab_, fence.record(), &record)) return false;
-      *out = SeparatorText::New(arena, record.key);
+      *out = texts.New(record.key);
       return true;
     }
   }

@@ -47,6 +47,13 @@ class Fixed64Codec {
   static Key MakeKey(std::string_view text) { return KeyOfWord(KeyWord(text, 0)); }
   static Key KeyOfWord(uint64_t word) { return {word, HashOf({word, 0})}; }
   static Key KeyOf(Separator separator) { return KeyOfWord(separator); }
+  // What MakeKey makes the separator's key of, to be kept for longer than the separator.
+  static std::string TextOf(Separator separator) {
+    std::string text(sizeof(separator), '\0');
+    StoreBigEndian(separator, text.data());
+    return text;
+  }
+  static std::string TextOf(const Key& key) { return TextOf(key.word); }
 
   static uint16_t HashOf(Pair pair) {
     char text[8];
@@ -67,7 +74,11 @@ class Fixed64Codec {
   static bool Less(Pair a, Pair b) { return a.key < b.key; }
 
   static Separator MinusInfinity() { return 0; }
-  static Separator Between(Pair, Pair right, DramArena&) { return right.key; }
+  static Separator Between(Pair, Pair right, SeparatorTexts&) { return right.key; }
+  // A separator is all in its word: nothing is owned.
+  static void Keep(Separator) {}
+  static void Release(SeparatorTexts&, Separator) {}
+  static void Discard(SeparatorTexts&, Separator) {}
   static int Compare(Separator a, Separator b) { return a < b ? -1 : a > b ? 1 : 0; }
   static int CompareToKey(Separator separator, const Key& key) {
     return Compare(separator, key.word);
@@ -85,7 +96,7 @@ class Fixed64Codec {
   // No separator needs a record.
   static std::string_view FenceText(Separator) { return {}; }
   // False: not an encoding of this codec.
-  bool DecodeFence(const FenceWords& fence, DramArena&, Separator* out) const {
+  bool DecodeFence(const FenceWords& fence, SeparatorTexts&, Separator* out) const {
     *out = fence.word;
     if (!fence.IsSound()) return false;
     return fence.kind() == FenceWords::kMinusInfinity
@@ -111,6 +122,8 @@ class BytesCodec {
 
   static Key MakeKey(std::string_view text) { return {text, KeyWord(text, 0), SlotHash(text)}; }
   static Key KeyOf(Separator separator) { return MakeKey(separator->view()); }
+  static std::string TextOf(Separator separator) { return std::string(separator->view()); }
+  static std::string TextOf(const Key& key) { return std::string(key.text); }
 
   static bool IsRecord(uint64_t value_word) { return value_word >> 61 == 0b110; }
   static bool IsSmall(uint64_t value_word) { return value_word >> 61 == 0b111; }
@@ -158,8 +171,12 @@ class BytesCodec {
   // The value of an inline pair, written to `scratch`.
   static std::string_view InlineValue(uint64_t value_word, char (&scratch)[8]);
 
-  static Separator MinusInfinity();
-  Separator Between(Pair left, Pair right, DramArena& arena) const;
+  static Separator MinusInfinity() { return SeparatorText::Empty(); }
+  // The caller owns it.
+  Separator Between(Pair left, Pair right, SeparatorTexts& texts) const;
+  static void Keep(Separator separator) { SeparatorTexts::Keep(separator); }
+  static void Release(SeparatorTexts& texts, Separator separator) { texts.Release(separator); }
+  static void Discard(SeparatorTexts& texts, Separator separator) { texts.Discard(separator); }
   static int Compare(Separator a, Separator b) { return a->view().compare(b->view()); }
   static int CompareToKey(Separator separator, const Key& key) {
     return separator->view().compare(key.text);
@@ -187,7 +204,8 @@ class BytesCodec {
   static std::string_view FenceText(Separator separator) {
     return separator->length > 8 ? separator->view() : std::string_view();
   }
-  bool DecodeFence(const FenceWords& fence, DramArena& arena, Separator* out) const;
+  // The caller owns it.
+  bool DecodeFence(const FenceWords& fence, SeparatorTexts& texts, Separator* out) const;
 
  private:
   bool IsDamaged(Pair pair) const;

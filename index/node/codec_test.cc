@@ -72,25 +72,26 @@ TEST(Fixed64CodecTest, FencesRoundTrip) {
   auto pool = arena.Create();
   const Fixed64Codec codec(*pool, nullptr, false);
   DramArena dram;
+  SeparatorTexts texts(dram);
   uint64_t out = 1;
-  ASSERT_TRUE(codec.DecodeFence({}, dram, &out));
+  ASSERT_TRUE(codec.DecodeFence({}, texts, &out));
   EXPECT_EQ(out, Fixed64Codec::MinusInfinity());
   for (const uint64_t separator : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
     const FenceWords fence = Fixed64Codec::EncodeFence(separator, 0);
     EXPECT_EQ(fence.kind(), FenceWords::kInline);
-    ASSERT_TRUE(codec.DecodeFence(fence, dram, &out));
+    ASSERT_TRUE(codec.DecodeFence(fence, texts, &out));
     EXPECT_EQ(out, separator);
   }
-  EXPECT_FALSE(codec.DecodeFence({1, 0}, dram, &out));
+  EXPECT_FALSE(codec.DecodeFence({1, 0}, texts, &out));
   const FenceWords sound = FenceWords::Inline(77, 8);
   for (unsigned bit = 0; bit < 64; ++bit) {
     const uint64_t flip = uint64_t{1} << bit;
-    EXPECT_FALSE(codec.DecodeFence({sound.word ^ flip, sound.meta}, dram, &out)) << bit;
-    EXPECT_FALSE(codec.DecodeFence({sound.word, sound.meta ^ flip}, dram, &out)) << bit;
+    EXPECT_FALSE(codec.DecodeFence({sound.word ^ flip, sound.meta}, texts, &out)) << bit;
+    EXPECT_FALSE(codec.DecodeFence({sound.word, sound.meta ^ flip}, texts, &out)) << bit;
   }
-  EXPECT_FALSE(codec.DecodeFence(FenceWords::Inline(1, 7), dram, &out));
-  EXPECT_FALSE(codec.DecodeFence(FenceWords::Record(1, 4096), dram, &out));
-  EXPECT_FALSE(codec.DecodeFence({1, 3}, dram, &out));
+  EXPECT_FALSE(codec.DecodeFence(FenceWords::Inline(1, 7), texts, &out));
+  EXPECT_FALSE(codec.DecodeFence(FenceWords::Record(1, 4096), texts, &out));
+  EXPECT_FALSE(codec.DecodeFence({1, 3}, texts, &out));
 }
 
 // --- bytes ---
@@ -119,6 +120,7 @@ class BytesCodecTest : public ::testing::TestWithParam<bool> {
   pmem::RecordSlab slab_{*pool_};
   BytesCodec codec_{*pool_, &slab_, GetParam()};
   DramArena dram_;
+  SeparatorTexts texts_{dram_};
 };
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutInlinePairs, BytesCodecTest, ::testing::Bool());
@@ -264,13 +266,13 @@ TEST_P(BytesCodecTest, WordsBehindAPrefix) {
   EXPECT_EQ(codec_.WordOf(pair, 5), KeyWord("0001", 0));
   const auto key = BytesCodec::MakeKey("user:0001");
   EXPECT_EQ(BytesCodec::WordOf(key, 5), KeyWord("0001", 0));
-  EXPECT_EQ(BytesCodec::WordOf(BytesCodec::Separator{SeparatorText::New(dram_, "user:0001")}, 5),
+  EXPECT_EQ(BytesCodec::WordOf(BytesCodec::Separator{texts_.New("user:0001")}, 5),
             KeyWord("0001", 0));
 }
 
 TEST_P(BytesCodecTest, RangesAreHalfOpen) {
-  const auto* low = SeparatorText::New(dram_, "b");
-  const auto* high = SeparatorText::New(dram_, "c");
+  const auto* low = texts_.New("b");
+  const auto* high = texts_.New("c");
   EXPECT_FALSE(codec_.KeyInRange(AnyPair("azzzzzzzzzz", "v"), low, true, high));
   EXPECT_TRUE(codec_.KeyInRange(AnyPair("b", "v"), low, true, high));
   EXPECT_TRUE(codec_.KeyInRange(AnyPair("bzzzzzzzzzz", "v"), low, true, high));
@@ -282,7 +284,7 @@ TEST_P(BytesCodecTest, SeparatorsLieBetween) {
   for (const std::string& a : Keys()) {
     for (const std::string& b : Keys()) {
       if (a >= b) continue;
-      const auto* separator = codec_.Between(AnyPair(a, "v"), AnyPair(b, "v"), dram_);
+      const auto* separator = codec_.Between(AnyPair(a, "v"), AnyPair(b, "v"), texts_);
       EXPECT_LT(a, separator->view());
       EXPECT_LE(separator->view(), b);
       EXPECT_LT(BytesCodec::Compare(BytesCodec::MinusInfinity(), separator), 0);
@@ -295,34 +297,34 @@ TEST_P(BytesCodecTest, SeparatorsLieBetween) {
 TEST_P(BytesCodecTest, FencesRoundTrip) {
   BytesCodec::Separator out;
   ASSERT_TRUE(
-      codec_.DecodeFence(BytesCodec::EncodeFence(BytesCodec::MinusInfinity(), 0), dram_, &out));
+      codec_.DecodeFence(BytesCodec::EncodeFence(BytesCodec::MinusInfinity(), 0), texts_, &out));
   EXPECT_TRUE(out->view().empty());
   for (const std::string& text : Keys()) {
-    const auto* separator = SeparatorText::New(dram_, text);
+    const auto* separator = texts_.New(text);
     Offset record = 0;
     const std::string_view long_text = BytesCodec::FenceText(separator);
     EXPECT_EQ(long_text.empty(), text.size() <= 8);
     if (!long_text.empty()) record = BytesCodec::RecordOf(RecordPair(long_text, "").value);
     const FenceWords fence = BytesCodec::EncodeFence(separator, record);
     EXPECT_EQ(fence.word, KeyWord(text, 0));
-    ASSERT_TRUE(codec_.DecodeFence(fence, dram_, &out)) << text;
+    ASSERT_TRUE(codec_.DecodeFence(fence, texts_, &out)) << text;
     EXPECT_EQ(out->view(), text);
   }
 }
 
 TEST_P(BytesCodecTest, RefusesWhatIsNoFence) {
   BytesCodec::Separator out;
-  EXPECT_FALSE(codec_.DecodeFence({1, 0}, dram_, &out));
-  EXPECT_FALSE(codec_.DecodeFence({0, 0x100}, dram_, &out));
-  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Inline(1, 0), dram_, &out));
-  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Inline(1, 9), dram_, &out));
-  EXPECT_FALSE(codec_.DecodeFence({1, 3}, dram_, &out));
-  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Record(1, 16), dram_, &out));
+  EXPECT_FALSE(codec_.DecodeFence({1, 0}, texts_, &out));
+  EXPECT_FALSE(codec_.DecodeFence({0, 0x100}, texts_, &out));
+  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Inline(1, 0), texts_, &out));
+  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Inline(1, 9), texts_, &out));
+  EXPECT_FALSE(codec_.DecodeFence({1, 3}, texts_, &out));
+  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Record(1, 16), texts_, &out));
   const Pair pair = RecordPair("some longer key", "");
   const Offset record = BytesCodec::RecordOf(pair.value);
-  ASSERT_TRUE(codec_.DecodeFence(FenceWords::Record(pair.key, record), dram_, &out));
+  ASSERT_TRUE(codec_.DecodeFence(FenceWords::Record(pair.key, record), texts_, &out));
   *pool_->At<uint8_t>(record + 30) ^= 1;
-  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Record(pair.key, record), dram_, &out));
+  EXPECT_FALSE(codec_.DecodeFence(FenceWords::Record(pair.key, record), texts_, &out));
 }
 
 }  // namespace

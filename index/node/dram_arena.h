@@ -1,6 +1,6 @@
-// Space for volatile nodes and separators: handed out in 64-byte units, given back all at once when
-// the arena ends. Memory stays mapped until then, so a reader with a stale pointer reads a node, if
-// an old one. Thread-safe.
+// Space for volatile nodes and for the texts of separators: handed out in 64-byte units, given back
+// all at once when the arena ends; until then who took it uses it again, for its like alone. It
+// stays mapped, so a reader with a stale pointer reads a node, if another one. Thread-safe.
 #pragma once
 
 #include <cstddef>

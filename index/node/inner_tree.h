@@ -8,9 +8,19 @@
 //  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both
 //     sides cuts off what its bounds share, so every key that comes to it has that prefix too; a
 //     node on the right edge compares the prefix first (check_prefix).
-//  4. Locks are taken upwards only (a node below, then its parent), so they cannot form a circle.
-//  5. Nodes are never given back while the tree lives: a stale pointer leads to an old node, and
-//     the version tells.
+//  4. Locks are waited for upwards only (a node below, then its parent), so they cannot form a
+//     circle. Whoever shrinks the tree (inner_tree_shrink.h) only tries them, in any order.
+//  5. A node that was taken out serves again as a node of its level, and its lock's version goes
+//     on: so what a stale pointer leads to is a node of the level it was, whose children are nodes
+//     of the level below. A view of it does not hold:
+//       - who took its version while it was in the tree finds another one, since taking it out
+//         published it;
+//       - who took the version later came by a parent, or by root_, that had changed before, and
+//         finds that out behind it: DescendBy, DescendToLevel and MoveToNeighbour take a child's
+//         version and then validate the parent, or compare root_ again.
+//     Nobody needs what a place (Place) or NeighbourAt has read before that.
+//  6. Each slot that holds a separator owns it (separator_texts.h).
+//  7. An inner node but the root has two children or more, as long as no lock was busy.
 //
 // Thread safety: descents take no lock and may run with everything else.
 #pragma once
@@ -20,6 +30,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -92,7 +103,7 @@ class InnerTree {
   using Separator = typename C::Separator;
   using Node = InnerNode<C>;
   struct Child {
-    Separator low;
+    Separator low;  // the tree takes it over (SeparatorTexts)
     Below* node;
   };
   enum class Seek : uint8_t {
@@ -100,7 +111,8 @@ class InnerTree {
     kBefore,    // the node that covers the largest key below it
   };
 
-  // What a node below covers, as its parents say.
+  // What a node below covers, as its parents say. Its separators are good for who holds an
+  // EpochGuard since before, or the locks that keep these nodes in the tree.
   struct Bounds {
     Separator low = C::MinusInfinity();
     Separator high{};
@@ -115,7 +127,8 @@ class InnerTree {
     Bounds bounds;  // what the node below covers
   };
 
-  explicit InnerTree(DramArena& arena, Access access = {}) : arena_(arena), access_(access) {}
+  InnerTree(DramArena& arena, SeparatorTexts& texts, Access access = {})
+      : arena_(arena), texts_(texts), access_(access) {}
 
   // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity.
   // Not thread-safe.
@@ -147,20 +160,21 @@ class InnerTree {
     kLeft,    // its left neighbour under the same parent
     kEither,  // the right one where there is no left one: nodes do not say where they begin
   };
-  // Nodes that are locked for it.
-  struct Removal {
-    static constexpr unsigned kMost = 16;
-    Node* at = nullptr;    // loses a child
-    Node* emptied[kMost];  // below it, each with one child: they go too
-    unsigned emptied_count = 0;
+  // Of what only tries its locks.
+  enum class Attempt : uint8_t {
+    kDone,
+    kCannot,  // there is nothing to do, or no way to do it
+    kBusy,    // a lock was taken: it may do another time
   };
-  // Locks the parent of the node that covers `key`, if that node can be taken out. With
-  // Heir::kEither, where keys are words, a parent that would be left without a child goes too.
-  // False: it cannot, or the parent is busy; nothing is locked.
-  bool LockForRemoval(const Key& key, Heir heir, Removal* removal);
-  void Unlock(Removal& removal);
-  // Takes the child that covers `key` out, and unlocks.
-  void RemoveAndUnlock(Removal& removal, const Key& key);
+  // Locks the parent of the node that covers `key`, if that node can be taken out. kCannot: it is
+  // the first one below its parent, and the heir has to be the left one; or the only one of all.
+  Attempt LockForRemoval(const Key& key, Heir heir, Node** parent);
+  static void Unlock(Node* parent) { parent->lock.Unlock(); }
+  // Takes the child that covers `key` out, and unlocks. Behind it the caller calls Shrink.
+  void RemoveAndUnlock(Node* parent, const Key& key);
+  // Joins inner nodes around `key` that have become sparse, from below to the root, which goes when
+  // it has one child. False: a lock was busy, and the caller is to try again.
+  bool Shrink(const Key& key);
 
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
@@ -181,14 +195,29 @@ class InnerTree {
   void SplitLocked(Node* node, const Key& key);
   Node* GrowRoot(Node* old_root);
   Node* NewNode(unsigned level);
+  void FreeNode(Node* node);
   void MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up);
   static void InsertChild(Node* node, unsigned position, Separator separator, void* child);
+  static void EraseChild(Node* node, unsigned position, unsigned rank);
   static void Rebase(Node* node);
 
+  // inner_tree_shrink.h
+  struct Family;
+  Attempt JoinSparse(const Key& key, unsigned level);
+  Attempt LowerRoot(Node* root, uint64_t snapshot);
+  Attempt JoinChild(Node* parent, unsigned rank);
+  void Join(const Family& family);
+  void Level(const Family& family);
+
+  static constexpr unsigned kMostLevels = 32;  // each has ten times the nodes of the one above
+
   DramArena& arena_;
+  SeparatorTexts& texts_;
   [[no_unique_address]] const Access access_;
   std::atomic<Node*> root_{nullptr};
   std::atomic<uint64_t> node_count_{0};
+  std::mutex free_mutex_;
+  std::vector<Node*> free_nodes_[kMostLevels + 1];  // by level
 };
 
 // --- search ---
@@ -346,6 +375,8 @@ Below* InnerTree<C, Below, Access>::DescendLast(uint64_t* snapshot) const {
       snapshot);
 }
 
+// Null: the tree has no such level. It has that above a node which the caller has locked and which
+// is not the root: who lowers the root locks the new one.
 template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLevel(
     const Key& key, unsigned level, uint64_t* snapshot) const {
@@ -354,6 +385,10 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::Descend
     Node* node = root_.load(std::memory_order_acquire);
     uint64_t version = node->lock.ReadBegin();
     if (root_.load(std::memory_order_acquire) != node) continue;
+    if (node->level < level) {
+      *snapshot = 0;
+      return nullptr;
+    }
     for (;;) {
       if (node->level == level) {
         *snapshot = version;
@@ -373,10 +408,29 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::Descend
 
 template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::NewNode(unsigned level) {
+  node_count_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(free_mutex_);
+    if (!free_nodes_[level].empty()) {
+      Node* node = free_nodes_[level].back();
+      free_nodes_[level].pop_back();
+      node->count = 0;
+      node->bounded = node->check_prefix = false;
+      node->prefix = 0;
+      return node;  // the lock keeps its version
+    }
+  }
   auto* node = new (arena_.Allocate(sizeof(Node))) Node{};
   node->level = static_cast<uint8_t>(level);
-  node_count_.fetch_add(1, std::memory_order_relaxed);
   return node;
+}
+
+// Nothing leads to it any more, it was published since, and it is unlocked.
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::FreeNode(Node* node) {
+  node_count_.fetch_sub(1, std::memory_order_relaxed);
+  const std::lock_guard lock(free_mutex_);
+  free_nodes_[node->level].push_back(node);
 }
 
 // Chooses the prefix anew and computes the words from it.
@@ -423,59 +477,20 @@ void InnerTree<C, Below, Access>::InsertAndUnlock(Node* parent, const Key& key,
   parent->lock.Unlock();
 }
 
+// Takes out the separator at `position`, and the child at `rank`, which is to the left or to the
+// right of it.
 template <class C, class Below, class Access>
-void InnerTree<C, Below, Access>::Unlock(Removal& removal) {
-  if (removal.at != nullptr) removal.at->lock.Unlock();
-  for (unsigned i = 0; i < removal.emptied_count; ++i) removal.emptied[i]->lock.Unlock();
-}
-
-template <class C, class Below, class Access>
-bool InnerTree<C, Below, Access>::LockForRemoval(const Key& key, Heir heir, Removal* removal) {
-  *removal = {};
-  const OptimisticSection section;
-  for (unsigned level = 1; level <= Removal::kMost; ++level) {
-    uint64_t snapshot;
-    if (level > root_.load(std::memory_order_acquire)->level) break;
-    Node* node = DescendToLevel(key, level, &snapshot);
-    const bool first = Rank(node, key, Seek::kCovering) == 0;
-    if (first && heir == Heir::kLeft) break;
-    const bool only = node->count == 0;
-    // A neighbour of this node would have to cover more than its prefix allows.
-    if (only && C::kRecords) break;
-    if (!node->lock.TryUpgrade(snapshot)) break;
-    if (!only) {
-      removal->at = node;
-      return true;
-    }
-    removal->emptied[removal->emptied_count++] = node;
-  }
-  Unlock(*removal);
-  return false;
-}
-
-template <class C, class Below, class Access>
-void InnerTree<C, Below, Access>::RemoveAndUnlock(Removal& removal, const Key& key) {
-  Node* parent = removal.at;
-  parent->lock.BeginPublish();
-  const unsigned rank = Rank(parent, key, Seek::kCovering);
-  const unsigned position = rank == 0 ? 0 : rank - 1;  // of the separator that goes
-  const unsigned behind = parent->count - position - 1u;
-  std::memmove(parent->words + position, parent->words + position + 1, behind * sizeof(uint64_t));
-  std::memmove(parent->children + rank, parent->children + rank + 1,
-               (parent->count - rank) * sizeof(void*));
+void InnerTree<C, Below, Access>::EraseChild(Node* node, unsigned position, unsigned rank) {
+  const unsigned behind = node->count - position - 1u;
+  std::memmove(node->words + position, node->words + position + 1, behind * sizeof(uint64_t));
+  std::memmove(node->children + rank, node->children + rank + 1,
+               (node->count - rank) * sizeof(void*));
   if constexpr (C::kRecords) {
-    auto* at = parent->separators.at;
+    auto* at = node->separators.at;
     std::memmove(at + position, at + position + 1, behind * sizeof(Separator));
   }
-  --parent->count;
-  if (!parent->bounded) Rebase(parent);
-  parent->lock.EndPublish();
-  // Who still looks at these finds that they have changed.
-  for (unsigned i = 0; i < removal.emptied_count; ++i) {
-    removal.emptied[i]->lock.BeginPublish();
-    removal.emptied[i]->lock.EndPublish();
-  }
-  Unlock(removal);
+  --node->count;
+  if (!node->bounded) Rebase(node);
 }
 
 template <class C, class Below, class Access>
@@ -512,6 +527,7 @@ void InnerTree<C, Below, Access>::MoveUpperHalf(Node* node, Node* right, unsigne
   right->bounded = node->bounded;
   if constexpr (C::kRecords) {
     std::memcpy(right->separators.at, node->separators.at + middle + 1, moved * sizeof(Separator));
+    C::Keep(up);
     right->separators.low = up;
     right->separators.high = node->separators.high;
     Rebase(right);
@@ -538,6 +554,7 @@ void InnerTree<C, Below, Access>::SplitLocked(Node* node, const Key& key) {
   node->count = static_cast<uint16_t>(middle);
   node->bounded = true;
   if constexpr (C::kRecords) {
+    C::Keep(up);
     node->separators.high = up;
     Rebase(node);
   }
@@ -574,7 +591,11 @@ void InnerTree<C, Below, Access>::Build(std::span<const Child> children) {
       }
       if constexpr (C::kRecords) {
         node->separators.low = n == 0 ? C::MinusInfinity() : level_entries[first].low;
-        if (node->bounded) node->separators.high = level_entries[last].low;
+        C::Keep(node->separators.low);
+        if (node->bounded) {
+          node->separators.high = level_entries[last].low;
+          C::Keep(node->separators.high);
+        }
         Rebase(node);
       }
       above.push_back({level_entries[first].low, node});
@@ -588,3 +609,5 @@ void InnerTree<C, Below, Access>::Build(std::span<const Child> children) {
 }
 
 }  // namespace lodgekv
+
+#include "index/node/inner_tree_shrink.h"

@@ -29,12 +29,12 @@ struct Format;
 
 template <>
 struct Format<Fixed64Codec> {
-  static uint64_t Separator(DramArena&, const std::string& text) { return KeyWord(text, 0); }
+  static uint64_t Separator(SeparatorTexts&, const std::string& text) { return KeyWord(text, 0); }
 };
 template <>
 struct Format<BytesCodec> {
-  static const SeparatorText* Separator(DramArena& arena, const std::string& text) {
-    return SeparatorText::New(arena, text);
+  static const SeparatorText* Separator(SeparatorTexts& texts, const std::string& text) {
+    return texts.New(text);
   }
 };
 
@@ -57,7 +57,7 @@ class Model {
     children.push_back({C::MinusInfinity(), New(first_)});
     for (const std::string& low : lows) {
       if (low == first_) continue;
-      children.push_back({Format<C>::Separator(dram_, low), New(low)});
+      children.push_back({NewSeparator(low), New(low)});
     }
     tree_.Build(children);
   }
@@ -73,13 +73,40 @@ class Model {
     std::vector<typename Tree::Child> children;
     for (const std::string& low : lows) {
       if (map_.contains(low) || (end != map_.end() && low >= end->first)) break;
-      children.push_back({Format<C>::Separator(dram_, low), New(low)});
+      children.push_back({NewSeparator(low), New(low)});
     }
     tree_.InsertAndUnlock(parent, key, children);
   }
 
   void Insert(const std::string& low) {
     if (!map_.contains(low)) Split({low});
+  }
+
+  // Takes out the node that covers `text`; its neighbour to the left, or if need be to the right,
+  // covers its range then. False: it is the last one.
+  bool Remove(const std::string& text) {
+    const auto key = C::MakeKey(text);
+    typename Tree::Node* parent;
+    if (tree_.LockForRemoval(key, Tree::Heir::kEither, &parent) != Tree::Attempt::kDone) {
+      return false;
+    }
+    const auto at = std::prev(map_.upper_bound(text));
+    uint64_t snapshot;
+    Below* heir = nullptr;
+    if (parent->children[0] == at->second) {
+      heir = static_cast<Below*>(parent->children[1]);
+      heir->low = at->first;
+    }
+    tree_.RemoveAndUnlock(parent, key);
+    if (heir == nullptr) {
+      EXPECT_EQ(tree_.Descend(key, &snapshot), std::prev(at)->second);
+      map_.erase(at);
+    } else {
+      map_.erase(std::next(at));
+      at->second = heir;
+    }
+    EXPECT_TRUE(tree_.Shrink(key));
+    return true;
   }
 
   void ExpectFinds(const std::string& text) const {
@@ -101,7 +128,18 @@ class Model {
     EXPECT_EQ(tree_.DescendLast(&snapshot)->low, map_.rbegin()->first);
   }
 
+  // Where one child is left no separator has an owner, and each was given up once.
+  void ExpectNoSeparators() {
+    ASSERT_EQ(size(), 1u);
+    if (!C::kRecords) return;
+    for (const uint64_t before = given_up_; given_up_ == before; ++made_) {
+      texts_.Release(texts_.New("more"));
+    }
+    EXPECT_EQ(given_up_, made_);
+  }
+
   const Tree& tree() const { return tree_; }
+  uint64_t dram_bytes() const { return dram_.used_bytes(); }
   size_t size() const { return map_.size(); }
 
  private:
@@ -110,9 +148,21 @@ class Model {
     return map_[low] = &nodes_.back();
   }
 
+  typename C::Separator NewSeparator(const std::string& low) {
+    ++made_;
+    return Format<C>::Separator(texts_, low);
+  }
+
   const std::string first_ = C::kRecords ? std::string() : std::string(8, '\0');
   DramArena dram_;
-  Tree tree_{dram_};
+  // Nobody holds a guard here: what nobody owns is used again at once.
+  SeparatorTexts texts_{dram_, [this](SeparatorTexts::Batch gone) {
+                          given_up_ += gone.size();
+                          texts_.Free(gone);
+                        }};
+  uint64_t made_ = 0;
+  uint64_t given_up_ = 0;
+  Tree tree_{dram_, texts_};
   std::deque<Below> nodes_;
   std::map<std::string, Below*> map_;
 };
@@ -246,6 +296,80 @@ TEST(InnerTreeTest, CountsItsNodes) {
   EXPECT_EQ(model.tree().node_count(), 3u);
 }
 
+// Nodes and height for so many children, if each inner node has three at least.
+uint64_t MostNodes(size_t children) { return 1 + children / 2; }
+
+template <class C>
+void GrowsAndShrinks(MakeText make) {
+  Model<C> model;
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 6; ++round) {
+    for (uint64_t n = 0; n < 1500; ++n) model.Insert(make(random() % 4000));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+    const size_t kept = round % 2 == 0 ? 200 : 1;
+    while (model.size() > kept) {
+      ASSERT_TRUE(model.Remove(make(random() % 4000)));
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(random() % 4000)));
+    }
+    ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+    EXPECT_LE(model.tree().node_count(), MostNodes(kept)) << "round " << round;
+    if (kept == 1) model.ExpectNoSeparators();
+  }
+}
+
+TEST(InnerTreeTest, ShrinksToItsRoot) {
+  for (const MakeText make : {Plain, Dense, AscendingWord, DescendingWord}) {
+    GrowsAndShrinks<Fixed64Codec>(make);
+  }
+  for (const MakeText make : {Plain, Dense, LongPrefix, OneOfThreePrefixes, Zeros, Ascending}) {
+    GrowsAndShrinks<BytesCodec>(make);
+  }
+}
+
+// A window that slides: what it has passed leaves nothing behind.
+template <class C>
+void KeepsAWindow(MakeText make, bool ascends) {
+  constexpr uint64_t kAlive = 2000;
+  constexpr uint64_t kPassed = 30 * kAlive;
+  Model<C> model;
+  const auto nth = [&](uint64_t n) { return make(ascends ? n + 1 : kPassed - n); };
+  uint64_t after_one = 0;
+  uint64_t dram_after_one = 0;
+  for (uint64_t n = 0; n < kPassed; ++n) {
+    model.Insert(nth(n));
+    if (n < kAlive) continue;
+    ASSERT_TRUE(model.Remove(nth(n - kAlive)));
+    if (n != 2 * kAlive) continue;
+    after_one = model.tree().node_count();
+    dram_after_one = model.dram_bytes();
+  }
+  ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+  EXPECT_LE(model.size(), kAlive + 1);
+  EXPECT_LE(model.tree().node_count(), after_one * 12 / 10);
+  EXPECT_LE(model.dram_bytes(), dram_after_one * 12 / 10);
+}
+
+TEST(InnerTreeTest, WindowLeavesNothingBehind) {
+  for (const bool ascends : {true, false}) {
+    SCOPED_TRACE(ascends);
+    KeepsAWindow<Fixed64Codec>(AscendingWord, ascends);
+    KeepsAWindow<BytesCodec>(AscendingWord, ascends);
+    KeepsAWindow<BytesCodec>(Ascending, ascends);
+  }
+}
+
+// A neighbour with many children is not joined by one with a single child: they share them.
+TEST(InnerTreeTest, LonelyChildGetsSiblings) {
+  Model<BytesCodec> model;
+  for (uint64_t n = 0; n < kInnerCapacity + 1; ++n) model.Insert(Ascending(10 * n + 10));
+  ASSERT_EQ(model.tree().node_count(), 3u);
+  for (uint64_t n = 150; model.size() < 48; ++n) model.Insert(Ascending(10 * n + 5));
+  for (uint64_t n = 0; n < 16; ++n) {
+    ASSERT_TRUE(model.Remove(Ascending(1)));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+  }
+}
+
 // A reader whose view is valid has a node whose low is not above the key, and never an older one
 // than it had before: nodes only split.
 template <class C>
@@ -276,6 +400,126 @@ void ReadsBesideAWriter(MakeText make) {
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong.load(), 0u);
   model.ExpectAll();
+}
+
+// Nodes that come and go under their locks, so that a reader can tell whether its view holds. By
+// number: a key lies at or above its node's number and below the next one's.
+template <class C>
+class Shrinking {
+ public:
+  using Tree = InnerTree<C, Below>;
+  static constexpr uint64_t kKeys = 1200;
+
+  explicit Shrinking(MakeText make) : make_(make) {
+    const typename Tree::Child child{C::MinusInfinity(), New()};
+    map_[0] = child.node;
+    tree_.Build({&child, 1});
+  }
+
+  // False: a view that held had a node that does not cover the key.
+  bool Read(uint64_t wanted) const {
+    const std::string text = make_(wanted);
+    uint64_t snapshot;
+    const Below* below = tree_.Descend(C::MakeKey(text), &snapshot);
+    const uint64_t low = low_of_[NumberOf(below)].load(std::memory_order_relaxed);
+    return !below->lock.Validate(snapshot) || low <= wanted;
+  }
+
+  void Insert(uint64_t low) {
+    if (map_.contains(low)) return;
+    Below* below = New();
+    low_of_[NumberOf(below)].store(low, std::memory_order_relaxed);
+    map_[low] = below;
+    const std::string text = make_(low);
+    const auto key = C::MakeKey(text);
+    auto* parent = tree_.LockParent(key);
+    const typename Tree::Child added{Format<C>::Separator(texts_, text), below};
+    tree_.InsertAndUnlock(parent, key, {&added, 1});
+  }
+
+  void Remove(uint64_t number) {
+    const auto at = std::prev(map_.upper_bound(number));
+    if (at == map_.begin()) return;
+    const std::string text = make_(at->first);
+    const auto key = C::MakeKey(text);
+    typename Tree::Node* parent;
+    if (tree_.LockForRemoval(key, Tree::Heir::kLeft, &parent) != Tree::Attempt::kDone) return;
+    Below* below = at->second;
+    ASSERT_TRUE(below->lock.TryLock());
+    below->lock.BeginPublish();
+    tree_.RemoveAndUnlock(parent, key);
+    below->lock.EndPublish();
+    below->lock.Unlock();
+    map_.erase(at);
+    spare_.push_back(below);
+    ASSERT_TRUE(tree_.Shrink(key));
+  }
+
+  void ExpectAll() const {
+    for (const auto& [low, below] : map_) {
+      const std::string text = make_(low);
+      uint64_t snapshot;
+      ASSERT_EQ(tree_.Descend(C::MakeKey(text), &snapshot), below);
+    }
+  }
+
+ private:
+  static size_t NumberOf(const Below* below) {
+    return static_cast<size_t>(std::stoull(below->low));
+  }
+  Below* New() {
+    if (spare_.empty()) {
+      Below& below = nodes_.emplace_back();
+      below.low = std::to_string(nodes_.size() - 1);
+      return &below;
+    }
+    Below* below = spare_.back();
+    spare_.pop_back();
+    return below;
+  }
+
+  const MakeText make_;
+  DramArena dram_;
+  SeparatorTexts texts_{dram_, [this](SeparatorTexts::Batch gone) { texts_.Free(gone); }};
+  Tree tree_{dram_, texts_};
+  std::deque<Below> nodes_;
+  std::vector<Below*> spare_;
+  std::vector<std::atomic<uint64_t>> low_of_ = std::vector<std::atomic<uint64_t>>(kKeys + 1);
+  std::map<uint64_t, Below*> map_;
+};
+
+// Inner nodes are joined, split and used again all the time, and the root comes and goes too.
+template <class C>
+void ReadsBesideShrinking(MakeText make) {
+  constexpr uint64_t kKeys = Shrinking<C>::kKeys;
+  Shrinking<C> tree(make);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<uint64_t> reads{0};
+  std::vector<std::thread> readers;
+  for (uint64_t r = 0; r < 2; ++r) {
+    readers.emplace_back([&, r] {
+      for (uint64_t n = Mix(r); !stop; ++n) {
+        if (!tree.Read(Mix(n) % kKeys)) wrong.fetch_add(1);
+        reads.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 40; ++round) {
+    for (uint64_t n = 0; n < kKeys; ++n) tree.Insert(random() % kKeys);
+    for (uint64_t n = 0; n < 4 * kKeys; ++n) tree.Remove(random() % kKeys);
+  }
+  while (reads.load() < 1000) std::this_thread::yield();
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  tree.ExpectAll();
+}
+
+TEST(InnerTreeTest, ReadersBesideShrinking) {
+  ReadsBesideShrinking<Fixed64Codec>(AscendingWord);
+  ReadsBesideShrinking<BytesCodec>(Ascending);
 }
 
 TEST(InnerTreeTest, ReadersBesideAWriter) {

@@ -31,6 +31,7 @@
 #include "index/node/prefetch.h"
 #include "index/node/record.h"
 #include "index/node/scan_page.h"
+#include "index/node/scan_steps.h"
 #include "index/node/separator.h"
 #include "index/node/stored_values.h"
 #include "index/node/word_search.h"
@@ -185,6 +186,7 @@ void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
     if (cursor_.Copy(options_.reverse, wanted, leaf)) break;
     cursor_.Forget();
   }
+  ++scanned_leaves;
   leaf->last = IsLast(*leaf);
   Pass(leaf);
   if constexpr (C::kRecords) PrefetchRecords(*leaf);

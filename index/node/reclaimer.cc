@@ -15,36 +15,46 @@ void Reclaimer::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Reclaimer::WaitAndFree(const std::vector<pmem::Offset>& records) {
-  const bool bounded = horizon_.now != nullptr && !records.empty();
+void Reclaimer::WaitAndFree(const Retired& retired) {
+  const bool bounded = horizon_.now != nullptr && !retired.records.empty();
   const uint64_t horizon = bounded ? horizon_.now() : 0;
   WaitForEpochs();
+  for (const auto& free : retired.others) free();
   if (bounded && !horizon_.reached(horizon)) return;
-  for (const pmem::Offset record : records) slab_.Free(record);
+  for (const pmem::Offset record : retired.records) slab_.Free(record);
+}
+
+// Under the mutex.
+void Reclaimer::WakeThread() {
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  wake_.notify_one();
 }
 
 void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
   if (in_place_) {
-    WaitAndFree(batch);
+    WaitAndFree({batch, {}});
     batch.clear();
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.insert(waiting_.end(), batch.begin(), batch.end());
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  }
+  const std::lock_guard lock(mutex_);
+  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
   batch.clear();
-  wake_.notify_one();
+  WakeThread();
+}
+
+void Reclaimer::AfterEpochs(std::function<void()> free) {
+  const std::lock_guard lock(mutex_);
+  waiting_.others.push_back(std::move(free));
+  WakeThread();
 }
 
 void Reclaimer::Drain() {
-  std::vector<pmem::Offset> records;
+  Retired retired;
   {
     const std::lock_guard lock(mutex_);
-    records.swap(waiting_);
+    std::swap(retired, waiting_);
   }
-  WaitAndFree(records);
+  WaitAndFree(retired);
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [this] { return !freeing_; });
 }
@@ -54,11 +64,11 @@ void Reclaimer::Run() {
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
     if (stop_) return;
-    std::vector<pmem::Offset> records;
-    records.swap(waiting_);
+    Retired retired;
+    std::swap(retired, waiting_);
     freeing_ = true;
     lock.unlock();
-    WaitAndFree(records);
+    WaitAndFree(retired);
     lock.lock();
     freeing_ = false;
     idle_.notify_all();

@@ -1,7 +1,8 @@
 // Gives retired records back to their slab once no reader can still look at them.
 //
 // Writers retire records in batches after the store that unlinked them is durable; a thread of the
-// reclaimer waits for the epochs and frees. Thread-safe.
+// reclaimer waits for the epochs and frees. Whatever else readers may still look at goes the same
+// way. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -39,13 +40,22 @@ class Reclaimer {
 
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
+  // Calls `free` on the reclaimer's thread when every EpochGuard that is held now has ended. Under
+  // any lock: nothing is waited for.
+  void AfterEpochs(std::function<void()> free);
   // Frees all that was retired before, what the thread has in hand included. Not inside an
   // EpochGuard.
   void Drain();
 
  private:
+  struct Retired {
+    std::vector<pmem::Offset> records;
+    std::vector<std::function<void()>> others;
+    bool empty() const { return records.empty() && others.empty(); }
+  };
   void Run();
-  void WaitAndFree(const std::vector<pmem::Offset>& records);
+  void WakeThread();
+  void WaitAndFree(const Retired& retired);
 
   pmem::RecordSlab& slab_;
   const bool in_place_;
@@ -53,8 +63,8 @@ class Reclaimer {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::vector<pmem::Offset> waiting_;
-  bool freeing_ = false;  // the thread has records in hand
+  Retired waiting_;
+  bool freeing_ = false;  // the thread has some in hand
   bool stop_ = false;
   std::thread thread_;
 };

@@ -8,24 +8,9 @@
 #include <string_view>
 
 #include "index/node/checked_word.h"
-#include "index/node/dram_arena.h"
+#include "index/node/separator_texts.h"
 
 namespace lodgekv {
-
-// A separator of `bytes` keys; lives as long as the tree, so readers may follow stale pointers to
-// it.
-struct SeparatorText {
-  uint32_t length;
-  std::string_view view() const {
-    return {reinterpret_cast<const char*>(this) + sizeof(*this), length};
-  }
-  static const SeparatorText* New(DramArena& arena, std::string_view text) {
-    auto* result = static_cast<SeparatorText*>(arena.Allocate(sizeof(SeparatorText) + text.size()));
-    result->length = static_cast<uint32_t>(text.size());
-    std::memcpy(reinterpret_cast<char*>(result) + sizeof(SeparatorText), text.data(), text.size());
-    return result;
-  }
-};
 
 inline size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t n = a.size() < b.size() ? a.size() : b.size();

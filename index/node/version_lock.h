@@ -71,6 +71,12 @@ class VersionLock {
                                          std::memory_order_relaxed);
   }
 
+  // Takes the lock if it is free, for who knows otherwise that the node is the right one.
+  bool TryLock() {
+    const uint64_t word = word_.load(std::memory_order_relaxed);
+    return (word & (kLocked | kPublishing)) == 0 && TryUpgrade(word);
+  }
+
   // For a node that nobody can reach, or not yet. A stale reader may still hold an older version.
   void InitLocked() {
     const uint64_t word = word_.load(std::memory_order_relaxed);

@@ -217,8 +217,6 @@ TEST_P(FullPoolTest, QueueInAHalfFullPoolNeverFillsIt) {
   DeleteAll();
   const bool small = GetParam().small_nodes;
   const uint64_t live = small ? keys / 5 : keys / 2;
-  // LodgeTree keeps one leaf of every inner node that a queue has passed (its README, Limits),
-  // which small nodes turn into many.
   const uint64_t writes = Scaled(100'000);
   for (uint64_t i = 0; i < writes; ++i) {
     ASSERT_EQ(PutPatiently(Key(next_key_++), NextValue()), Outcome::kOk) << "after " << i;

@@ -12,7 +12,7 @@ namespace lodgekv {
 namespace {
 
 constexpr uint64_t kRecordBytes = 1024;
-constexpr int kExecutionsOfAnArena = 1 << 10;  // separators are never given back one by one
+constexpr int kExecutionsOfAnArena = 1 << 10;  // separators are given back all together
 
 int Sign(int number) { return (number > 0) - (number < 0); }
 
@@ -26,11 +26,15 @@ struct World {
   pmem::Offset spaces[2] = {slab.Allocate(kRecordBytes, pmem::Reserve::kKeep),
                             slab.Allocate(kRecordBytes, pmem::Reserve::kKeep)};
   std::unique_ptr<DramArena> dram;
+  std::unique_ptr<SeparatorTexts> texts;
   int executions = 0;
 
-  DramArena& Dram() {
-    if (executions++ % kExecutionsOfAnArena == 0) dram = std::make_unique<DramArena>();
-    return *dram;
+  SeparatorTexts& Texts() {
+    if (executions++ % kExecutionsOfAnArena == 0) {
+      dram = std::make_unique<DramArena>();
+      texts = std::make_unique<SeparatorTexts>(*dram);
+    }
+    return *texts;
   }
 };
 
@@ -67,10 +71,11 @@ void CheckPair(const BytesCodec& codec, Pair pair, std::string_view key) {
 }
 
 // The planted bug: a separator ends with the word that it begins with.
-BytesCodec::Separator Between(const BytesCodec& codec, Pair left, Pair right, DramArena& dram) {
-  const BytesCodec::Separator separator = codec.Between(left, right, dram);
+BytesCodec::Separator Between(const BytesCodec& codec, Pair left, Pair right,
+                              SeparatorTexts& texts) {
+  const BytesCodec::Separator separator = codec.Between(left, right, texts);
   if (!fuzz::BugIsPlanted()) return separator;
-  return SeparatorText::New(dram, separator->view().substr(0, 8));
+  return texts.New(separator->view().substr(0, 8));
 }
 
 // A fence says its separator again, and no single flipped bit of it goes unseen.
@@ -83,10 +88,10 @@ void CheckFence(World& world, const BytesCodec& codec, BytesCodec::Separator sep
   }
   FenceWords fence = BytesCodec::EncodeFence(separator, record);
   BytesCodec::Separator again = nullptr;
-  FUZZ_REQUIRE(codec.DecodeFence(fence, *world.dram, &again), text);
+  FUZZ_REQUIRE(codec.DecodeFence(fence, *world.texts, &again), text);
   FUZZ_REQUIRE(again->view() == text, text);
   (flip < 64 ? fence.word : fence.meta) ^= uint64_t{1} << flip % 64;
-  FUZZ_REQUIRE(!codec.DecodeFence(fence, *world.dram, &again), text);
+  FUZZ_REQUIRE(!codec.DecodeFence(fence, *world.texts, &again), text);
 }
 
 // `a` is below `b`.
@@ -96,7 +101,7 @@ void CheckOrder(World& world, const BytesCodec& codec, Pair a, Pair b, std::stri
   FUZZ_REQUIRE(codec.Less(a, b) && !codec.Less(b, a) && !codec.SameKey(a, b), key_a);
   const BytesCodec::Key sought = BytesCodec::MakeKey(key_b);
   FUZZ_REQUIRE(!codec.MayMatch(sought, a) || !codec.Matches(sought, a), key_a);
-  const BytesCodec::Separator separator = Between(codec, a, b, *world.dram);
+  const BytesCodec::Separator separator = Between(codec, a, b, *world.texts);
   const std::string_view text = separator->view();
   FUZZ_REQUIRE(key_a < text && text <= key_b, text);
   FUZZ_REQUIRE(codec.KeyInRange(b, separator, false, nullptr), text);
@@ -153,12 +158,12 @@ void CheckFixed(World& world, uint64_t a, uint64_t b) {
   const Fixed64Codec::Key key = Fixed64Codec::MakeKey(view_a);
   FUZZ_REQUIRE(key.word == a && key.hash == SlotHash(view_a), view_a);
   uint64_t again = 0;
-  FUZZ_REQUIRE(codec.DecodeFence(Fixed64Codec::EncodeFence(a, 0), *world.dram, &again), view_a);
+  FUZZ_REQUIRE(codec.DecodeFence(Fixed64Codec::EncodeFence(a, 0), *world.texts, &again), view_a);
   FUZZ_REQUIRE(again == a, view_a);
   // Two words as they may lie in a leaf. An offset beside an inline word, with check bits that fit,
   // is not looked at.
   const FenceWords fence{a, b};
-  if (codec.DecodeFence(fence, *world.dram, &again) && again != 0 && b >> 20 == 0) {
+  if (codec.DecodeFence(fence, *world.texts, &again) && again != 0 && b >> 20 == 0) {
     const FenceWords made = Fixed64Codec::EncodeFence(again, 0);
     FUZZ_REQUIRE(made.word == a && made.meta == b, view_a);
   }
@@ -176,7 +181,7 @@ void CheckFixed(World& world, uint64_t a, uint64_t b) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lodgekv;
   World& world = TheWorld();
-  (void)world.Dram();
+  (void)world.Texts();
   fuzz::InputReader input(data, size);
   switch (input.Byte() & 3) {
     case 0: CheckBytesCodec(world, world.record_codec, input); break;

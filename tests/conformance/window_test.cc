@@ -1,0 +1,284 @@
+// Stores that do not grow while what they hold does not: windows that slide over the keys (a queue,
+// a time series, anything with a lifetime), and values whose sizes change.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "index/node/scan_steps.h"
+#include "tests/conformance/conformance_fixture.h"
+
+namespace lodgekv::test {
+namespace {
+
+// What a store of so many pairs takes.
+struct Footprint {
+  uint64_t dram;
+  uint64_t medium;
+  uint64_t chunks;  // of the pool, with what is free in them
+  std::map<std::string, double> nodes;
+  uint64_t steps;  // to the first key of a scan, from either end
+};
+
+class WindowTest : public ConformanceTest {
+ protected:
+  WindowTest() : random_("window") {}
+
+  static constexpr int kWindows = 10;
+  // Room for what comes and goes in any window: a node half full here, a log more there.
+  static constexpr double kMayGrow = 1.2;
+  static constexpr uint64_t kUnderWay = uint64_t{32} << 10;  // what is just being given back
+
+  HarnessOptions Options() const override {
+    return {.memory_bytes = uint64_t{96} << 20, .chunk_bytes = uint64_t{64} << 10};
+  }
+
+  uint64_t alive() const { return Scaled(GetParam().small_nodes ? 4'000 : 20'000); }
+
+  void PutKey(uint64_t number) {
+    ASSERT_EQ(Put(engine(), Key(number), Value(number)).outcome, Outcome::kOk) << number;
+  }
+  void DeleteKey(uint64_t number) {
+    const WriteResult deleted = Delete(engine(), Key(number));
+    ASSERT_EQ(deleted.outcome, Outcome::kOk) << number;
+    ASSERT_TRUE(deleted.found) << number;
+  }
+
+  uint64_t StepsToFirstKey() {
+    uint64_t most = 0;
+    for (const bool reverse : {false, true}) {
+      const uint64_t before = scanned_leaves;
+      EXPECT_EQ(ScanAll(engine(), {.reverse = reverse, .limit = 1}).size(), 1u);
+      most = std::max(most, scanned_leaves - before);
+    }
+    return most;
+  }
+
+  Footprint Look() {
+    Footprint footprint{};
+    const MemoryUse use = engine().GetMemoryUse();
+    footprint.dram = use.dram_bytes;
+    footprint.medium = use.medium_bytes;
+    footprint.chunks = harness().pool()->allocated_bytes();
+    engine().VisitCounters([&](const CounterSample& counter) {
+      const std::string name(counter.name);
+      if (name == "leaves" || name.ends_with("_nodes")) footprint.nodes[name] = counter.value;
+    });
+    footprint.steps = StepsToFirstKey();
+    return footprint;
+  }
+
+  // What was given up is given back by another thread, for which a busy machine has no time.
+  static void LetReclaim(uint64_t step) {
+    if (step % 256 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  static void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
+    EXPECT_LE(now.dram, first.dram * kMayGrow + kUnderWay);
+    EXPECT_LE(now.medium, first.medium * kMayGrow + kUnderWay);
+    EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay);
+    // A few nodes by the accident of where borders are.
+    for (const auto& [name, value] : first.nodes) {
+      EXPECT_LE(now.nodes.at(name), value * kMayGrow + 2) << name;
+    }
+    // The leftmost leaf of all never goes: it may be empty. So may be one that waits to be merged.
+    EXPECT_LE(now.steps, first.steps + 2);
+  }
+
+  // Window by window: put(i) and drop(i) say which key comes and which goes with the i-th step.
+  template <class NumberOf>
+  void Slide(NumberOf number_of) {
+    const uint64_t size = alive();
+    std::deque<uint64_t> window;
+    Footprint first{};
+    for (int round = 0; round <= kWindows; ++round) {
+      for (uint64_t i = 0; i < size; ++i) {
+        LetReclaim(i);
+        const uint64_t number = number_of(static_cast<uint64_t>(round), i);
+        ASSERT_NO_FATAL_FAILURE(PutKey(number));
+        window.push_back(number);
+        if (window.size() <= size) continue;
+        ASSERT_NO_FATAL_FAILURE(DeleteKey(window.front()));
+        window.pop_front();
+      }
+      if (round == 1) first = Look();
+    }
+    ExpectNoGrowth(first, Look());
+    EXPECT_EQ(engine().CountKeys(), size);
+    ExpectSound();
+  }
+
+  Random random_;
+};
+
+TEST_P(WindowTest, Ascending) {
+  Slide([&](uint64_t round, uint64_t i) { return round * alive() + i; });
+}
+
+TEST_P(WindowTest, Descending) {
+  const uint64_t top = (kWindows + 1) * alive();
+  Slide([&](uint64_t round, uint64_t i) { return top - (round * alive() + i); });
+}
+
+// Each window somewhere else, never where one has been.
+TEST_P(WindowTest, Jumping) {
+  std::vector<uint64_t> bases;
+  for (uint64_t round = 0; round <= kWindows; ++round) bases.push_back(round * 3 * alive());
+  for (size_t i = bases.size(); i > 1; --i) std::swap(bases[i - 1], bases[random_.Below(i)]);
+  Slide([&](uint64_t round, uint64_t i) { return bases[round] + i; });
+}
+
+TEST_P(WindowTest, ComingBack) {
+  Slide([&](uint64_t round, uint64_t i) { return (round % 3) * alive() + i; });
+}
+
+// In no order within a window, so that leaves empty here and there.
+TEST_P(WindowTest, Shuffled) {
+  const uint64_t size = alive();
+  Slide([&](uint64_t round, uint64_t i) {
+    constexpr uint64_t kPrime = 1'000'003;  // larger than any window
+    return round * size + (i * kPrime) % size;
+  });
+}
+
+// One thread puts, one deletes: what is busy at one moment goes at another.
+TEST_P(WindowTest, TwoThreads) {
+  const uint64_t size = alive();
+  const uint64_t keys = (kWindows + 1) * size;
+  std::atomic<uint64_t> put{0};
+  std::atomic<uint64_t> deleted{0};
+  Footprint first{};
+  for (uint64_t end = 2 * size; end <= keys; end += size) {
+    std::thread deleter([&] {
+      for (uint64_t number = end - 2 * size; number < end - size; ++number) {
+        while (put.load() < number + size / 2) std::this_thread::yield();
+        const WriteResult result = Delete(engine(), Key(number));
+        if (result.outcome != Outcome::kOk || !result.found) ADD_FAILURE() << number;
+        deleted.fetch_add(1);
+      }
+    });
+    for (uint64_t number = put.load(); number < end; ++number) {
+      LetReclaim(number);
+      while (number > deleted.load() + size * 21 / 20) std::this_thread::yield();
+      EXPECT_EQ(Put(engine(), Key(number), Value(number)).outcome, Outcome::kOk);
+      put.store(number + 1);
+    }
+    deleter.join();
+    if (end == 2 * size) first = Look();
+  }
+  ExpectNoGrowth(first, Look());
+  EXPECT_EQ(engine().CountKeys(), size);
+  ExpectSound();
+}
+
+// The same in groups, which go other ways through an engine.
+TEST_P(WindowTest, Groups) {
+  constexpr uint64_t kGroup = 64;
+  const uint64_t size = (alive() + kGroup - 1) / kGroup * kGroup;
+  Footprint first{};
+  for (uint64_t begin = 0; begin < (kWindows + 1) * size; begin += kGroup) {
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    std::vector<std::string> gone;
+    LetReclaim(0);
+    for (uint64_t i = begin; i < begin + kGroup; ++i) {
+      keys.push_back(Key(i));
+      values.push_back(Value(i));
+      if (begin >= size) gone.push_back(Key(i - size));
+    }
+    std::vector<WriteOp> ops;
+    for (size_t i = 0; i < keys.size(); ++i) ops.push_back(PutOp(keys[i], values[i]));
+    for (const std::string& key : gone) ops.push_back(DeleteOp(key));
+    for (const WriteResult& result : Group(engine(), ops)) ASSERT_EQ(result.outcome, Outcome::kOk);
+    if (begin + kGroup == 2 * size) first = Look();
+  }
+  ExpectNoGrowth(first, Look());
+  EXPECT_EQ(engine().CountKeys(), size);
+  ExpectSound();
+}
+
+// The same keys, whose values change their sizes: records of one size are space for others. A pool
+// takes a chunk back from one size when another one needs it, so the pool is not much larger than
+// what is in it.
+class ChurnTest : public WindowTest {
+ protected:
+  static constexpr size_t kSmallest = 10;
+  static constexpr size_t kLargest = 2'000;
+  static constexpr uint64_t kKeys = 6'000;
+
+  HarnessOptions Options() const override {
+    return {.memory_bytes = uint64_t{24} << 20, .chunk_bytes = uint64_t{64} << 10};
+  }
+
+  // Puts all of them, in any order.
+  template <class SizeOf>
+  void PutAll(SizeOf size_of) {
+    std::vector<uint64_t> order(kKeys);
+    for (uint64_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.Below(i)]);
+    for (const uint64_t number : order) {
+      const std::string value = Value(number, size_of());
+      Outcome outcome = Put(engine(), Key(number), value).outcome;
+      // Space comes free a moment after it was given up.
+      for (int retry = 0; retry < 50 && outcome == Outcome::kPoolFull; ++retry) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        outcome = Put(engine(), Key(number), value).outcome;
+      }
+      ASSERT_EQ(outcome, Outcome::kOk) << number << ", " << value.size() << " bytes";
+    }
+  }
+
+  static void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
+    Footprint in_use = now;
+    in_use.chunks = 0;
+    WindowTest::ExpectNoGrowth(first, in_use);
+  }
+};
+
+TEST_P(ChurnTest, SizesAtRandom) {
+  Footprint first{};
+  for (int round = 0; round <= kWindows; ++round) {
+    ASSERT_NO_FATAL_FAILURE(PutAll([&] { return random_.Between(kSmallest, kLargest); }));
+    if (round == 1) first = Look();
+  }
+  ExpectNoGrowth(first, Look());
+  ExpectSound();
+}
+
+// All of one size at a time: what the others leave is whole chunks.
+TEST_P(ChurnTest, SizesByTurns) {
+  Footprint first{};
+  int round = 0;
+  for (const size_t bytes : {kLargest, kLargest, kSmallest, size_t{500}, size_t{1'200}, size_t{40},
+                             size_t{900}, size_t{100}, size_t{1'700}, size_t{300}, kLargest}) {
+    ASSERT_NO_FATAL_FAILURE(PutAll([&] { return bytes; }));
+    if (++round == 2) first = Look();
+  }
+  ExpectNoGrowth(first, Look());
+  ExpectSound();
+}
+
+std::vector<EngineCase> PersistentBytesCases() {
+  std::vector<EngineCase> cases = PersistentCases();
+  std::erase_if(cases, [](const EngineCase& engine_case) { return engine_case.fixed64(); });
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, WindowTest, ::testing::ValuesIn(PersistentCases()),
+                         EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, ChurnTest, ::testing::ValuesIn(PersistentBytesCases()),
+                         EngineCaseName());
+// A build may have volatile engines only.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WindowTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ChurnTest);
+
+}  // namespace
+}  // namespace lodgekv::test
