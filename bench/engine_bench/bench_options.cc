@@ -78,7 +78,8 @@ void AddWorkOptions(CLI::App& app, Given& g) {
   app.add_option("--workload", g.workloads,
                  "phases in this order, each W or W:DISTRIBUTION. load, insert, update, read, "
                  "read_absent, delete, scan (of 100), mixed (insert and read, 1:1), mixed_1_2, "
-                 "recover (after SIGKILL). Keys are always loaded; load here has it measured")
+                 "recover (after SIGKILL), window (--keys alive, --ops pass). Keys are always "
+                 "loaded; load here has it measured")
       ->delimiter(',');
   app.add_option("--distribution", g.distribution,
                  "of the phases that name none: uniform, skewed (80 % in one fifth of the key "
@@ -389,7 +390,7 @@ bool BenchOptions::Measures(Workload workload) const {
 
 bool BenchOptions::MeasuresOperations() const {
   return kill_after_load || std::any_of(phases.begin(), phases.end(), [](const Phase& phase) {
-           return phase.workload != Workload::kRecover;
+           return !RunsAlone(phase.workload);
          });
 }
 

@@ -21,6 +21,7 @@
 #include "bench/engine_bench/plan.h"
 #include "bench/engine_bench/recovery_run.h"
 #include "bench/engine_bench/report.h"
+#include "bench/engine_bench/window_run.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -86,6 +87,7 @@ class Bench {
         if (!status.ok()) return status;
       }
     }
+    if (auto status = MeasureWindows(); !status.ok()) return status;
     return MeasureRecoveries();
   }
 
@@ -144,6 +146,7 @@ class Bench {
   absl::StatusOr<std::vector<std::unique_ptr<EngineTarget>>> OpenTargets(bool describe);
   absl::StatusOr<std::unique_ptr<EngineTarget>> OpenTarget(size_t subject);
   absl::StatusOr<std::unique_ptr<EngineTarget>> LoadInBulk(size_t subject);
+  absl::Status MeasureWindows();
   absl::Status MeasureRecoveries();
 
   const BenchOptions& options_;
@@ -238,6 +241,23 @@ absl::Status Bench::MeasureOperations(unsigned turn) {
   }
   for (const auto& target : *targets) {
     if (auto status = target->store().Close(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench::MeasureWindows() {
+  if (!options_.Measures(Workload::kWindow)) return absl::OkStatus();
+  for (size_t i = 0; i < options_.subjects.size(); ++i) {
+    BenchOptions options = options_;
+    options.store = SettingsFor(options.subjects[i]);
+    for (unsigned turn = 0; turn < options.repeat; ++turn) {
+      std::fprintf(stderr, "window: %s, run %u of %u\n", options.subjects[i].engine.c_str(),
+                   turn + 1, options.repeat);
+      auto result = MeasureWindow(options, options.subjects[i], pool_paths_[i]);
+      if (!result.ok()) return result.status();
+      Emit(ToJson(*result));
+      results_.windows.push_back(*std::move(result));
+    }
   }
   return absl::OkStatus();
 }

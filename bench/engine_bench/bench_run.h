@@ -13,6 +13,7 @@ namespace lodgekv::bench {
 struct BenchResults {
   std::vector<PhaseResult> phases;
   std::vector<RecoveryResult> recoveries;
+  std::vector<WindowResult> windows;
 };
 
 // Prints environment and options, then measures. `json`, when not null, gets a line for each result

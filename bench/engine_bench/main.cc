@@ -30,6 +30,9 @@ void PrintTables(const lodgekv::bench::BenchResults& results) {
   if (!results.phases.empty()) {
     std::printf("\n%s", lodgekv::bench::FormatResults(results.phases).c_str());
   }
+  if (!results.windows.empty()) {
+    std::printf("\n%s", lodgekv::bench::FormatWindows(results.windows).c_str());
+  }
   if (!results.recoveries.empty()) {
     std::printf("\n%s", lodgekv::bench::FormatRecoveries(results.recoveries).c_str());
   }

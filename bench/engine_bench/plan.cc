@@ -67,7 +67,7 @@ absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
     plan.phases.back().reported = false;
   }
   for (const Phase& phase : options.phases) {
-    if (phase.workload != Workload::kRecover) plan.phases.push_back(PlanPhase(phase, options));
+    if (!RunsAlone(phase.workload)) plan.phases.push_back(PlanPhase(phase, options));
   }
   uint64_t deleted = 0;
   bool has_sequential = false;

@@ -22,7 +22,7 @@ struct PhasePlan {
 };
 
 struct Plan {
-  std::vector<PhasePlan> phases;  // the load first; `recover` is not among them
+  std::vector<PhasePlan> phases;  // the load first; `recover` and `window` are not among them
   uint64_t capacity = 0;          // no key's index is as large
 };
 

@@ -130,6 +130,19 @@ std::string FormatResults(const std::vector<PhaseResult>& results) {
   return table.Format() + kLegend;
 }
 
+std::string FormatWindows(const std::vector<WindowResult>& results) {
+  TextTable table({"window of", "keys in", "alive", "passed", "Mops/s", "DRAM MB", "medium MB",
+                   "leaves", "leaves to first key", "ns to first key"},
+                  2);
+  for (const WindowResult& r : results) {
+    table.Add({TargetText(r.id), KeysText(r.id), absl::StrCat(r.keys), absl::StrCat(r.passed),
+               Number(r.OpsPerSecond() / 1e6, 3), Number(r.memory.dram_bytes / 1e6, 2),
+               Number(r.memory.medium_bytes / 1e6, 2), absl::StrCat(r.leaves),
+               absl::StrCat(r.first_key_leaves), Number(r.first_key_ns, 0)});
+  }
+  return table.Format();
+}
+
 std::string FormatRecoveries(const std::vector<RecoveryResult>& results) {
   TextTable table({"recovery of", "keys in", "threads", "keys", "ms", "Mkeys/s", "Mkeys/s/thread",
                    "open ms", "leaves", "log replayed", "log dropped", "repairs"},

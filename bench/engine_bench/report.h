@@ -27,5 +27,6 @@ class TextTable {
 // Columns that say nothing in this run are left out.
 std::string FormatResults(const std::vector<PhaseResult>& results);
 std::string FormatRecoveries(const std::vector<RecoveryResult>& results);
+std::string FormatWindows(const std::vector<WindowResult>& results);
 
 }  // namespace lodgekv::bench

@@ -57,6 +57,32 @@ std::string ToJson(const PhaseResult& r) {
   return row.dump();
 }
 
+std::string ToJson(const WindowResult& r) {
+  Json row = {
+      {"engine", r.id.engine},
+      {"key_format", r.id.key_format},
+      {"workload", WorkloadName(Workload::kWindow)},
+      {"threads", 1},
+      {"keys", r.keys},
+      {"ops", 2 * r.passed},
+      {"ops_per_second", r.OpsPerSecond()},
+      {"lines_flushed_per_op", 0},
+      {"fences_per_op", 0},
+      {"media_writes_256b_per_op", 0},
+      {"max_lines_per_op", 0},
+      {"medium_bytes_per_key", r.memory.medium_bytes / static_cast<double>(r.keys)},
+      {"dram_bytes_per_key", r.memory.dram_bytes / static_cast<double>(r.keys)},
+      {"p50_ns", 0},
+      {"p99_ns", 0},
+      {"p9999_ns", 0},
+      {"leaves", r.leaves},
+      {"first_key_leaves", r.first_key_leaves},
+      {"first_key_ns", r.first_key_ns},
+  };
+  AddTarget(r.id, &row);
+  return row.dump();
+}
+
 std::string ToJson(const RecoveryResult& r) {
   Json row = {
       {"engine", r.id.engine},

@@ -69,8 +69,24 @@ struct RecoveryResult {
   }
 };
 
+struct WindowResult {
+  TargetId id;
+  uint64_t keys = 0;    // alive
+  uint64_t passed = 0;  // put, and as many deleted
+  double seconds = 0;
+  MemoryUse memory;  // in the end, as what follows
+  uint64_t leaves = 0;
+  uint64_t first_key_leaves = 0;  // that a scan takes up to its first key
+  double first_key_ns = 0;
+
+  double OpsPerSecond() const {
+    return seconds > 0 ? 2 * static_cast<double>(passed) / seconds : 0;
+  }
+};
+
 // One line, without the newline. A figure that a row does not have is 0.
 std::string ToJson(const PhaseResult& result);
 std::string ToJson(const RecoveryResult& result);
+std::string ToJson(const WindowResult& result);
 
 }  // namespace lodgekv::bench

@@ -99,7 +99,8 @@ void RunBatch(Ops& ops, const OpBatch& batch, Probe& probe) {
           ops.Read(i);
         }
       });
-    case Workload::kRecover: return;
+    case Workload::kRecover:
+    case Workload::kWindow: return;
   }
 }
 

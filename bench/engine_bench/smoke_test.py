@@ -154,6 +154,20 @@ class EngineBench(unittest.TestCase):
                 for row in rows:
                     self.check_row(row)
 
+    def test_window(self):
+        for engine in sorted(set(known_engines()) - VOLATILE):
+            with self.subTest(engine=engine):
+                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-yardsticks",
+                                            "--workload=window")
+                self.assertEqual([(row["workload"], row["key_format"]) for row in rows],
+                                 [("window", "fixed64"), ("window", "bytes")])
+                for row in rows:
+                    self.assertEqual((row["keys"], row["ops"]), (KEYS, 2 * OPS))
+                    self.assertGreater(row["leaves"], 0)
+                    self.assertGreater(row["first_key_leaves"], 0)
+                    self.assertLessEqual(row["first_key_leaves"], 3)
+                self.assertIn("window of", stdout)
+
     def test_recovery_after_kill(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
             with self.subTest(engine=engine):

@@ -28,7 +28,8 @@ uint64_t ExpectedFound(const OpBatch& batch) {
     case Workload::kInsert:
     case Workload::kUpdate:
     case Workload::kReadAbsent:
-    case Workload::kRecover: break;
+    case Workload::kRecover:
+    case Workload::kWindow: break;
     case Workload::kRead:
     case Workload::kDelete:
     case Workload::kScan: expected = batch.size(); break;

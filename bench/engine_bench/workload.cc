@@ -26,6 +26,7 @@ constexpr Named<Workload> kWorkloads[] = {
     {Workload::kMixed, "mixed"},
     {Workload::kMixed12, "mixed_1_2"},
     {Workload::kRecover, "recover"},
+    {Workload::kWindow, "window"},
 };
 constexpr Named<Distribution> kDistributions[] = {
     {Distribution::kUniform, "uniform"},

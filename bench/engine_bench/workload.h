@@ -22,6 +22,7 @@ enum class Workload : uint8_t {
   kMixed,    // insert, read, insert, read, ...
   kMixed12,  // insert, read, read, insert, ...
   kRecover,
+  kWindow,  // keys ascend, the oldest go
 };
 
 enum class Distribution : uint8_t {
@@ -76,10 +77,15 @@ constexpr bool ChangesKeys(Workload workload) {
   return AddsKey(workload, 0) || workload == Workload::kUpdate || workload == Workload::kDelete;
 }
 
+// On a pool of its own, beside the phases that share one.
+constexpr bool RunsAlone(Workload workload) {
+  return workload == Workload::kRecover || workload == Workload::kWindow;
+}
+
 // Whether the operations choose among the keys that are there.
 constexpr bool PicksKeys(Workload workload) {
   return workload != Workload::kLoad && workload != Workload::kInsert &&
-         workload != Workload::kReadAbsent && workload != Workload::kRecover;
+         workload != Workload::kReadAbsent && !RunsAlone(workload);
 }
 
 }  // namespace lodgekv::bench
