@@ -27,6 +27,7 @@ struct RecoveryReport {
   uint64_t repairs = 0;
   uint64_t bytes_reclaimed = 0;  // space owned by nobody, free again
   unsigned threads = 1;
+  unsigned replay_threads = 0;  // that replayed log entries
   double milliseconds = 0;
 };
 

@@ -162,6 +162,7 @@ void LogStore(const StoreInfo& info) {
        {"repairs", report.repairs},
        {"bytes_reclaimed", report.bytes_reclaimed},
        {"threads", report.threads},
+       {"replay_threads", report.replay_threads},
        {"milliseconds", std::round(report.milliseconds * 10) / 10}});
 }
 

@@ -4,7 +4,7 @@
 //  step                                          after a crash           recovery
 //  1  records and leaves, all of them, flushed   a pool without an       Pool::ResetForEngine
 //     or written past the cache                  engine                  takes everything back
-//  2  m, the first leaf, positions; flushed      as 1                    as 1
+//  2  m and the first leaf; flushed              as 1                    as 1
 //  3  fence                                      as 1                    as 1
 //  4  the pool's own word that it has an engine  as 1, or all pairs      nothing
 //     (Pool::MarkEngineCreated)
@@ -116,17 +116,14 @@ void LbTree<C>::BulkLoader::WriteLeaf(pmem::Offset sibling) {
 template <class C>
 absl::Status LbTree<C>::BulkLoader::Finish() {
   const auto area = tree_.pool_.engine_area();
-  const auto offset_of = [&](size_t i) { return tree_.pool_.OffsetOf(leaves_[i].node); };
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.1");
   medium_.Store(area[media::kBlocks], CheckedWord(tree_.blocks_));
-  medium_.Store(area[media::kFirstLeaf], CheckedWord(offset_of(0)));
+  medium_.Store(area[media::kFirstLeaf], CheckedWord(tree_.pool_.OffsetOf(leaves_[0].node)));
   medium_.Flush(area.data(), media::kIntents * sizeof(pmem::Word));
-  tree_.RecordPositions(leaves_.size(), offset_of);
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.2");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.3");
   if (medium_.failed()) return absl::DataLossError("bulk load: a sync of the medium failed");
-  tree_.splits_ = leaves_.size();
   tree_.tree_.Build(leaves_);
   return absl::OkStatus();
 }

@@ -338,7 +338,6 @@ void LbTree<C>::CommitGroup(Group& group) {
   if (group.changes) {
     FlushGroup(group);
     CommitLeaves(group);
-    for (const NewLeaf& leaf : group.new_leaves) NotePosition(pool_.OffsetOf(leaf.leaf));
     worker.counters.Add(WorkerCounters::kGroups);
   }
   LetGo(group);

@@ -62,7 +62,8 @@ enum EngineWord : unsigned {
   kFirstLeaf = 0,  // offset of the leftmost leaf, a checked word; it is never unlinked
   kBlocks = 1,     // m, a checked word
   kIntents = 2,    // roots of batches under way (node/batch_intent.h)
-  // Leaves about equally far from one another (LB+-Tree 4.2): hints, checked words; 0: none.
+  // Where the versions before noted positions of leaves (LB+-Tree 4.2), for a recovery that took
+  // any leaf for a hint. Nobody reads or writes them.
   kPositions = kIntents + BatchIntents::kRoots,
   kEngineWords = kPositions + kLeafPositions
 };

@@ -149,30 +149,12 @@ MemoryUse LbTree<C>::GetMemoryUse() const {
   return use;
 }
 
-// Leaves about equally far from one another, for the next recovery's threads (LB+-Tree 4.2). Hints:
-// durable before the pool counts as closed.
-template <class C>
-void LbTree<C>::RecordPositions(size_t leaves,
-                                absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of) {
-  const auto words = pool_.engine_area().subspan(media::kPositions, kLeafPositions);
-  for (size_t i = 0; i < words.size(); ++i) {
-    const size_t at = leaves * (i + 1) / (words.size() + 1);
-    const uint64_t word = leaves > words.size() ? CheckedWord(offset_of(at)) : 0;
-    if (words[i].Load() != word) medium_.Store(words[i], word);
-  }
-  medium_.Flush(words.data(), words.size_bytes());
-}
-
 // Everything acknowledged is durable already; retired records go back.
 template <class C>
 absl::Status LbTree<C>::Close() {
   if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   reclaimer_.Drain();
-  // Positions of leaves: who noted them has not fenced them.
-  const auto positions = pool_.engine_area().subspan(media::kPositions, kLeafPositions);
-  medium_.Persist(positions.data(), positions.size_bytes());
-  if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   return absl::OkStatus();
 }
 

@@ -269,7 +269,6 @@ class LbTree final : public Engine {
   void WriteLeafAside(const SplitWork& work);
   void CommitSplit(const Locked& locked, const Key& key, const SplitWork& work);
   pmem::Offset TakeLeaf(Worker& worker);
-  void NotePosition(pmem::Offset leaf);
 
   // delete.cc
   void Remove(Worker& worker, const Locked& locked, const Key& key);
@@ -330,7 +329,6 @@ class LbTree final : public Engine {
   using LeafVisitor = absl::FunctionRef<bool(const media::Block* leaf, const Bounds& bounds,
                                              const uint32_t* slots)>;
   void ForEachLeaf(std::string from, LeafVisitor visit) const;
-  void RecordPositions(size_t leaves, absl::FunctionRef<pmem::Offset(size_t leaf)> offset_of);
 
   size_t leaf_bytes() const { return blocks_ * sizeof(media::Block); }
   media::Block* LeafAt(pmem::Offset offset) const { return pool_.At<media::Block>(offset); }
@@ -354,7 +352,6 @@ class LbTree final : public Engine {
   Reclaimer reclaimer_;
   std::mutex applied_mutex_;
   pmem::Reserve leaf_reserve_ = pmem::Reserve::kKeep;  // from where splits take leaves
-  std::atomic<uint64_t> splits_{0};  // and leaves that were there when the tree was opened
   pmem::PerWorker<Worker> workers_;
 };
 

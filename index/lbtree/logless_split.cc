@@ -244,7 +244,6 @@ Outcome LbTree<C>::Split(Worker& worker, Locked& locked, const Key& key, Pair pa
   FlushLines(work.left, StoreLeftLeaf(&work));
   if (medium_.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
   CommitSplit(locked, key, work);
-  NotePosition(work.right);
   worker.counters.Add(WorkerCounters::kLeafSplits);
   if (!work.goes_right && !work.inserted) (void)Insert(worker, locked, pair);
   return Outcome::kOk;
@@ -256,22 +255,6 @@ pmem::Offset LbTree<C>::TakeLeaf(Worker& worker) {
   const pmem::Offset leaf = worker.spare_leaves.back();
   worker.spare_leaves.pop_back();
   return leaf;
-}
-
-// Now and then a new leaf's position is noted (LB+-Tree 4.2), less often the larger the tree: of
-// the splits from 2^k to 2^(k+1) - 1 every (2^k / 32)-th, in one half of the table by turns. It is
-// a hint, and becomes durable with whatever is fenced next.
-template <class C>
-void LbTree<C>::NotePosition(pmem::Offset leaf) {
-  constexpr uint64_t kHalf = kLeafPositions / 2;
-  const uint64_t n = splits_.fetch_add(1, std::memory_order_relaxed) + 1;
-  const uint64_t power = std::bit_floor(n);
-  const uint64_t stride = std::max<uint64_t>(1, power / kHalf);
-  if (n % stride != 0) return;
-  const uint64_t half = static_cast<uint64_t>(std::countr_zero(power)) % 2 * kHalf;
-  pmem::Word& word = pool_.engine_area()[media::kPositions + half + n / stride % kHalf];
-  medium_.Store(word, CheckedWord(leaf));
-  medium_.FlushLine(&word);
 }
 
 template class LbTree<Fixed64Codec>;

@@ -1,20 +1,18 @@
-// Recovery (LB+-Tree 3.1 and 4.2): the leaves are found along their siblings, by several threads
-// from recorded positions, then looked through in parallel, and the inner tree is built over them.
-// Batches whose intent is found are done. What changes on the medium: empty leaves are unlinked
-// (by one store each), intents are done by the ordinary protocols and retired. So recovery may be
-// cut anywhere and begun again.
+// Recovery (LB+-Tree 3.1 and 4.2): the leaves are found along their siblings, then looked through,
+// each task making the inner nodes above its run of leaves, and the inner tree is built over them;
+// all of it by several threads. Batches whose intent is found are done. What changes on the medium:
+// empty leaves are unlinked (by one store each), intents are done by the ordinary protocols and
+// retired. So recovery may be cut anywhere and begun again.
 //
-// Positions are hints. One may name a leaf that has been freed since, whose stale sibling leads
-// into the middle of the chain: the walk from there then has some leaves that the walk from the
-// left would have had. So walks are put together at the end, from the leftmost leaf on (JoinWalks),
-// and what is not reached so is not of the tree.
+// Of a leaf nothing is kept beside its place in the chain but what its task is looking at: what
+// stays is the tree.
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "index/lbtree/lbtree.h"
+#include "index/node/chain_walk.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 
@@ -29,6 +27,28 @@ absl::Status Damaged(std::string_view what, pmem::Offset offset) {
   return DamagedPool("lbtree", what, offset);
 }
 
+// For chain_walk.h.
+struct Siblings {
+  pmem::Pool& pool;
+
+  absl::Status Next(pmem::Offset offset, pmem::Offset* next) const {
+    const auto* leaf = pool.At<media::Block>(offset);
+    if (ReadChecked(leaf[0].tail[AltOf(leaf) ? 1 : 0].Load(), next)) return absl::OkStatus();
+    return Damaged("a sibling with wrong check bits in the leaf", offset);
+  }
+  void Prefetch(pmem::Offset offset) const {
+    const char* at = pool.At<char>(offset);
+    lodgekv::Prefetch(at);
+    lodgekv::Prefetch(at + pmem::kBlockBytes - 1);
+  }
+  absl::Status NoLeaf(pmem::Offset offset, pmem::Offset) const {
+    return Damaged("a sibling that is no leaf in the leaf", offset);
+  }
+  absl::Status ComesBack(pmem::Offset offset) const {
+    return Damaged("a chain of leaves that leads back", offset);
+  }
+};
+
 }  // namespace
 
 template <class C>
@@ -40,27 +60,45 @@ class LbTree<C>::Recovery {
         medium_(tree.medium_),
         context_(context),
         report_(*report),
-        settler_(medium_, !pool_.was_clean() && !medium_.Canary("lbtree.recovery.no_settle")) {}
+        settler_(medium_, !pool_.was_clean() && !medium_.Canary("lbtree.recovery.no_settle")),
+        chain_(pool_, tree.leaves_, {pool_}) {}
 
   absl::Status Run();
 
  private:
-  // The leaves from a start on, up to the first that another walk has.
-  struct Walk {
-    std::vector<pmem::Offset> leaves;
-    pmem::Offset end = 0;  // that leaf; 0: the last one was passed
-    absl::Status status;
-  };
+  // Of a leaf's pairs.
   struct LeafSummary {
     unsigned pairs = 0;
     Pair least;
     Pair greatest;
   };
+  // Empty leaves between two that stay: the left one leads past them.
+  struct Gap {
+    pmem::Offset left;
+    pmem::Offset next;  // 0: they are the last ones
+  };
+  // Neighbouring leaves that one task looks through, and what it says of those that stay. What is
+  // between them and those of other runs is left to JoinRuns.
+  struct LeafRun {
+    typename Inner::Nodes parents;  // above those that stay
+    uint64_t kept = 0;              // how many stay
+    uint64_t keys = 0;
+    pmem::Offset first_kept = 0;
+    pmem::Offset last_kept = 0;
+    LeafSummary first;  // of the first that stays
+    LeafSummary last;   // of the last that has pairs; none: none has
+    bool begins_empty = false;
+    bool ends_empty = false;  // or all of it
+    std::vector<Gap> gaps;
+  };
 
-  absl::Status FindStarts();
-  void WalkFrom(Walk* walk);
-  absl::Status JoinWalks();
+  absl::Status FindLeaves();
   absl::Status LookThrough();
+  absl::Status LookThroughRun(size_t begin, size_t end, LeafRun* run);
+  absl::Status KeepLeaf(pmem::Offset leaf, const LeafSummary& summary, LeafRun* run,
+                        std::vector<typename Inner::Child>* children);
+  absl::Status Separate(const LeafSummary& left, const LeafSummary& right, pmem::Offset leaf,
+                        Separator* low);
   absl::Status LookAt(pmem::Offset offset, LeafSummary* summary);
   absl::Status LookAtSlot(pmem::Offset offset, const Header& header, const media::Block& block,
                           unsigned slot, LeafSummary* summary);
@@ -73,16 +111,14 @@ class LbTree<C>::Recovery {
     return true;
   }
   absl::Status BuildTree();
-  void UnlinkEmpty(pmem::Offset left, pmem::Offset next);
+  absl::Status JoinRuns(std::vector<typename Inner::Nodes>* parents, std::vector<Gap>* gaps);
+  void UnlinkEmpty(const Gap& gap);
   absl::Status MarkIntents();
   absl::Status DoIntents();
 
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task) {
     return RunTasks(tasks, context_.recovery_threads, task);
-  }
-  void Progress(std::string_view phase, uint64_t done, uint64_t total) const {
-    if (context_.progress) context_.progress(phase, done, total);
   }
 
   LbTree& tree_;
@@ -91,10 +127,9 @@ class LbTree<C>::Recovery {
   const EngineContext& context_;
   RecoveryReport& report_;
   const Settler settler_;
-  std::vector<Walk> walks_;             // the first one begins at the leftmost leaf
-  std::vector<pmem::Offset> leaves_;    // of the tree, from left to right
-  std::vector<pmem::Offset> strays_;    // marked, and not of the tree
-  std::vector<LeafSummary> summaries_;  // of leaves_
+  ChainWalk<Siblings> chain_;
+  std::vector<LeafRun> runs_;              // from left to right
+  pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
   std::vector<BatchIntents::Found> intents_;
   std::vector<pmem::Offset> removed_records_;  // that only an intent's deletes name
 };
@@ -102,106 +137,104 @@ class LbTree<C>::Recovery {
 // --- the chain ---
 
 template <class C>
-absl::Status LbTree<C>::Recovery::FindStarts() {
+absl::Status LbTree<C>::Recovery::FindLeaves() {
   const auto area = pool_.engine_area();
-  settler_.Settle(area.data(), media::kEngineWords * sizeof(pmem::Word));
+  settler_.Settle(area.data(), media::kPositions * sizeof(pmem::Word));
   pmem::Offset first;
   if (!ReadChecked(area[media::kFirstLeaf].Load(), &first) || !tree_.leaves_.IsUnit(first)) {
     return Damaged("a first leaf that is none", pool_.OffsetOf(&area[media::kFirstLeaf]));
   }
-  const auto start_at = [&](pmem::Offset offset) {
-    if (tree_.leaves_.Mark(offset) != pmem::UnitArena::MarkResult::kMarked) return;
-    walks_.emplace_back().leaves.push_back(offset);
-  };
-  start_at(first);
-  for (const pmem::Word& word : area.subspan(media::kPositions, kLeafPositions)) {
-    pmem::Offset offset;
-    if (ReadChecked(word.Load(), &offset) && tree_.leaves_.IsUnit(offset)) start_at(offset);
-  }
-  return absl::OkStatus();
-}
-
-template <class C>
-void LbTree<C>::Recovery::WalkFrom(Walk* walk) {
-  for (;;) {
-    const media::Block* leaf = tree_.LeafAt(walk->leaves.back());
-    pmem::Offset next;
-    if (!ReadChecked(leaf[0].tail[AltOf(leaf) ? 1 : 0].Load(), &next)) {
-      walk->status = Damaged("a sibling with wrong check bits in the leaf", walk->leaves.back());
-      return;
-    }
-    if (next == 0) return;
-    if (!tree_.leaves_.IsUnit(next)) {
-      walk->status = Damaged("a sibling that is no leaf in the leaf", walk->leaves.back());
-      return;
-    }
-    const char* at = pool_.At<char>(next);
-    Prefetch(at);
-    Prefetch(at + pmem::kBlockBytes - 1);
-    if (tree_.leaves_.Mark(next) != pmem::UnitArena::MarkResult::kMarked) {
-      walk->end = next;
-      return;
-    }
-    walk->leaves.push_back(next);
-  }
-}
-
-// A walk ends where another begins, or, if that one's start was stale, in the middle of it.
-template <class C>
-absl::Status LbTree<C>::Recovery::JoinWalks() {
-  std::unordered_map<pmem::Offset, std::pair<size_t, size_t>> place;  // of where walks end
-  for (const Walk& walk : walks_) {
-    if (walk.end != 0) place[walk.end] = {walks_.size(), 0};
-  }
-  for (size_t w = 0; w < walks_.size(); ++w) {
-    for (size_t i = 0; i < walks_[w].leaves.size(); ++i) {
-      const auto found = place.find(walks_[w].leaves[i]);
-      if (found != place.end()) found->second = {w, i};
-    }
-  }
-  std::vector<size_t> used(walks_.size(), SIZE_MAX);  // from this leaf on
-  size_t begin = 0;
-  for (size_t w = 0;;) {
-    Walk& walk = walks_[w];
-    if (used[w] != SIZE_MAX)
-      return Damaged("a chain of leaves that leads back", walk.leaves[begin]);
-    used[w] = begin;
-    if (!walk.status.ok()) return walk.status;
-    leaves_.insert(leaves_.end(), walk.leaves.begin() + static_cast<ptrdiff_t>(begin),
-                   walk.leaves.end());
-    if (walk.end == 0) break;
-    std::tie(w, begin) = place[walk.end];
-    if (medium_.Canary("lbtree.recovery.whole_walks")) begin = 0;
-    if (w == walks_.size()) return Damaged("a leaf that is reached twice", walk.end);
-  }
-  for (size_t w = 0; w < walks_.size(); ++w) {
-    const auto& all = walks_[w].leaves;
-    const size_t strays = std::min(used[w], all.size());
-    strays_.insert(strays_.end(), all.begin(), all.begin() + static_cast<ptrdiff_t>(strays));
-  }
-  report_.leaves_scanned = leaves_.size();
-  return absl::OkStatus();
+  PhaseProgress progress(context_.progress, "leaf chain", 0);
+  const absl::Status status = chain_.Run(first, context_.recovery_threads, progress);
+  report_.leaves_scanned = chain_.size();
+  return status;
 }
 
 // --- what is in the leaves ---
 
 template <class C>
 absl::Status LbTree<C>::Recovery::LookThrough() {
-  summaries_.resize(leaves_.size());
-  const size_t tasks = (leaves_.size() + kLeavesPerTask - 1) / kLeavesPerTask;
-  return Parallel(tasks, [&](size_t task) {
-    const size_t end = std::min(leaves_.size(), (task + 1) * kLeavesPerTask);
-    for (size_t i = task * kLeavesPerTask; i < end; ++i) {
-      if (i + kLeavesAhead < end) {
-        const char* ahead = pool_.At<char>(leaves_[i + kLeavesAhead]);
-        for (size_t at = 0; at < tree_.leaf_bytes(); at += pmem::kLineBytes) Prefetch(ahead + at);
-      }
-      const absl::Status status = LookAt(leaves_[i], &summaries_[i]);
-      if (!status.ok()) return status;
-    }
+  runs_.resize(PartsOf(chain_.size(), kLeavesPerTask));
+  PhaseProgress progress(context_.progress, "leaves", chain_.size());
+  return Parallel(runs_.size(), [&](size_t task) {
+    const Part part = Part::Of(chain_.size(), runs_.size(), task);
+    const absl::Status status = LookThroughRun(part.begin, part.end, &runs_[task]);
     settler_.EndThread();
-    return absl::OkStatus();
+    progress.Add(part.end - part.begin);
+    return status;
   });
+}
+
+// An empty leaf is none of the tree's from here on, but for the leftmost one.
+template <class C>
+absl::Status LbTree<C>::Recovery::LookThroughRun(size_t begin, size_t end, LeafRun* run) {
+  const std::vector<pmem::Offset> leaves = chain_.Leaves(begin, end);
+  std::vector<typename Inner::Child> children;
+  children.reserve(leaves.size());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (i + kLeavesAhead < leaves.size()) {
+      const char* ahead = pool_.At<char>(leaves[i + kLeavesAhead]);
+      for (size_t at = 0; at < tree_.leaf_bytes(); at += pmem::kLineBytes) Prefetch(ahead + at);
+    }
+    LeafSummary summary;
+    absl::Status status = LookAt(leaves[i], &summary);
+    if (!status.ok()) return status;
+    if (summary.pairs == 0 && begin + i > 0) {
+      tree_.leaves_.Unmark(leaves[i]);
+      run->ends_empty = true;
+      continue;
+    }
+    status = KeepLeaf(leaves[i], summary, run, &children);
+    if (!status.ok()) return status;
+  }
+  if (!children.empty()) run->parents = tree_.tree_.MakeParents(children);
+  return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LbTree<C>::Recovery::KeepLeaf(pmem::Offset leaf, const LeafSummary& summary,
+                                           LeafRun* run,
+                                           std::vector<typename Inner::Child>* children) {
+  Separator low{};
+  if (run->kept == 0) {
+    run->first_kept = leaf;
+    run->first = summary;
+    run->begins_empty = run->ends_empty;
+  } else {
+    const absl::Status status = Separate(run->last, summary, leaf, &low);
+    if (!status.ok()) return status;
+    if (run->ends_empty) run->gaps.push_back({run->last_kept, leaf});
+  }
+  run->ends_empty = false;
+  run->last_kept = leaf;
+  if (summary.pairs > 0) run->last = summary;
+  run->keys += summary.pairs;
+  ++run->kept;
+  children->push_back({low, tree_.LeafAt(leaf)});
+  return absl::OkStatus();
+}
+
+// What divides a leaf with pairs from the last one with pairs to its left (without: there is none).
+// Separators come from the keys that the leaves hold (C8 of the review: without a log that is
+// sound).
+template <class C>
+absl::Status LbTree<C>::Recovery::Separate(const LeafSummary& left, const LeafSummary& right,
+                                           pmem::Offset leaf, Separator* low) {
+  const bool wrong = medium_.Canary("lbtree.recovery.wrong_separator");
+  const Pair first = wrong ? right.greatest : right.least;
+  if (left.pairs == 0) {
+    *low = tree_.codec_.Between(right.least, first, separators_.Current().texts);
+    return absl::OkStatus();
+  }
+  const bool tie = left.greatest.key == right.least.key;
+  if (tie && (!KeyFits(left.greatest) || !KeyFits(right.least))) {
+    return Damaged("a pair whose record has another key at the border of the leaf", leaf);
+  }
+  if (!tree_.codec_.Less(left.greatest, right.least)) {
+    return Damaged("a key that is not above its left neighbour's keys in the leaf", leaf);
+  }
+  *low = tree_.codec_.Between(left.greatest, first, separators_.Current().texts);
+  return absl::OkStatus();
 }
 
 template <class C>
@@ -258,54 +291,59 @@ absl::Status LbTree<C>::Recovery::LookAtSlot(pmem::Offset offset, const Header& 
 
 // --- the tree ---
 
-// Separators come from the keys that the leaves hold (C8 of the review: without a log that is
-// sound). An empty leaf has none, and is unlinked; the leftmost one stays.
 template <class C>
 absl::Status LbTree<C>::Recovery::BuildTree() {
-  std::vector<typename Inner::Child> children = {{C::MinusInfinity(), tree_.LeafAt(leaves_[0])}};
-  std::vector<pmem::Offset> kept = {leaves_[0]};
-  const LeafSummary* last = summaries_[0].pairs > 0 ? &summaries_[0] : nullptr;
-  bool skipped = false;
-  for (size_t i = 1; i < leaves_.size(); ++i) {
-    const LeafSummary& summary = summaries_[i];
-    if (summary.pairs == 0) {
-      strays_.push_back(leaves_[i]);
-      skipped = true;
-      continue;
-    }
-    const bool tie = last != nullptr && last->greatest.key == summary.least.key;
-    if (tie && (!KeyFits(last->greatest) || !KeyFits(summary.least))) {
-      return Damaged("a pair whose record has another key at the border of the leaf", leaves_[i]);
-    }
-    if (last != nullptr && !tree_.codec_.Less(last->greatest, summary.least)) {
-      return Damaged("a key that is not above its left neighbour's keys in the leaf", leaves_[i]);
-    }
-    const Pair left = last != nullptr ? last->greatest : summary.least;
-    const bool wrong = medium_.Canary("lbtree.recovery.wrong_separator");
-    const Pair right = wrong ? summary.greatest : summary.least;
-    children.push_back({tree_.codec_.Between(left, right, tree_.texts_), tree_.LeafAt(leaves_[i])});
-    if (skipped) UnlinkEmpty(kept.back(), leaves_[i]);
-    skipped = false;
-    kept.push_back(leaves_[i]);
-    last = &summary;
-  }
-  if (skipped) UnlinkEmpty(kept.back(), 0);
-  report_.repairs = leaves_.size() - kept.size();
-  if (report_.repairs > 0) {
+  std::vector<typename Inner::Nodes> parents;
+  std::vector<Gap> gaps;
+  const absl::Status status = JoinRuns(&parents, &gaps);
+  if (!status.ok()) return status;
+  separators_.ForEach([this](TextsOfThread& own) { tree_.dram_.Take(own.arena); });
+  for (const Gap& gap : gaps) UnlinkEmpty(gap);
+  if (!gaps.empty()) {
     LODGEKV_CRASH_POINT(medium_, "lbtree.recovery.1");
     medium_.Fence();
   }
-  leaves_ = std::move(kept);
-  for (const LeafSummary& summary : summaries_) report_.keys += summary.pairs;
-  tree_.tree_.Build(children);
+  tree_.tree_.BuildOver(std::move(parents), context_.recovery_threads);
+  return absl::OkStatus();
+}
+
+// What runs do not know of one another: the separators between them, and empty leaves there.
+template <class C>
+absl::Status LbTree<C>::Recovery::JoinRuns(std::vector<typename Inner::Nodes>* parents,
+                                           std::vector<Gap>* gaps) {
+  uint64_t kept = 0;
+  pmem::Offset last_kept = 0;
+  LeafSummary last;
+  bool empty = false;  // between last_kept and what follows
+  for (LeafRun& run : runs_) {
+    if (run.kept == 0) {
+      empty = true;
+      continue;
+    }
+    if (kept > 0) {
+      const absl::Status status =
+          Separate(last, run.first, run.first_kept, &run.parents.front().low);
+      if (!status.ok()) return status;
+      if (empty || run.begins_empty) gaps->push_back({last_kept, run.first_kept});
+    }
+    gaps->insert(gaps->end(), run.gaps.begin(), run.gaps.end());
+    parents->push_back(std::move(run.parents));
+    kept += run.kept;
+    report_.keys += run.keys;
+    last_kept = run.last_kept;
+    if (run.last.pairs > 0) last = run.last;
+    empty = run.ends_empty;
+  }
+  if (empty) gaps->push_back({last_kept, 0});
+  report_.repairs = chain_.size() - kept;
   return absl::OkStatus();
 }
 
 template <class C>
-void LbTree<C>::Recovery::UnlinkEmpty(pmem::Offset left, pmem::Offset next) {
-  media::Block* leaf = tree_.LeafAt(left);
+void LbTree<C>::Recovery::UnlinkEmpty(const Gap& gap) {
+  media::Block* leaf = tree_.LeafAt(gap.left);
   pmem::Word& sibling = leaf[0].tail[AltOf(leaf) ? 1 : 0];
-  medium_.Store(sibling, CheckedWord(next));
+  medium_.Store(sibling, CheckedWord(gap.next));
   medium_.FlushLine(&sibling);
 }
 
@@ -367,29 +405,17 @@ absl::Status LbTree<C>::Recovery::Run() {
   report_.threads = std::max(1u, context_.recovery_threads);
   tree_.leaves_.Adopt(pool_.Chunks());
   tree_.slab_.Adopt();
-  absl::Status status = FindStarts();
-  if (!status.ok()) return status;
-  status = Parallel(walks_.size(), [&](size_t i) {
-    WalkFrom(&walks_[i]);
-    return absl::OkStatus();
-  });
-  if (status.ok()) status = JoinWalks();
-  Progress("leaves", 0, leaves_.size());
+  absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
-  Progress("leaves", leaves_.size(), leaves_.size());
   if (status.ok()) status = MarkIntents();
-  if (!status.ok()) return status;
-  status = BuildTree();
+  if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
   tree_.leaves_.FinishMark();
   tree_.slab_.FinishMark();
-  for (const pmem::Offset leaf : strays_) tree_.leaves_.Free(leaf);
-  tree_.splits_ = leaves_.size();
   tree_.leaf_reserve_ = pmem::Reserve::kUse;
   status = DoIntents();
   if (!status.ok()) return status;
   tree_.leaf_reserve_ = pmem::Reserve::kKeep;
-  tree_.RecordPositions(leaves_.size(), [this](size_t leaf) { return leaves_[leaf]; });
   if (!intents_.empty()) report_.keys = tree_.CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();

@@ -22,6 +22,13 @@ typename LodgeTree<C>::Node* LodgeTree<C>::NewNode() {
   return new (dram_.Allocate(sizeof(Node))) Node{};
 }
 
+template <class C>
+void LodgeTree<C>::MakeNodes(std::span<Node*> nodes) {
+  node_count_.fetch_add(nodes.size(), std::memory_order_relaxed);
+  auto* space = static_cast<Node*>(dram_.Allocate(nodes.size() * sizeof(Node)));
+  for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = new (space + i) Node{};
+}
+
 // interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time
 // since the last. A node that filled more than t times faster than last time is in a burst: M + 1
 // nodes; one that took t times longer cools down: M - 1; else M again. Formula 1 bounds it by the

@@ -76,6 +76,7 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
     : pool_(*context.pool),
       medium_(context.pool->medium()),
       parameters_(context.options),
+      threads_(context.recovery_threads),
       crowded_below_(CrowdedBelow(parameters_)),
       leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes),
       slab_(pool_),
@@ -123,35 +124,28 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   return tree;
 }
 
+// Of its leaves and its buffer.
 template <class C>
-template <class Visit>
-void LodgeTree<C>::ForEachNode(Visit visit) {
-  std::string low = C::TextOf(C::MinusInfinity());
-  for (bool more = true; more;) {
-    WriteContext context(CurrentWorker());
-    const Key key = C::MakeKey(low);
-    LockOne(context, key);
-    const Node* node = context.locked.front();
-    visit(*node);
-    more = GoesOnBehind(node, key);
-    if (more) low = C::TextOf(node->high);
-    UnlockAll(context);
+int64_t LodgeTree<C>::KeysOf(const Node& node) const {
+  int64_t keys = 0;
+  for (unsigned leaf = 0; leaf < node.index_count; ++leaf) keys += node.leaf_count[leaf];
+  for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
+    const bool in_leaf = FindPairInLeaf(&node, node.leaf_count[i], node.BufferedPair(i)) >= 0;
+    if (node.IsTombstone(i)) {
+      keys -= in_leaf ? 1 : 0;
+    } else {
+      keys += in_leaf ? 0 : 1;
+    }
   }
+  return keys;
 }
 
 template <class C>
 uint64_t LodgeTree<C>::CountKeys() {
   int64_t keys = 0;
-  ForEachNode([&](const Node& node) {
-    for (unsigned leaf = 0; leaf < node.index_count; ++leaf) keys += node.leaf_count[leaf];
-    for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
-      const bool in_leaf = FindPairInLeaf(&node, node.leaf_count[i], node.BufferedPair(i)) >= 0;
-      if (node.IsTombstone(i)) {
-        keys -= in_leaf ? 1 : 0;
-      } else {
-        keys += in_leaf ? 0 : 1;
-      }
-    }
+  ForEachNodeFrom(C::TextOf(C::MinusInfinity()), [&](const Node& node) {
+    keys += KeysOf(node);
+    return true;
   });
   return static_cast<uint64_t>(keys);
 }
@@ -194,7 +188,7 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
 // only a log knows. On a file each flush would wait for the disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
-  if (!medium_.long_fences()) FlushAllBuffers();
+  if (!medium_.long_fences()) FlushAllBuffers(threads_);
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   reclaimer_.Drain();
   const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);

@@ -415,7 +415,8 @@ class LodgeTree final : public Engine {
   void FlushLogEntry(const ReadEntry& entry, uint32_t log);
   void FlushLeafOf(const Key& key, uint32_t log);
   void ReleaseAppliedIndex(uint32_t log);
-  void FlushAllBuffers();
+  void FlushAllBuffers(unsigned threads);
+  void FlushBuffers(std::string low, const std::string* end);
   void DrainRetired(Worker& worker);
   bool ReclaimSpace();
   Reclaimer::Horizon Horizon();
@@ -444,6 +445,8 @@ class LodgeTree final : public Engine {
   Node* SplitNode(WriteContext& context, Node* node, const Key& key);
   unsigned NodesAfterSplit(const Node* node, unsigned free_slots, Worker& worker) const;
   Node* NewNode();
+  // For recovery: one after the other in memory.
+  void MakeNodes(std::span<Node*> nodes);
   void MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const;
   void AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const;
   void RebaseNode(Node* node) const;
@@ -455,9 +458,21 @@ class LodgeTree final : public Engine {
   }
 
   // lodgetree.cc
-  // Calls visit(node) for every last-level node from left to right, each locked.
+  int64_t KeysOf(const Node& node) const;
+  // Calls visit(node) for the last-level nodes from the one that covers the key `low` to the right,
+  // each locked, until it says false.
   template <class Visit>
-  void ForEachNode(Visit visit);
+  void ForEachNodeFrom(std::string low, Visit visit) {
+    for (bool more = true; more;) {
+      WriteContext context(CurrentWorker());
+      const Key key = C::MakeKey(low);
+      LockOne(context, key);
+      const Node* node = context.locked.front();
+      more = visit(*node) && GoesOnBehind(node, key);
+      if (more) low = C::TextOf(node->high);
+      UnlockAll(context);
+    }
+  }
 
   // read.cc
   friend class PointReads<C, LodgeTree>;
@@ -501,6 +516,7 @@ class LodgeTree final : public Engine {
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const Parameters parameters_;
+  const unsigned threads_;  // for what is done before the first call and behind the last one
   // With more leaves than this no group can be too large for a split.
   const unsigned crowded_below_;
   pmem::UnitArena leaves_;

@@ -4,6 +4,7 @@
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
+#include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
@@ -12,6 +13,7 @@ namespace {
 constexpr unsigned kLogsAtOnce = 16;
 constexpr uint64_t kWritesBetweenReclaims = 256;
 constexpr uint64_t kNodesWalkedAtOnce = 1024;
+constexpr size_t kRangesPerThread = 8;
 }  // namespace
 
 // One thread at a time; the others go on, the limit is a soft one. Each round goes on where the
@@ -85,10 +87,27 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
 }
 
 // Drains every buffer, so that deletes that wait in them give their space back, and merges leaves.
+// On several threads by ranges of nodes: nobody else may be at work then.
 template <class C>
-void LodgeTree<C>::FlushAllBuffers() {
+void LodgeTree<C>::FlushAllBuffers(unsigned threads) {
+  // Each thread needs a worker slot of its own: of these nobody has one.
+  threads = std::min(threads, pmem::kMaxWorkerSlots - pmem::WorkerSlotsUsed() + 1);
+  std::vector<std::string> lows = {C::TextOf(C::MinusInfinity())};
+  if (threads > 1) {
+    for (const Separator low : tree_.Borders(kRangesPerThread * threads)) {
+      lows.push_back(C::TextOf(low));
+    }
+  }
+  (void)RunTasks(lows.size(), threads, [&](size_t i) {
+    FlushBuffers(lows[i], i + 1 < lows.size() ? &lows[i + 1] : nullptr);
+    return absl::OkStatus();
+  });
+}
+
+// Of nodes from the one that covers `low` on that begin before `end` (null: all).
+template <class C>
+void LodgeTree<C>::FlushBuffers(std::string low, const std::string* end) {
   Worker& worker = CurrentWorker();
-  std::string low = C::TextOf(C::MinusInfinity());
   for (bool more = true; more;) {
     WriteContext context(worker);
     const Key key = C::MakeKey(low);
@@ -105,7 +124,9 @@ void LodgeTree<C>::FlushAllBuffers() {
     }
     MergeSparseLeaves(worker, locked, pool_.PeekSequence() - 1);
     NoteIfSparse(worker, locked);
-    more = GoesOnBehind(locked, key);
+    // Separators ascend, but for those of keys that were damaged.
+    more = GoesOnBehind(locked, key) &&
+           (end == nullptr || C::CompareToKey(locked->high, C::MakeKey(*end)) < 0);
     if (more) low = C::TextOf(locked->high);
     UnlockAll(context);
     MergeSparseNodes(worker);
@@ -174,7 +195,7 @@ bool LodgeTree<C>::ReclaimSpace() {
                     buffered_deletes_.load(std::memory_order_relaxed) != 0;
   const bool retired = !worker.retired.empty();
   if (!walk && !retired) return false;
-  if (walk) FlushAllBuffers();
+  if (walk) FlushAllBuffers(1);
   reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
   DrainRetired(worker);
   return true;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
 
@@ -92,9 +93,9 @@ PartitionedVersionLog::~PartitionedVersionLog() {
   for (uint32_t i = 0; i < block_count_; ++i) delete blocks_[i].load(std::memory_order_relaxed);
 }
 
-// Of as many logs as the pool can hold.
+// Of as many logs as the pool can hold, and as can have numbers.
 uint32_t PartitionedVersionLog::BlockCount(uint64_t logs) {
-  return static_cast<uint32_t>(std::min<uint64_t>(kBlocks, logs / kBlock + 1));
+  return static_cast<uint32_t>(std::min<uint64_t>(kNoLog / kBlock, logs / kBlock + 1));
 }
 
 uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
@@ -226,7 +227,11 @@ uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
   const Offset offset = ArenaFor(entries).Allocate(reserve);
   if (offset == 0) return kNoLog;
   const uint32_t id = NewLogId();
-  LogAt(id).offset.store(offset, std::memory_order_relaxed);
+  if (id == kNoLog) {
+    ArenaFor(entries).Free(offset);
+  } else {
+    LogAt(id).offset.store(offset, std::memory_order_relaxed);
+  }
   return id;
 }
 
@@ -237,12 +242,23 @@ uint32_t PartitionedVersionLog::NewLogId() {
     free_ids_.pop_back();
     return id;
   }
-  const uint32_t id = ids_.load(std::memory_order_relaxed);
-  if (id % kBlock == 0) {
-    blocks_[id / kBlock].store(new Block, std::memory_order_release);
+  return TakeIdsLocked(1);
+}
+
+uint32_t PartitionedVersionLog::TakeIds(uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  return TakeIdsLocked(count);
+}
+
+uint32_t PartitionedVersionLog::TakeIdsLocked(uint32_t count) {
+  const uint32_t first = ids_.load(std::memory_order_relaxed);
+  if (count > block_count_ * kBlock - first) return kNoLog;
+  const uint32_t blocks = (first + kBlock - 1) / kBlock;
+  for (uint32_t block = blocks; block * kBlock < first + count; ++block) {
+    blocks_[block].store(new Block, std::memory_order_release);
   }
-  ids_.store(id + 1, std::memory_order_release);
-  return id;
+  ids_.store(first + count, std::memory_order_release);
+  return first;
 }
 
 uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
@@ -369,23 +385,35 @@ void PartitionedVersionLog::Adopt(const std::vector<pmem::Chunk>& chunks) {
   }
 }
 
-void PartitionedVersionLog::FindLogsIn(const pmem::UnitArena& arena,
-                                       std::vector<FoundLog>* found) const {
-  arena.VisitUnits([&](Offset offset) {
+std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogsIn(
+    const pmem::UnitArena& arena, const pmem::Chunk& chunk) const {
+  std::vector<FoundLog> found;
+  arena.VisitUnits(chunk, [&](Offset offset) {
     const auto* header = pool_.At<media::LogHeader>(offset);
     const uint64_t entries = header->entries.LoadRelaxed();
     const FoundLog log{offset, header->version.LoadRelaxed(), static_cast<unsigned>(entries)};
     if (entries != log.entries || log.version == 0) return;
     if (UnitBytes(log.entries) != arena.unit_bytes()) return;
-    if (header->checksum.LoadRelaxed() == HeaderCrc(log)) found->push_back(log);
+    if (header->checksum.LoadRelaxed() == HeaderCrc(log)) found.push_back(log);
   });
+  return found;
 }
 
-std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs() const {
-  std::vector<FoundLog> found;
-  FindLogsIn(*logs_, &found);
-  if (long_logs_ != nullptr) FindLogsIn(*long_logs_, &found);
-  return found;
+std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs(
+    unsigned threads) const {
+  std::vector<std::pair<const pmem::UnitArena*, pmem::Chunk>> chunks;
+  for (const pmem::UnitArena* arena : {logs_.get(), long_logs_.get()}) {
+    if (arena == nullptr) continue;
+    for (const pmem::Chunk& chunk : arena->OwnChunks()) chunks.emplace_back(arena, chunk);
+  }
+  std::vector<std::vector<FoundLog>> found(chunks.size());
+  (void)RunTasks(chunks.size(), threads, [&](size_t i) {
+    found[i] = FindLogsIn(*chunks[i].first, chunks[i].second);
+    return absl::OkStatus();
+  });
+  std::vector<FoundLog> all;
+  for (const auto& some : found) all.insert(all.end(), some.begin(), some.end());
+  return all;
 }
 
 // Behind the tail only entries of the one group whose fence was not reached may be whole.
@@ -434,20 +462,14 @@ bool PartitionedVersionLog::ReadLog(const FoundLog& log, std::vector<ReadEntry>*
   return false;
 }
 
-uint32_t PartitionedVersionLog::Keep(const FoundLog& found) {
+void PartitionedVersionLog::Keep(uint32_t id, const FoundLog& found, uint32_t valid) {
   ArenaFor(found.entries).Mark(found.offset);
-  const uint32_t id = NewLogId();
   Log& log = LogAt(id);
   log.offset.store(found.offset, std::memory_order_relaxed);
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(found.entries, std::memory_order_relaxed);
-  ValidOf(id).store(0, std::memory_order_relaxed);
+  ValidOf(id).store(valid, std::memory_order_relaxed);
   live_bytes_.fetch_add(UnitBytes(found.entries), std::memory_order_relaxed);
-  return id;
-}
-
-void PartitionedVersionLog::AddValid(uint32_t id) {
-  ValidOf(id).fetch_add(1, std::memory_order_relaxed);
 }
 
 void PartitionedVersionLog::TakeOwnChunks() {

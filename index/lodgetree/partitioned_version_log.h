@@ -117,13 +117,14 @@ class PartitionedVersionLog {
     uint64_t version;
     unsigned entries;
   };
-  // Every log with a right header.
-  std::vector<FoundLog> FindLogs() const;
+  // Every log with a right header, by arena and offset.
+  std::vector<FoundLog> FindLogs(unsigned threads) const;
   // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
   bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
-  // Keeps a log that holds `valid` entries still needed; returns its number.
-  uint32_t Keep(const FoundLog& log);
-  void AddValid(uint32_t log);
+  // The first of `count` new numbers in a row; kNoLog: there are not so many.
+  uint32_t TakeIds(uint32_t count);
+  // Keeps a log, in which `valid` entries are still needed, under number `id`. Thread-safe.
+  void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
   // Ends recovery: the space of logs that were not kept is free.
   void FinishAdopt();
 
@@ -146,7 +147,6 @@ class PartitionedVersionLog {
   // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it
   // drains.
   static constexpr uint32_t kBlock = 256;
-  static constexpr uint32_t kBlocks = 65536;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};
     std::array<Log, kBlock> logs;
@@ -161,7 +161,9 @@ class PartitionedVersionLog {
   }
   Partition& Current() const;
   Partition& NewPartition() const;
+  // kNoLog: there are no more numbers, each log of the pool having one.
   uint32_t NewLogId();
+  uint32_t TakeIdsLocked(uint32_t count);
   uint32_t Untaken(uint32_t id) const;
   void ReleaseMany(uint32_t id, uint32_t count);
   uint32_t OpenLog(Partition& partition, unsigned entries, pmem::Reserve reserve);
@@ -173,7 +175,7 @@ class PartitionedVersionLog {
   uint32_t HeaderCrc(const FoundLog& log) const;
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   bool ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
-  void FindLogsIn(const pmem::UnitArena& arena, std::vector<FoundLog>* found) const;
+  std::vector<FoundLog> FindLogsIn(const pmem::UnitArena& arena, const pmem::Chunk& chunk) const;
   bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
   static uint32_t UnitBytes(unsigned entries);
   static uint32_t BlockCount(uint64_t logs);

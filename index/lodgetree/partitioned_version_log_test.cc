@@ -53,7 +53,7 @@ class PartitionedVersionLogTest : public ::testing::Test {
 
   // The numbers of the entries that the logs yield, oldest log first.
   std::vector<uint64_t> ReadBack(std::vector<bool>* in_last_group = nullptr) {
-    std::vector<Log::FoundLog> logs = log_->FindLogs();
+    std::vector<Log::FoundLog> logs = log_->FindLogs(2);
     std::sort(logs.begin(), logs.end(),
               [](const auto& a, const auto& b) { return a.version < b.version; });
     std::vector<uint64_t> sequences;
@@ -74,7 +74,7 @@ class PartitionedVersionLogTest : public ::testing::Test {
   }
 
   Log::FoundLog OnlyLog() {
-    const std::vector<Log::FoundLog> logs = log_->FindLogs();
+    const std::vector<Log::FoundLog> logs = log_->FindLogs(2);
     EXPECT_EQ(logs.size(), 1u);
     return logs.at(0);
   }
@@ -162,7 +162,7 @@ TEST_F(PartitionedVersionLogTest, EveryFlippedByteOfAHeaderHidesTheLog) {
   auto* header = pool_->At<uint8_t>(OnlyLog().offset);
   for (unsigned at = 0; at < offsetof(media::LogHeader, reserved); ++at) {
     header[at] ^= 0x10;
-    EXPECT_TRUE(log_->FindLogs().empty()) << "byte " << at;
+    EXPECT_TRUE(log_->FindLogs(2).empty()) << "byte " << at;
     header[at] ^= 0x10;
   }
   EXPECT_EQ(ReadBack(), sequences_);
@@ -211,8 +211,8 @@ TEST_F(PartitionedVersionLogTest, OnlyTheLastGroupIsUnproved) {
 TEST_F(PartitionedVersionLogTest, AHoleIsDamageAndIsNamed) {
   for (unsigned i = 0; i < kEntries; ++i) AppendGroup(1);
   Reopen();
-  Log::FoundLog log = log_->FindLogs().at(0);
-  for (const Log::FoundLog& found : log_->FindLogs()) {
+  Log::FoundLog log = log_->FindLogs(2).at(0);
+  for (const Log::FoundLog& found : log_->FindLogs(2)) {
     if (found.version < log.version) log = found;
   }
   for (unsigned at = 0; at + 2 < kEntries; ++at) {
@@ -308,13 +308,12 @@ TEST_F(PartitionedVersionLogTest, TheOldestLogsComeFirst) {
 TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   for (unsigned i = 0; i < 3 * kEntries; ++i) AppendGroup(1);
   Reopen();
-  std::vector<Log::FoundLog> logs = log_->FindLogs();
+  std::vector<Log::FoundLog> logs = log_->FindLogs(2);
   std::sort(logs.begin(), logs.end(),
             [](const auto& a, const auto& b) { return a.version < b.version; });
   ASSERT_EQ(logs.size(), 4u);  // the prepared one has no entry
-  const uint32_t kept = log_->Keep(logs[1]);
-  log_->AddValid(kept);
-  log_->AddValid(kept);
+  const uint32_t kept = log_->TakeIds(1);
+  log_->Keep(kept, logs[1], 2);
   log_->FinishAdopt();
   const std::vector<uint64_t> needed(sequences_.begin() + kEntries,
                                      sequences_.begin() + 2 * kEntries);
@@ -325,6 +324,14 @@ TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   log_->Release(kept);
   log_->Release(kept);
   EXPECT_EQ(log_->OldestLogs(10, 0).size(), 0u);
+}
+
+TEST_F(PartitionedVersionLogTest, WithoutANumberForALogThereIsNone) {
+  EXPECT_EQ(log_->TakeIds(1u << 31), Log::kNoLog);
+  while (log_->TakeIds(1) != Log::kNoLog) {
+  }
+  EXPECT_FALSE(log_->Reserve(1, pmem::Reserve::kUse));
+  EXPECT_EQ(log_->live_bytes(), 0u);
 }
 
 }  // namespace

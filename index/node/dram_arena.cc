@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace lodgekv {
 
@@ -61,6 +62,16 @@ void* DramArena::Allocate(size_t bytes) {
   left_ -= bytes;
   used_ += bytes;
   return result;
+}
+
+// The last block stays the last one: its size says how large the next one is.
+void DramArena::Take(DramArena& other) {
+  const std::scoped_lock lock(mutex_, other.mutex_);
+  blocks_.insert(blocks_.begin(), other.blocks_.begin(), other.blocks_.end());
+  used_ += std::exchange(other.used_, 0);
+  other.blocks_.clear();
+  other.next_ = nullptr;
+  other.left_ = 0;
 }
 
 uint64_t DramArena::used_bytes() const {

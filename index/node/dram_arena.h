@@ -20,6 +20,10 @@ class DramArena {
   // Zeroed, 64-byte aligned.
   void* Allocate(size_t bytes);
 
+  // Takes over all that `other` has handed out, which ends empty. Several threads that fill arenas
+  // of their own do not wait for one another.
+  void Take(DramArena& other);
+
   // Bytes handed out.
   uint64_t used_bytes() const;
 

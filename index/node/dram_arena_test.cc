@@ -61,5 +61,22 @@ TEST(DramArenaTest, ThreadsGetPiecesOfTheirOwn) {
   }
 }
 
+TEST(DramArenaTest, TakesOverWhatAnotherHandedOut) {
+  DramArena arena;
+  DramArena small;
+  DramArena large;
+  TakeAndFill(arena, 64);
+  auto* here = static_cast<char*>(TakeAndFill(small, 3 << 20));
+  auto* there = static_cast<char*>(TakeAndFill(large, 64));
+  arena.Take(small);
+  arena.Take(large);
+  EXPECT_EQ(arena.used_bytes(), 128u + (3u << 20));
+  EXPECT_EQ(small.used_bytes(), 0u);
+  TakeAndFill(arena, 64);
+  TakeAndFill(small, 64);  // it begins anew
+  EXPECT_EQ(here[(3 << 20) - 1], 0x5a);
+  EXPECT_EQ(there[63], 0x5a);
+}
+
 }  // namespace
 }  // namespace lodgekv

@@ -56,11 +56,13 @@ class TestEngine {
     pool_ = arena_.Open();
     context_.pool = pool_.get();
     context_.recovery_threads = threads;
-    RecoveryReport report;
-    auto engine = info_.recover(context_, &report);
+    recovery_ = {};
+    auto engine = info_.recover(context_, &recovery_);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
+  // Of the last KillAndRecover.
+  const RecoveryReport& recovery() const { return recovery_; }
   // What recovery would say of the medium as it is.
   absl::Status RecoverError(const Options& options = {}) {
     engine_.reset();
@@ -143,6 +145,7 @@ class TestEngine {
   std::unique_ptr<pmem::Pool> pool_;
   EngineContext context_;
   std::unique_ptr<Engine> engine_;
+  RecoveryReport recovery_;
 };
 
 // A fixed64 key or value.

@@ -39,6 +39,7 @@
 #include "index/node/dram_arena.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
+#include "index/node/recovery_tasks.h"
 #include "index/node/separator.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
@@ -131,8 +132,24 @@ class InnerTree {
       : arena_(arena), texts_(texts), access_(access) {}
 
   // Builds the tree over `children`, which ascend; the first one's low counts as minus infinity.
-  // Not thread-safe.
-  void Build(std::span<const Child> children);
+  // Each level's nodes are made by `threads` threads. Not thread-safe.
+  void Build(std::span<const Child> children, unsigned threads = 1);
+
+  // The same for children that several threads find, each of them neighbours.
+  struct Entry {
+    Separator low;
+    void* node;
+  };
+  using Nodes = std::vector<Entry>;  // neighbours of one level
+  // The nodes above some children, not none. Thread-safe.
+  Nodes MakeParents(std::span<const Child> children) { return MakeNodes(1, children); }
+  // Builds the tree over what MakeParents has made of all children. Each piece's first low is the
+  // one of its first child, and may be set behind MakeParents.
+  void BuildOver(std::vector<Nodes> pieces, unsigned threads);
+
+  // Where nodes of some level begin, but the first of them, in order; of the highest level that has
+  // `wanted` such nodes, or of the lowest one. Not thread-safe.
+  std::vector<Separator> Borders(size_t wanted) const;
 
   // The node below for `key`, with the version of its lock at which it covered the key.
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
@@ -184,6 +201,8 @@ class InnerTree {
     const char* at = static_cast<const char*>(node);
     for (size_t line = 0; line < kFetchedBytes; line += 64) Prefetch(at + line);
   }
+  static constexpr size_t kBuildFill = 24;     // children of a node: room for splits that follow
+  static constexpr size_t kBuildPiece = 4096;  // entries that a thread makes nodes of at a time
   static constexpr size_t kFetchedBytes = offsetof(Node, children) + sizeof(Node::children);
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
@@ -196,6 +215,12 @@ class InnerTree {
   Node* GrowRoot(Node* old_root);
   Node* NewNode(unsigned level);
   void FreeNode(Node* node);
+  template <class Lower>
+  Nodes MakeNodes(unsigned level, std::span<const Lower> below);
+  template <class Lower>
+  std::vector<Nodes> MakePieces(unsigned level, std::span<const Lower> below, unsigned threads);
+  static void SetBorder(const Entry& left, const Entry& right);
+  static void JoinPieces(std::span<const Nodes> pieces);
   void MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up);
   static void InsertChild(Node* node, unsigned position, Separator separator, void* child);
   static void EraseChild(Node* node, unsigned position, unsigned rank);
@@ -564,48 +589,111 @@ void InnerTree<C, Below, Access>::SplitLocked(Node* node, const Key& key) {
 
 // --- build ---
 
+// Nodes of `level` over neighbours of the level below. The first one's lower bound and the last
+// one's upper bound are left to JoinPieces.
 template <class C, class Below, class Access>
-void InnerTree<C, Below, Access>::Build(std::span<const Child> children) {
-  struct Entry {
-    Separator low;
-    void* node;
-  };
-  constexpr size_t kFill = 24;  // children of a node: room for splits that follow
-  std::vector<Entry> level_entries;
-  level_entries.reserve(children.size());
-  for (const Child& child : children) level_entries.push_back({child.low, child.node});
-  for (unsigned level = 1;; ++level) {
-    const size_t nodes = std::max<size_t>(1, (level_entries.size() + kFill - 1) / kFill);
-    std::vector<Entry> above;
-    above.reserve(nodes);
-    for (size_t n = 0; n < nodes; ++n) {
-      const size_t first = level_entries.size() * n / nodes;
-      const size_t last = level_entries.size() * (n + 1) / nodes;
-      Node* node = NewNode(level);
-      node->children[0] = level_entries[first].node;
-      node->count = static_cast<uint16_t>(last - first - 1);
-      node->bounded = n + 1 < nodes;
-      for (size_t i = first + 1; i < last; ++i) {
-        node->SetSeparator(static_cast<unsigned>(i - first - 1), level_entries[i].low);
-        node->children[i - first] = level_entries[i].node;
-      }
-      if constexpr (C::kRecords) {
-        node->separators.low = n == 0 ? C::MinusInfinity() : level_entries[first].low;
-        C::Keep(node->separators.low);
-        if (node->bounded) {
-          node->separators.high = level_entries[last].low;
-          C::Keep(node->separators.high);
-        }
-        Rebase(node);
-      }
-      above.push_back({level_entries[first].low, node});
+template <class Lower>
+typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNodes(
+    unsigned level, std::span<const Lower> below) {
+  const size_t count = PartsOf(below.size(), kBuildFill);
+  auto* space = static_cast<Node*>(arena_.Allocate(count * sizeof(Node)));
+  node_count_.fetch_add(count, std::memory_order_relaxed);
+  Nodes nodes;
+  nodes.reserve(count);
+  for (size_t n = 0; n < count; ++n) {
+    const Part part = Part::Of(below.size(), count, n);
+    Node* node = new (space + n) Node{};
+    node->level = static_cast<uint8_t>(level);
+    node->count = static_cast<uint16_t>(part.end - part.begin - 1);
+    node->children[0] = below[part.begin].node;
+    for (size_t i = part.begin + 1; i < part.end; ++i) {
+      node->SetSeparator(static_cast<unsigned>(i - part.begin - 1), below[i].low);
+      node->children[i - part.begin] = below[i].node;
     }
-    if (nodes == 1) {
-      root_.store(static_cast<Node*>(above[0].node), std::memory_order_release);
+    nodes.push_back({below[part.begin].low, node});
+    if (n > 0) SetBorder(nodes[n - 1], nodes[n]);
+    if (n > 1) Rebase(static_cast<Node*>(nodes[n - 1].node));
+  }
+  return nodes;
+}
+
+// Between two neighbours of a level.
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::SetBorder(const Entry& left, const Entry& right) {
+  auto* node = static_cast<Node*>(left.node);
+  node->bounded = true;
+  if constexpr (C::kRecords) {
+    node->separators.high = right.low;
+    static_cast<Node*>(right.node)->separators.low = right.low;
+    C::Keep(right.low);
+    C::Keep(right.low);
+  }
+}
+
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::JoinPieces(std::span<const Nodes> pieces) {
+  if constexpr (C::kRecords) {
+    static_cast<Node*>(pieces[0].front().node)->separators.low = C::MinusInfinity();
+  }
+  for (size_t i = 1; i < pieces.size(); ++i) SetBorder(pieces[i - 1].back(), pieces[i].front());
+  for (const Nodes& piece : pieces) {
+    Rebase(static_cast<Node*>(piece.front().node));
+    Rebase(static_cast<Node*>(piece.back().node));
+  }
+}
+
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::BuildOver(std::vector<Nodes> pieces, unsigned threads) {
+  for (unsigned level = 1;; ++level) {
+    JoinPieces(pieces);
+    Nodes all;
+    for (const Nodes& piece : pieces) all.insert(all.end(), piece.begin(), piece.end());
+    if (all.size() == 1) {
+      root_.store(static_cast<Node*>(all[0].node), std::memory_order_release);
       return;
     }
-    level_entries.swap(above);
+    pieces = MakePieces<Entry>(level + 1, all, threads);
   }
+}
+
+template <class C, class Below, class Access>
+template <class Lower>
+std::vector<typename InnerTree<C, Below, Access>::Nodes> InnerTree<C, Below, Access>::MakePieces(
+    unsigned level, std::span<const Lower> below, unsigned threads) {
+  std::vector<Nodes> pieces(PartsOf(below.size(), kBuildPiece));
+  (void)RunTasks(pieces.size(), threads, [&](size_t i) {
+    const Part part = Part::Of(below.size(), pieces.size(), i);
+    pieces[i] = MakeNodes(level, below.subspan(part.begin, part.end - part.begin));
+    return absl::OkStatus();
+  });
+  return pieces;
+}
+
+template <class C, class Below, class Access>
+std::vector<typename C::Separator> InnerTree<C, Below, Access>::Borders(size_t wanted) const {
+  std::vector<Separator> borders;
+  for (Nodes nodes = {{C::MinusInfinity(), root_.load(std::memory_order_acquire)}};;) {
+    Nodes below;
+    for (const Entry& entry : nodes) {
+      const auto* node = static_cast<const Node*>(entry.node);
+      below.push_back({entry.low, node->children[0]});
+      for (unsigned i = 0; i < node->count; ++i) {
+        below.push_back({node->SeparatorAt(i), node->children[i + 1]});
+      }
+    }
+    const bool lowest = static_cast<const Node*>(nodes[0].node)->level == 1;
+    if (!lowest && below.size() < wanted) {
+      nodes.swap(below);
+      continue;
+    }
+    for (size_t i = 1; i < below.size(); ++i) borders.push_back(below[i].low);
+    return borders;
+  }
+}
+
+template <class C, class Below, class Access>
+void InnerTree<C, Below, Access>::Build(std::span<const Child> children, unsigned threads) {
+  BuildOver(MakePieces(1, children, threads), threads);
 }
 
 }  // namespace lodgekv

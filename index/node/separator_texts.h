@@ -75,4 +75,11 @@ class SeparatorTexts {
   Batch waiting_;
 };
 
+// Of one thread among several that make texts for a tree: they do not wait for one another, and the
+// tree takes the arena over in the end.
+struct TextsOfThread {
+  DramArena arena;
+  SeparatorTexts texts{arena};
+};
+
 }  // namespace lodgekv

@@ -327,6 +327,13 @@ UnitArena::MarkResult UnitArena::Mark(Offset unit) {
   return (before & mask) != 0 ? MarkResult::kTwice : MarkResult::kMarked;
 }
 
+void UnitArena::Unmark(Offset unit) {
+  const Chunk chunk = pool_.FindChunk(unit);
+  const uint64_t i = (unit - chunk.begin) / unit_bytes_;
+  const std::atomic_ref<uint64_t> word(state_->Own(chunk.index)->bits[i / kWordBits]);
+  word.fetch_and(~(uint64_t{1} << i % kWordBits), std::memory_order_relaxed);
+}
+
 void UnitArena::FinishMark() {
   State& s = *state_;
   std::lock_guard lock(s.mu);
@@ -359,6 +366,17 @@ std::vector<Chunk> UnitArena::OwnChunks() const {
   std::sort(chunks.begin(), chunks.end(),
             [](const Chunk& a, const Chunk& b) { return a.begin < b.begin; });
   return chunks;
+}
+
+std::vector<Offset> UnitArena::SampleUnits(uint64_t step) const {
+  std::vector<Offset> sample;
+  uint64_t next = step / 2;  // in the chunk
+  for (const Chunk& chunk : OwnChunks()) {
+    const uint64_t units = chunk.bytes / unit_bytes_;
+    for (; next < units; next += step) sample.push_back(chunk.begin + next * unit_bytes_);
+    next -= units;
+  }
+  return sample;
 }
 
 }  // namespace lodgekv::pmem

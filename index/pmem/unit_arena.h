@@ -48,23 +48,25 @@ class UnitArena final : public ChunkHolder {
   enum class MarkResult : uint8_t { kMarked, kTwice, kNotAUnit };
   // The unit at `unit` is in use. kTwice: it already was. kNotAUnit: no unit begins there.
   MarkResult Mark(Offset unit);
+  // It is not, after all; thread-safe too.
+  void Unmark(Offset unit);
   bool IsUnit(Offset unit) const;
   // Gives chunks without a marked unit back to the pool; the others serve Allocate.
   void FinishMark();
-  // Every unit of the arena, used or free, in order of offset. For logs, which are found by
+  // The arena's chunks by offset, and each unit of one, used or free. For logs, which are found by
   // looking.
+  std::vector<Chunk> OwnChunks() const;
   template <class Visitor>
-  void VisitUnits(Visitor visitor) const {
-    for (const Chunk& chunk : OwnChunks()) {
-      for (uint32_t i = 0; i < chunk.bytes / unit_bytes_; ++i) {
-        visitor(chunk.begin + uint64_t{i} * unit_bytes_);
-      }
+  void VisitUnits(const Chunk& chunk, Visitor visitor) const {
+    for (uint32_t i = 0; i < chunk.bytes / unit_bytes_; ++i) {
+      visitor(chunk.begin + uint64_t{i} * unit_bytes_);
     }
   }
+  // Every `step`-th unit, used or free, by offset.
+  std::vector<Offset> SampleUnits(uint64_t step) const;
 
  private:
   struct State;
-  std::vector<Chunk> OwnChunks() const;  // by offset
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
   Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
   // Under the arena's mutex:

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAreArray;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAreArray;
 
 std::vector<Offset> TakeAll(UnitArena& arena, Reserve reserve = Reserve::kUse) {
   std::vector<Offset> units;
@@ -171,8 +172,42 @@ TEST(UnitArena, VisitsEveryUnitInOrder) {
   std::vector<Offset> units = TakeAll(arena);
   std::sort(units.begin(), units.end());
   std::vector<Offset> visited;
-  arena.VisitUnits([&](Offset unit) { visited.push_back(unit); });
+  for (const Chunk& chunk : arena.OwnChunks()) {
+    arena.VisitUnits(chunk, [&](Offset unit) { visited.push_back(unit); });
+  }
   EXPECT_THAT(visited, ElementsAreArray(units));
+}
+
+TEST(UnitArena, AMarkThatIsTakenBackLeavesTheUnitFree) {
+  TestArena memory(128 << 10);
+  auto pool = memory.Create();
+  std::vector<Offset> units;
+  {
+    UnitArena arena(*pool, ChunkUse::kNodes, 256);
+    units = TakeAll(arena);
+  }
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  arena.Adopt(pool->Chunks());
+  for (const Offset unit : units) ASSERT_EQ(arena.Mark(unit), UnitArena::MarkResult::kMarked);
+  const std::vector<Offset> free = {units[3], units[70], units[units.size() - 1]};
+  for (const Offset unit : free) arena.Unmark(unit);
+  arena.FinishMark();
+  EXPECT_EQ(arena.used_units(), units.size() - free.size());
+  EXPECT_THAT(TakeAll(arena), UnorderedElementsAreArray(free));
+}
+
+TEST(UnitArena, SamplesUnitsAtEvenDistancesAcrossChunks) {
+  TestArena memory(128 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  std::vector<Offset> units = TakeAll(arena);
+  std::sort(units.begin(), units.end());
+  ASSERT_GT(arena.OwnChunks().size(), 2u);
+  for (const uint64_t step : {1, 2, 7, 40, 100, 1000000}) {
+    std::vector<Offset> expected;
+    for (size_t i = step / 2; i < units.size(); i += step) expected.push_back(units[i]);
+    EXPECT_THAT(arena.SampleUnits(step), ElementsAreArray(expected)) << step;
+  }
 }
 
 TEST(UnitArena, FindsUnitsInTheCachesOfOtherThreads) {

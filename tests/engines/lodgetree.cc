@@ -69,6 +69,8 @@ constexpr Canary kCanaries[] = {
     {"watermark of the left leaf", "leaf merge", Bc(25), Ask("lodgetree.merge.low_watermark"),
      Under::kLinePrefix},
     {"the right leaf stays taken", "leaf merge", Bc(11), Ask("lodgetree.merge.leaf_stays")},
+    {"what a walk from a free leaf has is taken", "recovery", Bc(18),
+     Ask("node.chain_walk.whole_walks")},
     {"watermark ignored", "recovery", Bc(15), Ask("lodgetree.recovery.no_watermark")},
     {"order by log instead of number", "recovery", Bc(15, 16),
      Ask("lodgetree.recovery.order_by_log")},

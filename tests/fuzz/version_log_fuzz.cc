@@ -31,7 +31,7 @@ struct Entry {
 struct World {
   World() {
     FUZZ_REQUIRE(log.Reserve(1, pmem::Reserve::kKeep), "a log");
-    for (const Log::FoundLog& found : log.FindLogs()) offset = found.offset;
+    for (const Log::FoundLog& found : log.FindLogs(1)) offset = found.offset;
     FUZZ_REQUIRE(offset != 0, "a log");
     WriteHeader();
   }
@@ -113,7 +113,7 @@ Expected Judge(const Entries& entries) {
 
 void CheckRead(const World& world, const Entries& entries) {
   const Expected expected = Judge(entries);
-  const std::vector<Log::FoundLog> logs = world.log.FindLogs();
+  const std::vector<Log::FoundLog> logs = world.log.FindLogs(1);
   FUZZ_REQUIRE(logs.size() == 1 && logs[0].version == kVersion && logs[0].entries == kEntries,
                "the log is not found");
   std::vector<ReadEntry> read;
@@ -139,7 +139,7 @@ void CheckFlip(World& world, Entries entries, uint16_t flip) {
   const unsigned place = flip / 8 % kBytes;
   world.Bytes()[place] ^= static_cast<uint8_t>(1U << flip % 8);
   if (place < kCovered) {
-    FUZZ_REQUIRE(world.log.FindLogs().empty(), "a damaged header");
+    FUZZ_REQUIRE(world.log.FindLogs(1).empty(), "a damaged header");
   } else if (place >= sizeof(media::LogHeader)) {
     // Torn already: the flip may also make it whole.
     Entry& entry = entries[(place - sizeof(media::LogHeader)) / sizeof(media::LogEntry)];

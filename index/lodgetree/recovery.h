@@ -1,0 +1,147 @@
+// Recovery (LodgeTree IV-E): the leaf chain is built into nodes (recovery_leaves.cc), then the
+// newest entry of each key that is in a log alone is replayed (recovery_log.cc), all of it by
+// several threads. Two things change the medium: a fence group that is dropped because one of its
+// records is not whole is made unreadable, before anything else; and replay may find a buffer full,
+// and flushes by the ordinary protocol. So recovery may be cut anywhere and begun again.
+//
+// After a kill without a power cut recovery sees stores that were never flushed. A power cut that
+// comes later must not take back what it believed: so it flushes that first (Settle).
+//
+// An entry is replayed when its number is above the watermark of the leaf that its key belongs to,
+// and no newer entry has its key. Entries whose record is not whole are unacknowledged tails, or
+// dead ones whose record's space serves another: the engine word kFencedBelow tells which. Anything
+// else is damage, and the pool is refused.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "index/lodgetree/lodgetree.h"
+#include "index/node/chain_walk.h"
+#include "index/node/recovery_tasks.h"
+#include "index/pmem/per_worker.h"
+
+namespace lodgekv::lodgetree {
+
+inline absl::Status Damaged(std::string_view what, pmem::Offset offset) {
+  return DamagedPool("lodgetree", what, offset);
+}
+
+template <class C>
+class LodgeTree<C>::Recovery {
+ public:
+  Recovery(LodgeTree& tree, const EngineContext& context, RecoveryReport* report)
+      : tree_(tree),
+        pool_(tree.pool_),
+        context_(context),
+        report_(*report),
+        settler_(pool_.medium(),
+                 !pool_.was_clean() && !pool_.medium().Canary("lodgetree.recovery.no_settle")) {}
+
+  absl::Status Run();
+
+ private:
+  // For chain_walk.h.
+  struct Links {
+    pmem::Pool& pool;
+    absl::Status Next(pmem::Offset leaf, pmem::Offset* next) const;
+    void Prefetch(pmem::Offset leaf) const { lodgekv::Prefetch(pool.At<char>(leaf)); }
+    absl::Status NoLeaf(pmem::Offset, pmem::Offset next) const {
+      return Damaged("a leaf pointer that leads to no leaf", next);
+    }
+    absl::Status ComesBack(pmem::Offset leaf) const {
+      return Damaged("a leaf that is reached twice", leaf);
+    }
+  };
+  using Chain = ChainWalk<Links>;
+
+  // A log entry whose number is above its leaf's watermark.
+  struct Candidate {
+    ReadEntry entry;
+    Key key;
+    uint32_t log;  // index into logs_
+  };
+  struct Logged {
+    ReadEntry entry;
+    uint32_t log;
+  };
+  struct InlineKey {
+    char bytes[8];
+  };
+  // What a task has read of its logs.
+  struct LogPart {
+    std::vector<Candidate> candidates;  // in order of winners
+    std::vector<Logged> unreadable;     // their record is not whole
+    std::vector<Logged> applied;        // entries with an applied index
+    std::deque<InlineKey> inline_keys;  // of candidates without a record
+  };
+
+  template <class Task>
+  absl::Status Parallel(size_t tasks, Task task) {
+    return RunTasks(tasks, context_.recovery_threads, task);
+  }
+
+  // recovery.cc
+  absl::Status ReadEngineArea();
+  void CountKeys();
+
+  // recovery_leaves.cc
+  absl::Status BuildNodes();
+  absl::Status BuildSome(const Chain& chain, Part nodes);
+  absl::Status FillNode(Node* node, std::span<const pmem::Offset> leaves, bool first_of_all);
+  absl::Status ReadLowFence(pmem::Offset leaf, bool first_of_all, Separator* low);
+  Separator LowOfPairs(const media::Leaf* leaf, Separator low);
+  absl::Status EndNode(Node* node, const Node* right);
+  absl::Status FillMirror(pmem::Offset offset, LeafMirror* mirror);
+  bool FingerprintsFit(const media::Leaf* leaf, const LeafMirror& mirror) const;
+  absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);
+  Part LeavesOf(size_t node) const { return Part::Of(report_.leaves_scanned, nodes_.size(), node); }
+
+  // recovery_log.cc
+  absl::Status ReplayLogs();
+  absl::Status ReadLogs();
+  absl::Status ReadOneLog(uint32_t log, LogPart* part);
+  bool KeyOfEntry(const ReadEntry& entry, LogPart* part, Key* key);
+  uint64_t WatermarkFor(const Key& key) const;
+  absl::Status ExplainUnreadable();
+  absl::Status ExplainShare(size_t share, size_t shares);
+  absl::Status DropGroups();
+  bool IsDead(const ReadEntry& entry) const;
+  uint64_t FencedBelow() const;
+  void ForgetDroppedGroups();
+  static bool Precedes(const Candidate& a, const Candidate& b, bool by_log);
+  static bool SameKey(const Candidate& a, const Candidate& b);
+  absl::Status ChooseWinners();
+  std::vector<Candidate> WinnersOf(Part nodes) const;
+  absl::Status MarkWinner(const Candidate& winner);
+  absl::Status KeepWinners();
+  absl::Status KeepLogs();
+  const Logged* NewestAppliedIndex() const;
+  absl::Status Replay();
+  absl::Status ReplayPart(std::vector<Candidate> winners);
+
+  LodgeTree& tree_;
+  pmem::Pool& pool_;
+  const EngineContext& context_;
+  RecoveryReport& report_;
+  const Settler settler_;
+  pmem::Offset first_leaf_ = 0;
+  std::vector<Node*> nodes_;               // as built, from left to right
+  pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
+  std::vector<PartitionedVersionLog::FoundLog> logs_;
+  std::vector<LogPart> log_parts_;
+  std::vector<std::vector<Candidate>> winners_;  // by equal parts of nodes_
+  std::vector<uint8_t> tail_dropped_;            // by log: its last fence group was never fenced
+  std::vector<uint32_t> valid_;                  // by log: entries that are still needed
+  std::vector<uint32_t> log_ids_;                // by log
+  std::mutex mutex_;
+  std::set<std::thread::id> replayers_;
+};
+
+}  // namespace lodgekv::lodgetree
