@@ -35,7 +35,7 @@ class WindowTest : public ConformanceTest {
   static constexpr int kWindows = 10;
   // Room for what comes and goes in any window: a node half full here, a log more there.
   static constexpr double kMayGrow = 1.2;
-  static constexpr uint64_t kUnderWay = uint64_t{32} << 10;  // what is just being given back
+  static constexpr uint64_t kUnderWay = uint64_t{128} << 10;  // what is just being given back
 
   HarnessOptions Options() const override {
     return {.memory_bytes = uint64_t{96} << 20, .chunk_bytes = uint64_t{64} << 10};
@@ -63,6 +63,7 @@ class WindowTest : public ConformanceTest {
   }
 
   Footprint Look() {
+    LetReclaimAll();
     Footprint footprint{};
     const MemoryUse use = engine().GetMemoryUse();
     footprint.dram = use.dram_bytes;
@@ -78,7 +79,18 @@ class WindowTest : public ConformanceTest {
 
   // What was given up is given back by another thread, for which a busy machine has no time.
   static void LetReclaim(uint64_t step) {
-    if (step % 256 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (step % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Until nothing more comes back.
+  void LetReclaimAll() {
+    constexpr int kQuiet = 50;
+    uint64_t least = UINT64_MAX;
+    for (int quiet = 0; quiet < kQuiet; ++quiet) {
+      const uint64_t medium = engine().GetMemoryUse().medium_bytes;
+      if (medium < least) quiet = 0;
+      least = std::min(least, medium);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   }
 
   static void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
@@ -188,7 +200,7 @@ TEST_P(WindowTest, Groups) {
     std::vector<std::string> keys;
     std::vector<std::string> values;
     std::vector<std::string> gone;
-    LetReclaim(0);
+    LetReclaim(begin * 8);
     for (uint64_t i = begin; i < begin + kGroup; ++i) {
       keys.push_back(Key(i));
       values.push_back(Value(i));
