@@ -1,5 +1,7 @@
 #include "server/call.h"
 
+#include <algorithm>
+
 #include "lodgekv/v1/kv.pb.h"
 #include "server/log.h"
 #include "server/poller.h"
@@ -99,7 +101,8 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
     context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_, share_));
   }
   if (code == grpc::StatusCode::INVALID_ARGUMENT) {
-    connection_->invalid_bytes.fetch_add(request_bytes_, std::memory_order_relaxed);
+    connection_->invalid_bytes.fetch_add(std::max(request_bytes_, BuiltBytes()),
+                                         std::memory_order_relaxed);
   }
   const auto now = SteadyClock::now();
   const auto latency = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();

@@ -93,6 +93,8 @@ class Call : public Event, public CallLinks {
   void Taken(bool ok);
   // The last event is over: hands the object back to the poller. The object may be gone afterwards.
   void Release();
+  // What the request takes in memory, where that may be more than it had bytes on the wire.
+  virtual uint64_t BuiltBytes() const { return 0; }
   // Frees the context and what refers to it, what the messages hold, and what else was taken.
   virtual void LetGo() = 0;
 

@@ -104,6 +104,8 @@ class KeptMessages {
     LetGoOf(response_);
   }
   uint64_t HeldBytes() const { return request_.SpaceUsedLong() + response_.SpaceUsedLong(); }
+  // Of one key no more is built than came.
+  static uint64_t BuiltBytes() { return 0; }
 
  private:
   Request request_;
@@ -154,6 +156,7 @@ class ArenaMessages {
     arena_.Reset();
     Make();
   }
+  uint64_t BuiltBytes() const { return arena_.SpaceUsed(); }
   uint64_t HeldBytes() const {
     return wire_.Length() + arena_.SpaceAllocated() + request_->SpaceUsedLong() +
            response_->SpaceUsedLong();

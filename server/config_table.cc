@@ -194,9 +194,11 @@ constexpr std::array kConnections{
                       "many at once. Beyond, its connection is ended. 0: any number.")),
     Reloadable(Number(FieldKind::kSize, "max_invalid_size_per_second", kMaxInvalidSizePerSecond,
                       &Config::max_invalid_size_per_second,
-                      "Bytes of requests that are refused for what is in them, in the long run; "
-                      "twice as many\n"
-                      "at once. Beyond, their connection is ended. 0: any number.")),
+                      "Bytes of requests that are refused for what is in them, on the wire or, "
+                      "where that is\n"
+                      "more, in memory (a batch takes some 100 for each operation), in the long "
+                      "run; twice as\n"
+                      "many at once. Beyond, their connection is ended. 0: any number.")),
     Reloadable(
         Number(FieldKind::kCount, "max_offences_per_peer", kMaxOffencesPerPeer,
                &Config::max_offences_per_peer,

@@ -46,7 +46,8 @@ struct Connection {
   // socket received beyond them is headers, or has not become a request yet.
   std::atomic<uint64_t> requests{0};
   std::atomic<uint64_t> request_bytes{0};
-  // Of these the bytes of requests that were refused for what is in them.
+  // Of requests that were refused for what is in them: their bytes, or what was built of them,
+  // where that is more.
   std::atomic<uint64_t> invalid_bytes{0};
   // When it last took an answer, or a page of one: milliseconds of the steady clock; 0: never.
   std::atomic<int64_t> taken_ms{0};

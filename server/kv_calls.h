@@ -97,6 +97,7 @@ class UnaryCall : public Base {
   // Checks what the request says, then answers with the error or enqueues the call.
   virtual void Accept() = 0;
   virtual void LetGoOfMessages() { messages_.LetGo(); }
+  uint64_t BuiltBytes() const final { return messages_.BuiltBytes(); }
 
   void LetGo() final {
     responder_.reset();

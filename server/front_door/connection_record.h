@@ -35,7 +35,8 @@ struct ConnectionLimits {
 // Of requests that have come whole, since a connection was accepted.
 struct RequestBytes {
   uint64_t all = 0;
-  uint64_t invalid = 0;  // refused for what is in them
+  // Of those that were refused for what is in them; in memory, where that is more.
+  uint64_t invalid = 0;
 };
 
 enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kInvalid, kStalled };
