@@ -93,7 +93,9 @@ constexpr std::array kStorage{
            "Bytes a second of the pool's pages that a checkpoint of the journal writes back at\n"
            "least; more as the journal fills. Lower spares a disk that the journal's syncs share."),
     Number(FieldKind::kCount, "recovery_threads", {0, 0, 1'024}, &Config::recovery_threads,
-           "Threads that recover the pool at start. 0: one per core."),
+           "Threads that recover the pool at start, and empty its buffers at an orderly end. 0: "
+           "one per "
+           "core."),
 };
 
 constexpr std::array kNetwork{

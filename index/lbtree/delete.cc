@@ -10,7 +10,7 @@
 // The leftmost leaf stays, empty, until something is put there. The range of a leaf that goes is
 // its left neighbour's from then on, or, if it was the first of its inner node, its right one's:
 // leaves have no fences of their own. A leaf that was emptied while a neighbour or its parents were
-// busy is unlinked later, empty as it is, by who emptied it.
+// busy is unlinked later, empty as it is, by who emptied it (of many, the first 64).
 #include <bit>
 
 #include "index/lbtree/lbtree.h"
@@ -79,8 +79,9 @@ auto LbTree<C>::UnlinkLeaf(Worker& worker, const Locked& locked, const Key& key)
   if (!same_lock && !left_lock.TryUpgrade(snapshot)) return Attempt::kBusy;
   pmem::Word& sibling = left[0].tail[AltOf(left) ? 1 : 0];
   typename Inner::Node* parent;
-  const bool removable = sibling.Load() == CheckedWord(pool_.OffsetOf(locked.leaf)) &&
-                         tree_.LockForRemoval(key, Inner::Heir::kEither, &parent) == Attempt::kDone;
+  const bool removable =
+      sibling.Load() == CheckedWord(pool_.OffsetOf(locked.leaf)) &&
+      tree_.LockForRemoval(key, locked.leaf, Inner::Heir::kEither, &parent) == Attempt::kDone;
   if (removable) {
     medium_.Store(sibling, locked.leaf[0].tail[AltOf(locked.leaf) ? 1 : 0].LoadRelaxed());
     medium_.FlushLine(&sibling);

@@ -129,12 +129,20 @@ void LodgeTree<C>::RemoveLeaf(Node* node, unsigned leaf) {
   if (!node->bounded) RebaseNode(node);
 }
 
-// All of the leaf's pairs are deleted, by deletes that wait in the buffer.
+// All of the leaf's pairs are deleted, by deletes that wait in the buffer. One that is empty has to
+// be of use: it can go. (A delete may also be of a pair that never left the buffer.)
 template <class C>
 bool LodgeTree<C>::IsEmptied(const Node* node, unsigned leaf) const {
   const uint32_t group = node->GroupMask(leaf);
-  return group != 0 && (group & ~node->tombstones) == 0 &&
-         static_cast<unsigned>(std::popcount(group)) >= node->leaf_count[leaf];
+  if (group == 0 || (group & ~node->tombstones) != 0) return false;
+  unsigned left = node->leaf_count[leaf];
+  if (left == 0) return node->index_count > 1;
+  if (static_cast<unsigned>(std::popcount(group)) < left) return false;
+  for (uint32_t deletes = group; deletes != 0; deletes &= deletes - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(deletes));
+    left -= FindPairInLeaf(node, leaf, node->BufferedPair(i)) >= 0 ? 1 : 0;
+  }
+  return left == 0;
 }
 
 // Leaves that the group has emptied; it is all durable, and buffered or drained. Pairs only go, so
@@ -237,12 +245,14 @@ auto LodgeTree<C>::MergeWith(WriteContext& context, const Key& key, bool into_le
 // the pairs of the right one's only leaf.
 template <class C>
 auto LodgeTree<C>::MergeNodes(WriteContext& context, Node* left, Node* right) -> Attempt {
+  // Separators of keys that were damaged may be out of order, and lead to a node far away.
+  if (!left->bounded || C::Compare(left->high, right->low()) != 0) return Attempt::kCannot;
   const bool join = CanJoin(left, right);
   if (!join && !CanEmpty(left, right)) return Attempt::kCannot;
   const std::string text = C::TextOf(right->low());
   const Key low = C::MakeKey(text);
   typename Inner::Node* parent;
-  const Attempt attempt = tree_.LockForRemoval(low, Inner::Heir::kLeft, &parent);
+  const Attempt attempt = tree_.LockForRemoval(low, right, Inner::Heir::kLeft, &parent);
   if (attempt != Attempt::kDone) return attempt;
   const uint64_t watermark = pool_.PeekSequence() - 1;
   if (!join && !CommitMerge(context.worker, left, left->index_count - 1u, right, 0, watermark)) {

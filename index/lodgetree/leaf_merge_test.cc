@@ -101,5 +101,18 @@ TEST(LeafMergeCostTest, TwoFencesALeaf) {
   EXPECT_GT(most, 0u);
 }
 
+// A lock, a queue of one: there is no leaf to be had by draining, so a delete costs its log entry.
+TEST(LeafMergeCostTest, WhatNeverLeftTheBufferDrainsNothing) {
+  TestTree tree(KeyFormat::kFixed64);
+  const Effect effect = tree.EffectOf([&] {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(tree.Put(Text(1), Text(2)), Outcome::kOk);
+      EXPECT_EQ(tree.Delete(Text(1)), Outcome::kOk);
+    }
+  });
+  EXPECT_EQ(effect["buffer_flushes_total"], 0u);
+  EXPECT_EQ(tree.Get(Text(1)), "none");
+}
+
 }  // namespace
 }  // namespace lodgekv::lodgetree

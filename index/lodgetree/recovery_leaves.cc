@@ -51,10 +51,14 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   if (!status.ok()) return status;
   separators_.ForEach([this](TextsOfThread& own) { tree_.dram_.Take(own.arena); });
   std::vector<typename Inner::Child> children(nodes_.size());
-  for (size_t n = 0; n < nodes_.size(); ++n) {
-    children[n] = {nodes_[n]->low(), nodes_[n]};
-    C::Keep(children[n].low);
-  }
+  (void)Parallel(tasks, [&](size_t task) {
+    const Part part = Part::Of(nodes_.size(), tasks, task);
+    for (size_t n = part.begin; n < part.end; ++n) {
+      children[n] = {nodes_[n]->low(), nodes_[n]};
+      C::Keep(children[n].low);
+    }
+    return absl::OkStatus();
+  });
   tree_.tree_.Build(children, context_.recovery_threads);
   return absl::OkStatus();
 }

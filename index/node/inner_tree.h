@@ -20,7 +20,8 @@
 //         version and then validate the parent, or compare root_ again.
 //     Nobody needs what a place (Place) or NeighbourAt has read before that.
 //  6. Each slot that holds a separator owns it (separator_texts.h).
-//  7. An inner node but the root has two children or more, as long as no lock was busy.
+//  7. An inner node but the root has two children or more, as long as no lock was busy; after a
+//     recovery some may have one.
 //
 // Thread safety: descents take no lock and may run with everything else.
 #pragma once
@@ -185,7 +186,7 @@ class InnerTree {
   };
   // Locks the parent of the node that covers `key`, if that node can be taken out. kCannot: it is
   // the first one below its parent, and the heir has to be the left one; or the only one of all.
-  Attempt LockForRemoval(const Key& key, Heir heir, Node** parent);
+  Attempt LockForRemoval(const Key& key, const Below* child, Heir heir, Node** parent);
   static void Unlock(Node* parent) { parent->lock.Unlock(); }
   // Takes the child that covers `key` out, and unlocks. Behind it the caller calls Shrink.
   void RemoveAndUnlock(Node* parent, const Key& key);
@@ -298,8 +299,8 @@ Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot)
     const Node* node = root_.load(std::memory_order_acquire);
     uint64_t version = node->lock.ReadBegin();
     if (root_.load(std::memory_order_acquire) != node) continue;
-    for (;;) {
-      void* child = node->children[choose(node, version)];
+    for (bool is_root = true;; is_root = false) {
+      void* child = node->children[choose(node, version, is_root)];
       const bool last_level = node->level == 1;
       // Read while the node changed it may be none, or another node: both are found out.
       if (child == nullptr) break;
@@ -328,14 +329,14 @@ Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot)
 
 template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
-  return DescendBy<false>([&](const Node* node, uint64_t) { return Rank(node, key, seek); },
+  return DescendBy<false>([&](const Node* node, uint64_t, bool) { return Rank(node, key, seek); },
                           snapshot);
 }
 
 template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
   return DescendBy<true>(
-      [&](const Node* node, uint64_t) { return Rank(node, key, Seek::kCovering); }, snapshot);
+      [&](const Node* node, uint64_t, bool) { return Rank(node, key, Seek::kCovering); }, snapshot);
 }
 
 template <class C, class Below, class Access>
@@ -350,12 +351,9 @@ void InnerTree<C, Below, Access>::SetBounds(unsigned count, Place* place) {
 template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot,
                                                    Place* place) const {
-  unsigned level = 0;  // of the node above; 0: none
   return DescendBy<false>(
-      [&](const Node* node, uint64_t version) {
-        const bool from_root = node->level >= level;
-        level = node->level;
-        place->around = from_root ? Bounds{} : place->bounds;
+      [&](const Node* node, uint64_t version, bool is_root) {
+        place->around = is_root ? Bounds{} : place->bounds;
         place->parent = node;
         place->version = version;
         const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
@@ -395,9 +393,9 @@ const Below* InnerTree<C, Below, Access>::NeighbourAt(const Place& place, int di
 
 template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendLast(uint64_t* snapshot) const {
-  return DescendBy<false>(
-      [](const Node* node, uint64_t) { return std::min<unsigned>(node->count, kInnerCapacity); },
-      snapshot);
+  return DescendBy<false>([](const Node* node, uint64_t,
+                             bool) { return std::min<unsigned>(node->count, kInnerCapacity); },
+                          snapshot);
 }
 
 // Null: the tree has no such level. It has that above a node which the caller has locked and which

@@ -50,8 +50,8 @@ struct InnerTree<C, Below, Access>::Family {
 };
 
 template <class C, class Below, class Access>
-auto InnerTree<C, Below, Access>::LockForRemoval(const Key& key, Heir heir, Node** parent)
-    -> Attempt {
+auto InnerTree<C, Below, Access>::LockForRemoval(const Key& key, const Below* child, Heir heir,
+                                                 Node** parent) -> Attempt {
   const OptimisticSection section;
   for (;;) {
     uint64_t snapshot;
@@ -62,9 +62,9 @@ auto InnerTree<C, Below, Access>::LockForRemoval(const Key& key, Heir heir, Node
       if (JoinSparse(key, 1) != Attempt::kDone) return Attempt::kBusy;
       continue;
     }
-    const bool first = Rank(node, key, Seek::kCovering) == 0;
+    const unsigned rank = Rank(node, key, Seek::kCovering);
     if (!node->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
-    if (!first || heir == Heir::kEither) {
+    if (node->children[rank] == child && (rank > 0 || heir == Heir::kEither)) {
       *parent = node;
       return Attempt::kDone;
     }

@@ -86,11 +86,12 @@ class Model {
   // covers its range then. False: it is the last one.
   bool Remove(const std::string& text) {
     const auto key = C::MakeKey(text);
+    const auto at = std::prev(map_.upper_bound(text));
     typename Tree::Node* parent;
-    if (tree_.LockForRemoval(key, Tree::Heir::kEither, &parent) != Tree::Attempt::kDone) {
+    if (tree_.LockForRemoval(key, at->second, Tree::Heir::kEither, &parent) !=
+        Tree::Attempt::kDone) {
       return false;
     }
-    const auto at = std::prev(map_.upper_bound(text));
     uint64_t snapshot;
     Below* heir = nullptr;
     if (parent->children[0] == at->second) {
@@ -443,8 +444,9 @@ class Shrinking {
     const std::string text = make_(at->first);
     const auto key = C::MakeKey(text);
     typename Tree::Node* parent;
-    if (tree_.LockForRemoval(key, Tree::Heir::kLeft, &parent) != Tree::Attempt::kDone) return;
     Below* below = at->second;
+    if (tree_.LockForRemoval(key, below, Tree::Heir::kLeft, &parent) != Tree::Attempt::kDone)
+      return;
     ASSERT_TRUE(below->lock.TryLock());
     below->lock.BeginPublish();
     tree_.RemoveAndUnlock(parent, key);

@@ -2,7 +2,7 @@
 // the pool. A leaf on the medium so costs no DRAM of its own.
 //
 // Leaves may share a lock. Whoever holds one leaf's lock and wants a second leaf's looks first
-// whether it is the same (SameLock), and then only tries: so waiting never forms a circle, and
+// whether it is the same, and then only tries: so waiting never forms a circle, and
 // LockAll may wait for each in turn.
 #pragma once
 
