@@ -22,6 +22,31 @@ void AddTarget(const TargetId& id, Json* row) {
   if (!id.engine_options.empty()) (*row)["engine_options"] = id.engine_options;
 }
 
+// Of what is measured as a whole, without figures of single operations.
+template <class Result>
+Json RowOfWhole(const Result& r, Workload workload, unsigned threads, uint64_t ops,
+                double ops_per_second) {
+  const auto keys = static_cast<double>(r.keys);
+  return {
+      {"engine", r.id.engine},
+      {"key_format", r.id.key_format},
+      {"workload", WorkloadName(workload)},
+      {"threads", threads},
+      {"keys", r.keys},
+      {"ops", ops},
+      {"ops_per_second", ops_per_second},
+      {"lines_flushed_per_op", 0},
+      {"fences_per_op", 0},
+      {"media_writes_256b_per_op", 0},
+      {"max_lines_per_op", 0},
+      {"medium_bytes_per_key", static_cast<double>(r.memory.medium_bytes) / keys},
+      {"dram_bytes_per_key", static_cast<double>(r.memory.dram_bytes) / keys},
+      {"p50_ns", 0},
+      {"p99_ns", 0},
+      {"p9999_ns", 0},
+  };
+}
+
 }  // namespace
 
 double PhaseResult::LatencyNs(double fraction) const {
@@ -58,49 +83,17 @@ std::string ToJson(const PhaseResult& r) {
 }
 
 std::string ToJson(const WindowResult& r) {
-  Json row = {
-      {"engine", r.id.engine},
-      {"key_format", r.id.key_format},
-      {"workload", WorkloadName(Workload::kWindow)},
-      {"threads", 1},
-      {"keys", r.keys},
-      {"ops", 2 * r.passed},
-      {"ops_per_second", r.OpsPerSecond()},
-      {"lines_flushed_per_op", 0},
-      {"fences_per_op", 0},
-      {"media_writes_256b_per_op", 0},
-      {"max_lines_per_op", 0},
-      {"medium_bytes_per_key", r.memory.medium_bytes / static_cast<double>(r.keys)},
-      {"dram_bytes_per_key", r.memory.dram_bytes / static_cast<double>(r.keys)},
-      {"p50_ns", 0},
-      {"p99_ns", 0},
-      {"p9999_ns", 0},
-      {"leaves", r.leaves},
-      {"first_key_leaves", r.first_key_leaves},
-      {"first_key_ns", r.first_key_ns},
-  };
+  Json row = RowOfWhole(r, Workload::kWindow, 1, 2 * r.passed, r.OpsPerSecond());
+  row["leaves"] = r.leaves;
+  row["first_key_leaves"] = r.first_key_leaves;
+  row["first_key_ns"] = r.first_key_ns;
   AddTarget(r.id, &row);
   return row.dump();
 }
 
 std::string ToJson(const RecoveryResult& r) {
-  Json row = {
-      {"engine", r.id.engine},
-      {"key_format", r.id.key_format},
-      {"workload", WorkloadName(Workload::kRecover)},
-      {"threads", r.report.threads},
-      {"keys", r.keys},
-      {"ops", r.keys},
-      {"ops_per_second", r.KeysPerSecond()},
-      {"lines_flushed_per_op", 0},
-      {"fences_per_op", 0},
-      {"media_writes_256b_per_op", 0},
-      {"max_lines_per_op", 0},
-      {"medium_bytes_per_key", r.memory.medium_bytes / static_cast<double>(r.keys)},
-      {"dram_bytes_per_key", r.memory.dram_bytes / static_cast<double>(r.keys)},
-      {"p50_ns", 0},
-      {"p99_ns", 0},
-      {"p9999_ns", 0},
+  Json row = RowOfWhole(r, Workload::kRecover, r.report.threads, r.keys, r.KeysPerSecond());
+  row.update({
       {"recovery_milliseconds", r.report.milliseconds},
       {"open_milliseconds", r.open_milliseconds},
       {"keys_per_second_per_thread", r.KeysPerSecond() / r.report.threads},
@@ -110,7 +103,7 @@ std::string ToJson(const RecoveryResult& r) {
       {"log_entries_dropped", r.report.log_entries_dropped},
       {"repairs", r.report.repairs},
       {"bytes_reclaimed", r.report.bytes_reclaimed},
-  };
+  });
   AddTarget(r.id, &row);
   return row.dump();
 }
