@@ -13,7 +13,6 @@
 // leaf is only tried.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>

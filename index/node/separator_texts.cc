@@ -1,19 +1,20 @@
 #include "index/node/separator_texts.h"
 
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include "index/pmem/last_words.h"
 
 namespace lodgekv {
 
 namespace {
 // Some slot may lead to it still, and would soon lead to another text.
 [[noreturn]] void DieOfTooFewOwners() {
-  std::fputs("separator texts: one was given up more often than it was owned\n", stderr);
-  std::abort();
+  pmem::LastWords words;
+  words.Add("separator texts: one was given up more often than it was owned\n");
+  words.Abort();
 }
 }  // namespace
 
