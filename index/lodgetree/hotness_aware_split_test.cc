@@ -1,5 +1,7 @@
 // M of the Hotness-Aware Multiple Split (LodgeTree III-C) and Formula 1, seen through counters: the
-// number of nodes that each split makes of the rightmost node.
+// number of nodes that each split makes of one node. Ascending keys split the rightmost node again
+// and again, which is one that the split before has made; descending keys the leftmost, which stays
+// where it was. Each has to know of the splits that it comes from.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,13 +14,19 @@ namespace {
 
 constexpr uint64_t kTick = 1024;  // sequence numbers
 
-class HotnessAwareSplitTest : public ::testing::Test {
+enum class Splitting : uint8_t { kRightmost, kLeftmost };
+
+class HotnessAwareSplitTest : public ::testing::TestWithParam<Splitting> {
  protected:
   // Small nodes, so that a few dozen puts split one.
   void New(TestTree::Options options = {}) {
     options.insert({{"node_slots", "8"}, {"leaf_slots", "4"}});
     tree_ = std::make_unique<TestTree>(KeyFormat::kFixed64, options);
-    next_ = 1;
+    puts_ = 0;
+  }
+  static std::string Key(uint64_t n) {
+    constexpr uint64_t kMiddle = uint64_t{1} << 32;
+    return Text(GetParam() == Splitting::kRightmost ? kMiddle + n : kMiddle - n);
   }
 
   // The clock of the splits moves on by `ticks` and stands at the begin of a tick, which lasts
@@ -28,11 +36,11 @@ class HotnessAwareSplitTest : public ::testing::Test {
     (void)pool.TakeSequence(ticks * kTick - pool.PeekSequence() % kTick);
   }
 
-  // Puts ascending keys until the last node splits; the number of nodes that it became.
+  // Puts keys at the end of the others until the node there splits; how many it has become.
   uint64_t Split() {
     for (int i = 0; i < 1000; ++i) {
-      const Effect effect = tree_->PutEffect(Text(next_), Text(next_));
-      ++next_;
+      ++puts_;
+      const Effect effect = tree_->PutEffect(Key(puts_), Text(puts_));
       if (effect["node_splits_total"] == 0) continue;
       EXPECT_EQ(effect["node_splits_total"], 1u);
       adding_ += effect["adding_splits_total"];
@@ -46,19 +54,19 @@ class HotnessAwareSplitTest : public ::testing::Test {
   uint64_t FreeSlots() { return 30 - (Counter("last_level_nodes") - 1); }
 
   std::unique_ptr<TestTree> tree_;
-  uint64_t next_ = 1;
+  uint64_t puts_ = 0;
   uint64_t adding_ = 0;
   uint64_t reducing_ = 0;
 };
 
-TEST_F(HotnessAwareSplitTest, TheFirstSplitMakesTwo) {
+TEST_P(HotnessAwareSplitTest, TheFirstSplitMakesTwo) {
   New();
   Advance(1000);
   EXPECT_EQ(Split(), 2u);
   EXPECT_EQ(adding_ + reducing_, 0u);
 }
 
-TEST_F(HotnessAwareSplitTest, ABurstAddsANode) {
+TEST_P(HotnessAwareSplitTest, ABurstAddsANode) {
   New();
   Advance(1000);
   EXPECT_EQ(Split(), 2u);
@@ -69,7 +77,7 @@ TEST_F(HotnessAwareSplitTest, ABurstAddsANode) {
   EXPECT_EQ(reducing_, 0u);
 }
 
-TEST_F(HotnessAwareSplitTest, CoolingTakesANodeAwayButNeverBelowTwo) {
+TEST_P(HotnessAwareSplitTest, CoolingTakesANodeAwayButNeverBelowTwo) {
   New();
   Advance(1000);
   Split();
@@ -82,7 +90,7 @@ TEST_F(HotnessAwareSplitTest, CoolingTakesANodeAwayButNeverBelowTwo) {
   EXPECT_EQ(reducing_, 2u);
 }
 
-TEST_F(HotnessAwareSplitTest, TheRatioSaysWhatABurstIs) {
+TEST_P(HotnessAwareSplitTest, TheRatioSaysWhatABurstIs) {
   for (const char* t : {"2", "64"}) {
     New({{"hotness_ratio", t}});
     Advance(1000);
@@ -94,7 +102,7 @@ TEST_F(HotnessAwareSplitTest, TheRatioSaysWhatABurstIs) {
 }
 
 // Two bursts in a row: M is 4.
-TEST_F(HotnessAwareSplitTest, MGrowsWithEachBurst) {
+TEST_P(HotnessAwareSplitTest, MGrowsWithEachBurst) {
   New();
   Advance(1000);
   EXPECT_EQ(Split(), 2u);
@@ -106,7 +114,7 @@ TEST_F(HotnessAwareSplitTest, MGrowsWithEachBurst) {
 
 // Formula 1: with X free slots in the parent a split makes at most X nodes, and one free slot means
 // two nodes; the parent splits only when it was full before.
-TEST_F(HotnessAwareSplitTest, TheParentsRoomBoundsM) {
+TEST_P(HotnessAwareSplitTest, TheParentsRoomBoundsM) {
   New();
   Advance(1000);
   Split();
@@ -123,22 +131,42 @@ TEST_F(HotnessAwareSplitTest, TheParentsRoomBoundsM) {
   Split();
   EXPECT_EQ(Counter("inner_nodes"), 3u);  // the full parent has become two, under a new root
   tree_->ExpectSound();
-  for (uint64_t n = 1; n < next_; ++n) ASSERT_EQ(tree_->Get(Text(n)), Text(n));
+  for (uint64_t n = 1; n <= puts_; ++n) ASSERT_EQ(tree_->Get(Key(n)), Text(n));
 }
 
-TEST_F(HotnessAwareSplitTest, MaxSplitBoundsM) {
+TEST_P(HotnessAwareSplitTest, MaxSplitBoundsM) {
   New({{"max_split", "2"}});
   Advance(1000);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Split(), 2u);
   EXPECT_GT(adding_, 0u);
 }
 
-TEST_F(HotnessAwareSplitTest, SwitchedOffItMakesTwo) {
+// A node that splits with three leaves becomes three nodes at most.
+TEST_P(HotnessAwareSplitTest, TheNodesLeavesBoundM) {
+  New({{"node_slots", "4"}});
+  Advance(100000);
+  EXPECT_EQ(Split(), 2u);
+  for (const uint64_t ticks : {10000, 1000, 100}) {
+    Advance(ticks);
+    EXPECT_EQ(Split(), 3u);
+  }
+  EXPECT_EQ(adding_, 3u);  // each to M = 4
+  tree_->ExpectSound();
+}
+
+TEST_P(HotnessAwareSplitTest, SwitchedOffItMakesTwo) {
   New({{"multiple_split", "0"}});
   Advance(1000);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Split(), 2u);
   EXPECT_EQ(adding_ + reducing_, 0u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Nodes, HotnessAwareSplitTest,
+                         ::testing::Values(Splitting::kRightmost, Splitting::kLeftmost),
+                         [](const auto& parameters) {
+                           return parameters.param == Splitting::kRightmost ? "Rightmost"
+                                                                            : "Leftmost";
+                         });
 
 }  // namespace
 }  // namespace lodgekv::lodgetree
