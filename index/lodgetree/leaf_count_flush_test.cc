@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,17 @@ void Fill(TestTree& tree, See see) {
   tree.ExpectSound();
 }
 
+std::set<uint64_t> KeysInLeaves(TestTree& tree) {
+  std::set<uint64_t> keys;
+  for (const media::Leaf* leaf : tree.Leaves()) {
+    const uint64_t slots = leaf->commit.Load() & media::kBitmapMask;
+    for (unsigned slot = 0; slot < kLeafSlots; ++slot) {
+      if ((slots >> slot & 1) != 0) keys.insert(leaf->slots[slot].key.Load());
+    }
+  }
+  return keys;
+}
+
 TEST(LeafCountFlushTest, FirstStopAtTNodeLeaves) {
   for (const uint64_t t_node : {1, 2, 3, 8}) {
     SCOPED_TRACE(t_node);
@@ -36,6 +48,30 @@ TEST(LeafCountFlushTest, FirstStopAtTNodeLeaves) {
       }
     });
     EXPECT_EQ(most, t_node);
+  }
+}
+
+// Pairs are grouped from the oldest on: so a flush drains the leaf of the oldest one, and none
+// waits until all others have passed it.
+TEST(LeafCountFlushTest, TheOldestPairIsDrained) {
+  for (const uint64_t t_node : {1, 2}) {
+    SCOPED_TRACE(t_node);
+    TestTree tree(KeyFormat::kFixed64, {{"t_node", std::to_string(t_node)}});
+    std::vector<uint64_t> buffered;  // the oldest first
+    uint64_t flushes = 0;
+    for (uint64_t n = 0; tree.Counters()["last_level_nodes"] == 1; ++n) {
+      // With few leaves one that has become too full goes first.
+      const bool many_leaves = tree.Counters()["leaves"] > 8;
+      const Effect effect = tree.PutEffect(Scattered(n), Text(n));
+      if (effect["buffer_flushes_total"] != 0) {
+        const std::set<uint64_t> in_leaves = KeysInLeaves(tree);
+        ASSERT_TRUE(!many_leaves || in_leaves.contains(buffered.front())) << n;
+        std::erase_if(buffered, [&](uint64_t key) { return in_leaves.contains(key); });
+        flushes += many_leaves ? 1 : 0;
+      }
+      buffered.push_back(KeyWord(Scattered(n), 0));
+    }
+    EXPECT_GT(flushes, 20u);
   }
 }
 
