@@ -83,7 +83,8 @@ void AddWorkOptions(CLI::App& app, Given& g) {
       ->delimiter(',');
   app.add_option("--distribution", g.distribution,
                  "of the phases that name none: uniform, skewed (80 % in one fifth of the key "
-                 "space), sequential");
+                 "space), sequential, burst (65,536 inserts in a row into one of 256 ranges, then "
+                 "into another; all else as uniform)");
   app.add_option("--keys", g.keys, "keys loaded")->transform(Count());
   app.add_option("--bulk-load-fill", g.bulk_load_fill,
                  "percent: keys are loaded in bulk, in order, into leaves that are so full; for "

@@ -55,6 +55,9 @@ class EngineTarget final : public Target {
   uint32_t value_bytes() const override { return subject_.value_bytes; }
   bool discards() const override { return subject_.discards; }
   MemoryUse GetMemoryUse() const override { return store_->engine().GetMemoryUse(); }
+  void VisitCounters(CounterVisitor visitor) const override {
+    store_->engine().VisitCounters(visitor);
+  }
   Tally Run(const OpBatch& batch, LatencyProbe* probe) override;
 
   Store& store() { return *store_; }

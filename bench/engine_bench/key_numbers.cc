@@ -32,6 +32,7 @@ uint64_t KeyNumbers::Number(const KeyRef& key) const {
 }
 
 uint64_t KeyNumbers::Range(uint64_t index, Distribution distribution) const {
+  if (distribution == Distribution::kBurst) index /= kBurstKeys;
   const uint64_t hash = Mix(Mix(index + 1) ^ seed_);
   if (distribution != Distribution::kSkewed) return Scale(hash, kRanges);
   const uint64_t within = Mix(hash + 1);

@@ -1,8 +1,8 @@
 // From the running index of a key to the number that it is made of.
 //
-// A number has three parts: a range of 8 bits (drawn by a hash of the index, uniform or 80/20), a
-// permutation of the index, and two low bits that tell what the key is for. So, whatever mixture of
-// distributions inserted them:
+// A number has three parts: a range of 8 bits (drawn by a hash of the index, uniform or 80/20, or
+// by one of the burst that the index belongs to), a permutation of the index, and two low bits that
+// tell what the key is for. So, whatever mixture of distributions inserted them:
 // - the numbers of two indices differ, without a table of those that are taken;
 // - the key of an absent key's reference is never inserted, and lies among those that are;
 // - the first kHotRanges of the 256 ranges, a fifth of the key space, are one contiguous hot range.
@@ -27,6 +27,8 @@ class KeyNumbers {
   static constexpr unsigned kRanges = 256;
   static constexpr unsigned kHotRanges = 51;
   static constexpr unsigned kHotPercent = 80;
+  // Indices in a row that a burst has, all in one of the ranges.
+  static constexpr uint64_t kBurstKeys = uint64_t{1} << 16;
 
   // Numbers of 64 bits, spread over all of them.
   static KeyNumbers Full(uint64_t seed) { return KeyNumbers(seed, 54, 0xffffff0000000000ULL); }

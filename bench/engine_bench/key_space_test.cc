@@ -27,18 +27,18 @@ std::vector<uint64_t> NumbersOf(Distribution distribution, uint64_t count) {
 }
 
 TEST(KeyNumbers, DifferWhateverInsertedThem) {
-  for (const KeyNumbers& numbers : {KeyNumbers::Full(kSeed), KeyNumbers::Dense(kSeed, 3 * kKeys)}) {
+  for (const KeyNumbers& numbers : {KeyNumbers::Full(kSeed), KeyNumbers::Dense(kSeed, 4 * kKeys)}) {
     std::unordered_set<uint64_t> seen;
     uint64_t index = 0;
-    for (const Distribution distribution :
-         {Distribution::kUniform, Distribution::kSkewed, Distribution::kSequential}) {
+    for (const Distribution distribution : {Distribution::kUniform, Distribution::kSkewed,
+                                            Distribution::kSequential, Distribution::kBurst}) {
       for (uint64_t i = 0; i < kKeys; ++i)
         seen.insert(numbers.Number({index++, distribution, false}));
     }
-    EXPECT_EQ(seen.size(), 3 * kKeys);
-    for (uint64_t i = 0; i < 3 * kKeys; ++i) {
-      for (const Distribution d :
-           {Distribution::kUniform, Distribution::kSkewed, Distribution::kSequential}) {
+    EXPECT_EQ(seen.size(), 4 * kKeys);
+    for (uint64_t i = 0; i < 4 * kKeys; ++i) {
+      for (const Distribution d : {Distribution::kUniform, Distribution::kSkewed,
+                                   Distribution::kSequential, Distribution::kBurst}) {
         ASSERT_FALSE(seen.contains(numbers.Number({i, d, true}))) << "absent key " << i;
       }
     }
@@ -60,6 +60,19 @@ TEST(KeyNumbers, FourFifthsOfSkewedOnesAreInAFifthOfTheSpace) {
 TEST(KeyNumbers, SequentialOnesAscend) {
   const std::vector<uint64_t> numbers = NumbersOf(Distribution::kSequential, 1000);
   for (size_t i = 1; i < numbers.size(); ++i) ASSERT_LT(numbers[i - 1], numbers[i]);
+}
+
+TEST(KeyNumbers, ABurstLiesInOneRangeAndTheNextInAnother) {
+  constexpr uint64_t kBursts = 40;
+  const std::vector<uint64_t> numbers =
+      NumbersOf(Distribution::kBurst, kBursts * KeyNumbers::kBurstKeys);
+  std::set<uint64_t> ranges;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint64_t range = numbers[i] >> 56;
+    ASSERT_EQ(range, numbers[i - i % KeyNumbers::kBurstKeys] >> 56) << i;
+    ranges.insert(range);
+  }
+  EXPECT_GT(ranges.size(), kBursts * 3 / 4);
 }
 
 TEST(KeyNumbers, DenseOnesHaveSixteenDigits) {

@@ -15,6 +15,26 @@ uint64_t PartOf(uint64_t total, uint64_t i, uint64_t n) {
   return total * (i + 1) / n - total * i / n;
 }
 
+CounterValues CountersOf(const Target& target) {
+  CounterValues values;
+  target.VisitCounters([&](const CounterSample& sample) {
+    if (sample.kind == CounterKind::kCounter) values.emplace(sample.name, sample.value);
+  });
+  return values;
+}
+
+// Adds what counters have risen by since `before` was taken; gauges as they are.
+void AddCounters(const Target& target, const CounterValues& before, CounterValues* sums) {
+  target.VisitCounters([&](const CounterSample& sample) {
+    double& value = (*sums)[std::string(sample.name)];
+    if (sample.kind == CounterKind::kGauge) {
+      value = sample.value;
+    } else {
+      value += sample.value - before.at(std::string(sample.name));
+    }
+  });
+}
+
 }  // namespace
 
 absl::Status PhaseRunner::Run(const PhasePlan& plan, uint64_t keys,
@@ -154,6 +174,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
   const bool timed_each = pass == Pass::kLatency;
   std::vector<LatencyProbe> probes(timed_each ? threads : 0, LatencyProbe(plan.op_end));
   std::vector<Tally> tallies(batches.size());
+  const CounterValues counters = CountersOf(target);
   const Cost before = TotalCost();
   const RunTime time = workers_.Run(threads, [&](unsigned worker) {
     for (size_t i = worker; i < batches.size(); i += threads) {
@@ -167,6 +188,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
     result->seconds += time.seconds;
     result->thread_seconds += time.thread_seconds;
     result->cpu_seconds += time.cpu_seconds;
+    AddCounters(target, counters, &result->counters);
     for (const OpBatch& batch : batches) result->ops += batch.size();
   }
   Taken taken{.seconds = time.seconds, .cpu_seconds = time.cpu_seconds};

@@ -22,6 +22,10 @@ class FakeTarget final : public Target {
   uint32_t value_bytes() const override { return 8; }
   bool discards() const override { return false; }
   MemoryUse GetMemoryUse() const override { return {.medium_bytes = 7, .dram_bytes = 5}; }
+  void VisitCounters(CounterVisitor visitor) const override {
+    visitor({"ops_total", "Operations", CounterKind::kCounter, static_cast<double>(ops_)});
+    visitor({"keys", "Keys", CounterKind::kGauge, static_cast<double>(keys.size())});
+  }
 
   Tally Run(const OpBatch& batch, LatencyProbe* probe) override {
     const std::lock_guard lock(mu_);
@@ -32,6 +36,7 @@ class FakeTarget final : public Target {
       Apply(batch, i, &tally);
       if (probe != nullptr) probe->After();
     }
+    ops_ += batch.size();
     return tally;
   }
 
@@ -50,6 +55,7 @@ class FakeTarget final : public Target {
   }
 
   std::mutex mu_;
+  uint64_t ops_ = 0;
   TargetId id_{"fake", "", "fixed64", "integer"};
   KeyWriter key_writer_{KeyFormat::kFixed64, KeyShape::kRandom16, 1, 1};
 };
@@ -114,6 +120,15 @@ TEST_F(PhaseRunnerTest, CountsBothPasses) {
   EXPECT_EQ(results[1].memory.medium_bytes, 7);
   // One batch for each thread and chunk, in the latency pass alone.
   EXPECT_EQ(fake_.batches_with_probe, 10 + 3 * 10);
+}
+
+TEST_F(PhaseRunnerTest, TellsWhatTheTargetCountedInTheThroughputPass) {
+  MustRun(Workload::kLoad, {1});
+  const auto results = MustRun(Workload::kInsert, {1, 2});
+  for (size_t i : {0, 1}) EXPECT_EQ(results[i].counters.at("ops_total"), 1000) << i;
+  EXPECT_EQ(results[1].counters.at("keys"), 1300 + 2 * 1000 - 100);  // before one thread's last 100
+  EXPECT_EQ(results[0].counters.at("keys"), 1300 + 2 * 1000);
+  EXPECT_TRUE(results[2].counters.empty()) << "a yardstick counts nothing";
 }
 
 TEST_F(PhaseRunnerTest, HasARatioForEachChunk) {

@@ -60,6 +60,8 @@ TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
 TEST(ToJson, HasEveryFigure) {
   PhaseResult result = Sample();
   result.ratios_to_btree = {0.5, 0.7, 0.6};
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(result)).contains("counters"));
+  result.counters = {{"node_splits_total", 3}, {"leaves", 17}};
   const auto row = nlohmann::json::parse(ToJson(result));
   EXPECT_EQ(row["engine"], "lodgetree");
   EXPECT_EQ(row["key_format"], "fixed64");
@@ -75,6 +77,8 @@ TEST(ToJson, HasEveryFigure) {
   EXPECT_DOUBLE_EQ(row["medium_bytes_per_key"], 30);
   EXPECT_DOUBLE_EQ(row["dram_bytes_per_key"], 5);
   EXPECT_DOUBLE_EQ(row["ratio_to_btree_map"], 0.6);
+  EXPECT_EQ(row["counters"]["node_splits_total"], 3);
+  EXPECT_EQ(row["counters"]["leaves"], 17);
   EXPECT_EQ(row["distribution"], "uniform");
   EXPECT_EQ(row["key_shape"], "integer");
   for (const char* name : {"p50_ns", "p99_ns", "p9999_ns"}) EXPECT_TRUE(row[name].is_number());

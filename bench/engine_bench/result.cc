@@ -79,6 +79,7 @@ std::string ToJson(const PhaseResult& r) {
   AddSpread("cpu_ratio_to_btree_map", r.cpu_ratios_to_btree, &row);
   AddSpread("ratio_to_first_engine", r.ratios_to_first, &row);
   AddSpread("speedup_over_one_thread", r.speedups, &row);
+  if (!r.counters.empty()) row["counters"] = r.counters;
   return row.dump();
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,9 @@
 #include "index/engine_info.h"
 
 namespace lodgekv::bench {
+
+// By name: a target's counters and gauges.
+using CounterValues = std::map<std::string, double, std::less<>>;
 
 struct PhaseResult {
   TargetId id;
@@ -27,6 +32,7 @@ struct PhaseResult {
   double thread_seconds = 0;
   double cpu_seconds = 0;
   Cost cost;
+  CounterValues counters;               // what they rose by; gauges as they were in the end
   std::vector<double> ratios_to_btree;  // one thread only
   // The same of time on a processor: holds where other processes were in the way, but knows nothing
   // of what an engine waited for.

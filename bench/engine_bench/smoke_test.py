@@ -19,7 +19,8 @@ KEYS = 20_000
 OPS = 4_000
 VOLATILE = {"dram", "null"}
 PHASES = ["load", "insert", "update", "read", "read_absent", "scan", "mixed", "mixed_1_2",
-          "insert:skewed", "read:skewed", "insert:sequential", "read:sequential", "delete"]
+          "insert:skewed", "read:skewed", "insert:burst", "insert:sequential", "read:sequential",
+          "delete"]
 WRITES = {"load", "insert", "update", "delete", "mixed", "mixed_1_2"}
 # Lines are those of the whole process: an engine's thread that gives records back may flush one
 # while another phase is measured.

@@ -32,6 +32,7 @@ constexpr Named<Distribution> kDistributions[] = {
     {Distribution::kUniform, "uniform"},
     {Distribution::kSkewed, "skewed"},
     {Distribution::kSequential, "sequential"},
+    {Distribution::kBurst, "burst"},
 };
 constexpr Named<KeyShape> kKeyShapes[] = {
     {KeyShape::kRandom16, "random16"},

@@ -29,6 +29,7 @@ enum class Distribution : uint8_t {
   kUniform,
   kSkewed,      // 80 % of the operations in a fifth of the key space, one contiguous range
   kSequential,  // ascending
+  kBurst,       // inserts that come to one small range for a while, then to another; else uniform
 };
 
 // How the keys of a `bytes` pool look.
