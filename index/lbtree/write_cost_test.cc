@@ -55,6 +55,25 @@ TEST(WriteCostTest, AnInsertBesideTheHeaderIsOneLineAnotherMovesThreeEntriesAway
   EXPECT_EQ(tree.PairsOf(tree.Leaves()[0]), 12u);
 }
 
+// Not the first line that has a free slot, but the one that takes most entries over.
+TEST(WriteCostTest, EntriesMoveToTheLineWithMostFreeSlots) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < kBlockSlots; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  const media::Block& leaf = tree.Leaves()[0][0];
+  ASSERT_EQ(TestTree::SlotsOf(&leaf, 0), media::kBitmapMask);
+  constexpr uint32_t kFree = SlotsOfLine(1) & ~(SlotsOfLine(1) - 1);  // one slot
+  constexpr uint32_t kMostFree = SlotsOfLine(2) & (SlotsOfLine(2) - 1);
+  for (unsigned slot = 0; slot < kBlockSlots; ++slot) {
+    if (((kFree | kMostFree) >> slot & 1) == 0) continue;
+    ASSERT_EQ(tree.Delete(Text(leaf.slots[slot].key.Load())), Outcome::kOk);
+  }
+  const Effect effect = tree.PutEffect(Text(100), Text(100));
+  EXPECT_EQ(effect.cost.lines_flushed, 2u);
+  EXPECT_EQ(effect["moved_entries_total"], std::popcount(kMostFree) - 1u);
+  EXPECT_EQ(TestTree::SlotsOf(&leaf, 0) & SlotsOfLine(2), SlotsOfLine(2));
+  EXPECT_EQ(TestTree::SlotsOf(&leaf, 0) & kFree, 0u);
+}
+
 TEST(WriteCostTest, AnUpdateAndADeleteAreOneLineAndOneFence) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
@@ -172,6 +191,13 @@ TEST(WriteCostTest, ValuesInFullLeavesChangeInTheirSlotsUnderSharedFences) {
   EXPECT_EQ(effect.cost.lines_flushed, group.ops.size());
   EXPECT_EQ(effect.cost.fences, 1u);
   EXPECT_EQ(tree.Get(Text(30)), value);
+  // One in each of 30 leaves: readers wait for a fence, so it commits 16 of them at most.
+  Group many;
+  for (uint64_t i = 0; i < 30; ++i) many.Put(Text(i * 14 + 1));
+  for (WriteOp& op : many.ops) op.value = value;
+  const Effect by_sixteen = tree.EffectOf([&] { EXPECT_EQ(tree.Write(many.ops), Outcome::kOk); });
+  EXPECT_EQ(by_sixteen["groups_total"], 1u);
+  EXPECT_EQ(by_sixteen.cost.fences, 2u);
   // Two in one leaf: the second one in a pass of its own.
   Group pair;
   pair.Put(Text(30));
