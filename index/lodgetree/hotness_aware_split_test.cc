@@ -101,6 +101,19 @@ TEST_P(HotnessAwareSplitTest, TheRatioSaysWhatABurstIs) {
   }
 }
 
+TEST_P(HotnessAwareSplitTest, TheRatioSaysWhatCoolingIs) {
+  for (const char* t : {"2", "64"}) {
+    New({{"hotness_ratio", t}});
+    Advance(1000);
+    Split();
+    Advance(10);
+    EXPECT_EQ(Split(), 3u) << t;
+    Advance(100);
+    // Ten times slower than the last time.
+    EXPECT_EQ(Split(), std::string(t) == "2" ? 2u : 3u) << t;
+  }
+}
+
 // Two bursts in a row: M is 4.
 TEST_P(HotnessAwareSplitTest, MGrowsWithEachBurst) {
   New();
