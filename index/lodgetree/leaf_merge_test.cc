@@ -101,6 +101,25 @@ TEST(LeafMergeCostTest, TwoFencesALeaf) {
   EXPECT_GT(most, 0u);
 }
 
+// As soon as deletes wait for all of a leaf's pairs, and not when the buffer is full.
+TEST(LeafMergeCostTest, ALeafGoesWithItsLastPair) {
+  TestTree tree(KeyFormat::kFixed64, {{"leaf_slots", "4"}, {"t_split", "3"}});
+  for (uint64_t i = 1; i <= 40; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  const media::Leaf* leaf = tree.Leaves()[1];
+  std::vector<std::string> keys;
+  for (uint64_t left = leaf->commit.Load() & media::kBitmapMask; left != 0; left &= left - 1) {
+    keys.push_back(Text(leaf->slots[std::countr_zero(left)].key.Load()));
+  }
+  ASSERT_GT(keys.size(), 1u);
+  for (const std::string& key : keys) {
+    const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Delete(key), Outcome::kOk); });
+    EXPECT_EQ(effect["buffer_flushes_total"], key == keys.back() ? 1u : 0u);
+  }
+  EXPECT_GE(tree.Counters()["merged_leaves_total"], 1u);
+  EXPECT_NE(tree.Leaves()[1], leaf);
+  tree.ExpectSound();
+}
+
 // A lock, a queue of one: there is no leaf to be had by draining, so a delete costs its log entry.
 TEST(LeafMergeCostTest, WhatNeverLeftTheBufferDrainsNothing) {
   TestTree tree(KeyFormat::kFixed64);
