@@ -189,6 +189,37 @@ TEST(BulkLoadCostTest, ALeafIsWrittenOnce) {
   }
 }
 
+// Counts lines that are written past the cache.
+class StreamCounter final : public pmem::Tracer {
+ public:
+  void OnStore(const void*, size_t, bool stream) override { lines += stream ? 1 : 0; }
+  void OnFlush(const void*) override {}
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view) override {}
+  bool OnCanary(std::string_view) override { return false; }
+
+  uint64_t lines = 0;
+};
+
+TEST(BulkLoadCostTest, LeavesAreWrittenPastTheCache) {
+  StreamCounter tracer;
+  pmem::TestArena arena(uint64_t{4} << 20);
+  arena.options().tracer = &tracer;
+  pmem::PoolIdentity identity = pmem::TestArena::Identity();
+  identity.key_format = KeyFormat::kFixed64;
+  const auto pool = arena.Create(identity);
+  EngineContext context;
+  context.pool = pool.get();
+  context.key_format = KeyFormat::kFixed64;
+  context.options = *OptionValues::Parse(GetEngineInfo().options, {});
+  constexpr uint64_t kLeaves = 100;
+  const Pairs pairs = FixedPairs(kLeaves * kBlockSlots);
+  const uint64_t before = tracer.lines;
+  const auto engine = GetEngineInfo().bulk_load(context, {SourceOf(pairs), 100});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ(tracer.lines - before, kLeaves * kBlockLines);
+}
+
 TEST(BulkLoadCostTest, FirstInsertsAfter70PercentWriteOneLine) {
   for (const unsigned blocks : {1u, 2u, 3u, 4u}) {
     const Pairs pairs = FixedPairs(5'000);
