@@ -51,6 +51,8 @@ struct Config {
 
   uint64_t max_connections = 0;
   uint64_t max_connections_per_peer = 0;
+  uint64_t max_connection_rate_per_peer = 0;
+  uint64_t max_connection_burst_per_peer = 0;
   uint64_t connection_idle_ms = 0;
   uint64_t connection_age_ms = 0;
   uint64_t keepalive_time_ms = 0;

@@ -161,6 +161,17 @@ constexpr std::array kConnections{
     Reloadable(Number(FieldKind::kCount, "max_connections_per_peer", kMaxConnectionsPerPeer,
                       &Config::max_connections_per_peer,
                       "Of these, from one address. Clients behind a proxy have the proxy's.")),
+    Reloadable(Number(
+        FieldKind::kCount, "max_connection_rate_per_peer", kMaxConnectionRatePerPeer,
+        &Config::max_connection_rate_per_peer,
+        "Connections a second that one address (IPv6: a network of 64 bits) may open to a port, "
+        "in\n"
+        "the long run. Beyond, new ones wait until it is their turn, and are refused where that\n"
+        "would be longer than handshake_timeout. Behind a proxy all clients have its address.\n"
+        "0: any number.")),
+    Reloadable(Number(FieldKind::kCount, "max_connection_burst_per_peer",
+                      kMaxConnectionBurstPerPeer, &Config::max_connection_burst_per_peer,
+                      "So many at once do not wait, where it has opened none for a while.")),
     Number(
         FieldKind::kDuration, "connection_idle", {30 * kMinute, 0, 24 * 60 * kMinute},
         &Config::connection_idle_ms,

@@ -58,9 +58,17 @@ class NoReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-OffenceLimits OffencesOf(const Config& config) {
+BucketLimits OffencesOf(const Config& config) {
   return {.most = config.max_offences_per_peer,
-          .forgiven_after = milliseconds(config.offence_forgiven_after_ms)};
+          .refill = milliseconds(config.offence_forgiven_after_ms)};
+}
+
+EntryLimits EntriesOf(const Config& config) {
+  const uint64_t rate = config.max_connection_rate_per_peer;
+  if (rate == 0) return {};
+  return {.bucket = {.most = config.max_connection_burst_per_peer,
+                     .refill = DoorTime::duration(std::chrono::seconds(1)) / rate},
+          .longest_wait = milliseconds(config.handshake_timeout_ms)};
 }
 
 int Milliseconds(uint64_t value_ms) {
@@ -273,6 +281,7 @@ PortOptions Daemon::DataPort() const {
                 .max_connections = config.max_connections,
                 .max_connections_per_peer = config.max_connections_per_peer,
                 .offences = OffencesOf(config),
+                .entries = EntriesOf(config),
                 .connection = {.max_streams = config.max_streams_per_connection,
                                .max_message_size = state_.limits().MaxMessageSize(),
                                .max_unfinished_size = config.max_unfinished_size,
@@ -290,6 +299,7 @@ PortOptions Daemon::SmallPort(std::string name, bool tls, uint64_t streams_per_c
             .max_connections = kSmallPortConnections,
             .max_connections_per_peer = kSmallPortConnections,
             .offences = OffencesOf(config),
+            .entries = EntriesOf(config),
             .connection = {.max_streams = streams_per_connection,
                            .max_message_size = kSmallPortMessageSize,
                            .max_unfinished_size = config.max_unfinished_size,

@@ -55,6 +55,9 @@ inline constexpr LimitRange kMaxStreamsPerConnection{128, 1, 1'048'576};
 // which may be a proxy that speaks for many.
 inline constexpr LimitRange kMaxConnections{4'096, 1, 1'048'576};
 inline constexpr LimitRange kMaxConnectionsPerPeer{2'048, 1, 1'048'576};
+// That one address may open: a handshake of TLS costs a processor a millisecond or so.
+inline constexpr LimitRange kMaxConnectionRatePerPeer{100, 0, 100'000};
+inline constexpr LimitRange kMaxConnectionBurstPerPeer{100, 1, 1'048'576};
 
 // What the operator's and the health port take each, of connections and of streams on one: an
 // operator's tools, and probes.

@@ -370,6 +370,9 @@ void CollectDoor(const FrontDoor& door, Families& out) {
   const std::vector<FrontDoor::PortView> ports = door.ports();
   CollectOfPorts(ports, "connections", "Connections open, by port", MetricType::Gauge,
                  &DoorCounters::open, out);
+  CollectOfPorts(ports, "connections_waiting",
+                 "Connections accepted and not let in yet, since their address opens too many",
+                 MetricType::Gauge, &DoorCounters::waiting, out);
   CollectOfPorts(ports, "connections_limit",
                  "Connections that the port takes: max_connections, or what the file descriptors "
                  "of the process allow",
@@ -382,7 +385,7 @@ void CollectDoor(const FrontDoor& door, Families& out) {
   CollectByReason(ports, "connections_refused_total",
                   "Connections refused: all: max_connections are open; peer: those of one address; "
                   "descriptors: the process has no more of them; offences: connections of the "
-                  "address were ended too often",
+                  "address were ended too often; rate: it opens them too fast",
                   &DoorCounters::refused, kRefuseReasonNames, out);
   CollectByReason(ports, "connections_ended_total",
                   "Connections that the server ended: made_room: for another, being idle; "

@@ -12,10 +12,10 @@
 namespace lodgekv::server {
 
 // kAll: max_connections; kPeer: of one peer; kDescriptors: the process has no more of them;
-// kOffences: the peer's connections were ended too often.
-enum class RefuseReason { kAll, kPeer, kDescriptors, kOffences };
-inline constexpr std::array<std::string_view, 4> kRefuseReasonNames{"all", "peer", "descriptors",
-                                                                    "offences"};
+// kOffences: the peer's connections were ended too often; kRate: it opens them too fast.
+enum class RefuseReason { kAll, kPeer, kDescriptors, kOffences, kRate };
+inline constexpr std::array<std::string_view, 5> kRefuseReasonNames{"all", "peer", "descriptors",
+                                                                    "offences", "rate"};
 
 // In the order of EndReason.
 inline constexpr std::array<std::string_view, 6> kEndReasonNames{
@@ -23,6 +23,7 @@ inline constexpr std::array<std::string_view, 6> kEndReasonNames{
 
 struct DoorCounters {
   std::atomic<uint64_t> open{0};
+  std::atomic<uint64_t> waiting{0};  // accepted, and not let in yet
   std::atomic<uint64_t> limit{0};
   std::atomic<uint64_t> unfinished_bytes{0};
   std::atomic<uint64_t> accepted{0};

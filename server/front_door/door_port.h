@@ -14,11 +14,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/connection.h"
+#include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
 #include "server/front_door/door_counters.h"
 #include "server/front_door/front_door.h"
 #include "server/front_door/listen_socket.h"
-#include "server/front_door/offenders.h"
+#include "server/front_door/peer_buckets.h"
 #include "server/front_door/watched_socket.h"
 
 namespace lodgekv::server {
@@ -47,7 +48,7 @@ struct FrontDoor::Guest {
 struct FrontDoor::Port {
   Port(PortOptions with, ListenSocket on) : options(std::move(with)), listener(std::move(on)) {}
 
-  uint64_t counted() const { return guests.size() - leaving; }
+  uint64_t counted() const { return guests.size() - leaving + anteroom.size(); }
 
   const PortOptions options;
   std::optional<ListenSocket> listener;  // none: the door has stopped
@@ -58,7 +59,8 @@ struct FrontDoor::Port {
   std::vector<std::unique_ptr<Guest>> guests;
   absl::flat_hash_map<std::string, Guest*> by_name;  // those that have a name of their own
   absl::flat_hash_map<std::string, uint64_t> of_peer;
-  Offenders offenders;
+  PeerBuckets offences;
+  Anteroom anteroom;
   uint64_t leaving = 0;  // of guests: ended, and not yet closed
   DoorTime reaped;
   // Transports of channelz are looked for from here on, and from `newer` on some time later.

@@ -63,11 +63,12 @@ std::string PeersInWords(std::vector<std::string> peers) {
 
 }  // namespace
 
-FrontDoor::Room FrontDoor::MakeRoom(Port& port, std::string_view address,
+FrontDoor::Room FrontDoor::MakeRoom(Port& port, const Newcomer& newcomer,
                                     const PortLimits& limits) {
+  const std::string address(AddressOf(newcomer.name));
   const auto full = [&] { return port.counted() >= MaxConnections(port, limits); };
   const auto peer_full = [&] {
-    const auto found = port.of_peer.find(absl::string_view(address.data(), address.size()));
+    const auto found = port.of_peer.find(address);
     return found != port.of_peer.end() && found->second >= limits.max_connections_per_peer;
   };
   const auto crowded = [&] { return port.leaving >= kMostLeaving; };
@@ -76,6 +77,10 @@ FrontDoor::Room FrontDoor::MakeRoom(Port& port, std::string_view address,
     Guest* const victim = ChooseVictim(port, address);
     if (victim == nullptr) return Room::kPeer;
     End(port, *victim, EndReason::kMadeRoom);
+  }
+  if (full()) {
+    const std::optional<Newcomer> waiting = port.anteroom.TakeOneTooMany(newcomer.network);
+    if (waiting) RefuseForRate(port, *waiting);
   }
   if (full()) {
     Guest* const victim = ChooseVictim(port, {});
@@ -265,7 +270,7 @@ void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
   ++port.leaving;
   LeavePeer(port, guest);
   port.counters.Ended(reason);
-  if (IsOffence(reason)) port.offenders.Note(guest.network, port.options.limits().offences, now_);
+  if (IsOffence(reason)) port.offences.Take(guest.network, port.options.limits().offences, now_);
   if (reason == EndReason::kMadeRoom) {
     guest.socket.End();
   } else {
@@ -313,7 +318,8 @@ void FrontDoor::JudgeReachability() {
 bool FrontDoor::FirstPortHasRoom() {
   Port& port = ports_.front();
   const PortLimits limits = port.options.limits();
-  return port.counted() < MaxConnections(port, limits) || ChooseVictim(port, {}) != nullptr;
+  return port.counted() < MaxConnections(port, limits) || !port.anteroom.empty() ||
+         ChooseVictim(port, {}) != nullptr;
 }
 
 }  // namespace lodgekv::server

@@ -45,6 +45,12 @@ std::chrono::nanoseconds ThreadTime() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
+// Who closes first keeps what is left of the connection for a minute, but for a reset.
+void ResetWhenClosed(const UniqueFd& fd) {
+  constexpr linger kAtOnce{.l_onoff = 1, .l_linger = 0};
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
+}
+
 }  // namespace
 
 FrontDoor::FrontDoor(ConnectionTable& connections, Hooks hooks)
@@ -100,6 +106,7 @@ void FrontDoor::Stop() {
     }
     port.guests.clear();
     port.by_name.clear();
+    port.anteroom.Clear();
   }
 }
 
@@ -144,12 +151,11 @@ void FrontDoor::AwaitEvents() {
       of_waiting.push_back(&port);
     }
   }
-  DoorTime until = AnyHot() ? std::min(next_look_, next_hot_look_) : next_look_;
-  if (paused) until = std::min(until, paused_until_);
-  const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(until - now_));
+  const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(NextTurn() - now_));
   // Rounded up: a wait of nothing at all would spin for the rest of the millisecond.
   if (poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()) + 1) < 0) return;
   now_ = SteadyClock::now();
+  LetWaitingIn();
   for (size_t i = 1; i < waiting.size(); ++i) {
     if (waiting[i].revents == 0) continue;
     for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
@@ -162,6 +168,18 @@ void FrontDoor::AwaitEvents() {
   }
 }
 
+// When there is something to do, if nobody comes.
+DoorTime FrontDoor::NextTurn() const {
+  DoorTime next = AnyHot() ? std::min(next_look_, next_hot_look_) : next_look_;
+  if (now_ < paused_until_) next = std::min(next, paused_until_);
+  for (const Port& port : ports_) {
+    if (port.anteroom.empty()) continue;
+    const auto due = port.anteroom.NextDue(port.options.limits().entries, now_);
+    next = std::min(next, due.value_or(next));
+  }
+  return next;
+}
+
 // False: there is nothing more to accept, or not now.
 bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
   sockaddr_storage address{};
@@ -170,29 +188,64 @@ bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
                       SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) return OnAcceptError(port, listen_fd, errno);
   now_ = SteadyClock::now();
-  std::string name = PeerName(address);
-  std::string network = PeerNetwork(address);
-  const PortLimits limits = port.options.limits();
-  if (const auto until = port.offenders.BarredUntil(network, limits.offences, now_)) {
-    Bar(port, fd, network, *until);
-    return true;
-  }
-  const std::string peer(AddressOf(name));
-  switch (MakeRoom(port, peer, limits)) {
-    case Room::kYes: Admit(port, std::move(fd), std::move(name), std::move(network)); break;
-    case Room::kPort:
-      Refuse(port,
-             MaxConnections(port, limits) < limits.max_connections ? RefuseReason::kDescriptors
-                                                                   : RefuseReason::kAll,
-             name);
-      break;
-    case Room::kPeer: Refuse(port, RefuseReason::kPeer, name); break;
-  }
+  Receive(port, {std::move(fd), PeerName(address), PeerNetwork(address)});
   return true;
 }
 
-void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name, std::string network) {
-  auto guest = std::make_unique<Guest>(fd.get(), std::move(name), std::move(network), now_);
+// Lets it in, refuses it, or has it wait.
+void FrontDoor::Receive(Port& port, Newcomer newcomer) {
+  const PortLimits limits = port.options.limits();
+  const auto place = port.anteroom.PlaceFor(newcomer.network, limits.entries, now_);
+  if (place == Anteroom::Place::kNone) return RefuseForRate(port, newcomer);
+  if (!MayComeIn(port, newcomer, limits)) return;
+  if (place == Anteroom::Place::kInside) {
+    port.anteroom.NoteEntry(newcomer.network, limits.entries, now_);
+    Admit(port, std::move(newcomer));
+    return;
+  }
+  uint64_t suppressed = 0;
+  if (wait_pace_.Due(&suppressed)) {
+    Log(LogLevel::kWarning, "a connection waits, its peer opens too many",
+        {{"port", port.options.name},
+         {"peer", newcomer.network},
+         {"waiting", port.anteroom.size() + 1},
+         {"not_logged_before", suppressed}});
+  }
+  port.anteroom.Add(std::move(newcomer));
+  port.counters.waiting = port.anteroom.size();
+}
+
+// Makes room where there is none, or refuses it.
+bool FrontDoor::MayComeIn(Port& port, const Newcomer& newcomer, const PortLimits& limits) {
+  if (const auto until = port.offences.EmptyUntil(newcomer.network, limits.offences, now_)) {
+    Bar(port, newcomer, *until);
+    return false;
+  }
+  const Room room = MakeRoom(port, newcomer, limits);
+  if (room == Room::kPeer) Refuse(port, RefuseReason::kPeer, newcomer.name);
+  if (room == Room::kPort) {
+    const bool descriptors = MaxConnections(port, limits) < limits.max_connections;
+    Refuse(port, descriptors ? RefuseReason::kDescriptors : RefuseReason::kAll, newcomer.name);
+  }
+  return room == Room::kYes;
+}
+
+void FrontDoor::LetWaitingIn() {
+  for (Port& port : ports_) {
+    if (port.anteroom.empty()) continue;
+    const size_t before = usher_.waiting();
+    if (before >= kMostWaiting) return;
+    const PortLimits limits = port.options.limits();
+    for (Newcomer& due : port.anteroom.TakeDue(limits.entries, now_, kMostWaiting - before)) {
+      if (MayComeIn(port, due, limits)) Admit(port, std::move(due));
+    }
+    port.counters.waiting = port.anteroom.size();
+  }
+}
+
+void FrontDoor::Admit(Port& port, Newcomer newcomer) {
+  auto guest = std::make_unique<Guest>(newcomer.fd.get(), std::move(newcomer.name),
+                                       std::move(newcomer.network), now_);
   if (!IsUnixAddress(guest->name)) {
     guest->connection = connections_.Add(guest->name);
     port.by_name[guest->name] = guest.get();
@@ -202,12 +255,13 @@ void FrontDoor::Admit(Port& port, UniqueFd fd, std::string name, std::string net
   ++port.counters.accepted;
   port.counters.open = port.guests.size();
   if (shut_since_) shut_since_.reset();
-  usher_.HandOn(port.consumer, std::move(fd));
+  usher_.HandOn(port.consumer, std::move(newcomer.fd));
 }
 
 void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name) {
   port.counters.Refused(reason);
-  if (reason != RefuseReason::kPeer && !shut_since_) shut_since_ = now_;
+  const bool others_too = reason == RefuseReason::kAll || reason == RefuseReason::kDescriptors;
+  if (others_too && !shut_since_) shut_since_ = now_;
   uint64_t suppressed = 0;
   if (!refuse_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
   Log(LogLevel::kWarning, "a connection was refused",
@@ -218,17 +272,21 @@ void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name)
        {"not_logged_before", suppressed}});
 }
 
-void FrontDoor::Bar(Port& port, const UniqueFd& fd, const std::string& network, DoorTime until) {
+void FrontDoor::RefuseForRate(Port& port, const Newcomer& newcomer) {
+  ResetWhenClosed(newcomer.fd);
+  port.counters.waiting = port.anteroom.size();
+  Refuse(port, RefuseReason::kRate, newcomer.name);
+}
+
+void FrontDoor::Bar(Port& port, const Newcomer& newcomer, DoorTime until) {
   port.counters.Refused(RefuseReason::kOffences);
-  // Reset, and not closed: who closes first keeps what is left of the connection for a minute.
-  constexpr linger kAtOnce{.l_onoff = 1, .l_linger = 0};
-  (void)setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
+  ResetWhenClosed(newcomer.fd);
   uint64_t suppressed = 0;
   if (!refuse_pace_[static_cast<size_t>(RefuseReason::kOffences)].Due(&suppressed)) return;
   const auto left = duration_cast<milliseconds>(until - now_);
   Log(LogLevel::kWarning, "a peer is not let in, its connections were ended too often",
       {{"port", port.options.name},
-       {"peer", network},
+       {"peer", newcomer.network},
        {"again_in_ms", left.count()},
        {"not_logged_before", suppressed}});
 }

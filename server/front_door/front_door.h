@@ -8,7 +8,8 @@
 // hands connections on (usher.h). Whoever took the descriptor (gRPC) owns it and closes it.
 //
 // INVARIANT  A connection counts from its accept until its owner has closed the descriptor, or the
-//            door has ended it; so descriptors suffice for all that count. A failing accept neither
+//            door has ended it; so descriptors suffice for all that count, those that wait to be
+//            let in (anteroom.h) among them. A failing accept neither
 //            stops the loop nor makes it spin. Nothing is handed on before Start or after Stop.
 // Thread safety: Open and Attach before Start; counters() at any time.
 #pragma once
@@ -30,10 +31,11 @@
 
 #include "absl/status/statusor.h"
 #include "server/connection_table.h"
+#include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
 #include "server/front_door/descriptors.h"
 #include "server/front_door/door_counters.h"
-#include "server/front_door/offenders.h"
+#include "server/front_door/peer_buckets.h"
 #include "server/front_door/unique_fd.h"
 #include "server/front_door/usher.h"
 #include "server/handshake_log.h"
@@ -44,7 +46,8 @@ namespace lodgekv::server {
 struct PortLimits {
   uint64_t max_connections = 0;
   uint64_t max_connections_per_peer = 0;
-  OffenceLimits offences;
+  BucketLimits offences;
+  EntryLimits entries;
   ConnectionLimits connection;
 };
 
@@ -106,13 +109,18 @@ class FrontDoor {
 
   void Run();
   void AwaitEvents();
+  DoorTime NextTurn() const;
   bool AcceptOne(Port& port, int listen_fd);
-  void Admit(Port& port, UniqueFd fd, std::string name, std::string network);
+  void Receive(Port& port, Newcomer newcomer);
+  bool MayComeIn(Port& port, const Newcomer& newcomer, const PortLimits& limits);
+  void LetWaitingIn();
+  void Admit(Port& port, Newcomer newcomer);
   void Refuse(Port& port, RefuseReason reason, const std::string& name);
-  void Bar(Port& port, const UniqueFd& fd, const std::string& network, DoorTime until);
+  void RefuseForRate(Port& port, const Newcomer& newcomer);
+  void Bar(Port& port, const Newcomer& newcomer, DoorTime until);
   bool OnAcceptError(Port& port, int listen_fd, int error);
 
-  Room MakeRoom(Port& port, std::string_view address, const PortLimits& limits);
+  Room MakeRoom(Port& port, const Newcomer& newcomer, const PortLimits& limits);
   Guest* ChooseVictim(Port& port, std::string_view address);
   void Reap(Port& port, bool whole = true);
   void Forget(Port& port, Guest& guest);
@@ -160,6 +168,7 @@ class FrontDoor {
   std::array<LinePace, kAcceptFailureNames.size()> failure_pace_;
   std::array<LinePace, kRefuseReasonNames.size()> refuse_pace_;
   std::array<LinePace, kEndReasonNames.size()> end_pace_;
+  LinePace wait_pace_;
 };
 
 }  // namespace lodgekv::server

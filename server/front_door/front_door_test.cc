@@ -212,6 +212,9 @@ class FrontDoorTest : public ::testing::Test {
   uint64_t Barred() const {
     return counters().refused[static_cast<size_t>(RefuseReason::kOffences)];
   }
+  uint64_t RefusedForRate() const {
+    return counters().refused[static_cast<size_t>(RefuseReason::kRate)];
+  }
   void CloseAll() {
     const std::lock_guard lock(mutex_);
     taken_.clear();
@@ -220,6 +223,7 @@ class FrontDoorTest : public ::testing::Test {
   PortLimits limits_{.max_connections = 4,
                      .max_connections_per_peer = 8,
                      .offences = {},
+                     .entries = {},
                      .connection = {.max_unfinished_size = 1 << 20}};
   ConnectionTable connections_;
   std::mutex mutex_;
@@ -292,7 +296,7 @@ TEST_F(FrontDoorTest, EndsWhoSendsMuchThatBecomesNothing) {
 }
 
 TEST_F(FrontDoorTest, WhoOffendsTooOftenIsNotLetInUntilOneIsForgiven) {
-  limits_.offences = {.most = 3, .forgiven_after = milliseconds(1'000)};
+  limits_.offences = {.most = 3, .refill = milliseconds(1'000)};
   door_.Start();
   const UniqueFd good = ConnectTo(address_, "127.0.0.2");
   ASSERT_EQ(write(good.get(), "hello", 5), 5);
@@ -312,8 +316,54 @@ TEST_F(FrontDoorTest, WhoOffendsTooOftenIsNotLetInUntilOneIsForgiven) {
   }));
 }
 
+TEST_F(FrontDoorTest, WhoOpensThemTooFastWaitsAndOthersDoNot) {
+  limits_.max_connections = 100;
+  limits_.entries = {.bucket = {.most = 2, .refill = milliseconds(300)},
+                     .longest_wait = milliseconds(1'000)};
+  door_.Start();
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(ConnectTo(address_, "127.0.0.2"));
+  ASSERT_TRUE(Await([&] { return counters().waiting == 3; }));
+  EXPECT_EQ(Taken(), 2U);
+  const UniqueFd other = ConnectTo(address_, "127.0.0.3");
+  ASSERT_TRUE(Await([&] { return Taken() == 3; }));
+  EXPECT_EQ(counters().waiting, 3U) << "too slow to have seen it";
+  EXPECT_TRUE(IsEnded(ConnectTo(address_, "127.0.0.2"))) << "it would wait too long";
+  EXPECT_EQ(RefusedForRate(), 1U);
+  EXPECT_TRUE(Await([&] { return Taken() == 6; }));
+  EXPECT_EQ(counters().waiting, 0U);
+  for (const UniqueFd& client : clients) EXPECT_FALSE(IsEndedNow(client));
+}
+
+TEST_F(FrontDoorTest, WhoWaitsTakesNoRoomFromOthers) {
+  limits_.entries = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
+                     .longest_wait = std::chrono::hours(10)};
+  door_.Start();
+  std::vector<UniqueFd> waiting;
+  for (int i = 0; i < 6; ++i) waiting.push_back(ConnectTo(address_, "127.0.0.2"));
+  ASSERT_TRUE(Await([&] { return counters().waiting == 3; })) << "of four at most";
+  for (size_t others = 1; others <= 3; ++others) {
+    const UniqueFd other = ConnectTo(address_, ("127.0.0." + std::to_string(2 + others)).c_str());
+    ASSERT_TRUE(Await([&] { return Taken() == 1 + others; })) << others;
+  }
+  EXPECT_EQ(RefusedForRate(), 3U);
+  EXPECT_TRUE(IsEnded(waiting[3])) << "the newest that waited";
+}
+
+TEST_F(FrontDoorTest, StopClosesThoseWhoWait) {
+  limits_.entries = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
+                     .longest_wait = std::chrono::hours(10)};
+  door_.Start();
+  const UniqueFd inside = ConnectTo(address_);
+  const UniqueFd waiting = ConnectTo(address_);
+  ASSERT_TRUE(Await([&] { return counters().waiting == 1; }));
+  door_.Stop();
+  EXPECT_TRUE(IsEnded(waiting));
+  EXPECT_FALSE(IsEndedNow(inside));
+}
+
 TEST_F(FrontDoorTest, WhoMadeRoomIsNoOffender) {
-  limits_.offences = {.most = 1, .forgiven_after = std::chrono::hours(1)};
+  limits_.offences = {.most = 1, .refill = std::chrono::hours(1)};
   door_.Start();
   std::vector<UniqueFd> silent;  // who leaves has said so, and is not silent
   for (size_t i = 1; i <= 20; ++i) {
