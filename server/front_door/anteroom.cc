@@ -18,12 +18,17 @@ bool HasLeft(const Newcomer& newcomer) {
 }  // namespace
 
 Anteroom::Place Anteroom::PlaceFor(const std::string& network, const EntryLimits& limits,
-                                   DoorTime now) const {
-  const size_t waiting = Waiting(network);
-  if (waiting == 0 && !entries_.EmptyUntil(network, limits.bucket, now)) return Place::kInside;
+                                   DoorTime now) {
+  const auto waiting = queues_.find(network);
+  if (waiting == queues_.end()) {
+    if (!entries_.EmptyUntil(network, limits.bucket, now)) return Place::kInside;
+    return limits.longest_wait >= limits.bucket.refill ? Place::kHere : Place::kNone;
+  }
   if (limits.bucket.most == 0) return Place::kHere;  // behind those of before a reload
   const auto most = static_cast<size_t>(limits.longest_wait / limits.bucket.refill);
-  return waiting < most ? Place::kHere : Place::kNone;
+  Queue& queue = waiting->second;
+  if (queue.size() >= most) DropGone(queue);
+  return queue.size() < most ? Place::kHere : Place::kNone;
 }
 
 void Anteroom::NoteEntry(const std::string& network, const EntryLimits& limits, DoorTime now) {

@@ -39,7 +39,7 @@ class Anteroom {
   // Nothing: its peer has too many there already.
   enum class Place { kInside, kHere, kNone };
   // Where a newcomer of that network belongs.
-  Place PlaceFor(const std::string& network, const EntryLimits& limits, DoorTime now) const;
+  Place PlaceFor(const std::string& network, const EntryLimits& limits, DoorTime now);
 
   // Of one that comes in at once.
   void NoteEntry(const std::string& network, const EntryLimits& limits, DoorTime now);
@@ -65,8 +65,9 @@ class Anteroom {
   size_t Waiting(const std::string& network) const;
 
   PeerBuckets entries_;
-  absl::flat_hash_map<std::string, Queue> queues_;  // none is empty
-  size_t size_ = 0;                                 // of all together
+  // One that is found empty goes with the next TakeDue.
+  absl::flat_hash_map<std::string, Queue> queues_;
+  size_t size_ = 0;  // of all together
 };
 
 }  // namespace lodgekv::server

@@ -106,13 +106,21 @@ TEST_F(AnteroomTest, RefusesWhoWouldWaitTooLong) {
   }
 }
 
+TEST_F(AnteroomTest, ThoseWhoHaveLeftFillNoRoom) {
+  Come("a", 1, 3 + 20);
+  others_.clear();
+  Come("a", 24, 30);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_EQ(anteroom_.size(), 7U);
+}
+
 TEST_F(AnteroomTest, ThoseWhoHaveLeftTakeNobodysTurn) {
   Come("a", 1, 10);
   for (int i = 0; i < 6; ++i) {  // 4 to 9, one of them with a word behind
     if (i == 2) {
-      EXPECT_EQ(send(others_[i].get(), "hello", 5, 0), 5);
+      EXPECT_EQ(send(others_.at(i).get(), "hello", 5, 0), 5);
     }
-    others_[i].Reset();
+    others_.at(i).Reset();
   }
   now_ += milliseconds(100);
   EXPECT_EQ(LetIn(), Names({"10"}));

@@ -8,6 +8,8 @@ import itertools
 import os
 import pathlib
 import resource
+import select
+import signal
 import socket
 import stat
 import struct
@@ -105,12 +107,13 @@ class HostileTest(system_test.SystemTest):
         if not daemon.SANITIZED:
             self.assertLess(most - before, more)
 
-    def connect_bare(self, address, count):
+    def connect_bare(self, address, count, source="127.0.0.1"):
         """So many connections that say nothing; those that were let in, to be closed."""
         host, port = address.rsplit(":", 1)
         bare = []
         for _ in range(count):
             sock = self.enterContext(socket.socket())
+            sock.bind((source, 0))
             sock.settimeout(10)
             with contextlib.suppress(OSError):
                 sock.connect((host, int(port)))
@@ -132,7 +135,7 @@ class HostileTest(system_test.SystemTest):
     # --- descriptors and numbers of connections ---
 
     def test_more_silent_connections_than_descriptors(self):
-        server = self.serve(descriptors=1_024)
+        server = self.serve(descriptors=1_024, max_connection_rate_per_peer=0)
         self.assertIn("too few file descriptors for max_connections", server.log.read_text())
         for port in ("data", "admin", "health"):
             self.connect_bare(self.address(server, port), 1_100)
@@ -415,6 +418,99 @@ class HostileTest(system_test.SystemTest):
         for port in ("data", "admin", "health"):
             self.assertEqual(
                 self.metric("connections_refused_total", port=port, reason="offences"), 0)
+
+    # --- those who come too fast ---
+
+    def greet(self, address, count, source="127.0.0.2"):
+        """So many connections that have said the first word, one right after the other."""
+        greeting = http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0)
+        sockets = [self.enterContext(http2.connect(address, source)) for _ in range(count)]
+        for sock in sockets:
+            sock.sendall(greeting)
+        return sockets
+
+    @staticmethod
+    def answered(sockets, seconds):
+        """How many are let in within that time. None may be closed."""
+        poll, waiting = select.poll(), {sock.fileno(): sock for sock in sockets}
+        for sock in sockets:
+            poll.register(sock, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            for number, _ in poll.poll(left * 1_000):
+                poll.unregister(number)
+                assert waiting.pop(number).recv(1), "closed"
+        return len(sockets) - len(waiting)
+
+    def test_an_address_that_connects_too_fast_waits_and_others_do_not(self):
+        server = self.serve(max_connection_rate_per_peer=10, max_connection_burst_per_peer=10)
+        begin = time.monotonic()
+        sockets = self.greet(server.server, 60)
+        self.await_metric(1, "connections_waiting", port="data")
+        self.assert_served(server)
+        self.assertTrue(self.is_let_in_from(self.health, "127.0.0.2"), "each port by itself")
+        self.assertTrue(self.is_let_in_from(server.admin, "127.0.0.2"), "each port by itself")
+        self.assertGreater(self.metric("connections_waiting", port="data"), 5, "too slow to see it")
+        self.assertEqual(self.answered(sockets, 10 * daemon.SLOWER), 60)
+        self.assertGreater(time.monotonic() - begin, 4.5, "50 beyond the burst, 10 a second")
+        self.assertEqual(self.metric("connections_waiting", port="data"), 0)
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="rate"), 0)
+        self.assertIn("a connection waits", server.log.read_text())
+
+    def test_who_would_wait_too_long_is_refused(self):
+        server = self.serve(max_connection_rate_per_peer=5, max_connection_burst_per_peer=5,
+                            handshake_timeout="2s")
+        sockets = self.greet(server.server, 5 + 10)
+        late = self.connect_bare(server.server, 20, "127.0.0.2")
+        refused = 20 - len(late) + sum(self.is_closed(sock, 0.01) for sock in late)
+        self.assertGreaterEqual(refused, 10)
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="rate"),
+                         refused)
+        self.assertEqual(self.answered(sockets, 6 * daemon.SLOWER), 15)
+        self.assertEqual(self.answered(self.greet(server.server, 1), 6 * daemon.SLOWER), 1)
+
+    def test_who_leaves_again_takes_nobodys_turn(self):
+        server = self.serve()
+        before = self.metric("connections_accepted_total", port="data")
+        begin = time.monotonic()
+        for _ in range(3_000):
+            http2.connect(server.server, "127.0.0.2").close()
+        behind = time.monotonic()
+        self.assertTrue(self.is_let_in_from(server.server, "127.0.0.2"))
+        self.assertLess(time.monotonic() - behind, 1 * daemon.SLOWER)
+        let_in = self.metric("connections_accepted_total", port="data") - before
+        self.assertLess(let_in, 100 + 100 * (time.monotonic() - begin) + 10)
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="rate"), 0)
+
+    def test_a_fleet_behind_one_address_is_let_in(self):
+        server = self.serve()
+        begin = time.monotonic()
+        sockets = self.greet(server.server, 800)
+        self.assertEqual(self.answered(sockets, 30), 800)
+        print(f"800 connections of one address let in after {time.monotonic() - begin:.1f} s")
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="rate"), 0)
+
+    def test_the_rate_is_switched_off_by_a_reload(self):
+        config = self.folder() / "lodgekv.yaml"
+        config.write_text("max_connection_rate_per_peer: 1\nmax_connection_burst_per_peer: 1\n"
+                          "handshake_timeout: 60s\n")
+        server = self.serve(config=config)
+        sockets = self.greet(server.server, 30)
+        self.await_metric(20, "connections_waiting", port="data")
+        config.write_text("max_connection_rate_per_peer: 0\nhandshake_timeout: 60s\n")
+        server.process.send_signal(signal.SIGHUP)
+        self.assertEqual(self.answered(sockets, 10), 30)
+
+    def test_clients_of_a_unix_socket_do_not_wait(self):
+        workdir = self.folder()
+        path = workdir / "socket"
+        server = UnixDaemon(workdir, path, engine="dram", max_connection_rate_per_peer=1,
+                            max_connection_burst_per_peer=1)
+        self.enterContext(server)
+        begin = time.monotonic()
+        for _ in range(8):
+            server.ask("put", "k", "v")
+        self.assertLess(time.monotonic() - begin, 6 * daemon.SLOWER)
 
     # --- slowness ---
 
