@@ -61,6 +61,7 @@ const Column kColumns[] = {
     {"max lines", [](const PhaseResult& r) { return absl::StrCat(r.latency.max_lines()); }},
     {"p50 ns", [](const PhaseResult& r) { return Number(r.LatencyNs(0.5), 0); }},
     {"p99 ns", [](const PhaseResult& r) { return Number(r.LatencyNs(0.99), 0); }},
+    {"p99.9 ns", [](const PhaseResult& r) { return Number(r.LatencyNs(0.999), 0); }},
     {"p99.99 ns", [](const PhaseResult& r) { return Number(r.LatencyNs(0.9999), 0); }},
     {"medium B/key",
      [](const PhaseResult& r) { return Number(r.PerKey(r.memory.medium_bytes), 1); }},

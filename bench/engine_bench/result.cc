@@ -43,6 +43,7 @@ Json RowOfWhole(const Result& r, Workload workload, unsigned threads, uint64_t o
       {"dram_bytes_per_key", static_cast<double>(r.memory.dram_bytes) / keys},
       {"p50_ns", 0},
       {"p99_ns", 0},
+      {"p999_ns", 0},
       {"p9999_ns", 0},
   };
 }
@@ -70,6 +71,7 @@ std::string ToJson(const PhaseResult& r) {
       {"dram_bytes_per_key", r.PerKey(r.memory.dram_bytes)},
       {"p50_ns", r.LatencyNs(0.5)},
       {"p99_ns", r.LatencyNs(0.99)},
+      {"p999_ns", r.LatencyNs(0.999)},
       {"p9999_ns", r.LatencyNs(0.9999)},
       {"distribution", r.distribution},
   };
