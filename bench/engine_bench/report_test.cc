@@ -81,7 +81,9 @@ TEST(ToJson, HasEveryFigure) {
   EXPECT_EQ(row["counters"]["leaves"], 17);
   EXPECT_EQ(row["distribution"], "uniform");
   EXPECT_EQ(row["key_shape"], "integer");
-  for (const char* name : {"p50_ns", "p99_ns", "p999_ns", "p9999_ns"}) EXPECT_TRUE(row[name].is_number());
+  for (const char* name : {"p50_ns", "p99_ns", "p999_ns", "p9999_ns"}) {
+    EXPECT_TRUE(row[name].is_number());
+  }
 }
 
 TEST(ToJson, HasTheSameFieldsForRecovery) {

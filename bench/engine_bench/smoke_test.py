@@ -27,8 +27,7 @@ WRITES = {"load", "insert", "update", "delete", "mixed", "mixed_1_2"}
 STRAY = 0.01
 FIGURES = ["threads", "keys", "ops", "ops_per_second", "lines_flushed_per_op", "fences_per_op",
            "media_writes_256b_per_op", "max_lines_per_op", "medium_bytes_per_key",
-           "dram_bytes_per_key", "p50_ns", "p99_ns", "p999_ns",
-           "p9999_ns"]
+           "dram_bytes_per_key", "p50_ns", "p99_ns", "p999_ns", "p9999_ns"]
 NAMES = ["engine", "key_format", "workload", "key_shape"]
 
 

@@ -19,7 +19,8 @@ constexpr EngineOption kOptions[] = {
     {"log_entries", 30, 2, 1000,
      "entries of a log (L of the paper); taken when the pool is created"},
     {"log_limit_bytes", 0, 0, uint64_t{1} << 40,
-     "live logs above this are emptied; 0: the smaller of 1/16 of the pool and 64 MiB"},
+     "what live logs may take; 0: 2 KiB for each last-level node, at least 64 MiB, at most 1/8 of "
+     "the pool"},
     {"hotness_ratio", 2, 1, 64, "t of the hotness-aware split"},
     {"max_split", 8, 2, kMaxSplit, "nodes that one split makes, at most"},
     {"surrogate_buffer", 1, 0, 1, "switch: buffer pairs in last-level nodes"},
@@ -30,10 +31,10 @@ constexpr EngineOption kOptions[] = {
     {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
 };
 
-uint64_t LogLimit(const pmem::Pool& pool, uint64_t wanted) {
-  if (wanted != 0) return wanted;
-  return std::min<uint64_t>(pool.capacity_bytes() / 16, uint64_t{64} << 20);
-}
+// A node of uniform keys pins about one log of 1 KiB (README, The log's limit).
+constexpr uint64_t kLogBytesOfNode = 2048;
+constexpr uint64_t kLeastLogLimit = uint64_t{64} << 20;
+constexpr uint64_t kLogShareOfPool = 8;
 
 unsigned CrowdedBelow(const Parameters& p) {
   return p.node_slots + 2 > p.leaf_slots ? p.node_slots + 2 - p.leaf_slots : 0;
@@ -49,7 +50,7 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"adding_splits_total", "Splits into more nodes than the time before (write burst)"},
     {"reducing_splits_total", "Splits into fewer nodes than the time before (cooling)"},
     {"superseded_pairs_total", "Buffered pairs replaced before they reached a leaf"},
-    {"log_reclaims_total", "Times that old logs were emptied because live logs passed their limit"},
+    {"log_reclaims_total", "Old logs emptied because live logs came near their limit"},
     {"merged_leaves_total", "Sparse leaves that their left neighbour took over"},
 };
 
@@ -87,8 +88,16 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
                reclaimer_.AfterEpochs([this, gone = std::move(gone)] { texts_.Free(gone); });
              }),
       tree_(dram_, texts_),
-      log_(pool_, log_entries, LogLimit(pool_, parameters_.log_limit_bytes), parameters_.log_reuse),
+      log_(
+          pool_, log_entries, [this] { return LogLimit(); }, parameters_.log_reuse),
       reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
+
+template <class C>
+uint64_t LodgeTree<C>::LogLimit() const {
+  if (parameters_.log_limit_bytes != 0) return parameters_.log_limit_bytes;
+  const uint64_t of_nodes = node_count_.load(std::memory_order_relaxed) * kLogBytesOfNode;
+  return std::min(std::max(of_nodes, kLeastLogLimit), pool_.capacity_bytes() / kLogShareOfPool);
+}
 
 template <class C>
 LodgeTree<C>::~LodgeTree() {
@@ -168,7 +177,9 @@ void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
   visitor({"logs_reused_total", "Logs opened in space that a partition had freed",
            CounterKind::kCounter, static_cast<double>(log.logs_reused)});
   gauge("log_live_bytes", "Bytes of logs with valid entries", log_.live_bytes());
-  gauge("log_limit_bytes", "Live log bytes above which old logs are emptied", log_.limit_bytes());
+  gauge("log_limit_bytes",
+        "Bytes that live logs may take; from seven eighths on old ones are emptied",
+        log_.limit_bytes());
   gauge("leaves", "Leaves of the tree", leaves_.used_units());
   gauge("last_level_nodes", "Last-level internal nodes",
         node_count_.load(std::memory_order_relaxed));

@@ -255,6 +255,11 @@ class LodgeTree final : public Engine {
     // Of entries that a flush has made superfluous, to be let go behind the next lock: a shared
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
+    // The old log that the thread is emptying, how many of its entries it has looked at, and the
+    // key of the one in hand (codecs with records).
+    PartitionedVersionLog::OldLog emptied;
+    unsigned emptied_entries = 0;
+    std::string emptied_key;
     // Keys of nodes that may be merged: where they begin. Those whose locks were busy stay.
     std::vector<std::string> sparse_nodes;
     // At most the first number that the operation in hand has taken and not fenced (codecs with
@@ -411,8 +416,10 @@ class LodgeTree final : public Engine {
   void FreeNode(WriteContext& context, Node* node);
 
   // log_reclaim.cc
-  void FlushOldestLogs();
+  void EmptyOldLogs(size_t ops);
+  bool NextOldEntry(Worker& worker, ReadEntry* entry);
   void FlushLogEntry(const ReadEntry& entry, uint32_t log);
+  bool MayBuffer(const Key& key, uint32_t log) const;
   void FlushLeafOf(const Key& key, uint32_t log);
   void ReleaseAppliedIndex(uint32_t log);
   void FlushAllBuffers(unsigned threads);
@@ -458,6 +465,7 @@ class LodgeTree final : public Engine {
   }
 
   // lodgetree.cc
+  uint64_t LogLimit() const;
   int64_t KeysOf(const Node& node) const;
   // Calls visit(node) for the last-level nodes from the one that covers the key `low` to the right,
   // each locked, until it says false.
@@ -536,10 +544,9 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> longest_key_{0};  // that was ever put: no separator is longer
   std::atomic<uint64_t> buffered_deletes_{0};
   std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
-  std::mutex reclaim_mutex_;               // one thread at a time empties old logs
+  std::mutex reclaim_mutex_;               // one thread at a time makes room in a full pool
   std::mutex horizon_mutex_;               // kFencedBelow
   uint64_t fenced_below_ = 0;              // what it holds
-  uint64_t emptied_up_to_ = 0;             // version of the last log that it tried
   std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
   pmem::PerWorker<Worker> workers_;
 };

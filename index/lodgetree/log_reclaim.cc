@@ -1,36 +1,56 @@
-// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed once the live
-// logs pass their limit, and all buffers when the pool is full and deletes wait in them.
+// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed when the live
+// logs come near their limit, a few with each write, and all buffers when the pool is full and
+// deletes wait in them.
+#include <algorithm>
 #include <string>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
+#include "index/node/optimistic_section.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr unsigned kLogsAtOnce = 16;
+constexpr unsigned kLogsAtOnce = 4;  // that were free when they were looked at
 constexpr uint64_t kWritesBetweenReclaims = 256;
 constexpr uint64_t kNodesWalkedAtOnce = 1024;
 constexpr size_t kRangesPerThread = 8;
 }  // namespace
 
-// One thread at a time; the others go on, the limit is a soft one. Each round goes on where the
-// last one ended: a log that another thread has yet to let go is met again only after all the
-// others.
+// Called without a lock, behind a write of `ops` operations that has opened logs while live logs
+// were near their limit. Looks at as many entries of old logs as it has appended, or twice as many,
+// one after the other, and goes on with the next write where it ended with this one.
 template <class C>
-void LodgeTree<C>::FlushOldestLogs() {
-  const std::unique_lock lock(reclaim_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  const auto logs = log_.OldestLogs(kLogsAtOnce, emptied_up_to_);
-  for (const auto& log : logs) {
-    ReleaseAppliedIndex(log.id);
-    for (const ReadEntry& entry : log_.Entries(log.id)) FlushLogEntry(entry, log.id);
+void LodgeTree<C>::EmptyOldLogs(size_t ops) {
+  if (medium_.failed()) return;
+  Worker& worker = CurrentWorker();
+  for (unsigned left = log_.TakeOwed(ops); left > 0; --left) {
+    ReadEntry entry;
+    if (!NextOldEntry(worker, &entry)) {
+      log_.Forgive();
+      break;
+    }
+    FlushLogEntry(entry, worker.emptied.id);
   }
-  emptied_up_to_ = logs.size() < kLogsAtOnce ? 0 : logs.back().version;
-  ReleaseDrainedLogs(CurrentWorker());
-  CurrentWorker().counters.Add(WorkerCounters::kLogReclaims);
+  FinishWrite(worker);
+}
+
+// Of the log in hand, or of the one that waits longest. False: there is none.
+template <class C>
+bool LodgeTree<C>::NextOldEntry(Worker& worker, ReadEntry* entry) {
+  auto& old = worker.emptied;
+  for (unsigned logs = 0;;) {
+    const bool live = old.id != PartitionedVersionLog::kNoLog && log_.IsLive(old);
+    while (live && worker.emptied_entries < old.found.entries) {
+      if (log_.ReadOld(old, worker.emptied_entries++, entry)) return true;
+    }
+    if (logs++ == kLogsAtOnce || !log_.NextToEmpty(&old)) return false;
+    worker.emptied_entries = 0;
+    worker.counters.Add(WorkerCounters::kLogReclaims);
+    ReleaseAppliedIndex(old.id);
+  }
 }
 
 // The applied index moves to the pool's header, so that its log can go.
@@ -48,7 +68,7 @@ void LodgeTree<C>::FlushLogEntry(const ReadEntry& entry, uint32_t log) {
   if (entry.op == media::LogOp::kAppliedIndex) return;
   if constexpr (C::kRecords) {
     // The entry may be dead and its record another's by now: the checksum tells.
-    std::string text;
+    std::string& text = CurrentWorker().emptied_key;
     {
       const EpochGuard guard;
       char scratch[8];
@@ -67,11 +87,26 @@ void LodgeTree<C>::FlushLogEntry(const ReadEntry& entry, uint32_t log) {
   }
 }
 
-// Drains the leaf of `key` if the pair buffered for it is the one in `log`.
+// Most entries of an old log are dead: that is seen without a lock.
+template <class C>
+bool LodgeTree<C>::MayBuffer(const Key& key, uint32_t log) const {
+  uint64_t snapshot;
+  const Node* node = tree_.DescendForWrite(key, &snapshot);
+  const OptimisticSection section;
+  const unsigned begin = kNodeSlots - std::min<unsigned>(node->buf_count, kNodeSlots);
+  const auto* logs = node->buf_ver;
+  return std::find(logs + begin, logs + kNodeSlots, log) != logs + kNodeSlots ||
+         !node->lock.Validate(snapshot);
+}
+
+// Drains the leaf of `key` if the pair buffered for it is the one in `log`. Where that takes a leaf
+// that is not to be had, the log stays.
 template <class C>
 void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
+  if (!MayBuffer(key, log)) return;
   WriteContext context(CurrentWorker());
   LockOne(context, key);
+  ReleaseDrainedLogs(context.worker);
   context.plan_ready = false;
   context.fenced = true;
   context.reserve = pmem::Reserve::kKeep;
@@ -81,7 +116,10 @@ void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
   if (at >= 0 && node->buf_ver[at] == log) {
     context.plan.Clear();
     (void)AddTarget(node, position.leaf, &context.plan);
-    (void)FlushOrSplit(context, node, key, pool_.PeekSequence() - 1);
+    const bool spare = context.plan.splits == 0 || EnsureSpares(context.worker, 1, context.reserve);
+    if (spare || !Splits(node, context.plan.targets.front())) {
+      (void)FlushOrSplit(context, node, key, pool_.PeekSequence() - 1);
+    }
   }
   UnlockAll(context);
 }

@@ -38,6 +38,9 @@ uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
   return Crc32c(crc_base, covered, sizeof(covered));
 }
 
+// Live logs above this are emptied, so that they hardly ever come to their limit.
+uint64_t EmptiedFrom(uint64_t limit) { return limit - limit / 8; }
+
 // The longest fence group whose log fits into a chunk, of which alignment may take a block.
 unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
   const uint64_t usable = chunk_bytes - pmem::kBlockBytes - sizeof(media::LogHeader);
@@ -61,6 +64,7 @@ struct PartitionedVersionLog::Partition {
   Offset offset = 0;
   alignas(pmem::kLineBytes) EntryWords line[2] = {};
   std::vector<uint32_t> free_logs;
+  uint32_t owed = 0;
   std::atomic<uint64_t> opened{0};
   std::atomic<uint64_t> reused{0};
 
@@ -71,13 +75,13 @@ struct PartitionedVersionLog::Partition {
   size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
 };
 
-PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
-                                             uint64_t limit_bytes, bool reuse)
+PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries, Limit limit,
+                                             bool reuse)
     : pool_(pool),
       medium_(pool.medium()),
       entries_(entries),
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
-      limit_bytes_(limit_bytes),
+      limit_(std::move(limit)),
       kept_logs_(reuse ? kFreeLogsOfPartition : 0),
       logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
       block_count_(BlockCount(pool.capacity_bytes() / UnitBytes(entries))),
@@ -186,6 +190,7 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
     const uint32_t untaken = partition.Room() + 1;
     partition.open.store(kNoLog, std::memory_order_relaxed);
     LogAt(old).open.store(false, std::memory_order_relaxed);
+    AddClosed(old);
     ReleaseMany(old, untaken);
   }
   const Log& log = LogAt(id);
@@ -207,7 +212,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
   log.entries.store(entries, std::memory_order_relaxed);
   ValidOf(id).store(entries + 1, std::memory_order_relaxed);
   log.open.store(true, std::memory_order_relaxed);
-  live_bytes_.fetch_add(UnitBytes(entries), std::memory_order_relaxed);
+  const uint64_t bytes = UnitBytes(entries);
+  Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
                          std::memory_order_relaxed);
   alignas(pmem::kLineBytes) const uint64_t header[8] = {found.version, entries, HeaderCrc(found)};
@@ -247,7 +253,12 @@ uint32_t PartitionedVersionLog::NewLogId() {
 
 uint32_t PartitionedVersionLog::TakeIds(uint32_t count) {
   const std::lock_guard lock(mutex_);
-  return TakeIdsLocked(count);
+  const uint32_t first = TakeIdsLocked(count);
+  if (first == kNoLog || count == 0) return first;
+  kept_.first = first;
+  kept_.last = first + count - 1;
+  kept_.oldest.store(0, std::memory_order_relaxed);
+  return first;
 }
 
 uint32_t PartitionedVersionLog::TakeIdsLocked(uint32_t count) {
@@ -290,6 +301,30 @@ void PartitionedVersionLog::ReleaseMany(uint32_t id, uint32_t count) {
   if (ValidOf(id).fetch_sub(count, std::memory_order_acq_rel) == count) FreeLog(id);
 }
 
+// --- what is owed ---
+
+// Each entry appended pays for one of an old log, so that as many logs are emptied as are opened;
+// or for two, while live logs are above their limit or groups leave much of their logs unused.
+void PartitionedVersionLog::Owe(Partition& partition, unsigned entries, uint64_t live) const {
+  const uint64_t limit = limit_();
+  if (live <= EmptiedFrom(limit)) return;
+  const uint32_t most = 4 * largest_group_;
+  partition.owed = std::min(most, partition.owed + (live > limit ? 2 : 1) * entries);
+}
+
+unsigned PartitionedVersionLog::owed() const { return Current().owed; }
+
+unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
+  Partition& partition = Current();
+  if (live_bytes() <= EmptiedFrom(limit_())) partition.owed = 0;
+  const size_t share = appended * (partition.owed > entries_ ? 2 : 1);
+  const auto taken = static_cast<uint32_t>(std::min<size_t>(share, partition.owed));
+  partition.owed -= taken;
+  return taken;
+}
+
+void PartitionedVersionLog::Forgive() { Current().owed = 0; }
+
 // What the count of a log holds beyond its valid entries.
 uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   const Log& log = LogAt(id);
@@ -306,6 +341,7 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   Log& log = LogAt(id);
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
+  RemoveClosed(id);
   Partition& partition = Current();
   if (entries == entries_ && partition.free_logs.size() < kept_logs_) {
     partition.free_logs.push_back(id);
@@ -314,36 +350,6 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   ArenaFor(entries).Free(log.offset.load(std::memory_order_relaxed));
   const std::lock_guard lock(mutex_);
   free_ids_.push_back(id);
-}
-
-std::vector<PartitionedVersionLog::LiveLog> PartitionedVersionLog::OldestLogs(
-    unsigned most, uint64_t after) const {
-  std::vector<LiveLog> live;
-  const uint32_t ids = ids_.load(std::memory_order_acquire);
-  for (uint32_t id = 0; id < ids; ++id) {
-    if (ValidOf(id).load(std::memory_order_relaxed) == 0) continue;
-    const Log& log = LogAt(id);
-    const uint64_t version = log.version.load(std::memory_order_relaxed);
-    if (version > after && !log.open.load(std::memory_order_relaxed)) live.push_back({version, id});
-  }
-  const size_t wanted = std::min<size_t>(most, live.size());
-  std::partial_sort(live.begin(), live.begin() + static_cast<ptrdiff_t>(wanted), live.end());
-  live.resize(wanted);
-  return live;
-}
-
-std::vector<ReadEntry> PartitionedVersionLog::Entries(uint32_t id) const {
-  const Log& log = LogAt(id);
-  const FoundLog found{log.offset.load(std::memory_order_relaxed),
-                       log.version.load(std::memory_order_relaxed),
-                       log.entries.load(std::memory_order_relaxed)};
-  std::vector<ReadEntry> entries;
-  ReadEntry entry;
-  unsigned left;
-  for (unsigned i = 0; i < found.entries; ++i) {
-    if (ReadEntryAt(found, i, &entry, &left)) entries.push_back(entry);
-  }
-  return entries;
 }
 
 // --- checksums ---
@@ -468,6 +474,9 @@ void PartitionedVersionLog::Keep(uint32_t id, const FoundLog& found, uint32_t va
   log.offset.store(found.offset, std::memory_order_relaxed);
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(found.entries, std::memory_order_relaxed);
+  log.list = &kept_;
+  log.before = id == kept_.first ? kNoLog : id - 1;
+  log.behind = id == kept_.last ? kNoLog : id + 1;
   ValidOf(id).store(valid, std::memory_order_relaxed);
   live_bytes_.fetch_add(UnitBytes(found.entries), std::memory_order_relaxed);
 }

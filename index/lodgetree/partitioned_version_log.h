@@ -13,6 +13,8 @@
 //  2. The count of an open log, and of those prepared to follow it, is its valid entries, those
 //     that it has yet to take, and one. So an append changes no shared counter.
 //  3. A log's space is used again only after the commits that drained its entries are durable.
+//  4. A live log that is closed is in exactly one list, in order of the time since when it waits
+//     there; no other log is in any (closed_logs.cc).
 //
 // Thread safety: a Partition belongs to the calling thread. Release may be called by any thread.
 #pragma once
@@ -20,6 +22,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +30,7 @@
 
 #include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/unit_arena.h"
 #include "index/pmem/worker_slot.h"
@@ -45,11 +49,11 @@ struct ReadEntry {
 class PartitionedVersionLog {
  public:
   static constexpr uint32_t kNoLog = UINT32_MAX;
+  // What live logs may take; asked for whenever a log is opened.
+  using Limit = std::function<uint64_t()>;
 
-  // `entries` is L; `limit_bytes` the size of live logs above which OverLimit says so. Without
-  // `reuse` a partition keeps no free logs.
-  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, uint64_t limit_bytes,
-                        bool reuse = true);
+  // `entries` is L. Without `reuse` a partition keeps no free logs.
+  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse = true);
   ~PartitionedVersionLog();
 
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
@@ -74,17 +78,29 @@ class PartitionedVersionLog {
   // One entry of `log` is no longer needed, and what made it so is durable.
   void Release(uint32_t log);
 
-  bool OverLimit() const { return live_bytes_.load(std::memory_order_relaxed) > limit_bytes_; }
-  struct LiveLog {
+  // --- emptying old logs (closed_logs.cc) ---
+  struct FoundLog {
+    pmem::Offset offset;
     uint64_t version;
-    uint32_t id;
-    auto operator<=>(const LiveLog&) const = default;
+    unsigned entries;
   };
-  // Up to `most` live logs of higher versions than `after` that are not open, the oldest first.
-  std::vector<LiveLog> OldestLogs(unsigned most, uint64_t after) const;
-  // The entries of a live log. A log that is used again meanwhile yields what its checksums still
-  // allow.
-  std::vector<ReadEntry> Entries(uint32_t log) const;
+  // A log as it was when it was chosen; it may have begun another life since.
+  struct OldLog {
+    uint32_t id = kNoLog;
+    FoundLog found{};
+  };
+  // Entries of old logs that the calling thread is to look at, for what it opened when live logs
+  // were near their limit; and a share of them for `appended` entries, which then are paid.
+  unsigned owed() const;
+  unsigned TakeOwed(size_t appended);
+  // There is nothing to look at.
+  void Forgive();
+  // The closed log that waits longest; from here on it counts as the one that waits least. False:
+  // there is none.
+  bool NextToEmpty(OldLog* log);
+  bool IsLive(const OldLog& log) const;
+  // False: the log has no such entry, or its space is used again.
+  bool ReadOld(const OldLog& log, unsigned position, ReadEntry* entry) const;
 
   // Calls visit(log, valid) with the number of valid entries of every live log.
   template <class Visit>
@@ -112,16 +128,12 @@ class PartitionedVersionLog {
   // --- recovery ---
   // Takes over the pool's log chunks.
   void Adopt(const std::vector<pmem::Chunk>& chunks);
-  struct FoundLog {
-    pmem::Offset offset;
-    uint64_t version;
-    unsigned entries;
-  };
   // Every log with a right header, by arena and offset.
   std::vector<FoundLog> FindLogs(unsigned threads) const;
   // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
   bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
-  // The first of `count` new numbers in a row; kNoLog: there are not so many.
+  // The first of `count` new numbers in a row, for the logs that are to be kept, each of them;
+  // kNoLog: there are not so many.
   uint32_t TakeIds(uint32_t count);
   // Keeps a log, in which `valid` entries are still needed, under number `id`. Thread-safe.
   void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
@@ -134,15 +146,28 @@ class PartitionedVersionLog {
   };
   Counters counters() const;
   uint64_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
-  uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t limit_bytes() const { return limit_(); }
   uint64_t dram_bytes() const;
 
  private:
+  // Closed logs, the one that waits longest first: those that one thread has closed, or that
+  // recovery has kept. So who opens, closes or frees a log mostly meets nobody.
+  struct alignas(pmem::kLineBytes) ClosedList {
+    std::mutex mutex;
+    uint32_t first = kNoLog;
+    uint32_t last = kNoLog;
+    std::atomic<uint64_t> oldest{UINT64_MAX};  // `since` of the first
+  };
   struct Log {
     std::atomic<pmem::Offset> offset{0};
     std::atomic<uint64_t> version{0};
     std::atomic<uint32_t> entries{0};
     std::atomic<bool> open{false};
+    // While it is closed and live: its list, and under the list's mutex its place there.
+    ClosedList* list = nullptr;
+    uint32_t before = kNoLog;
+    uint32_t behind = kNoLog;
+    uint64_t since = 0;  // sequence number: when it was closed, or chosen last
   };
   // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it
   // drains.
@@ -172,6 +197,11 @@ class PartitionedVersionLog {
   void FenceHeaders();
   bool OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve);
   void FreeLog(uint32_t id);
+  void Owe(Partition& partition, unsigned entries, uint64_t live) const;
+  void AddClosed(uint32_t id);
+  void RemoveClosed(uint32_t id);
+  void LinkLast(ClosedList& list, uint32_t id);
+  void Unlink(ClosedList& list, uint32_t id);
   uint32_t HeaderCrc(const FoundLog& log) const;
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   bool ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
@@ -187,7 +217,7 @@ class PartitionedVersionLog {
   pmem::Medium& medium_;
   const unsigned entries_;
   const unsigned largest_group_;
-  const uint64_t limit_bytes_;
+  const Limit limit_;
   const size_t kept_logs_;  // free ones of a partition
   std::unique_ptr<pmem::UnitArena> logs_;
   std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
@@ -197,6 +227,8 @@ class PartitionedVersionLog {
   mutable std::mutex mutex_;  // ids and blocks
   std::vector<uint32_t> free_ids_;
   std::atomic<uint32_t> ids_{0};
+  mutable pmem::PerWorker<ClosedList> closed_;
+  ClosedList kept_;  // by recovery, in no order: older than all others
   std::array<std::atomic<Partition*>, pmem::kMaxWorkerSlots> mutable partitions_{};
 };
 

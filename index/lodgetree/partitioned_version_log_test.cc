@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "index/cost.h"
@@ -24,7 +25,9 @@ class PartitionedVersionLogTest : public ::testing::Test {
  protected:
   PartitionedVersionLogTest() { New(); }
 
-  void New() { log_ = std::make_unique<Log>(*pool_, kEntries, kLimit); }
+  void New() {
+    log_ = std::make_unique<Log>(*pool_, kEntries, [] { return kLimit; });
+  }
   // What a process that begins after a crash sees.
   void Reopen() {
     log_.reset();
@@ -69,6 +72,20 @@ class PartitionedVersionLogTest : public ::testing::Test {
         EXPECT_EQ(entry.record_crc, static_cast<uint32_t>(entry.sequence * 7));
         EXPECT_EQ(entry.op, entry.sequence % 2 == 0 ? media::LogOp::kPut : media::LogOp::kDelete);
       }
+    }
+    return sequences;
+  }
+
+  Log::OldLog Next() {
+    Log::OldLog old;
+    EXPECT_TRUE(log_->NextToEmpty(&old));
+    return old;
+  }
+  std::vector<uint64_t> ReadOld(const Log::OldLog& old) {
+    std::vector<uint64_t> sequences;
+    ReadEntry entry;
+    for (unsigned i = 0; i < old.found.entries; ++i) {
+      if (log_->ReadOld(old, i, &entry)) sequences.push_back(entry.sequence);
     }
     return sequences;
   }
@@ -283,26 +300,73 @@ TEST_F(PartitionedVersionLogTest, SteadyUseTakesNoMoreSpace) {
   const uint64_t chunks = pool_->Chunks().size();
   for (unsigned i = 0; i < 2000; ++i) log_->Release(AppendGroup(1));
   EXPECT_EQ(pool_->Chunks().size(), chunks);
-  EXPECT_FALSE(log_->OverLimit());
+  EXPECT_EQ(log_->owed(), 0u);
 }
 
-TEST_F(PartitionedVersionLogTest, TheOldestLogsComeFirst) {
+TEST_F(PartitionedVersionLogTest, TheLogThatWaitsLongestComesFirst) {
   std::vector<uint32_t> ids;
-  while (!log_->OverLimit()) ids.push_back(AppendGroup(1));
-  EXPECT_GT(log_->live_bytes(), kLimit);
-  const auto ids_after = [&](unsigned most, uint64_t after) {
-    std::vector<uint32_t> result;
-    for (const auto& log : log_->OldestLogs(most, after)) result.push_back(log.id);
-    return result;
-  };
-  const std::vector<uint32_t> oldest = ids_after(2, 0);
-  EXPECT_THAT(oldest, ElementsAre(ids[0], ids[kEntries]));
-  const uint64_t version = log_->OldestLogs(2, 0).front().version;
-  EXPECT_THAT(ids_after(1, version), ElementsAre(ids[kEntries])) << "goes on behind a version";
-  std::vector<uint64_t> sequences;
-  for (const ReadEntry& entry : log_->Entries(ids[0])) sequences.push_back(entry.sequence);
-  EXPECT_EQ(sequences, First(kEntries));
-  EXPECT_EQ(std::count(oldest.begin(), oldest.end(), ids.back()), 0) << "the open log";
+  for (unsigned i = 0; i < 3 * kEntries + 1; ++i) ids.push_back(AppendGroup(1));
+  const uint32_t closed[] = {ids[0], ids[kEntries], ids[2 * kEntries]};
+  // One by one, and each again only behind all others; never the open one.
+  for (const uint32_t id : {closed[0], closed[1], closed[2], closed[0], closed[1]}) {
+    EXPECT_EQ(Next().id, id);
+  }
+  for (unsigned i = 0; i < kEntries; ++i) log_->Release(closed[2]);
+  EXPECT_EQ(Next().id, closed[0]);
+  EXPECT_EQ(Next().id, closed[1]);
+  EXPECT_EQ(Next().id, closed[0]) << "the one that is free is gone";
+}
+
+// Another thread's as well as the own ones.
+TEST_F(PartitionedVersionLogTest, LogsOfAllThreadsComeByAge) {
+  const uint32_t first = AppendGroup(kEntries);
+  uint32_t second = Log::kNoLog;
+  std::thread([&] {
+    second = AppendGroup(kEntries);
+    AppendGroup(1);
+  }).join();
+  AppendGroup(1);  // closes the first, after the other thread has closed its own
+  for (const uint32_t id : {second, first, second, first}) {
+    EXPECT_EQ(Next().id, id);
+    AppendGroup(1);  // age is told in numbers
+  }
+}
+
+TEST_F(PartitionedVersionLogTest, AnOldLogIsReadAsItWas) {
+  const uint32_t id = AppendGroup(kEntries);
+  AppendGroup(1);
+  const Log::OldLog old = Next();
+  EXPECT_EQ(ReadOld(old), First(kEntries));
+  EXPECT_TRUE(log_->IsLive(old));
+  for (unsigned i = 0; i < kEntries; ++i) log_->Release(id);
+  EXPECT_FALSE(log_->IsLive(old));
+  for (unsigned i = 0; i < 2 * kEntries; ++i) AppendGroup(1);
+  EXPECT_EQ(log_->counters().logs_reused, 1u);
+  EXPECT_FALSE(log_->IsLive(old));
+  EXPECT_TRUE(ReadOld(old).empty()) << "its space has another life";
+}
+
+// Each entry pays for one of an old log, and above the limit for two.
+TEST_F(PartitionedVersionLogTest, WhatIsOpenedNearTheLimitIsOwed) {
+  while (log_->live_bytes() <= kLimit - kLimit / 8) {
+    AppendGroup(1);
+    EXPECT_TRUE(log_->owed() == 0 || log_->live_bytes() > kLimit - kLimit / 8);
+  }
+  EXPECT_EQ(log_->owed(), kEntries);
+  EXPECT_EQ(log_->TakeOwed(1), 1u);
+  EXPECT_EQ(log_->TakeOwed(100), kEntries - 1);
+  EXPECT_EQ(log_->owed(), 0u);
+  while (log_->live_bytes() <= kLimit) AppendGroup(1);
+  log_->Forgive();
+  while (log_->owed() == 0) AppendGroup(1);
+  EXPECT_EQ(log_->owed(), 2 * kEntries);
+  EXPECT_EQ(log_->TakeOwed(1), 2u);
+  Log::OldLog old;
+  while (log_->live_bytes() > kLimit / 2 && log_->NextToEmpty(&old)) {
+    while (log_->IsLive(old)) log_->Release(old.id);
+  }
+  EXPECT_EQ(log_->TakeOwed(1), 0u) << "below it nothing is owed any more";
+  EXPECT_EQ(log_->owed(), 0u);
 }
 
 TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
@@ -318,12 +382,33 @@ TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   const std::vector<uint64_t> needed(sequences_.begin() + kEntries,
                                      sequences_.begin() + 2 * kEntries);
   for (unsigned i = 0; i < 50 * kEntries; ++i) log_->Release(AppendGroup(1));
-  std::vector<uint64_t> left;
-  for (const ReadEntry& entry : log_->Entries(kept)) left.push_back(entry.sequence);
-  EXPECT_EQ(left, needed);
+  const Log::OldLog old = Next();
+  EXPECT_EQ(old.id, kept) << "older than all that was closed since";
+  EXPECT_EQ(ReadOld(old), needed);
+  EXPECT_EQ(Next().id, kept);
   log_->Release(kept);
   log_->Release(kept);
-  EXPECT_EQ(log_->OldestLogs(10, 0).size(), 0u);
+  Log::OldLog none;
+  EXPECT_FALSE(log_->NextToEmpty(&none));
+}
+
+TEST_F(PartitionedVersionLogTest, LogsKeptByRecoveryComeBeforeAllOthers) {
+  for (unsigned i = 0; i < 4 * kEntries; ++i) AppendGroup(1);
+  Reopen();
+  const std::vector<Log::FoundLog> logs = log_->FindLogs(2);
+  const uint32_t first = log_->TakeIds(3);
+  for (uint32_t i = 0; i < 3; ++i) log_->Keep(first + i, logs[i], 1);
+  log_->FinishAdopt();
+  const uint32_t closed = AppendGroup(kEntries);
+  AppendGroup(1);
+  log_->Release(first + 1);
+  EXPECT_EQ(Next().id, first);
+  EXPECT_EQ(Next().id, first + 2);
+  EXPECT_EQ(Next().id, closed);
+  log_->Release(first);
+  log_->Release(first + 2);
+  EXPECT_EQ(Next().id, closed);
+  EXPECT_EQ(Next().id, closed);
 }
 
 TEST_F(PartitionedVersionLogTest, WithoutANumberForALogThereIsNone) {

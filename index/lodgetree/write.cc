@@ -37,10 +37,17 @@ typename LodgeTree<C>::Node* LodgeTree<C>::WriteContext::Covering(const Key& key
 template <class C>
 Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                             const WriteOptions& options) {
+  Outcome outcome;
   if (ops.size() == 1 && !options.applied_index.has_value()) {
-    return WriteOne(ops[0], &results[0], options);
+    outcome = WriteOne(ops[0], &results[0], options);
+  } else if (options.atomic) {
+    outcome = WriteAtomic(ops, results, options);
+  } else {
+    outcome = WriteChunks(ops, results, options);
   }
-  return options.atomic ? WriteAtomic(ops, results, options) : WriteChunks(ops, results, options);
+  if (log_.owed() != 0) [[unlikely]]
+    EmptyOldLogs(ops.size());
+  return outcome;
 }
 
 // The search comes before all else: its misses overlap with the fence of the operation before, as
@@ -76,7 +83,7 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
                                  Seen seen) {
   if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
   if (options.applied_index.has_value() || !parameters_.surrogate_buffer) return false;
-  if (log_.OpenRoom() == 0 || log_.OverLimit() || medium_.failed()) return false;
+  if (log_.OpenRoom() == 0 || medium_.failed()) return false;
   Node* node = seen.node;
   typename Node::Position position;
   {
@@ -216,7 +223,6 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     return outcome;
   };
   if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
-  if (log_.OverLimit()) FlushOldestLogs();
   const bool has_room = group.size() == 1 && log_.OpenRoom() > ExtraEntries(options);
   if (!has_room && !MakeRoom(group, worker, options)) return fail_all(Outcome::kPoolFull);
   WriteContext context(worker);

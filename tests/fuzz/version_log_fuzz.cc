@@ -63,7 +63,7 @@ struct World {
   fuzz::CanaryTracer tracer{"lodgetree.recovery.part_of_group"};
   fuzz::ArenaPool memory{size_t{1} << 17, 8192, &tracer};
   pmem::Pool& pool = memory.pool();
-  Log log{pool, kEntries, 4096};
+  Log log{pool, kEntries, [] { return uint64_t{4096}; }};
   pmem::Offset offset = 0;
 };
 

@@ -52,16 +52,16 @@ BUFFERS = ("LodgeTree: buffers and splits", [
 ])
 
 LOG = ("LodgeTree: log and merging", [
-    timeseries("Log", "Bytes of logs with valid entries, as a share of the limit above which old "
-               "logs are emptied into the tree.", "percentunit",
+    timeseries("Log", "Bytes of logs with valid entries, as a share of their limit. From seven "
+               "eighths of it on old logs are emptied into the tree.", "percentunit",
                ("lodgekv_engine_log_live_bytes{@} / lodgekv_engine_log_limit_bytes{@}",
                 "{{instance}}"), thresholds=steps(0.9, 1.0)),
     timeseries("Logs opened", "Logs opened in a second, and those in space that was freed before.",
                "ops", rate("logs_opened_total", "{{instance}} opened"),
                rate("logs_reused_total", "{{instance}} in freed space")),
-    timeseries("Log reclaims and merged leaves", "Times a second that old logs were emptied "
-               "because live ones passed their limit, and sparse leaves that their left neighbour "
-               "took over.", "ops", rate("log_reclaims_total", "{{instance}} reclaims"),
+    timeseries("Log reclaims and merged leaves", "Old logs emptied in a second because "
+               "live ones came near their limit, and sparse leaves that their left neighbour took "
+               "over.", "ops", rate("log_reclaims_total", "{{instance}} reclaims"),
                rate("merged_leaves_total", "{{instance}} merged")),
 ])
 

@@ -1,0 +1,88 @@
+// Closed logs by the time since when they wait: which of them is to be emptied next.
+//
+// A log enters its thread's list when it is closed, and leaves it when it is free: two short locks
+// of a list in L puts. Who looks for the log that waits longest compares the lists' first ones, and
+// puts the one that it takes last. So two threads take different ones, and what cannot be emptied
+// yet is met again only after all others.
+#include <mutex>
+
+#include "index/lodgetree/partitioned_version_log.h"
+
+namespace lodgekv::lodgetree {
+
+void PartitionedVersionLog::AddClosed(uint32_t id) {
+  ClosedList& list = closed_.Current();
+  const std::lock_guard lock(list.mutex);
+  LogAt(id).list = &list;
+  LinkLast(list, id);
+}
+
+void PartitionedVersionLog::RemoveClosed(uint32_t id) {
+  ClosedList& list = *LogAt(id).list;
+  const std::lock_guard lock(list.mutex);
+  Unlink(list, id);
+  LogAt(id).list = nullptr;
+}
+
+bool PartitionedVersionLog::NextToEmpty(OldLog* old) {
+  ClosedList* list = &kept_;
+  closed_.ForEach([&list](ClosedList& other) {
+    const auto oldest = [](const ClosedList& l) {
+      return l.oldest.load(std::memory_order_relaxed);
+    };
+    if (oldest(other) < oldest(*list)) list = &other;
+  });
+  const std::lock_guard lock(list->mutex);
+  const uint32_t id = list->first;
+  if (id == kNoLog) return false;
+  const Log& log = LogAt(id);
+  *old = {id,
+          {log.offset.load(std::memory_order_relaxed), log.version.load(std::memory_order_relaxed),
+           log.entries.load(std::memory_order_relaxed)}};
+  Unlink(*list, id);
+  LinkLast(*list, id);
+  return true;
+}
+
+bool PartitionedVersionLog::IsLive(const OldLog& old) const {
+  return ValidOf(old.id).load(std::memory_order_acquire) != 0 &&
+         LogAt(old.id).version.load(std::memory_order_relaxed) == old.found.version;
+}
+
+bool PartitionedVersionLog::ReadOld(const OldLog& old, unsigned position, ReadEntry* entry) const {
+  unsigned left;
+  return ReadEntryAt(old.found, position, entry, &left);
+}
+
+// The rest is called under the list's mutex.
+void PartitionedVersionLog::LinkLast(ClosedList& list, uint32_t id) {
+  Log& log = LogAt(id);
+  log.since = pool_.PeekSequence();
+  log.before = list.last;
+  log.behind = kNoLog;
+  if (list.last == kNoLog) {
+    list.first = id;
+    list.oldest.store(log.since, std::memory_order_relaxed);
+  } else {
+    LogAt(list.last).behind = id;
+  }
+  list.last = id;
+}
+
+void PartitionedVersionLog::Unlink(ClosedList& list, uint32_t id) {
+  const Log& log = LogAt(id);
+  if (log.behind == kNoLog) {
+    list.last = log.before;
+  } else {
+    LogAt(log.behind).before = log.before;
+  }
+  if (log.before != kNoLog) {
+    LogAt(log.before).behind = log.behind;
+    return;
+  }
+  list.first = log.behind;
+  const uint64_t oldest = list.first == kNoLog ? UINT64_MAX : LogAt(list.first).since;
+  list.oldest.store(oldest, std::memory_order_relaxed);
+}
+
+}  // namespace lodgekv::lodgetree
