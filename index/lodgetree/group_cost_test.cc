@@ -31,7 +31,8 @@ std::string RandomKey(uint64_t n) {
 
 class GroupTree {
  public:
-  GroupTree(KeyFormat format, On on) : arena_(uint64_t{128} << 20, uint64_t{2} << 20) {
+  GroupTree(KeyFormat format, On on, const TestTree::Options& options = {})
+      : arena_(uint64_t{128} << 20, uint64_t{2} << 20) {
     arena_.options().strict_order = on == On::kFile;
     pmem::PoolIdentity identity = pmem::TestArena::Identity();
     identity.key_format = format;
@@ -39,7 +40,7 @@ class GroupTree {
     EngineContext context;
     context.pool = pool_.get();
     context.key_format = format;
-    context.options = *OptionValues::Parse(GetEngineInfo().options, {});
+    context.options = *OptionValues::Parse(GetEngineInfo().options, options);
     engine_ = *GetEngineInfo().create(context);
     for (uint64_t n = 0; n < kLoaded; n += 100) (void)Write(NextKeys(Order::kSpread, 100), true);
   }
@@ -175,6 +176,30 @@ TEST_P(GroupCostTest, AGroupThatFillsSeveralNodesTakesFewRounds) {
   GroupTree tree(format, on);
   for (unsigned i = 0; i < 5; ++i) {
     EXPECT_LE(tree.Write(tree.NextKeys(Order::kAscending, 1000), true), 6 * FencesOfAFlush() + 1);
+  }
+}
+
+// At a limit of a few logs a write looks at as many old entries as it has, many of which are still
+// buffered: their leaves are drained in one round, or two. On a file a lone put does so once in L.
+TEST_P(GroupCostTest, WhatEmptiesOldLogsSharesFencesToo) {
+  constexpr size_t kWrites = 20480;
+  const auto [format, on] = GetParam();
+  GroupTree tree(format, on, {{"log_limit_bytes", "65536"}});
+  const auto each = static_cast<double>(FencesOfAFlush());
+  for (const size_t size : {1, 8, 64, 256}) {
+    SCOPED_TRACE(size);
+    const uint64_t emptied = tree.Count("log_reclaims_total");
+    uint64_t fences = 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i < kWrites / size; ++i) {
+      const uint64_t of_group = tree.Write(tree.NextKeys(Order::kRandom, size), false);
+      most = std::max(most, of_group);
+      fences += of_group;
+    }
+    const double mean = static_cast<double>(fences * size) / kWrites;
+    EXPECT_GT(tree.Count("log_reclaims_total") - emptied, 600u);
+    EXPECT_LE(static_cast<double>(most), 4 * each + 1);
+    EXPECT_LE(mean, size > 1 ? 2 * each + 0.5 : on == On::kFile ? 1.5 : 2.4);
   }
 }
 

@@ -241,6 +241,11 @@ class LodgeTree final : public Engine {
     std::vector<uint32_t> window;  // of which the chunks are taken
     std::vector<PendingOp> pending;
   };
+  // A pair that an old log has, and that may still be buffered.
+  struct OldPair {
+    Key key;
+    uint32_t log;
+  };
   // Per worker slot: what keeps the hot path free of shared state and of allocation.
   struct alignas(64) Worker {
     std::vector<pmem::Offset> spare_leaves;
@@ -256,10 +261,11 @@ class LodgeTree final : public Engine {
     // counter right behind the flush's fence would wait for it, and all that follows.
     std::vector<uint32_t> drained_logs;
     // The old log that the thread is emptying, how many of its entries it has looked at, and the
-    // key of the one in hand (codecs with records).
+    // pairs that it has found to drain; their keys (codecs with records).
     PartitionedVersionLog::OldLog emptied;
     unsigned emptied_entries = 0;
-    std::string emptied_key;
+    std::vector<OldPair> old_pairs;
+    std::vector<std::string> old_keys;
     // Keys of nodes that may be merged: where they begin. Those whose locks were busy stay.
     std::vector<std::string> sparse_nodes;
     // At most the first number that the operation in hand has taken and not fenced (codecs with
@@ -417,10 +423,17 @@ class LodgeTree final : public Engine {
 
   // log_reclaim.cc
   void EmptyOldLogs(size_t ops);
+  unsigned GatherOldPairs(Worker& worker, unsigned entries);
   bool NextOldEntry(Worker& worker, ReadEntry* entry);
-  void FlushLogEntry(const ReadEntry& entry, uint32_t log);
-  bool MayBuffer(const Key& key, uint32_t log) const;
-  void FlushLeafOf(const Key& key, uint32_t log);
+  bool KeyOfOldEntry(Worker& worker, const ReadEntry& entry, Key* key);
+  bool MayBuffer(const OldPair& pair) const;
+  void DrainOldPairs(Worker& worker);
+  void PlanOldPairs(WriteContext& context);
+  void AddOldPair(WriteContext& context, const Node* node, const OldPair& pair, size_t splits);
+  // Of a node that may be left of the key's.
+  static bool Covers(const Node* node, const Key& key) {
+    return !node->bounded || C::CompareToKey(node->high, key) > 0;
+  }
   void ReleaseAppliedIndex(uint32_t log);
   void FlushAllBuffers(unsigned threads);
   void FlushBuffers(std::string low, const std::string* end);

@@ -13,7 +13,8 @@
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr unsigned kLogsAtOnce = 4;  // that were free when they were looked at
+constexpr unsigned kLogsAtOnce = 4;      // that were free when they were looked at
+constexpr size_t kOldPairsAtOnce = 256;  // of old logs, that one round drains
 constexpr uint64_t kWritesBetweenReclaims = 256;
 constexpr uint64_t kNodesWalkedAtOnce = 1024;
 constexpr size_t kRangesPerThread = 8;
@@ -21,20 +22,38 @@ constexpr size_t kRangesPerThread = 8;
 
 // Called without a lock, behind a write of `ops` operations that has opened logs while live logs
 // were near their limit. Looks at as many entries of old logs as it has appended, or twice as many,
-// one after the other, and goes on with the next write where it ended with this one.
+// and goes on with the next write where it ended with this one. Where a fence is a sync, the thread
+// looks at all that it owes at once, which is once in L puts.
 template <class C>
 void LodgeTree<C>::EmptyOldLogs(size_t ops) {
   if (medium_.failed()) return;
   Worker& worker = CurrentWorker();
-  for (unsigned left = log_.TakeOwed(ops); left > 0; --left) {
+  unsigned left = log_.TakeOwed(medium_.long_fences() ? std::max<size_t>(ops, log_.owed()) : ops);
+  while (left > 0) {
+    left = GatherOldPairs(worker, left);
+    if (!worker.old_pairs.empty()) DrainOldPairs(worker);
+  }
+  FinishWrite(worker);
+}
+
+// Looks at up to `entries` entries, for pairs that may still be buffered; returns how many are left
+// to look at.
+template <class C>
+unsigned LodgeTree<C>::GatherOldPairs(Worker& worker, unsigned entries) {
+  auto& pairs = worker.old_pairs;
+  pairs.clear();
+  while (entries > 0 && pairs.size() < kOldPairsAtOnce) {
+    --entries;
     ReadEntry entry;
     if (!NextOldEntry(worker, &entry)) {
       log_.Forgive();
-      break;
+      return 0;
     }
-    FlushLogEntry(entry, worker.emptied.id);
+    OldPair pair;
+    pair.log = worker.emptied.id;
+    if (KeyOfOldEntry(worker, entry, &pair.key) && MayBuffer(pair)) pairs.push_back(pair);
   }
-  FinishWrite(worker);
+  return entries;
 }
 
 // Of the log in hand, or of the one that waits longest. False: there is none.
@@ -63,65 +82,120 @@ void LodgeTree<C>::ReleaseAppliedIndex(uint32_t log) {
   log_.Release(log);
 }
 
+// False: there is no pair, or it is dead and its record another's by now, as the checksum tells.
 template <class C>
-void LodgeTree<C>::FlushLogEntry(const ReadEntry& entry, uint32_t log) {
-  if (entry.op == media::LogOp::kAppliedIndex) return;
+bool LodgeTree<C>::KeyOfOldEntry(Worker& worker, const ReadEntry& entry, Key* key) {
+  if (entry.op == media::LogOp::kAppliedIndex) return false;
   if constexpr (C::kRecords) {
-    // The entry may be dead and its record another's by now: the checksum tells.
-    std::string& text = CurrentWorker().emptied_key;
-    {
-      const EpochGuard guard;
-      char scratch[8];
-      if (C::IsRecord(entry.pair.value)) {
-        RecordView view;
-        if (!VerifyRecord(pool_, slab_, C::RecordOf(entry.pair.value), &view)) return;
-        if (view.crc != entry.record_crc) return;
-        text.assign(view.key);
-      } else {
-        text.assign(codec_.KeyText(entry.pair, scratch));
-      }
+    worker.old_keys.resize(kOldPairsAtOnce);
+    std::string& text = worker.old_keys[worker.old_pairs.size()];
+    const EpochGuard guard;
+    char scratch[8];
+    if (C::IsRecord(entry.pair.value)) {
+      RecordView view;
+      if (!VerifyRecord(pool_, slab_, C::RecordOf(entry.pair.value), &view)) return false;
+      if (view.crc != entry.record_crc) return false;
+      text.assign(view.key);
+    } else {
+      text.assign(codec_.KeyText(entry.pair, scratch));
     }
-    FlushLeafOf(C::MakeKey(text), log);
+    *key = C::MakeKey(text);
   } else {
-    FlushLeafOf(C::KeyOfWord(entry.pair.key), log);
+    *key = C::KeyOfWord(entry.pair.key);
   }
+  return true;
 }
 
 // Most entries of an old log are dead: that is seen without a lock.
 template <class C>
-bool LodgeTree<C>::MayBuffer(const Key& key, uint32_t log) const {
+bool LodgeTree<C>::MayBuffer(const OldPair& pair) const {
   uint64_t snapshot;
-  const Node* node = tree_.DescendForWrite(key, &snapshot);
+  const Node* node = tree_.DescendForWrite(pair.key, &snapshot);
   const OptimisticSection section;
-  const unsigned begin = kNodeSlots - std::min<unsigned>(node->buf_count, kNodeSlots);
-  const auto* logs = node->buf_ver;
-  return std::find(logs + begin, logs + kNodeSlots, log) != logs + kNodeSlots ||
-         !node->lock.Validate(snapshot);
+  const auto* end = node->buf_ver + kNodeSlots;
+  const auto* begin = end - std::min<unsigned>(node->buf_count, kNodeSlots);
+  return std::find(begin, end, pair.log) != end || !node->lock.Validate(snapshot);
 }
 
-// Drains the leaf of `key` if the pair buffered for it is the one in `log`. Where that takes a leaf
-// that is not to be had, the log stays.
+// Drains the leaves of the pairs that are still buffered, under fences that they share.
 template <class C>
-void LodgeTree<C>::FlushLeafOf(const Key& key, uint32_t log) {
-  if (!MayBuffer(key, log)) return;
-  WriteContext context(CurrentWorker());
-  LockOne(context, key);
-  ReleaseDrainedLogs(context.worker);
-  context.plan_ready = false;
-  context.fenced = true;
-  context.reserve = pmem::Reserve::kKeep;
-  Node* node = context.locked.front();
-  const auto position = node->Search(key);
-  const int at = BufferedIndex(node, key, position.hits);
-  if (at >= 0 && node->buf_ver[at] == log) {
-    context.plan.Clear();
-    (void)AddTarget(node, position.leaf, &context.plan);
-    const bool spare = context.plan.splits == 0 || EnsureSpares(context.worker, 1, context.reserve);
-    if (spare || !Splits(node, context.plan.targets.front())) {
-      (void)FlushOrSplit(context, node, key, pool_.PeekSequence() - 1);
+void LodgeTree<C>::DrainOldPairs(Worker& worker) {
+  auto& pairs = worker.old_pairs;
+  std::sort(pairs.begin(), pairs.end(), [](const OldPair& a, const OldPair& b) {
+    if constexpr (C::kRecords) return a.key.text < b.key.text;
+    return a.key.word < b.key.word;
+  });
+  WriteContext context(worker);
+  for (const OldPair& pair : pairs) {
+    if (context.locked.empty() || !Covers(context.locked.back(), pair.key)) {
+      LockOne(context, pair.key);
     }
   }
+  context.plan_ready = context.searched = false;
+  ReleaseDrainedLogs(worker);
+  PlanOldPairs(context);
+  for (NodeTurn& turn : worker.round.turns) StageTurn(worker, turn, {});
+  if (!worker.round.turns.empty()) {
+    FenceRound(context);
+    CommitAndPublish(worker);
+    RetireUnlinked(worker);
+  }
+  for (const NodeTurn& turn : worker.round.turns) {
+    FinishTurn(worker, turn);
+    if (turn.node->index_count < MaxIndex()) continue;
+    const auto& own = *std::find_if(pairs.begin(), pairs.end(), [&](const OldPair& pair) {
+      return context.Covering(pair.key) == turn.node;
+    });
+    SplitNode(context, turn.node, own.key);
+  }
   UnlockAll(context);
+}
+
+// Gives each locked node a turn that has leaves to drain. Of a node at most one leaf splits, as in
+// a lone flush. Where a split takes a leaf that is not to be had, the pair and its log stay.
+template <class C>
+void LodgeTree<C>::PlanOldPairs(WriteContext& context) {
+  Worker& worker = context.worker;
+  worker.round.Clear();
+  worker.unlinked.clear();
+  size_t splits = 0;
+  auto pair = worker.old_pairs.begin();
+  for (Node* node : context.locked) {
+    NodeTurn turn;
+    turn.node = node;
+    turn.watermark = pool_.PeekSequence() - 1;
+    context.plan.Clear();
+    for (; pair != worker.old_pairs.end() && Covers(node, pair->key); ++pair) {
+      AddOldPair(context, node, *pair, splits);
+    }
+    for (unsigned i = 0; i < context.plan.count; ++i) {
+      turn.leaves |= uint32_t{1} << context.plan.targets[i].leaf;
+    }
+    splits += context.plan.splits;
+    if (turn.leaves != 0) worker.round.turns.push_back(turn);
+  }
+}
+
+// To the plan of its node, if it is still buffered and not in the plan yet. Other nodes need
+// `splits` of the leaves at hand.
+template <class C>
+void LodgeTree<C>::AddOldPair(WriteContext& context, const Node* node, const OldPair& pair,
+                              size_t splits) {
+  FlushPlan& plan = context.plan;
+  const auto position = node->Search(pair.key);
+  const int at = BufferedIndex(node, pair.key, position.hits);
+  if (at < 0 || node->buf_ver[at] != pair.log) return;
+  const auto* begin = plan.targets.data();
+  const bool planned = std::any_of(
+      begin, begin + plan.count, [&](const auto& target) { return target.leaf == position.leaf; });
+  if (planned) return;
+  const FlushPlan before = plan;
+  (void)AddTarget(node, position.leaf, &plan);
+  if (plan.splits == before.splits) return;
+  // The plan counts splits that may come.
+  const bool spare = EnsureSpares(context.worker, splits + 1, pmem::Reserve::kKeep) &&
+                     (!C::kRecords || context.worker.spare_fences.size() > splits);
+  if (!spare && Splits(node, plan.targets[plan.count - 1])) plan = before;
 }
 
 // Drains every buffer, so that deletes that wait in them give their space back, and merges leaves.
