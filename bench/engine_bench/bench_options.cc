@@ -78,8 +78,9 @@ void AddWorkOptions(CLI::App& app, Given& g) {
   app.add_option("--workload", g.workloads,
                  "phases in this order, each W or W:DISTRIBUTION. load, insert, update, read, "
                  "read_absent, delete, scan (of 100), mixed (insert and read, 1:1), mixed_1_2, "
-                 "recover (after SIGKILL), window (--keys alive, --ops pass). Keys are always "
-                 "loaded; load here has it measured")
+                 "recover (after SIGKILL), window (--keys alive, --ops pass), full (--keys with "
+                 "room, then until no more fit). Keys are always loaded; load here has it "
+                 "measured")
       ->delimiter(',');
   app.add_option("--distribution", g.distribution,
                  "of the phases that name none: uniform, skewed (80 % in one fifth of the key "

@@ -16,6 +16,7 @@
 #include "bench/engine_bench/btree_target.h"
 #include "bench/engine_bench/bulk_keys.h"
 #include "bench/engine_bench/environment.h"
+#include "bench/engine_bench/full_run.h"
 #include "bench/engine_bench/persist_target.h"
 #include "bench/engine_bench/phase_runner.h"
 #include "bench/engine_bench/plan.h"
@@ -88,6 +89,7 @@ class Bench {
       }
     }
     if (auto status = MeasureWindows(); !status.ok()) return status;
+    if (auto status = MeasureFullPools(); !status.ok()) return status;
     return MeasureRecoveries();
   }
 
@@ -147,6 +149,7 @@ class Bench {
   absl::StatusOr<std::unique_ptr<EngineTarget>> OpenTarget(size_t subject);
   absl::StatusOr<std::unique_ptr<EngineTarget>> LoadInBulk(size_t subject);
   absl::Status MeasureWindows();
+  absl::Status MeasureFullPools();
   absl::Status MeasureRecoveries();
 
   const BenchOptions& options_;
@@ -257,6 +260,25 @@ absl::Status Bench::MeasureWindows() {
       if (!result.ok()) return result.status();
       Emit(ToJson(*result));
       results_.windows.push_back(*std::move(result));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench::MeasureFullPools() {
+  if (!options_.Measures(Workload::kFull)) return absl::OkStatus();
+  for (size_t i = 0; i < options_.subjects.size(); ++i) {
+    BenchOptions options = options_;
+    options.store = SettingsFor(options.subjects[i]);
+    for (unsigned turn = 0; turn < options.repeat; ++turn) {
+      std::fprintf(stderr, "full: %s, run %u of %u\n", options.subjects[i].engine.c_str(), turn + 1,
+                   options.repeat);
+      auto stages = MeasureFullPool(options, options.subjects[i], pool_paths_[i]);
+      if (!stages.ok()) return stages.status();
+      for (FullStageResult& stage : *stages) {
+        Emit(ToJson(stage));
+        results_.full_stages.push_back(std::move(stage));
+      }
     }
   }
   return absl::OkStatus();

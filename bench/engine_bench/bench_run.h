@@ -14,6 +14,7 @@ struct BenchResults {
   std::vector<PhaseResult> phases;
   std::vector<RecoveryResult> recoveries;
   std::vector<WindowResult> windows;
+  std::vector<FullStageResult> full_stages;
 };
 
 // Prints environment and options, then measures. `json`, when not null, gets a line for each result

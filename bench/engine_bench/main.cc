@@ -33,6 +33,9 @@ void PrintTables(const lodgekv::bench::BenchResults& results) {
   if (!results.windows.empty()) {
     std::printf("\n%s", lodgekv::bench::FormatWindows(results.windows).c_str());
   }
+  if (!results.full_stages.empty()) {
+    std::printf("\n%s", lodgekv::bench::FormatFullStages(results.full_stages).c_str());
+  }
   if (!results.recoveries.empty()) {
     std::printf("\n%s", lodgekv::bench::FormatRecoveries(results.recoveries).c_str());
   }

@@ -144,6 +144,22 @@ std::string FormatWindows(const std::vector<WindowResult>& results) {
   return table.Format();
 }
 
+std::string FormatFullStages(const std::vector<FullStageResult>& results) {
+  TextTable table({"full pool of", "keys in", "stage", "ops", "refused", "p50 ns", "p99 ns",
+                   "p99.9 ns", "max us", "reader p99.9 ns", "reader max us", "keys", "DRAM MB"},
+                  3);
+  for (const FullStageResult& r : results) {
+    const auto& reads = r.reader_ticks;
+    table.Add({TargetText(r.id), KeysText(r.id), r.stage, absl::StrCat(r.ticks.total()),
+               absl::StrCat(r.refused), Number(r.Ns(r.ticks, 0.5), 0),
+               Number(r.Ns(r.ticks, 0.99), 0), Number(r.Ns(r.ticks, 0.999), 0),
+               Number(r.Ns(r.ticks, 1) / 1e3, 0), Number(r.Ns(reads, 0.999), 0),
+               Number(r.Ns(reads, 1) / 1e3, 0), absl::StrCat(r.live_keys),
+               Number(r.memory.dram_bytes / 1e6, 2)});
+  }
+  return table.Format();
+}
+
 std::string FormatRecoveries(const std::vector<RecoveryResult>& results) {
   TextTable table({"recovery of", "keys in", "threads", "keys", "ms", "Mkeys/s", "Mkeys/s/thread",
                    "open ms", "leaves", "log replayed", "log dropped", "repairs"},

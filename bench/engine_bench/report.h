@@ -28,5 +28,6 @@ class TextTable {
 std::string FormatResults(const std::vector<PhaseResult>& results);
 std::string FormatRecoveries(const std::vector<RecoveryResult>& results);
 std::string FormatWindows(const std::vector<WindowResult>& results);
+std::string FormatFullStages(const std::vector<FullStageResult>& results);
 
 }  // namespace lodgekv::bench

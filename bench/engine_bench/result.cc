@@ -54,6 +54,10 @@ double PhaseResult::LatencyNs(double fraction) const {
   return latency.ticks().Percentile(fraction) * TscClock::Get().nanoseconds_per_tick();
 }
 
+double FullStageResult::Ns(const Histogram& ticks, double fraction) {
+  return ticks.Percentile(fraction) * TscClock::Get().nanoseconds_per_tick();
+}
+
 std::string ToJson(const PhaseResult& r) {
   Json row = {
       {"engine", r.id.engine},
@@ -90,6 +94,22 @@ std::string ToJson(const WindowResult& r) {
   row["leaves"] = r.leaves;
   row["first_key_leaves"] = r.first_key_leaves;
   row["first_key_ns"] = r.first_key_ns;
+  AddTarget(r.id, &row);
+  return row.dump();
+}
+
+std::string ToJson(const FullStageResult& r) {
+  Json row = RowOfWhole(r, Workload::kFull, 1, r.ticks.total(), 0);
+  row["stage"] = r.stage;
+  row["refused"] = r.refused;
+  row["live_keys"] = r.live_keys;
+  row["dram_bytes"] = r.memory.dram_bytes;
+  row["p50_ns"] = r.Ns(r.ticks, 0.5);
+  row["p99_ns"] = r.Ns(r.ticks, 0.99);
+  row["p9999_ns"] = r.Ns(r.ticks, 0.9999);
+  row["max_ns"] = r.Ns(r.ticks, 1);
+  row["reader_p9999_ns"] = r.Ns(r.reader_ticks, 0.9999);
+  row["reader_max_ns"] = r.Ns(r.reader_ticks, 1);
   AddTarget(r.id, &row);
   return row.dump();
 }

@@ -90,9 +90,24 @@ struct WindowResult {
   }
 };
 
+// One stage of `full`.
+struct FullStageResult {
+  TargetId id;
+  std::string stage;
+  uint64_t keys = 0;     // loaded, before all stages
+  Histogram ticks;       // of each operation
+  uint64_t refused = 0;  // of them, for want of room
+  Histogram reader_ticks;
+  uint64_t live_keys = 0;  // in the end, as what follows
+  MemoryUse memory;
+
+  static double Ns(const Histogram& ticks, double fraction);
+};
+
 // One line, without the newline. A figure that a row does not have is 0.
 std::string ToJson(const PhaseResult& result);
 std::string ToJson(const RecoveryResult& result);
 std::string ToJson(const WindowResult& result);
+std::string ToJson(const FullStageResult& result);
 
 }  // namespace lodgekv::bench

@@ -100,7 +100,8 @@ void RunBatch(Ops& ops, const OpBatch& batch, Probe& probe) {
         }
       });
     case Workload::kRecover:
-    case Workload::kWindow: return;
+    case Workload::kWindow:
+    case Workload::kFull: return;
   }
 }
 

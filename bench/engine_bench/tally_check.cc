@@ -29,7 +29,8 @@ uint64_t ExpectedFound(const OpBatch& batch) {
     case Workload::kUpdate:
     case Workload::kReadAbsent:
     case Workload::kRecover:
-    case Workload::kWindow: break;
+    case Workload::kWindow:
+    case Workload::kFull: break;
     case Workload::kRead:
     case Workload::kDelete:
     case Workload::kScan: expected = batch.size(); break;

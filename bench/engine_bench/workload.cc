@@ -27,6 +27,7 @@ constexpr Named<Workload> kWorkloads[] = {
     {Workload::kMixed12, "mixed_1_2"},
     {Workload::kRecover, "recover"},
     {Workload::kWindow, "window"},
+    {Workload::kFull, "full"},
 };
 constexpr Named<Distribution> kDistributions[] = {
     {Distribution::kUniform, "uniform"},

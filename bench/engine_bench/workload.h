@@ -23,6 +23,7 @@ enum class Workload : uint8_t {
   kMixed12,  // insert, read, read, insert, ...
   kRecover,
   kWindow,  // keys ascend, the oldest go
+  kFull,    // until no key fits any more, and on
 };
 
 enum class Distribution : uint8_t {
@@ -80,7 +81,8 @@ constexpr bool ChangesKeys(Workload workload) {
 
 // On a pool of its own, beside the phases that share one.
 constexpr bool RunsAlone(Workload workload) {
-  return workload == Workload::kRecover || workload == Workload::kWindow;
+  return workload == Workload::kRecover || workload == Workload::kWindow ||
+         workload == Workload::kFull;
 }
 
 // Whether the operations choose among the keys that are there.

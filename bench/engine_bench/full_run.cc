@@ -1,0 +1,225 @@
+#include "bench/engine_bench/full_run.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bench/engine_bench/random.h"
+#include "bench/engine_bench/tsc_clock.h"
+
+namespace lodgekv::bench {
+namespace {
+
+// So many refusals in a row: no put of the kind finds room any more.
+constexpr uint64_t kRefusalsOfFull = 1000;
+
+// The keys by their running index, each with a value of its own.
+class Client {
+ public:
+  Client(EngineTarget& target, Histogram& ticks)
+      : engine_(target.store().engine()),
+        writer_(target.key_writer()),
+        fixed64_(target.id().key_format == KeyFormatName(KeyFormat::kFixed64)),
+        value_(target.value_bytes(), 'v'),
+        ticks_(ticks) {}
+
+  Outcome Put(uint64_t index) {
+    return Write({.kind = WriteKind::kPut, .key = Key(index), .value = value_});
+  }
+  Outcome Delete(uint64_t index) { return Write({.kind = WriteKind::kDelete, .key = Key(index)}); }
+  // Whether it is there.
+  bool Read(uint64_t index) {
+    const std::string_view key = Key(index);
+    const uint64_t begin = TscClock::Now(OpEnd::kRetired);
+    const Outcome outcome = engine_.Read({&key, 1}, {&read_, 1}, {});
+    Note(begin);
+    return outcome == Outcome::kOk && read_.found;
+  }
+
+ private:
+  std::string_view Key(uint64_t index) {
+    ref_[0] = {index, Distribution::kUniform, false};
+    batch_.key_bytes.clear();
+    batch_.key_ends.clear();
+    writer_.Fill(ref_, &batch_);
+    if (!fixed64_) return batch_.key_bytes;
+    const uint64_t big_endian = __builtin_bswap64(batch_.numbers[0]);
+    key_.assign(reinterpret_cast<const char*>(&big_endian), sizeof(big_endian));
+    return key_;
+  }
+
+  Outcome Write(const WriteOp& op) {
+    const uint64_t begin = TscClock::Now(OpEnd::kRetired);
+    const Outcome outcome = engine_.Write({&op, 1}, {&written_, 1}, {});
+    Note(begin);
+    return outcome;
+  }
+
+  void Note(uint64_t begin) { ticks_.Add(TscClock::Now(OpEnd::kRetired) - begin); }
+
+  Engine& engine_;
+  const KeyWriter& writer_;
+  const bool fixed64_;
+  const std::string value_;
+  Histogram& ticks_;
+  KeyRef ref_[1];
+  OpBatch batch_;
+  std::string key_;
+  WriteResult written_;
+  ReadResult read_;
+};
+
+// Reads keys that stay, beside all else, until it is gone: how long do readers wait?
+class Reader {
+ public:
+  Reader(EngineTarget& target, uint64_t keys, uint64_t seed)
+      : thread_([this, &target, keys, seed] {
+          Client client(target, ticks_);
+          Random random(seed);
+          while (!stop_.load(std::memory_order_relaxed)) {
+            if (!client.Read(random.Below(keys))) ++lost_;
+          }
+        }) {}
+  ~Reader() { (void)Stop(); }
+
+  // Keys that it did not find.
+  uint64_t Stop() {
+    stop_.store(true, std::memory_order_relaxed);
+    if (thread_.joinable()) thread_.join();
+    return lost_;
+  }
+  const Histogram& ticks() const { return ticks_; }
+
+ private:
+  std::atomic<bool> stop_{false};
+  Histogram ticks_;
+  uint64_t lost_ = 0;
+  std::thread thread_;
+};
+
+// Half of the keys that are loaded stay, for readers to look for; the others come and go, the oldest
+// first.
+class FullPool {
+ public:
+  FullPool(const BenchOptions& options, const Subject& subject, EngineTarget& target)
+      : options_(options), subject_(subject), target_(target), random_(options.seed) {}
+
+  absl::StatusOr<std::vector<FullStageResult>> Run() {
+    Stage("load", options_.keys, &FullPool::Put);
+    Measure("with room: ");
+    Stage("fill", UINT64_MAX, &FullPool::PutUntilFull);
+    Stage("full: put", options_.ops, &FullPool::Put);
+    Measure("full: ");
+    if (!status_.ok()) return status_;
+    return std::move(stages_);
+  }
+
+ private:
+  // Does one operation, or a few; false when the stage is over.
+  using Step = bool (FullPool::*)(Client& client);
+
+  void Measure(const std::string& state) {
+    Stage(state + "read", options_.ops, &FullPool::Read);
+    Stage(state + "turn", options_.ops / 2, &FullPool::Turn);
+    Stage(state + "update", options_.ops, &FullPool::Update);
+  }
+
+  void Stage(const std::string& name, uint64_t steps, Step step) {
+    if (!status_.ok()) return;
+    FullStageResult& result = stages_.emplace_back();
+    result.id = subject_.Id();
+    result.keys = options_.keys;
+    result.stage = name;
+    refused_ = 0;
+    Client client(target_, result.ticks);
+    std::unique_ptr<Reader> reader;
+    if (next_ != 0) reader = std::make_unique<Reader>(target_, Staying(), options_.seed + 1);
+    for (uint64_t i = 0; i < steps && status_.ok() && (this->*step)(client); ++i) {
+    }
+    if (reader != nullptr) {
+      if (reader->Stop() != 0) Fail(name, "a reader lost a key");
+      result.reader_ticks = reader->ticks();
+    }
+    result.refused = refused_;
+    result.live_keys = Staying() + come_and_go_.size();
+    result.memory = target_.GetMemoryUse();
+  }
+
+  bool Put(Client& client) {
+    const uint64_t index = next_++;
+    if (!Accepted(client.Put(index))) return true;
+    if (index >= Staying()) come_and_go_.push_back(index);
+    return true;
+  }
+  bool PutUntilFull(Client& client) {
+    const uint64_t refused = refused_;
+    (void)Put(client);
+    in_a_row_ = refused_ == refused ? 0 : in_a_row_ + 1;
+    return in_a_row_ < kRefusalsOfFull;
+  }
+  bool Turn(Client& client) {
+    (void)Accepted(client.Delete(come_and_go_.front()));
+    come_and_go_.pop_front();
+    return Put(client);
+  }
+  bool Update(Client& client) {
+    (void)Accepted(client.Put(random_.Below(Staying())));
+    return true;
+  }
+  bool Read(Client& client) {
+    if (!client.Read(random_.Below(Staying()))) Fail("read", "a key is lost");
+    return true;
+  }
+
+  // Notes a refusal; any other failure ends the run.
+  bool Accepted(Outcome outcome) {
+    if (outcome == Outcome::kPoolFull) ++refused_;
+    if (outcome != Outcome::kOk && outcome != Outcome::kPoolFull) Fail("write", "it failed");
+    return outcome == Outcome::kOk;
+  }
+  void Fail(const std::string& where, const std::string& what) {
+    status_ =
+        absl::DataLossError(absl::StrCat(subject_.engine, ", full pool, ", where, ": ", what));
+  }
+
+  uint64_t Staying() const { return options_.keys / 2; }
+
+  const BenchOptions& options_;
+  const Subject& subject_;
+  EngineTarget& target_;
+  Random random_;
+  absl::Status status_;
+  std::vector<FullStageResult> stages_;
+  uint64_t next_ = 0;  // index of the next new key
+  uint64_t refused_ = 0;
+  uint64_t in_a_row_ = 0;  // refusals
+  std::deque<uint64_t> come_and_go_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<FullStageResult>> MeasureFullPool(const BenchOptions& options,
+                                                             const Subject& subject,
+                                                             const std::string& pool_path) {
+  // Keys are small numbers where their shape asks for it: of a key the pool takes 16 bytes at least.
+  const uint64_t most = options.store.pool_size_bytes / 16 + 4 * options.ops + options.keys;
+  auto target = EngineTarget::Create(subject, options.store, pool_path, options.seed, most);
+  if (!target.ok()) return target.status();
+  auto result = FullPool(options, subject, **target).Run();
+  const absl::Status closed = (*target)->store().Close();
+  if (result.ok() && !closed.ok()) result = closed;
+  std::error_code ignored;
+  if (!options.keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
+    std::filesystem::remove(pool_path, ignored);
+  }
+  return result;
+}
+
+}  // namespace lodgekv::bench
