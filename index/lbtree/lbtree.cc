@@ -154,7 +154,7 @@ template <class C>
 absl::Status LbTree<C>::Close() {
   if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
-  reclaimer_.Drain();
+  (void)reclaimer_.Drain();
   return absl::OkStatus();
 }
 

@@ -188,13 +188,12 @@ void LbTree<C>::FinishWrite(Worker& worker) {
     UnlinkEmptied(worker);
 }
 
-// When an allocation has failed: what is about to be given back may be enough.
+// When an allocation has failed. True: it is worth another try, what was about to be given back has
+// been.
 template <class C>
 bool LbTree<C>::ReclaimSpace() {
   if (medium_.failed()) return false;
-  workers_.Current().retired.HandTo(reclaimer_);
-  reclaimer_.Drain();
-  return true;
+  return workers_.Current().retired.Drain(reclaimer_);
 }
 
 template class LbTree<Fixed64Codec>;

@@ -201,7 +201,7 @@ template <class C>
 absl::Status LodgeTree<C>::Close() {
   if (!medium_.long_fences()) FlushAllBuffers(threads_);
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
-  reclaimer_.Drain();
+  (void)reclaimer_.Drain();
   const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);
   if (applied_log != PartitionedVersionLog::kNoLog) ReleaseAppliedIndex(applied_log);
   if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");

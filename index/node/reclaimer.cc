@@ -26,6 +26,7 @@ void Reclaimer::WaitAndFree(const Retired& retired) {
 
 // Under the mutex.
 void Reclaimer::WakeThread() {
+  busy_.store(true, std::memory_order_release);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   wake_.notify_one();
 }
@@ -48,30 +49,40 @@ void Reclaimer::AfterEpochs(std::function<void()> free) {
   WakeThread();
 }
 
-void Reclaimer::Drain() {
-  Retired retired;
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(retired, waiting_);
-  }
-  WaitAndFree(retired);
+bool Reclaimer::Drain() {
+  std::vector<pmem::Offset> none;
+  return Drain(none);
+}
+
+bool Reclaimer::Drain(std::vector<pmem::Offset>& batch) {
+  if (batch.empty() && !busy_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [this] { return !freeing_; });
+  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
+  batch.clear();
+  FreeWaiting(lock);
+  idle_.wait(lock, [this] { return freeing_ == 0; });
+  return true;
+}
+
+// All that waits; without the mutex meanwhile.
+void Reclaimer::FreeWaiting(std::unique_lock<std::mutex>& lock) {
+  if (waiting_.empty()) return;
+  Retired retired;
+  std::swap(retired, waiting_);
+  ++freeing_;
+  lock.unlock();
+  WaitAndFree(retired);
+  lock.lock();
+  --freeing_;
+  busy_.store(freeing_ != 0 || !waiting_.empty(), std::memory_order_release);
+  idle_.notify_all();
 }
 
 void Reclaimer::Run() {
   std::unique_lock lock(mutex_);
-  for (;;) {
+  while (!stop_) {
     wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
-    if (stop_) return;
-    Retired retired;
-    std::swap(retired, waiting_);
-    freeing_ = true;
-    lock.unlock();
-    WaitAndFree(retired);
-    lock.lock();
-    freeing_ = false;
-    idle_.notify_all();
+    if (!stop_) FreeWaiting(lock);
   }
 }
 

@@ -5,6 +5,7 @@
 // way. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -43,9 +44,11 @@ class Reclaimer {
   // Calls `free` on the reclaimer's thread when every EpochGuard that is held now has ended. Under
   // any lock: nothing is waited for.
   void AfterEpochs(std::function<void()> free);
-  // Frees all that was retired before, what the thread has in hand included. Not inside an
-  // EpochGuard.
-  void Drain();
+  // Frees all that was retired before, what the thread has in hand included, and the records of
+  // `batch`, which it leaves empty. False: there was nothing, and nobody was waited for. Not inside
+  // an EpochGuard.
+  bool Drain(std::vector<pmem::Offset>& batch);
+  bool Drain();
 
  private:
   struct Retired {
@@ -55,6 +58,7 @@ class Reclaimer {
   };
   void Run();
   void WakeThread();
+  void FreeWaiting(std::unique_lock<std::mutex>& lock);
   void WaitAndFree(const Retired& retired);
 
   pmem::RecordSlab& slab_;
@@ -64,7 +68,8 @@ class Reclaimer {
   std::condition_variable wake_;
   std::condition_variable idle_;
   Retired waiting_;
-  bool freeing_ = false;  // the thread has some in hand
+  unsigned freeing_ = 0;           // threads that have some in hand
+  std::atomic<bool> busy_{false};  // anything waits or is in hand
   bool stop_ = false;
   std::thread thread_;
 };

@@ -29,6 +29,11 @@ class RetiredRecords {
   // Of all records together.
   uint64_t bytes() const { return bytes_; }
 
+  // Frees these, and all that the reclaimer has; see there.
+  bool Drain(Reclaimer& reclaimer) {
+    bytes_ = 0;
+    return reclaimer.Drain(records_);
+  }
   // Not inside an EpochGuard.
   void HandTo(Reclaimer& reclaimer) {
     if (records_.empty()) return;

@@ -95,6 +95,10 @@ class VersionLock {
   void Unlock() {
     word_.store(word_.load(std::memory_order_relaxed) & ~kLocked, std::memory_order_release);
   }
+  // How often anything was published, modulo 2^32.
+  uint32_t PublishCount() const {
+    return static_cast<uint32_t>(word_.load(std::memory_order_relaxed) / kVersionStep);
+  }
   bool IsLocked() const { return (word_.load(std::memory_order_relaxed) & kLocked) != 0; }
 
  private:

@@ -105,12 +105,25 @@ void Pool::PersistAppliedIndex(uint64_t index) {
 
 absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve) {
   std::lock_guard lock(state_->chunk_mu);
-  return state_->table->Acquire(*state_->source, use, unit_bytes, reserve);
+  auto chunk = state_->table->Acquire(*state_->source, use, unit_bytes, reserve);
+  if (chunk.ok()) NoteTight();
+  return chunk;
+}
+
+void Pool::NoteTight() {
+  constexpr uint64_t kTightShare = 16;
+  const ChunkTable& table = *state_->table;
+  const uint64_t rows = table.rows().size();
+  const uint64_t used =
+      table.rows_in_use() + state_->source->large_bytes_taken() / table.chunk_cost();
+  tight_.store(used + table.reserve_rows() + rows / kTightShare >= rows, std::memory_order_relaxed);
 }
 
 void Pool::ReleaseChunk(uint32_t index) {
   std::lock_guard lock(state_->chunk_mu);
   state_->table->Release(index);
+  NoteTight();
+  NoteCameFree();
 }
 
 void Pool::AddHolder(ChunkHolder* holder) {
@@ -140,9 +153,17 @@ std::vector<Chunk> Pool::Chunks() const {
 Chunk Pool::FindChunk(Offset offset) const { return state_->table->Find(offset); }
 
 Offset Pool::ReserveLarge(uint64_t bytes, Reserve reserve) {
+  auto& [refused, memo] = state_->full_for_large[static_cast<size_t>(reserve)];
+  if (bytes >= refused.load(std::memory_order_relaxed) && memo.Holds(came_free())) return 0;
   Offset offset = TryReserveLarge(bytes, reserve);
-  if (offset == 0 && CollectEmptyChunks()) offset = TryReserveLarge(bytes, reserve);
-  return offset;
+  if (offset != 0) return offset;
+  NoteFull();
+  const uint64_t before = came_free();
+  if (CollectEmptyChunks()) offset = TryReserveLarge(bytes, reserve);
+  if (offset != 0) return offset;
+  refused.store(bytes, std::memory_order_relaxed);
+  memo.Note(before);
+  return 0;
 }
 
 Offset Pool::TryReserveLarge(uint64_t bytes, Reserve reserve) {
@@ -176,6 +197,7 @@ void Pool::FreeLarge(Offset offset) {
     }
   }
   state_->source->FreeLarge(*state_->table, offset);
+  NoteCameFree();
 }
 
 uint64_t Pool::LargeBytes(Offset offset) const {
@@ -237,6 +259,7 @@ absl::Status Pool::Adopt() {
   for (const ChunkSource::Large& large : state_->source->LargeObjects()) {
     state_->large[large.offset] = large.bytes;
   }
+  NoteTight();
   return absl::OkStatus();
 }
 

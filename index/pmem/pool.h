@@ -203,6 +203,21 @@ class Pool {
   void RemoveHolder(ChunkHolder* holder);
   // Asks all holders for empty chunks; true when there was one. The caller holds no lock.
   bool CollectEmptyChunks();
+  // How often chunks and large objects have come free since NoteFull was first called. An arena with
+  // a chunk in which nothing is used says so, too: CollectEmptyChunks may take it.
+  uint64_t came_free() const { return came_free_.load(std::memory_order_relaxed); }
+  void NoteCameFree() {
+    if (was_full()) came_free_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Before an allocation that may fail is tried for the last time.
+  void NoteFull() {
+    if (!was_full()) was_full_.store(true, std::memory_order_seq_cst);
+    if (!tight()) tight_.store(true, std::memory_order_relaxed);
+  }
+  // Less than a sixteenth of the chunks is free, beside the reserve; or an allocation has failed
+  // since chunks came and went last.
+  bool tight() const { return tight_.load(std::memory_order_relaxed); }
+  bool was_full() const { return was_full_.load(std::memory_order_relaxed); }
   // Every chunk in use, by row. For recovery and Check.
   std::vector<Chunk> Chunks() const;
   uint64_t chunk_bytes() const { return chunk_bytes_; }
@@ -236,6 +251,7 @@ class Pool {
   void ReserveSequence(uint64_t at_least);
   absl::Status CheckSequence(uint64_t next) const;
   Offset TryReserveLarge(uint64_t bytes, Reserve reserve);
+  void NoteTight();  // under the lock of the chunks
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();
   // The pool is in use from here on: not clean, and its first sequence numbers are reserved.
@@ -266,6 +282,9 @@ class Pool {
   uint64_t chunk_bytes_ = 0;
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> sequence_refill_{0};
+  std::atomic<uint64_t> came_free_{0};
+  std::atomic<bool> was_full_{false};  // a pool that never was counts nothing
+  std::atomic<bool> tight_{false};
   std::unique_ptr<State> state_;  // pool_state.h
 };
 

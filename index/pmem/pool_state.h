@@ -1,6 +1,9 @@
 // What a Pool is made of; for the files that implement it.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -10,6 +13,7 @@
 #include "index/pmem/chunk_source.h"
 #include "index/pmem/chunk_table.h"
 #include "index/pmem/file_sync.h"
+#include "index/pmem/full_memo.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_header.h"
 #include "index/pmem/pool_journal.h"
@@ -35,6 +39,13 @@ struct Pool::State {
   std::unique_ptr<ChunkTable> table;    // chunk_mu, but for Find
   // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
+
+  // By Reserve: of the last large object that there was no room for. A larger one need not be tried.
+  struct FullForLarge {
+    std::atomic<uint64_t> bytes{UINT64_MAX};
+    FullMemo memo;
+  };
+  std::array<FullForLarge, 2> full_for_large;
 
   std::unique_ptr<PoolMapping> mapping;  // none in an arena
   std::unique_ptr<FileSync> file_sync;   // of an ordinary file

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/pmem/crash_point.h"
+#include "index/pmem/full_memo.h"
 #include "index/pmem/last_words.h"
 #include "index/pmem/unit_cache.h"
 #include "index/pmem/worker_slot.h"
@@ -47,6 +48,8 @@ struct ChunkUnits {
     if (units % kWordBits != 0) bits.back() = ~uint64_t{0} << units % kWordBits;
   }
 
+  bool IsEmpty() const { return free == units; }
+
   uint32_t Take() {
     while (bits[first_word] == ~uint64_t{0}) ++first_word;
     const auto bit = static_cast<uint32_t>(std::countr_one(bits[first_word]));
@@ -73,6 +76,10 @@ struct UnitArena::State {
   uint32_t cache_units = 2;
 
   std::array<std::atomic<UnitCache*>, kMaxWorkerSlots> caches{};
+  // As many as came with chunks of the reserve: so many free units are for who may use it.
+  std::atomic<uint64_t> kept_units{0};
+  std::array<FullMemo, 2> full;         // by Reserve
+  std::atomic<uint32_t> free_units{0};  // more than when the pool was full first
 
   mutable std::mutex mu;
   std::vector<std::unique_ptr<ChunkUnits>> chunks;  // by row; null where the row is not the arena's
@@ -111,6 +118,8 @@ struct UnitArena::State {
     return n;
   }
 
+  uint64_t FreeUnits() const { return free_in_chunks + CachedUnits(); }
+
   ChunkUnits* Own(uint32_t row) const { return row < chunks.size() ? chunks[row].get() : nullptr; }
 
   // The rest under `mu`.
@@ -126,6 +135,7 @@ struct UnitArena::State {
   }
 
   void Remove(uint32_t row) {
+    kept_units -= std::min<uint64_t>(kept_units, chunks[row]->units);
     total -= chunks[row]->units;
     free_in_chunks -= chunks[row]->free;
     --empty_chunks;
@@ -140,7 +150,7 @@ struct UnitArena::State {
     uint32_t n = 0;
     while (n < refill && !with_free.empty()) {
       ChunkUnits& from = *chunks[*with_free.begin()];
-      if (from.free == from.units) --empty_chunks;
+      if (from.IsEmpty()) --empty_chunks;
       while (n < refill && from.free > 0) {
         units[n++] = from.chunk.begin + uint64_t{from.Take()} * unit_bytes;
         --free_in_chunks;
@@ -164,7 +174,7 @@ struct UnitArena::State {
     }
     ++free_in_chunks;
     if (chunk.free == 1) with_free.insert(row);
-    if (chunk.free < chunk.units) return false;
+    if (!chunk.IsEmpty()) return false;
     ++empty_chunks;
     // One empty chunk stays, lest a unit that comes and goes move a chunk each time.
     return empty_chunks > 1 && chunk_count > kept_chunks;
@@ -186,26 +196,52 @@ UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes)
 UnitArena::~UnitArena() { pool_.RemoveHolder(this); }
 
 Offset UnitArena::Allocate(Reserve reserve) {
+  const Offset unit = TryAllocate(reserve);
+  if (unit != 0 && pool_.was_full()) state_->free_units.fetch_sub(1, std::memory_order_relaxed);
+  return unit;
+}
+
+Offset UnitArena::TryAllocate(Reserve reserve) {
   UnitCache& cache = state_->OwnCache();
-  if (cache.TryEnter(state_->process_barrier)) {
+  const bool kept = reserve == Reserve::kKeep && state_->kept_units.load(std::memory_order_relaxed);
+  if (!kept && cache.TryEnter(state_->process_barrier)) {
     const Offset unit = cache.Pop();
     cache.Leave();
     if (unit != 0) return unit;
   }
-  const Offset unit = AllocateSlowly(cache, reserve);
-  if (unit != 0 || !pool_.CollectEmptyChunks()) return unit;
-  return AllocateSlowly(cache, reserve);
+  FullMemo& full = state_->full[static_cast<size_t>(reserve)];
+  if (full.Holds(free_state())) return 0;
+  Offset unit = AllocateSlowly(cache, reserve);
+  if (unit != 0) return unit;
+  pool_.NoteFull();
+  const uint64_t before = free_state();
+  (void)pool_.CollectEmptyChunks();
+  unit = AllocateSlowly(cache, reserve);
+  if (unit == 0) full.Note(before);
+  return unit;
+}
+
+uint64_t UnitArena::free_state() const {
+  return pool_.came_free() << 32 | state_->free_units.load(std::memory_order_relaxed);
 }
 
 Offset UnitArena::AllocateSlowly(UnitCache& cache, Reserve reserve) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
+  // What was taken from the reserve does not serve who may not.
+  const bool kept = reserve == Reserve::kKeep && s.kept_units != 0;
+  if (kept && s.FreeUnits() <= s.kept_units && !AddChunk(reserve)) return 0;
   if (cache.count() == 0 && s.free_in_chunks == 0 && !AddChunk(reserve)) Steal();
   if (cache.count() == 0) s.Refill(cache, unit_bytes_);
   return cache.Pop();
 }
 
 void UnitArena::Free(Offset unit) {
+  FreeToCache(unit);
+  if (pool_.was_full()) state_->free_units.fetch_add(1, std::memory_order_relaxed);
+}
+
+void UnitArena::FreeToCache(Offset unit) {
   UnitCache& cache = state_->OwnCache();
   if (cache.TryEnter(state_->process_barrier)) {
     const bool done = cache.Push(unit, state_->cache_units);
@@ -227,7 +263,11 @@ void UnitArena::KeepChunks(uint64_t chunks) {
 }
 
 bool UnitArena::AddChunk(Reserve reserve) {
-  const absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, reserve);
+  absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, Reserve::kKeep);
+  if (!chunk.ok() && reserve == Reserve::kUse) {
+    chunk = pool_.AcquireChunk(use_, unit_bytes_, reserve);
+    if (chunk.ok()) state_->kept_units += chunk->bytes / unit_bytes_;
+  }
   if (!chunk.ok()) return false;
   state_->Add(*chunk, unit_bytes_);
   return true;
@@ -253,12 +293,12 @@ bool UnitArena::GiveBackEmptyChunks() {
   State& s = *state_;
   std::lock_guard lock(s.mu);
   const uint64_t units = pool_.chunk_bytes() / unit_bytes_;
-  if (s.chunk_count <= s.kept_chunks || s.free_in_chunks + s.CachedUnits() < units) return false;
+  if (s.chunk_count <= s.kept_chunks || s.FreeUnits() < units) return false;
   const uint64_t before = s.chunk_count;
   Steal();
   for (uint32_t row = 0; row < s.chunks.size() && s.chunk_count > s.kept_chunks; ++row) {
     const ChunkUnits* chunk = s.Own(row);
-    if (chunk != nullptr && chunk->free == chunk->units) Release(row);
+    if (chunk != nullptr && chunk->IsEmpty()) Release(row);
   }
   return s.chunk_count < before;
 }
@@ -284,12 +324,16 @@ void UnitArena::Release(uint32_t row) {
 
 void UnitArena::GiveBack(Offset unit) {
   const uint32_t row = pool_.FindChunk(unit).index;
-  if (state_->GiveBack(row, unit, unit_bytes_)) Release(row);
+  if (state_->GiveBack(row, unit, unit_bytes_)) {
+    Release(row);
+  } else if (state_->chunks[row]->IsEmpty()) {
+    pool_.NoteCameFree();
+  }
 }
 
 uint64_t UnitArena::used_units() const {
   std::lock_guard lock(state_->mu);
-  const uint64_t free = state_->free_in_chunks + state_->CachedUnits();
+  const uint64_t free = state_->FreeUnits();
   return state_->total - std::min(state_->total, free);
 }
 

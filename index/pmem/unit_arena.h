@@ -7,7 +7,7 @@
 //
 // Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a
 // small cache of the calling thread's worker slot; the arena's mutex is taken once in kRefill
-// units.
+// units. In a full pool an Allocate that fails costs a few loads (full_memo.h).
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,10 @@ class UnitArena final : public ChunkHolder {
   // most 256), or 0 when the medium is full.
   Offset Allocate(Reserve reserve);
   void Free(Offset unit);
+
+  // When an allocation has failed, the next one fails too as long as this is the same: it changes
+  // with the free units and the free chunks of a pool that was full once.
+  uint64_t free_state() const;
 
   // From here on the arena never has fewer chunks than `chunks`; takes what is missing, as far as
   // the pool has it. May be called before FinishMark too.
@@ -69,6 +73,8 @@ class UnitArena final : public ChunkHolder {
   struct State;
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
   Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
+  Offset TryAllocate(Reserve reserve);
+  void FreeToCache(Offset unit);
   // Under the arena's mutex:
   bool AddChunk(Reserve reserve);
   void Steal();  // takes all units out of the caches

@@ -70,6 +70,50 @@ TEST(UnitArena, KeepsTheReserve) {
   EXPECT_GT(kept, more);
 }
 
+// What fails looks at nobody else's units again until something comes free.
+TEST(UnitArena, RefusesFastUntilSomethingComesFree) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  std::vector<Offset> units = TakeAll(arena);
+  const uint64_t full = arena.free_state();
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(arena.Allocate(Reserve::kUse), 0u);
+  EXPECT_EQ(arena.free_state(), full);
+  for (int i = 0; i < 1000; ++i) {
+    arena.Free(units.back());
+    EXPECT_NE(arena.free_state(), full);
+    units.back() = arena.Allocate(Reserve::kUse);
+    ASSERT_NE(units.back(), 0u) << i;
+    EXPECT_EQ(arena.free_state(), full);
+    EXPECT_EQ(arena.Allocate(Reserve::kUse), 0u);
+  }
+}
+
+// Freed by one thread, taken by another.
+TEST(UnitArena, FullArenaFindsWhatAnotherThreadFrees) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const std::vector<Offset> units = TakeAll(arena);
+  for (const Offset unit : units) {
+    std::thread([&] { arena.Free(unit); }).join();
+    ASSERT_NE(arena.Allocate(Reserve::kUse), 0u);
+    ASSERT_EQ(arena.Allocate(Reserve::kUse), 0u);
+  }
+}
+
+// A chunk that another arena does not need any more.
+TEST(UnitArena, FullArenaFindsTheChunkOfAnother) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena small(*pool, ChunkUse::kRecords, 64);
+  UnitArena big(*pool, ChunkUse::kRecords, 2048);
+  const std::vector<Offset> units = TakeAll(small);
+  ASSERT_EQ(big.Allocate(Reserve::kUse), 0u);
+  for (const Offset unit : units) small.Free(unit);
+  EXPECT_NE(big.Allocate(Reserve::kUse), 0u);
+}
+
 TEST(UnitArena, EmptyChunksServeOtherClasses) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
