@@ -17,8 +17,8 @@
 namespace lodgekv::bench {
 namespace {
 
-// So many refusals in a row: no put of the kind finds room any more.
-constexpr uint64_t kRefusalsOfFull = 1000;
+// A pool counts as full when of so many puts at most one in a hundred finds room.
+constexpr uint64_t kPutsOfFull = 1000;
 
 // The keys by their running index, each with a value of its own.
 class Client {
@@ -104,8 +104,8 @@ class Reader {
   std::thread thread_;
 };
 
-// Half of the keys that are loaded stay, for readers to look for; the others come and go, the oldest
-// first.
+// Half of the keys that are loaded stay, for readers to look for; the others come and go, the
+// oldest first.
 class FullPool {
  public:
   FullPool(const BenchOptions& options, const Subject& subject, EngineTarget& target)
@@ -117,6 +117,8 @@ class FullPool {
     Stage("fill", UINT64_MAX, &FullPool::PutUntilFull);
     Stage("full: put", options_.ops, &FullPool::Put);
     Measure("full: ");
+    Stage("1 % deleted", come_and_go_.size() / 100, &FullPool::Delete);
+    Stage("1 % deleted: turn", options_.ops / 2, &FullPool::Turn);
     if (!status_.ok()) return status_;
     return std::move(stages_);
   }
@@ -160,15 +162,15 @@ class FullPool {
   }
   bool PutUntilFull(Client& client) {
     const uint64_t refused = refused_;
-    (void)Put(client);
-    in_a_row_ = refused_ == refused ? 0 : in_a_row_ + 1;
-    return in_a_row_ < kRefusalsOfFull;
+    for (uint64_t i = 0; i < kPutsOfFull; ++i) (void)Put(client);
+    return refused_ - refused < kPutsOfFull * 99 / 100;
   }
-  bool Turn(Client& client) {
-    (void)Accepted(client.Delete(come_and_go_.front()));
+  bool Delete(Client& client) {
+    if (!Accepted(client.Delete(come_and_go_.front()))) Fail("delete", "it was refused");
     come_and_go_.pop_front();
-    return Put(client);
+    return true;
   }
+  bool Turn(Client& client) { return Delete(client) && Put(client); }
   bool Update(Client& client) {
     (void)Accepted(client.Put(random_.Below(Staying())));
     return true;
@@ -199,7 +201,6 @@ class FullPool {
   std::vector<FullStageResult> stages_;
   uint64_t next_ = 0;  // index of the next new key
   uint64_t refused_ = 0;
-  uint64_t in_a_row_ = 0;  // refusals
   std::deque<uint64_t> come_and_go_;
 };
 
@@ -208,7 +209,7 @@ class FullPool {
 absl::StatusOr<std::vector<FullStageResult>> MeasureFullPool(const BenchOptions& options,
                                                              const Subject& subject,
                                                              const std::string& pool_path) {
-  // Keys are small numbers where their shape asks for it: of a key the pool takes 16 bytes at least.
+  // Keys are small numbers where their shape asks for it. One takes 16 bytes of the pool at least.
   const uint64_t most = options.store.pool_size_bytes / 16 + 4 * options.ops + options.keys;
   auto target = EngineTarget::Create(subject, options.store, pool_path, options.seed, most);
   if (!target.ok()) return target.status();

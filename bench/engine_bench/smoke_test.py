@@ -170,6 +170,21 @@ class EngineBench(unittest.TestCase):
                     self.assertLessEqual(row["first_key_leaves"], 3)
                 self.assertIn("window of", stdout)
 
+    def test_full_pool(self):
+        for engine in sorted(set(known_engines()) - VOLATILE):
+            with self.subTest(engine=engine):
+                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-yardsticks",
+                                            "--workload=full", "--pool-size=16MiB")
+                by_stage = {(row["key_format"], row["stage"]): row for row in rows}
+                for key_format in ("fixed64", "bytes"):
+                    refused = by_stage[key_format, "full: put"]
+                    self.assertEqual(refused["ops"], OPS)
+                    self.assertGreater(refused["refused"], OPS / 2)
+                    self.assertEqual(by_stage[key_format, "with room: turn"]["refused"], 0)
+                    self.assertEqual(by_stage[key_format, "full: read"]["ops"], OPS)
+                    self.assertGreater(by_stage[key_format, "fill"]["live_keys"], KEYS)
+                self.assertIn("full pool of", stdout)
+
     def test_recovery_after_kill(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
             with self.subTest(engine=engine):

@@ -16,7 +16,10 @@ typename LodgeTree<C>::Node* LodgeTree<C>::NewNode() {
     if (!free_nodes_.empty()) {
       Node* node = free_nodes_.back();
       free_nodes_.pop_back();
-      return node;  // every field is set by who fills it; the lock keeps its version
+      // Every field is set by who fills it; the lock keeps its version, the node its place among
+      // those that hold space: who looks for some may have locked it, to find nothing.
+      for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
+      return node;
     }
   }
   return new (dram_.Allocate(sizeof(Node))) Node{};
@@ -93,7 +96,7 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
 // Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them. Together
 // the parts take over what `whole` owns.
 template <class C>
-void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const {
+void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) {
   part->index_count = 0;
   part->buf_count = 0;
   part->tombstones = 0;
@@ -107,7 +110,7 @@ void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, No
 
 // Leaves [first, last) of `whole` and the pairs buffered for them come behind those of `part`.
 template <class C>
-void LodgeTree<C>::AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const {
+void LodgeTree<C>::AddPart(const Node& whole, unsigned first, unsigned last, Node* part) {
   const unsigned leaves = last - first;
   const unsigned behind = part->index_count;
   std::memcpy(part->words + behind, whole.words + first, leaves * sizeof(uint64_t));
@@ -133,6 +136,7 @@ void LodgeTree<C>::AddPart(const Node& whole, unsigned first, unsigned last, Nod
     }
     ++part->buf_count;
   }
+  NoteHolding(part);
 }
 
 // Chooses the node's prefix anew and computes its words from it.

@@ -79,11 +79,14 @@ struct alignas(64) LastLevelNode {
   uint32_t ls_counter;  // time of the last split
   uint32_t tombstones;  // bit i: buffered pair i is a delete
   bool sparse;          // pairs were deleted: neighbouring leaves may be merged
-  uint32_t reserved[2];
+  uint8_t held;         // lists that it is in (holding_nodes.h)
+  LastLevelNode* next_with_deletes;
   uint64_t values[kNodeSlots];
 
   uint8_t leaf_count[32];
-  uint32_t buf_ver[32];
+  uint32_t buf_ver[kNodeSlots];
+  uint32_t full_at;  // version at which its buffer was full, and could be drained by splits alone
+  LastLevelNode* next_with_puts;
   LeafMirror mirrors[kNodeSlots];
   [[no_unique_address]] NodeSeparators<Separator, C::kRecords> separators;
 
@@ -135,6 +138,7 @@ struct alignas(64) LastLevelNode {
   unsigned LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const;
 };
 static_assert(offsetof(LastLevelNode<Fixed64Codec>, values) == 280);
+static_assert(offsetof(LastLevelNode<Fixed64Codec>, mirrors) == 672);
 static_assert(sizeof(LastLevelNode<Fixed64Codec>) == 1600);
 
 // Decides among index words equal to the key's by the separators behind them.

@@ -115,15 +115,31 @@ typename LodgeTree<C>::Node* LodgeTree<C>::MakeBufferRoom(WriteContext& context,
 // Exactly, where AddTarget takes every buffered pair for a new one.
 template <class C>
 bool LodgeTree<C>::Splits(const Node* node, const typename FlushPlan::Target& target) const {
+  return PairsAfter(node, target, 0) > parameters_.t_split;
+}
+
+// Is there room in the leaf for the pair of `key` as well, once all that is buffered is there?
+template <class C>
+bool LodgeTree<C>::Fits(const Node* node, unsigned leaf, const Key& key) const {
+  const typename FlushPlan::Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
+  const auto most = node->leaf_count[leaf] + static_cast<unsigned>(std::popcount(target.group)) + 1;
+  if (most <= parameters_.t_split || FindInLeaf(node, leaf, key) >= 0) return true;
+  return PairsAfter(node, target, 1) <= parameters_.t_split;
+}
+
+// The pairs of a leaf that has been drained, and `more` new ones; 0: nothing is new.
+template <class C>
+unsigned LodgeTree<C>::PairsAfter(const Node* node, const typename FlushPlan::Target& target,
+                                  unsigned more) const {
   unsigned kept = node->leaf_count[target.leaf];
-  unsigned fresh = 0;
+  unsigned fresh = more;
   for (uint32_t left = target.group; left != 0; left &= left - 1) {
     const auto i = static_cast<unsigned>(std::countr_zero(left));
     const bool in_leaf = FindPairInLeaf(node, target.leaf, node->BufferedPair(i)) >= 0;
     if (!in_leaf && !node->IsTombstone(i)) ++fresh;
     if (in_leaf && node->IsTombstone(i)) --kept;
   }
-  return fresh > 0 && kept + fresh > parameters_.t_split;
+  return fresh > 0 ? kept + fresh : 0;
 }
 
 // For want of a leaf: what can be drained without.
@@ -136,11 +152,9 @@ void LodgeTree<C>::DropSplits(const Node* node, FlushPlan* plan) const {
   }
 }
 
-// Flushes by the context's plan; a node that then has too many leaves splits. Where no leaf can be
-// had for a leaf split, splitting the node makes room without any.
+// Leaves the plan what there are leaves for.
 template <class C>
-typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, Node* node,
-                                                        const Key& key, uint64_t watermark) {
+void LodgeTree<C>::FitPlan(WriteContext& context, const Node* node) {
   FlushPlan& plan = context.plan;
   const bool single = node->index_count == 1;
   const size_t needed = single ? 1 : context.kept_leaves + 1;
@@ -152,11 +166,34 @@ typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, N
   if (sure && !(may_split && EnsureSpares(context.worker, needed, context.reserve))) {
     DropSplits(node, &plan);
   }
-  context.stuck = plan.count == 0 && single;
-  if (context.stuck) return node;
-  if (plan.count == 0) return SplitNode(context, node, key);
+}
+
+// By the context's plan; a node that then has too many leaves splits.
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::FlushPlanned(WriteContext& context, Node* node,
+                                                        const Key& key, uint64_t watermark) {
   Flush(context, node, watermark);
   return node->index_count >= MaxIndex() ? SplitNode(context, node, key) : node;
+}
+
+// What can be drained; the rest waits.
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::FlushWhereRoom(WriteContext& context, Node* node,
+                                                          const Key& key, uint64_t watermark) {
+  FitPlan(context, node);
+  return context.plan.count == 0 ? node : FlushPlanned(context, node, key, watermark);
+}
+
+// For an operation that needs room in the buffer. Where no leaf can be had for a leaf split,
+// splitting the node makes room without any.
+template <class C>
+typename LodgeTree<C>::Node* LodgeTree<C>::FlushOrSplit(WriteContext& context, Node* node,
+                                                        const Key& key, uint64_t watermark) {
+  FitPlan(context, node);
+  context.stuck = context.plan.count == 0 && node->index_count == 1;
+  if (context.stuck) return node;
+  if (context.plan.count == 0) return SplitNode(context, node, key);
+  return FlushPlanned(context, node, key, watermark);
 }
 
 // --- the flush ---
@@ -168,6 +205,7 @@ void LodgeTree<C>::Round::Clear() {
   new_leaves.clear();
   fresh.clear();
   planned_ops = planned_leaves = 0;
+  staged = false;
 }
 
 template <class C>
@@ -189,7 +227,8 @@ void LodgeTree<C>::Flush(WriteContext& context, Node* node, uint64_t watermark) 
     turn.leaves |= uint32_t{1} << context.plan.targets[i].leaf;
   }
   StageTurn(worker, turn, {});
-  FenceRound(context);
+  // Deletes alone stage nothing: the commit words say it all.
+  if (!context.fenced || worker.round.staged) FenceRound(context);
   CommitAndPublish(worker);
   RetireUnlinked(worker);
   FinishTurn(worker, turn);
@@ -216,8 +255,7 @@ void LodgeTree<C>::StageTurn(Worker& worker, NodeTurn& turn, std::span<PendingOp
   for (uint32_t left = turn.drained; left != 0; left &= left - 1) {
     worker.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
   }
-  turn.deletes = static_cast<unsigned>(std::popcount(turn.drained & node->tombstones));
-  turn.removes |= turn.deletes != 0;
+  turn.removes |= (turn.drained & node->tombstones) != 0;
 }
 
 template <class C>
@@ -238,7 +276,6 @@ void LodgeTree<C>::RetireUnlinked(Worker& worker) {
 // When the flush is published, and what else came to the node is in its buffer.
 template <class C>
 void LodgeTree<C>::FinishTurn(Worker& worker, const NodeTurn& turn) {
-  if (turn.deletes != 0) buffered_deletes_.fetch_sub(turn.deletes, std::memory_order_relaxed);
   if (turn.removes || turn.node->sparse) MergeSparseLeaves(worker, turn.node, turn.watermark);
   worker.counters.Add(WorkerCounters::kFlushes);
   worker.counters.Add(WorkerCounters::kFlushedLeaves, turn.work_count);
@@ -317,6 +354,7 @@ void LodgeTree<C>::StageLeaf(Worker& worker, NodeTurn& turn, LeafWork& work) {
     medium_.Store(work.media->watermark, CheckedWord(work.watermark));
     work.lines |= 1;
   }
+  worker.round.staged |= work.lines != 0;
   FlushLines(work);
 }
 

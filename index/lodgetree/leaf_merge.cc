@@ -268,6 +268,7 @@ auto LodgeTree<C>::MergeNodes(WriteContext& context, Node* left, Node* right) ->
   left->bounded = right->bounded;
   if (join) {
     AddPart(*right, 0, right->index_count, left);
+    right->buf_count = 0;
   } else {
     PublishLeaf(left, context.worker.merge);
     C::Release(texts_, right->low());

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/engine_info.h"
+#include "index/lodgetree/holding_nodes.h"
 #include "index/lodgetree/last_level_node.h"
 #include "index/lodgetree/layout.h"
 #include "index/lodgetree/partitioned_version_log.h"
@@ -39,6 +40,7 @@
 #include "index/node/staged_pair.h"
 #include "index/node/stored_values.h"
 #include "index/node/thread_counts.h"
+#include "index/pmem/full_memo.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
@@ -181,7 +183,6 @@ class LodgeTree final : public Engine {
     Node* node = nullptr;
     uint32_t leaves = 0;   // that it drains
     uint32_t drained = 0;  // buffered pairs that go there
-    unsigned deletes = 0;  // tombstones among them
     bool removes = false;  // a delete reaches its leaf
     uint64_t watermark = 0;
     unsigned first_work = 0, work_count = 0;
@@ -207,6 +208,7 @@ class LodgeTree final : public Engine {
     std::vector<Pair> right;      // pairs of the leaf that is being written
     size_t planned_ops = 0;       // of the turns so far
     size_t planned_leaves = 0;    // new ones, at most
+    bool staged = false;          // lines were flushed, for which the commits have to wait
 
     void Clear();
     LeafWork& NextWork();
@@ -290,6 +292,7 @@ class LodgeTree final : public Engine {
     bool searched = false;
     bool plan_ready = false;
     bool fenced = false;
+    bool drains_own = false;  // the leaf splits at once: else nothing could drain it later
     pmem::Reserve reserve = pmem::Reserve::kUse;  // for the leaves of splits
     size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
     // Recovery: a leaf splits only where splitting its node does not make room. So it needs no leaf
@@ -304,6 +307,17 @@ class LodgeTree final : public Engine {
   // write.cc
   Worker& CurrentWorker() { return workers_.Current(); }
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
+  // Tries again as long as the pool is full and something comes free, a few times.
+  static constexpr unsigned kMostReclaims = 8;
+  template <class Try>
+  Outcome TryToFit(const Try& attempt) {
+    Outcome outcome = attempt();
+    for (unsigned i = 0; outcome == Outcome::kPoolFull && i < kMostReclaims && ReclaimSpace();
+         ++i) {
+      outcome = attempt();
+    }
+    return outcome;
+  }
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options, Seen seen);
   Outcome WriteGroup(std::span<PendingOp> group, const WriteOptions& options, Seen seen = {});
   uint32_t AppendAndApply(WriteContext& context, std::span<PendingOp> group,
@@ -357,8 +371,14 @@ class LodgeTree final : public Engine {
   bool AddTarget(const Node* node, unsigned leaf, FlushPlan* plan) const;
   [[noreturn]] static void DieWithoutLeaf();
   Node* MakeBufferRoom(WriteContext& context, Node* node, PendingOp& pending);
+  void FitPlan(WriteContext& context, const Node* node);
+  Node* FlushPlanned(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
+  Node* FlushWhereRoom(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
   Node* FlushOrSplit(WriteContext& context, Node* node, const Key& key, uint64_t watermark);
   bool Splits(const Node* node, const typename FlushPlan::Target& target) const;
+  bool Fits(const Node* node, unsigned leaf, const Key& key) const;
+  unsigned PairsAfter(const Node* node, const typename FlushPlan::Target& target,
+                      unsigned more) const;
   void DropSplits(const Node* node, FlushPlan* plan) const;
   void Flush(WriteContext& context, Node* node, uint64_t watermark);
   void StageTurn(Worker& worker, NodeTurn& turn, std::span<PendingOp> group);
@@ -423,6 +443,7 @@ class LodgeTree final : public Engine {
 
   // log_reclaim.cc
   void EmptyOldLogs(size_t ops);
+  bool MakeLogRoom(pmem::Reserve reserve);
   unsigned GatherOldPairs(Worker& worker, unsigned entries);
   bool NextOldEntry(Worker& worker, ReadEntry* entry);
   bool KeyOfOldEntry(Worker& worker, const ReadEntry& entry, Key* key);
@@ -435,13 +456,21 @@ class LodgeTree final : public Engine {
     return !node->bounded || C::CompareToKey(node->high, key) > 0;
   }
   void ReleaseAppliedIndex(uint32_t log);
-  void FlushAllBuffers(unsigned threads);
-  void FlushBuffers(std::string low, const std::string* end);
-  void DrainRetired(Worker& worker);
-  bool ReclaimSpace();
   Reclaimer::Horizon Horizon();
   void WaitUntilFenced(uint64_t number) const;
   bool RaiseFencedBelow(uint64_t number);
+
+  // space_reclaim.cc
+  using WithDeletes = HoldingNodes<Node, &Node::next_with_deletes, 1>;
+  using WithPuts = HoldingNodes<Node, &Node::next_with_puts, 2>;
+  bool ReclaimSpace();
+  bool DrainHoldingNodes(Worker& worker);
+  bool DrainHolding(Worker& worker, Node* node, void (*taken)(Node*));
+  void ChooseHolding(const Node* node, FlushPlan* plan) const;
+  bool HoldsSpace(const Node* node, const typename FlushPlan::Target& target) const;
+  void NoteHolding(Node* node);
+  void FlushAllBuffers(unsigned threads);
+  void FlushBuffers(std::string low, const std::string* end);
 
   // leaf_split.cc
   unsigned LeavesFor(size_t pairs) const;
@@ -467,8 +496,8 @@ class LodgeTree final : public Engine {
   Node* NewNode();
   // For recovery: one after the other in memory.
   void MakeNodes(std::span<Node*> nodes);
-  void MovePart(const Node& whole, unsigned first, unsigned last, Node* part) const;
-  void AddPart(const Node& whole, unsigned first, unsigned last, Node* part) const;
+  void MovePart(const Node& whole, unsigned first, unsigned last, Node* part);
+  void AddPart(const Node& whole, unsigned first, unsigned last, Node* part);
   void RebaseNode(Node* node) const;
   uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
 
@@ -555,12 +584,13 @@ class LodgeTree final : public Engine {
   std::atomic<uint64_t> applied_index_{0};
   std::atomic<uint32_t> applied_log_{PartitionedVersionLog::kNoLog};
   std::atomic<uint64_t> longest_key_{0};  // that was ever put: no separator is longer
-  std::atomic<uint64_t> buffered_deletes_{0};
-  std::atomic<uint64_t> reclaimed_at_{0};  // sequence number at the last ReclaimSpace
-  std::mutex reclaim_mutex_;               // one thread at a time makes room in a full pool
-  std::mutex horizon_mutex_;               // kFencedBelow
-  uint64_t fenced_below_ = 0;              // what it holds
-  std::mutex applied_mutex_;               // applied_index_ and applied_log_ change together
+  WithDeletes with_deletes_;
+  WithPuts with_puts_;         // codecs with records
+  std::mutex reclaim_mutex_;   // one thread at a time makes room in a full pool
+  std::mutex horizon_mutex_;   // kFencedBelow
+  uint64_t fenced_below_ = 0;  // what it holds
+  pmem::FullMemo logs_stuck_;
+  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   pmem::PerWorker<Worker> workers_;
 };
 

@@ -1,13 +1,11 @@
-// Keeping the log short and the pool usable: cold pairs that pin old logs are flushed when the live
-// logs come near their limit, a few with each write, and all buffers when the pool is full and
-// deletes wait in them.
+// Keeping the log short: cold pairs that pin old logs are flushed when the live logs come near
+// their limit, a few with each write.
 #include <algorithm>
 #include <string>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
-#include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
@@ -15,9 +13,7 @@ namespace lodgekv::lodgetree {
 namespace {
 constexpr unsigned kLogsAtOnce = 4;      // that were free when they were looked at
 constexpr size_t kOldPairsAtOnce = 256;  // of old logs, that one round drains
-constexpr uint64_t kWritesBetweenReclaims = 256;
-constexpr uint64_t kNodesWalkedAtOnce = 1024;
-constexpr size_t kRangesPerThread = 8;
+constexpr unsigned kEntriesForRoom = 64;
 }  // namespace
 
 // Called without a lock, behind a write of `ops` operations that has opened logs while live logs
@@ -70,6 +66,21 @@ bool LodgeTree<C>::NextOldEntry(Worker& worker, ReadEntry* entry) {
     worker.counters.Add(WorkerCounters::kLogReclaims);
     ReleaseAppliedIndex(old.id);
   }
+}
+
+// Where no log can be had: looks at some entries of old ones. A put gives up at once when its like
+// has tried in vain, and no leaf has come free since: what waits in the buffers waits for leaves.
+// False: it did.
+template <class C>
+bool LodgeTree<C>::MakeLogRoom(pmem::Reserve reserve) {
+  const uint64_t leaves = leaves_.free_state();
+  if (reserve == pmem::Reserve::kKeep && logs_stuck_.Holds(leaves)) return false;
+  logs_stuck_.Note(leaves);
+  Worker& worker = CurrentWorker();
+  (void)GatherOldPairs(worker, kEntriesForRoom);
+  if (!worker.old_pairs.empty()) DrainOldPairs(worker);
+  ReleaseDrainedLogs(worker);
+  return true;
 }
 
 // The applied index moves to the pool's header, so that its log can go.
@@ -198,54 +209,6 @@ void LodgeTree<C>::AddOldPair(WriteContext& context, const Node* node, const Old
   if (!spare && Splits(node, plan.targets[plan.count - 1])) plan = before;
 }
 
-// Drains every buffer, so that deletes that wait in them give their space back, and merges leaves.
-// On several threads by ranges of nodes: nobody else may be at work then.
-template <class C>
-void LodgeTree<C>::FlushAllBuffers(unsigned threads) {
-  // Each thread needs a worker slot of its own: of these nobody has one.
-  threads = std::min(threads, pmem::kMaxWorkerSlots - pmem::WorkerSlotsUsed() + 1);
-  std::vector<std::string> lows = {C::TextOf(C::MinusInfinity())};
-  if (threads > 1) {
-    for (const Separator low : tree_.Borders(kRangesPerThread * threads)) {
-      lows.push_back(C::TextOf(low));
-    }
-  }
-  (void)RunTasks(lows.size(), threads, [&](size_t i) {
-    FlushBuffers(lows[i], i + 1 < lows.size() ? &lows[i + 1] : nullptr);
-    return absl::OkStatus();
-  });
-}
-
-// Of nodes from the one that covers `low` on that begin before `end` (null: all).
-template <class C>
-void LodgeTree<C>::FlushBuffers(std::string low, const std::string* end) {
-  Worker& worker = CurrentWorker();
-  for (bool more = true; more;) {
-    WriteContext context(worker);
-    const Key key = C::MakeKey(low);
-    context.fenced = true;
-    context.reserve = pmem::Reserve::kKeep;
-    LockOne(context, key);
-    context.plan_ready = false;
-    Node* locked = context.locked.front();
-    // Without a spare leaf some pairs have to stay.
-    for (unsigned before = kNodeSlots + 1; locked->buf_count > 0 && locked->buf_count < before;) {
-      before = locked->buf_count;
-      ChooseTargets(locked, 0, &context.plan);
-      locked = FlushOrSplit(context, locked, key, pool_.PeekSequence() - 1);
-    }
-    MergeSparseLeaves(worker, locked, pool_.PeekSequence() - 1);
-    NoteIfSparse(worker, locked);
-    // Separators ascend, but for those of keys that were damaged.
-    more = GoesOnBehind(locked, key) &&
-           (end == nullptr || C::CompareToKey(locked->high, C::MakeKey(*end)) < 0);
-    if (more) low = C::TextOf(locked->high);
-    UnlockAll(context);
-    MergeSparseNodes(worker);
-  }
-  ReleaseDrainedLogs(worker);
-}
-
 // Recovery meets log entries without a whole record: those whose record was given back, and those
 // whose fence was never reached. Their numbers tell them apart.
 template <class C>
@@ -285,32 +248,6 @@ bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
     medium_.Fence();
   }
   return !medium_.failed();
-}
-
-template <class C>
-void LodgeTree<C>::DrainRetired(Worker& worker) {
-  if constexpr (C::kRecords) {
-    worker.retired.HandTo(reclaimer_);
-    reclaimer_.Drain();
-  }
-}
-
-// When an allocation has failed. True: it is worth another try. In a large tree all buffers are
-// walked only when enough has been written since the last time, or deletes wait in them.
-template <class C>
-bool LodgeTree<C>::ReclaimSpace() {
-  const std::lock_guard lock(reclaim_mutex_);
-  Worker& worker = CurrentWorker();
-  const uint64_t wrote = pool_.PeekSequence() - reclaimed_at_.load(std::memory_order_relaxed);
-  const bool small = node_count_.load(std::memory_order_relaxed) <= kNodesWalkedAtOnce;
-  const bool walk = wrote >= (small ? 1 : kWritesBetweenReclaims) ||
-                    buffered_deletes_.load(std::memory_order_relaxed) != 0;
-  const bool retired = !worker.retired.empty();
-  if (!walk && !retired) return false;
-  if (walk) FlushAllBuffers(1);
-  reclaimed_at_.store(pool_.PeekSequence(), std::memory_order_relaxed);
-  DrainRetired(worker);
-  return true;
 }
 
 template class LodgeTree<Fixed64Codec>;

@@ -67,13 +67,11 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
     *result = {medium_.failed() ? Outcome::kMediumFailed : Outcome::kOk, false, 0};
     return result->outcome;
   }
-  for (bool again = false;; again = true) {
+  return TryToFit([&] {
     PendingOp pending;
-    Outcome outcome = Stage(op, key, result, &pending);
-    if (outcome == Outcome::kOk) outcome = WriteGroup({&pending, 1}, options, seen);
-    if (outcome != Outcome::kPoolFull || again || !ReclaimSpace()) [[likely]]
-      return outcome;
-  }
+    const Outcome outcome = Stage(op, key, result, &pending);
+    return outcome == Outcome::kOk ? WriteGroup({&pending, 1}, options, seen) : outcome;
+  });
 }
 
 // The steady way of a Put: nothing to decide, room in the log and in the buffer. What WriteGroup
@@ -83,7 +81,7 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
                                  Seen seen) {
   if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
   if (options.applied_index.has_value() || !parameters_.surrogate_buffer) return false;
-  if (log_.OpenRoom() == 0 || medium_.failed()) return false;
+  if (log_.OpenRoom() == 0 || medium_.failed() || pool_.tight()) return false;
   Node* node = seen.node;
   typename Node::Position position;
   {
@@ -231,9 +229,9 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
     LockOne(context, group[0].key, seen);
   } else {
     LockMany(context, group);
-    for (bool again = false; !AdmitGroup(context, group); again = true) {
+    for (unsigned tries = 0; !AdmitGroup(context, group); ++tries) {
       UnlockAll(context);
-      if (again || !ReclaimSpace()) return fail_all(Outcome::kPoolFull);
+      if (tries == kMostReclaims || !ReclaimSpace()) return fail_all(Outcome::kPoolFull);
       LockMany(context, group);
     }
   }
@@ -321,7 +319,9 @@ void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
 template <class C>
 Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending) {
   const Outcome format = CheckFormat(op, codec_);
-  if (format == Outcome::kOk) return Stage(op, C::MakeKey(op.key), result, pending);
+  if (format == Outcome::kOk) {
+    return TryToFit([&] { return Stage(op, C::MakeKey(op.key), result, pending); });
+  }
   *result = {format, false, 0};
   return format;
 }
@@ -337,12 +337,7 @@ Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* resu
       op.key.size() > longest_key_.load(std::memory_order_acquire)) {
     NoteLongestKey(op.key.size());
   }
-  if (op.kind == WriteKind::kPut) {
-    result->outcome = MakePair(op, pending);
-    if (result->outcome == Outcome::kPoolFull && ReclaimSpace()) {
-      result->outcome = MakePair(op, pending);
-    }
-  }
+  if (op.kind == WriteKind::kPut) result->outcome = MakePair(op, pending);
   return result->outcome;
 }
 
@@ -357,15 +352,16 @@ template <class C>
   });
   const auto reserve = puts ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
   const auto entries = static_cast<unsigned>(group.size()) + ExtraEntries(options);
+  bool logged = false;
   const auto enough = [&] {
     const bool in_one_log = options.atomic || group.size() == 1;
-    const bool logged =
-        in_one_log ? log_.Reserve(entries, reserve) : log_.ReserveSpread(entries, reserve);
+    logged = in_one_log ? log_.Reserve(entries, reserve) : log_.ReserveSpread(entries, reserve);
     if (!logged) return false;
     const size_t leaves = group.size() > 1 ? group.size() + 1 : 0;
     return EnsureSpares(worker, leaves, pmem::Reserve::kKeep) || !puts;
   };
-  return enough() || (ReclaimSpace() && enough());
+  const Outcome outcome = TryToFit([&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; });
+  return outcome == Outcome::kOk || (!logged && MakeLogRoom(reserve) && enough());
 }
 
 // Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
@@ -398,17 +394,27 @@ size_t LodgeTree<C>::PendingSplits(const Node* node) const {
 
 // Can the operation be buffered, if need be after a flush? Where no leaf is to be had, only what
 // needs no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
+// Before it comes to that, in a pool that is nearly full, a put whose leaf has no room for it
+// splits the leaf at once. So what is buffered can always be drained; else it would keep its log,
+// and its place in the buffer, from those that need no new leaf.
 template <class C>
 [[gnu::noinline]] bool LodgeTree<C>::AdmitOne(WriteContext& context, const PendingOp& pending) {
-  const Node* node = context.locked.front();
+  Node* node = context.locked.front();
   const auto position = context.position;
-  if (!NeedsFlush(node, position.leaf)) return true;
   if (BufferedIndex(node, pending.key, position.hits) >= 0) return true;
+  if (!NeedsFlush(node, position.leaf)) {
+    if (!pool_.tight() || pending.tombstone || Fits(node, position.leaf, pending.key)) return true;
+    context.drains_own = EnsureSpares(context.worker, 1, pmem::Reserve::kKeep);
+    return context.drains_own;
+  }
   if (!context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
   context.plan_ready = true;
   const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
   if (context.plan.splits == 0 || EnsureSpares(context.worker, 1, reserve)) return true;
+  const uint32_t version = node->lock.PublishCount() + 1;
+  if (!pending.tombstone && node->full_at == version) return false;
   DropSplits(node, &context.plan);
+  if (context.plan.count == 0) node->full_at = version;
   if (node->index_count < crowded_below_ && Crowded(node, position.leaf)) {
     // Nothing makes room but its own leaf's flush.
     const auto* begin = context.plan.targets.data();
@@ -624,11 +630,10 @@ void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
   }
   EnsureFenced(context);
   InsertBuffered(node, position.leaf, pending);
-  if (!parameters_.surrogate_buffer) {
+  if (!parameters_.surrogate_buffer || context.drains_own) {
     context.plan.Clear();
     (void)AddTarget(node, position.leaf, &context.plan);
-    (void)FlushOrSplit(context, node, pending.key, pending.sequence);
-    context.stuck = false;  // then the pair stays in the buffer
+    (void)FlushWhereRoom(context, node, pending.key, pending.sequence);
   }
 }
 
@@ -645,7 +650,7 @@ void LodgeTree<C>::InsertBuffered(Node* node, unsigned leaf, const PendingOp& pe
   node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
   ++node->buf_count;
   node->lock.EndPublish();
-  if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
+  if (C::kRecords || pending.tombstone) NoteHolding(node);
 }
 
 // The buffered pair `at` gives way to a newer one of its key.
@@ -654,7 +659,6 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   const uint32_t bit = uint32_t{1} << at;
   const uint32_t old_log = node->buf_ver[at];
   const uint64_t old_value = node->values[at];
-  const bool old_tombstone = node->IsTombstone(at);
   const bool loses = LosesRecord(node, at, pending);
   log_.Release(old_log);
   node->lock.BeginPublish();
@@ -663,8 +667,7 @@ void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, Pen
   node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
   node->lock.EndPublish();
   context.worker.counters.Add(WorkerCounters::kSuperseded);
-  if (pending.tombstone) buffered_deletes_.fetch_add(1, std::memory_order_relaxed);
-  if (old_tombstone) buffered_deletes_.fetch_sub(1, std::memory_order_relaxed);
+  if (pending.tombstone) with_deletes_.Add(node);
   if (loses) RetireRecord(context.worker, old_value);
 }
 

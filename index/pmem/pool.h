@@ -203,8 +203,8 @@ class Pool {
   void RemoveHolder(ChunkHolder* holder);
   // Asks all holders for empty chunks; true when there was one. The caller holds no lock.
   bool CollectEmptyChunks();
-  // How often chunks and large objects have come free since NoteFull was first called. An arena with
-  // a chunk in which nothing is used says so, too: CollectEmptyChunks may take it.
+  // How often chunks and large objects have come free since NoteFull was first called. An arena
+  // with a chunk in which nothing is used says so, too: CollectEmptyChunks may take it.
   uint64_t came_free() const { return came_free_.load(std::memory_order_relaxed); }
   void NoteCameFree() {
     if (was_full()) came_free_.fetch_add(1, std::memory_order_relaxed);

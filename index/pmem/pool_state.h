@@ -40,7 +40,7 @@ struct Pool::State {
   // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
 
-  // By Reserve: of the last large object that there was no room for. A larger one need not be tried.
+  // By Reserve: of the last large object that there was no room for. Larger ones need not be tried.
   struct FullForLarge {
     std::atomic<uint64_t> bytes{UINT64_MAX};
     FullMemo memo;

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "index/cost.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/conformance/footprint.h"
 
 namespace lodgekv::test {
 namespace {
@@ -56,6 +58,16 @@ class FullPoolTest : public ConformanceTest {
     }
   }
 
+  // Keys in no order, so that each has a leaf of its own to fit into; until nearly all are refused.
+  void FillUp() {
+    constexpr uint64_t kPuts = 1'000;
+    for (uint64_t accepted = kPuts; accepted > kPuts / 100;) {
+      accepted = 0;
+      for (uint64_t i = 0; i < kPuts; ++i) accepted += PutAnywhere() == Outcome::kOk ? 1 : 0;
+    }
+  }
+  Outcome PutAnywhere() { return PutMirrored(Key(random_.Next()), NextValue(16)); }
+
   void DeleteAll() {
     for (const auto& [key, value] : std::exchange(model_, {})) {
       const WriteResult deleted = Delete(engine(), key);
@@ -97,6 +109,60 @@ TEST_P(FullPoolTest, RefusedPutsLeaveNothingBehind) {
     const Outcome outcome = PutMirrored(Key(random_.Below(next_key_ * 2)), NextValue(2'000));
     ASSERT_TRUE(outcome == Outcome::kOk || outcome == Outcome::kPoolFull) << outcome;
   }
+  ExpectModel();
+}
+
+// Counted, not timed: who is refused flushes nothing, and nothing grows.
+TEST_P(FullPoolTest, RefusedPutsCostNothingAndTheStoreStaysAsItIs) {
+  while (PutAnywhere() == Outcome::kOk) {
+  }
+  const Footprint first = FootprintOf(harness());
+  uint64_t refused = 0;
+  Cost cost{};
+  for (const uint64_t wanted = Scaled(10'000); refused < wanted;) {
+    const Cost before = ThreadCost();
+    if (PutAnywhere() == Outcome::kOk) continue;
+    ++refused;
+    cost = cost + (ThreadCost() - before);
+  }
+  // Those before it have left something to be given back here and there.
+  EXPECT_LE(cost.fences, refused / 10);
+  EXPECT_LE(cost.lines_flushed, refused / 5);
+  ExpectNoGrowth(first, FootprintOf(harness()));
+  ExpectModel();
+}
+
+// No operation pays for what others have left in the whole store.
+TEST_P(FullPoolTest, DeletesAndPutsInTurnCostWhatTheyAlwaysDo) {
+  if (GetParam().small_nodes) GTEST_SKIP() << "a few slots may be no place for a delete";
+  FillUp();
+  const Footprint first = FootprintOf(harness());
+  const uint64_t turns = Scaled(3'000);
+  uint64_t accepted = 0;
+  Cost most{};
+  const auto pay = [&most](const Cost& cost) {
+    most.fences = std::max(most.fences, cost.fences);
+    most.lines_flushed = std::max(most.lines_flushed, cost.lines_flushed);
+  };
+  const Cost before = ThreadCost();
+  for (uint64_t i = 0; i < turns; ++i) {
+    auto victim = model_.lower_bound(Key(random_.Next()));
+    if (victim == model_.end()) victim = model_.begin();
+    Cost begun = ThreadCost();
+    ASSERT_EQ(Delete(engine(), victim->first).outcome, Outcome::kOk) << Show(victim->first);
+    pay(ThreadCost() - begun);
+    model_.erase(victim);
+    begun = ThreadCost();
+    accepted += PutAnywhere() == Outcome::kOk ? 1 : 0;
+    pay(ThreadCost() - begun);
+  }
+  const Cost cost = ThreadCost() - before;
+  EXPECT_GT(accepted, turns / 20);
+  EXPECT_LE(cost.fences, 12 * turns);
+  EXPECT_LE(cost.lines_flushed, 60 * turns);
+  EXPECT_LE(most.fences, 200u);
+  EXPECT_LE(most.lines_flushed, 1'000u);
+  ExpectNoGrowth(first, FootprintOf(harness()));
   ExpectModel();
 }
 

@@ -7,35 +7,22 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
-#include <map>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "index/node/scan_steps.h"
 #include "tests/conformance/conformance_fixture.h"
+#include "tests/conformance/footprint.h"
 
 namespace lodgekv::test {
 namespace {
-
-// What a store of so many pairs takes.
-struct Footprint {
-  uint64_t dram;
-  uint64_t medium;
-  uint64_t chunks;  // of the pool, with what is free in them
-  std::map<std::string, double> nodes;
-  uint64_t steps;  // to the first key of a scan, from either end
-};
 
 class WindowTest : public ConformanceTest {
  protected:
   WindowTest() : random_("window") {}
 
   static constexpr int kWindows = 10;
-  // Room for what comes and goes in any window: a node half full here, a log more there.
-  static constexpr double kMayGrow = 1.2;
-  static constexpr uint64_t kUnderWay = uint64_t{128} << 10;  // what is just being given back
 
   HarnessOptions Options() const override {
     return {.memory_bytes = uint64_t{96} << 20, .chunk_bytes = uint64_t{64} << 10};
@@ -52,59 +39,12 @@ class WindowTest : public ConformanceTest {
     ASSERT_TRUE(deleted.found) << number;
   }
 
-  uint64_t StepsToFirstKey() {
-    uint64_t most = 0;
-    for (const bool reverse : {false, true}) {
-      const uint64_t before = scanned_leaves;
-      EXPECT_EQ(ScanAll(engine(), {.reverse = reverse, .limit = 1}).size(), 1u);
-      most = std::max(most, scanned_leaves - before);
-    }
-    return most;
-  }
-
-  Footprint Look() {
-    LetReclaimAll();
-    Footprint footprint{};
-    const MemoryUse use = engine().GetMemoryUse();
-    footprint.dram = use.dram_bytes;
-    footprint.medium = use.medium_bytes;
-    footprint.chunks = harness().pool()->allocated_bytes();
-    engine().VisitCounters([&](const CounterSample& counter) {
-      const std::string name(counter.name);
-      if (name == "leaves" || name.ends_with("_nodes")) footprint.nodes[name] = counter.value;
-    });
-    footprint.steps = StepsToFirstKey();
-    return footprint;
-  }
+  Footprint Look() { return FootprintOf(harness()); }
 
   // What was given up is given back by another thread, for which a busy machine has no time.
   static void LetReclaim(uint64_t step) {
     if (step % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Until nothing more comes back.
-  void LetReclaimAll() {
-    constexpr int kQuiet = 50;
-    uint64_t least = UINT64_MAX;
-    for (int quiet = 0; quiet < kQuiet; ++quiet) {
-      const uint64_t medium = engine().GetMemoryUse().medium_bytes;
-      if (medium < least) quiet = 0;
-      least = std::min(least, medium);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-
-  static void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
-    EXPECT_LE(now.dram, first.dram * kMayGrow + kUnderWay);
-    EXPECT_LE(now.medium, first.medium * kMayGrow + kUnderWay);
-    EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay);
-    // A few nodes by the accident of where borders are.
-    for (const auto& [name, value] : first.nodes) {
-      EXPECT_LE(now.nodes.at(name), value * kMayGrow + 2) << name;
-    }
-    // The leftmost leaf of all never goes: it may be empty. So may be one that waits to be merged.
-    EXPECT_LE(now.steps, first.steps + 2);
-  }
-
   // Window by window: put(i) and drop(i) say which key comes and which goes with the i-th step.
   template <class NumberOf>
   void Slide(NumberOf number_of) {
@@ -251,7 +191,7 @@ class ChurnTest : public WindowTest {
   static void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
     Footprint in_use = now;
     in_use.chunks = 0;
-    WindowTest::ExpectNoGrowth(first, in_use);
+    test::ExpectNoGrowth(first, in_use);
   }
 };
 

@@ -1,0 +1,71 @@
+#include "tests/conformance/footprint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "index/node/scan_steps.h"
+#include "tests/support/engine_calls.h"
+
+namespace lodgekv::test {
+
+namespace {
+
+// Room for what comes and goes: a node half full here, a log more there.
+constexpr double kMayGrow = 1.2;
+constexpr uint64_t kUnderWay = uint64_t{128} << 10;
+
+void LetReclaimAll(Engine& engine) {
+  constexpr int kQuiet = 50;
+  uint64_t least = UINT64_MAX;
+  for (int quiet = 0; quiet < kQuiet; ++quiet) {
+    const uint64_t medium = engine.GetMemoryUse().medium_bytes;
+    if (medium < least) quiet = 0;
+    least = std::min(least, medium);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+uint64_t StepsToFirstKey(Engine& engine) {
+  uint64_t most = 0;
+  for (const bool reverse : {false, true}) {
+    const uint64_t before = scanned_leaves;
+    EXPECT_EQ(ScanAll(engine, {.reverse = reverse, .limit = 1}).size(), 1u);
+    most = std::max(most, scanned_leaves - before);
+  }
+  return most;
+}
+
+}  // namespace
+
+Footprint FootprintOf(EngineHarness& harness) {
+  Engine& engine = harness.engine();
+  LetReclaimAll(engine);
+  Footprint footprint{};
+  const MemoryUse use = engine.GetMemoryUse();
+  footprint.dram = use.dram_bytes;
+  footprint.medium = use.medium_bytes;
+  footprint.chunks = harness.pool()->allocated_bytes();
+  engine.VisitCounters([&](const CounterSample& counter) {
+    const std::string name(counter.name);
+    if (name == "leaves" || name.ends_with("_nodes")) footprint.nodes[name] = counter.value;
+  });
+  footprint.steps = StepsToFirstKey(engine);
+  return footprint;
+}
+
+void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
+  EXPECT_LE(now.dram, first.dram * kMayGrow + kUnderWay);
+  EXPECT_LE(now.medium, first.medium * kMayGrow + kUnderWay);
+  EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay);
+  // A few nodes by the accident of where borders are.
+  for (const auto& [name, value] : first.nodes) {
+    EXPECT_LE(now.nodes.at(name), value * kMayGrow + 2) << name;
+  }
+  // The leftmost leaf of all never goes: it may be empty. So may be one that waits to be merged.
+  EXPECT_LE(now.steps, first.steps + 2);
+}
+
+}  // namespace lodgekv::test
