@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "index/lodgetree/allocation_counter.h"
 #include "index/lodgetree/lodgetree_test_util.h"
 
 namespace lodgekv::lodgetree {
@@ -105,6 +106,30 @@ TEST_P(LogLimitTest, ColdPairsDoNotKeepLogsForEver) {
   }
   EXPECT_LE(most_fences, 8u);
   tree.ExpectSound();
+}
+
+// Of puts to keys that are there, once what a thread keeps has grown to its size.
+uint64_t AllocationsOfPuts(TestTree& tree) {
+  uint64_t allocations = 0;
+  for (uint64_t n = 0; n < 20'000; ++n) {
+    const std::string key = RandomKey(n * 7 % kKeys);
+    const WriteOp op{.kind = WriteKind::kPut, .key = key, .value = key};
+    WriteResult result;
+    const uint64_t before = ThreadAllocations();
+    EXPECT_EQ(tree.engine().Write({&op, 1}, {&result, 1}, {}), Outcome::kOk);
+    if (n >= 5'000) allocations += ThreadAllocations() - before;
+  }
+  return allocations;
+}
+
+TEST_P(LogLimitTest, PutsAllocateNoMoreThanWithoutIt) {
+  TestTree with_room(GetParam());
+  const uint64_t wanted = LoadKeys(with_room).most_live;
+  TestTree tree(GetParam(), Limit(wanted / 4));
+  LoadKeys(tree);
+  const uint64_t emptied = tree.Counters()["log_reclaims_total"];
+  EXPECT_LE(AllocationsOfPuts(tree), AllocationsOfPuts(with_room) + 10);
+  EXPECT_GT(tree.Counters()["log_reclaims_total"], emptied + 100);
 }
 
 // Opened with a lower limit than it was killed with, and then written where nothing old lies.
