@@ -9,6 +9,8 @@
 //  1  pairs in free slots, new values in place,   old commit word        log replays them
 //     new leaf and unused next pointer written
 //  2  fence (with the log entry)                  as 1                   as 1
+//     (none where nothing was written: deletes of
+//     durable entries alone)
 //  3  commit words and watermarks, fence          each leaf old or new   replay what is above W
 //  5  (strict order: between 2 and 3) commit      each leaf old or new   log replays, with no
 //     words fenced, watermarks not yet stored     with the old W         other result

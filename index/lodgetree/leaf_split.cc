@@ -77,11 +77,12 @@ void LodgeTree<C>::PrefetchSpareLeaf(const Worker& worker) const {
 
 template <class C>
 void LodgeTree<C>::TrimSpares(Worker& worker) {
-  constexpr size_t kKept = 8;
-  for (; worker.spare_leaves.size() > kKept; worker.spare_leaves.pop_back()) {
+  // In a full pool one that a delete took from the reserve would serve the next put.
+  const size_t kept = pool_.tight() ? 0 : 8;
+  for (; worker.spare_leaves.size() > kept; worker.spare_leaves.pop_back()) {
     leaves_.Free(worker.spare_leaves.back());
   }
-  for (; worker.spare_fences.size() > kKept; worker.spare_fences.pop_back()) {
+  for (; worker.spare_fences.size() > kept; worker.spare_fences.pop_back()) {
     slab_.Free(worker.spare_fences.back().first);
   }
 }

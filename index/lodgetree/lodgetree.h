@@ -12,6 +12,7 @@
 // waiting.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/engine_info.h"
@@ -176,6 +178,10 @@ class LodgeTree final : public Engine {
     unsigned splits = 0;
     std::array<Target, kMaxTargets> targets;
     void Clear() { count = splits = 0; }
+    bool Has(unsigned leaf) const {
+      return std::any_of(targets.begin(), targets.begin() + count,
+                         [leaf](const Target& target) { return target.leaf == leaf; });
+    }
   };
   // What one node does in a round.
   struct NodeTurn {
@@ -341,6 +347,7 @@ class LodgeTree final : public Engine {
   bool AdmitGroup(WriteContext& context, std::span<const PendingOp> group);
   size_t PendingSplits(const Node* node) const;
   bool AdmitOne(WriteContext& context, const PendingOp& pending);
+  bool AdmitWithoutLeaf(WriteContext& context, const PendingOp& pending);
   void LockOne(WriteContext& context, const Key& key, Seen seen = {});
   static void SortByKey(std::span<const PendingOp> group, std::span<uint32_t> order);
   void LockMany(WriteContext& context, std::span<PendingOp> group);
@@ -443,7 +450,7 @@ class LodgeTree final : public Engine {
 
   // log_reclaim.cc
   void EmptyOldLogs(size_t ops);
-  bool MakeLogRoom(pmem::Reserve reserve);
+  bool MakeLogRoom(pmem::Reserve reserve, absl::FunctionRef<bool()> enough);
   unsigned GatherOldPairs(Worker& worker, unsigned entries);
   bool NextOldEntry(Worker& worker, ReadEntry* entry);
   bool KeyOfOldEntry(Worker& worker, const ReadEntry& entry, Key* key);
@@ -466,7 +473,7 @@ class LodgeTree final : public Engine {
   bool ReclaimSpace();
   bool DrainHoldingNodes(Worker& worker);
   bool DrainHolding(Worker& worker, Node* node, void (*taken)(Node*));
-  void ChooseHolding(const Node* node, FlushPlan* plan) const;
+  void ChooseHolding(WriteContext& context, const Node* node);
   bool HoldsSpace(const Node* node, const typename FlushPlan::Target& target) const;
   void NoteHolding(Node* node);
   void FlushAllBuffers(unsigned threads);

@@ -14,6 +14,7 @@ namespace {
 constexpr unsigned kLogsAtOnce = 4;      // that were free when they were looked at
 constexpr size_t kOldPairsAtOnce = 256;  // of old logs, that one round drains
 constexpr unsigned kEntriesForRoom = 64;
+constexpr unsigned kTriesOfDelete = 64;  // where a put tries once
 }  // namespace
 
 // Called without a lock, behind a write of `ops` operations that has opened logs while live logs
@@ -68,19 +69,23 @@ bool LodgeTree<C>::NextOldEntry(Worker& worker, ReadEntry* entry) {
   }
 }
 
-// Where no log can be had: looks at some entries of old ones. A put gives up at once when its like
-// has tried in vain, and no leaf has come free since: what waits in the buffers waits for leaves.
-// False: it did.
+// Where no log can be had: drains what some entries of old ones have left in buffers, until
+// `enough`. A put gives up at once when its like has tried in vain, and no leaf has come free
+// since: what waits in the buffers waits for leaves.
 template <class C>
-bool LodgeTree<C>::MakeLogRoom(pmem::Reserve reserve) {
+bool LodgeTree<C>::MakeLogRoom(pmem::Reserve reserve, absl::FunctionRef<bool()> enough) {
   const uint64_t leaves = leaves_.free_state();
-  if (reserve == pmem::Reserve::kKeep && logs_stuck_.Holds(leaves)) return false;
-  logs_stuck_.Note(leaves);
+  const bool keep = reserve == pmem::Reserve::kKeep;
+  if (keep && logs_stuck_.Holds(leaves)) return false;
   Worker& worker = CurrentWorker();
-  (void)GatherOldPairs(worker, kEntriesForRoom);
-  if (!worker.old_pairs.empty()) DrainOldPairs(worker);
-  ReleaseDrainedLogs(worker);
-  return true;
+  for (unsigned i = 0; i < (keep ? 1 : kTriesOfDelete); ++i) {
+    (void)GatherOldPairs(worker, kEntriesForRoom);
+    if (!worker.old_pairs.empty()) DrainOldPairs(worker);
+    ReleaseDrainedLogs(worker);
+    if (enough()) return true;
+  }
+  logs_stuck_.Note(leaves);
+  return false;
 }
 
 // The applied index moves to the pool's header, so that its log can go.

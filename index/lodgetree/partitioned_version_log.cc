@@ -306,17 +306,24 @@ void PartitionedVersionLog::ReleaseMany(uint32_t id, uint32_t count) {
 // Each entry appended pays for one of an old log, so that as many logs are emptied as are opened;
 // or for two, while live logs are above their limit or groups leave much of their logs unused.
 void PartitionedVersionLog::Owe(Partition& partition, unsigned entries, uint64_t live) const {
-  const uint64_t limit = limit_();
+  const uint64_t limit = CurrentLimit();
   if (live <= EmptiedFrom(limit)) return;
   const uint32_t most = 4 * largest_group_;
   partition.owed = std::min(most, partition.owed + (live > limit ? 2 : 1) * entries);
+}
+
+// In a pool that is nearly full logs have the space that they have.
+uint64_t PartitionedVersionLog::CurrentLimit() const {
+  const uint64_t limit = limit_();
+  if (!pool_.tight()) return limit;
+  return std::min(limit, logs_->total_units() * UnitBytes(entries_));
 }
 
 unsigned PartitionedVersionLog::owed() const { return Current().owed; }
 
 unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
   Partition& partition = Current();
-  if (live_bytes() <= EmptiedFrom(limit_())) partition.owed = 0;
+  if (live_bytes() <= EmptiedFrom(CurrentLimit())) partition.owed = 0;
   const size_t share = appended * (partition.owed > entries_ ? 2 : 1);
   const auto taken = static_cast<uint32_t>(std::min<size_t>(share, partition.owed));
   partition.owed -= taken;

@@ -197,6 +197,7 @@ class PartitionedVersionLog {
   void FenceHeaders();
   bool OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve);
   void FreeLog(uint32_t id);
+  uint64_t CurrentLimit() const;
   void Owe(Partition& partition, unsigned entries, uint64_t live) const;
   void AddClosed(uint32_t id);
   void RemoveClosed(uint32_t id);

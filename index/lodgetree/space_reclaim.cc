@@ -28,11 +28,12 @@ bool LodgeTree<C>::ReclaimSpace() {
 }
 
 // Until a few have given something: to free one record costs what it does to free some. Deletes
-// first: what they hold back is certain.
+// first: what they hold back is certain. False: there is none left to look at.
 template <class C>
 bool LodgeTree<C>::DrainHoldingNodes(Worker& worker) {
   unsigned drained = 0;
-  for (unsigned i = 0; i < kNodesAtOnce && drained < kDrainedAtOnce; ++i) {
+  unsigned looked = 0;
+  for (; looked < kNodesAtOnce && drained < kDrainedAtOnce; ++looked) {
     if (Node* node = with_deletes_.Take(); node != nullptr) {
       drained += DrainHolding(worker, node, WithDeletes::Taken) ? 1 : 0;
     } else if (node = with_puts_.Take(); node != nullptr) {
@@ -41,7 +42,7 @@ bool LodgeTree<C>::DrainHoldingNodes(Worker& worker) {
       break;
     }
   }
-  return drained != 0;
+  return drained != 0 || looked == kNodesAtOnce;
 }
 
 // Drains the leaves of which something buffered gives space back. False: there is none.
@@ -52,23 +53,32 @@ bool LodgeTree<C>::DrainHolding(Worker& worker, Node* node, void (*taken)(Node*)
   context.locked.push_back(node);
   context.fenced = true;
   taken(node);
-  ChooseHolding(node, &context.plan);
+  ChooseHolding(context, node);
   const bool any = context.plan.count != 0;
-  if (any) Flush(context, node, pool_.PeekSequence() - 1);
+  if (any) {
+    const std::string low = C::TextOf(node->low());
+    (void)FlushPlanned(context, node, C::MakeKey(low), pool_.PeekSequence() - 1);
+  }
   UnlockAll(context);
   if (any) ReleaseDrainedLogs(worker);
   MergeSparseNodes(worker);
   return any;
 }
 
-// Where a leaf would have to split, no space is won.
+// A leaf splits only if one can be had: one of a node at a time.
 template <class C>
-void LodgeTree<C>::ChooseHolding(const Node* node, FlushPlan* plan) const {
-  plan->Clear();
+void LodgeTree<C>::ChooseHolding(WriteContext& context, const Node* node) {
+  FlushPlan& plan = context.plan;
+  plan.Clear();
   for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
     const typename FlushPlan::Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
-    if (target.group == 0 || !HoldsSpace(node, target) || Splits(node, target)) continue;
-    plan->targets[plan->count++] = target;
+    if (target.group == 0 || !HoldsSpace(node, target)) continue;
+    if (Splits(node, target)) {
+      const bool spare = plan.splits == 0 && EnsureSpares(context.worker, 1, pmem::Reserve::kKeep);
+      if (!spare) continue;
+      ++plan.splits;
+    }
+    plan.targets[plan.count++] = target;
   }
 }
 

@@ -45,7 +45,8 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   } else {
     outcome = WriteChunks(ops, results, options);
   }
-  if (log_.owed() != 0) [[unlikely]]
+  // Who was refused has appended nothing.
+  if (log_.owed() != 0 && outcome != Outcome::kPoolFull) [[unlikely]]
     EmptyOldLogs(ops.size());
   return outcome;
 }
@@ -360,8 +361,10 @@ template <class C>
     const size_t leaves = group.size() > 1 ? group.size() + 1 : 0;
     return EnsureSpares(worker, leaves, pmem::Reserve::kKeep) || !puts;
   };
-  const Outcome outcome = TryToFit([&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; });
-  return outcome == Outcome::kOk || (!logged && MakeLogRoom(reserve) && enough());
+  // A lone operation tries again by itself.
+  const auto fits = [&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; };
+  const Outcome outcome = group.size() == 1 ? fits() : TryToFit(fits);
+  return outcome == Outcome::kOk || (!logged && MakeLogRoom(reserve, enough));
 }
 
 // Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
@@ -409,19 +412,37 @@ template <class C>
   }
   if (!context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
   context.plan_ready = true;
+  const bool strict = pool_.tight() && !pending.tombstone;
+  if (strict && !context.plan.Has(position.leaf) && !Fits(node, position.leaf, pending.key)) {
+    context.drains_own =
+        EnsureSpares(context.worker, context.plan.splits + 1, pmem::Reserve::kKeep);
+    return context.drains_own;
+  }
   const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
   if (context.plan.splits == 0 || EnsureSpares(context.worker, 1, reserve)) return true;
+  return AdmitWithoutLeaf(context, pending);
+}
+
+// The plan is cut down to what needs no leaf. Splitting the node makes room for a delete and for a
+// put of a key that the leaf has, which have their place there.
+template <class C>
+bool LodgeTree<C>::AdmitWithoutLeaf(WriteContext& context, const PendingOp& pending) {
+  Node* node = context.locked.front();
+  const unsigned leaf = context.position.leaf;
   const uint32_t version = node->lock.PublishCount() + 1;
-  if (!pending.tombstone && node->full_at == version) return false;
-  DropSplits(node, &context.plan);
-  if (context.plan.count == 0) node->full_at = version;
-  if (node->index_count < crowded_below_ && Crowded(node, position.leaf)) {
-    // Nothing makes room but its own leaf's flush.
-    const auto* begin = context.plan.targets.data();
-    return std::any_of(begin, begin + context.plan.count,
-                       [&](const auto& target) { return target.leaf == position.leaf; });
+  if (node->full_at == version) {
+    context.plan.Clear();
+  } else {
+    DropSplits(node, &context.plan);
+    if (context.plan.count == 0) node->full_at = version;
   }
-  return context.plan.count > 0 || (pending.tombstone && node->index_count > 1);
+  const bool has_place = pending.tombstone || FindInLeaf(node, leaf, pending.key) >= 0;
+  if (node->index_count < crowded_below_ && Crowded(node, leaf)) {
+    // Nothing makes room but its own leaf's flush.
+    return context.plan.Has(leaf) && (has_place || Fits(node, leaf, pending.key));
+  }
+  if (context.plan.count == 0) return has_place && node->index_count > 1;
+  return has_place || Fits(node, leaf, pending.key);
 }
 
 // --- locks ---

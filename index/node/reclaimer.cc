@@ -59,6 +59,7 @@ bool Reclaimer::Drain(std::vector<pmem::Offset>& batch) {
   std::unique_lock lock(mutex_);
   waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
   batch.clear();
+  busy_.store(freeing_ != 0 || !waiting_.empty(), std::memory_order_release);
   FreeWaiting(lock);
   idle_.wait(lock, [this] { return freeing_ == 0; });
   return true;

@@ -282,7 +282,8 @@ class Pool {
   uint64_t chunk_bytes_ = 0;
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> sequence_refill_{0};
-  std::atomic<uint64_t> came_free_{0};
+  // Read with every write, and away from the numbers, which every write changes.
+  alignas(kLineBytes) std::atomic<uint64_t> came_free_{0};
   std::atomic<bool> was_full_{false};  // a pool that never was counts nothing
   std::atomic<bool> tight_{false};
   std::unique_ptr<State> state_;  // pool_state.h

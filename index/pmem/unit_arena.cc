@@ -264,7 +264,9 @@ void UnitArena::KeepChunks(uint64_t chunks) {
 
 bool UnitArena::AddChunk(Reserve reserve) {
   absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, Reserve::kKeep);
-  if (!chunk.ok() && reserve == Reserve::kUse) {
+  if (chunk.ok()) {
+    state_->kept_units = 0;  // the reserve is whole
+  } else if (reserve == Reserve::kUse) {
     chunk = pool_.AcquireChunk(use_, unit_bytes_, reserve);
     if (chunk.ok()) state_->kept_units += chunk->bytes / unit_bytes_;
   }
