@@ -41,8 +41,8 @@ class Reclaimer {
 
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
-  // Calls `free` on the reclaimer's thread, or in Drain, when every EpochGuard that is held now has ended. Under
-  // any lock: nothing is waited for.
+  // Calls `free`, on the reclaimer's thread or in Drain, when every EpochGuard that is held now has
+  // ended. Under any lock: nothing is waited for.
   void AfterEpochs(std::function<void()> free);
   // Frees all that was retired before, what the thread has in hand included, and the records of
   // `batch`, which it leaves empty. False: there was nothing, and nobody was waited for. Not inside
