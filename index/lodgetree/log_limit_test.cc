@@ -128,7 +128,10 @@ TEST_P(LogLimitTest, PutsAllocateNoMoreThanWithoutIt) {
   TestTree tree(GetParam(), Limit(wanted / 4));
   LoadKeys(tree);
   const uint64_t emptied = tree.Counters()["log_reclaims_total"];
-  EXPECT_LE(AllocationsOfPuts(tree), AllocationsOfPuts(with_room) + 10);
+  // Of 15,000. Batches of records that another thread gives back are new ones, or the last ones,
+  // as that thread is late or not.
+  constexpr uint64_t kBatches = 150;
+  EXPECT_LE(AllocationsOfPuts(tree), AllocationsOfPuts(with_room) + kBatches);
   EXPECT_GT(tree.Counters()["log_reclaims_total"], emptied + 100);
 }
 
