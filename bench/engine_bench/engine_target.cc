@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -165,6 +167,15 @@ Tally EngineTarget::Run(const OpBatch& batch, LatencyProbe* probe) {
     return RunOnEngine<Fixed64Keys>(store_->engine(), batch, probe);
   }
   return RunOnEngine<BytesKeys>(store_->engine(), batch, probe);
+}
+
+absl::Status CloseOwnPool(EngineTarget& target, const std::string& pool_path, bool keep_pool) {
+  const absl::Status closed = target.store().Close();
+  std::error_code ignored;
+  if (!keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
+    std::filesystem::remove(pool_path, ignored);
+  }
+  return closed;
 }
 
 }  // namespace lodgekv::bench

@@ -69,4 +69,7 @@ class EngineTarget final : public Target {
   std::unique_ptr<Store> store_;
 };
 
+// Closes the store of a target that has its pool to itself, and removes the pool's file.
+absl::Status CloseOwnPool(EngineTarget& target, const std::string& pool_path, bool keep_pool);
+
 }  // namespace lodgekv::bench

@@ -3,10 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -214,12 +212,8 @@ absl::StatusOr<std::vector<FullStageResult>> MeasureFullPool(const BenchOptions&
   auto target = EngineTarget::Create(subject, options.store, pool_path, options.seed, most);
   if (!target.ok()) return target.status();
   auto result = FullPool(options, subject, **target).Run();
-  const absl::Status closed = (*target)->store().Close();
+  const absl::Status closed = CloseOwnPool(**target, pool_path, options.keep_pool);
   if (result.ok() && !closed.ok()) result = closed;
-  std::error_code ignored;
-  if (!options.keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
-    std::filesystem::remove(pool_path, ignored);
-  }
   return result;
 }
 

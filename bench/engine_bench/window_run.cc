@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -99,12 +97,8 @@ absl::StatusOr<WindowResult> MeasureWindow(const BenchOptions& options, const Su
                                      options.keys + options.ops);
   if (!target.ok()) return target.status();
   absl::StatusOr<WindowResult> result = Window(options, **target).Run(subject);
-  const absl::Status closed = (*target)->store().Close();
+  const absl::Status closed = CloseOwnPool(**target, pool_path, options.keep_pool);
   if (result.ok() && !closed.ok()) result = closed;
-  std::error_code ignored;
-  if (!options.keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
-    std::filesystem::remove(pool_path, ignored);
-  }
   return result;
 }
 
