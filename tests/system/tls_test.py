@@ -172,8 +172,10 @@ class TlsTest(system_test.SystemTest):
         self.assert_error(self.put_with(server, *trust, *self.own(expired)), 4,
                           "the client's certificate expired")
         self.assert_no_key(server)
-        self.assertIn("a TLS handshake failed", server.tail())
-        self.assertIn('what="peer did not return a certificate"', server.tail())
+        # The log is written by a thread of its own.
+        self.await_true(lambda: "a TLS handshake failed" in server.tail(), "the warning", server)
+        self.await_true(lambda: 'what="peer did not return a certificate"' in server.tail(),
+                        "what failed", server)
         self.assertGreaterEqual(self.metric(address, "lodgekv_tls_handshake_failures_total"),
                                 refused + 4)
 
