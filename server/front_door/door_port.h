@@ -32,7 +32,7 @@ struct FrontDoor::Guest {
         hot_until(now + kHotFor),
         record(now) {}
 
-  const WatchedSocket socket;
+  WatchedSocket socket;
   const std::string name;
   const std::string network;
   std::shared_ptr<Connection> connection;  // null: of a Unix socket

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -156,11 +157,42 @@ TEST(PeerNetwork, IsTheAddressAndOfIpv6TheFirstHalf) {
   EXPECT_EQ(PeerNetwork({}), "");
 }
 
+// Bytes that come, or are taken, in the midst of a look.
+TEST(WatchedSocket, NeverCountsFewerBytesThanBefore) {
+  constexpr int kLooks = 100'000;
+  const auto listener = ListenSocket::Open("127.0.0.1:0");
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const UniqueFd client = ConnectTo(listener->address());
+  const UniqueFd served(accept(listener->sockets().front().get(), nullptr, nullptr));
+  std::thread writer([&] {
+    const char bytes[13] = {};
+    while (send(client.get(), bytes, sizeof(bytes), MSG_NOSIGNAL) > 0) sched_yield();
+  });
+  std::thread reader([&] {
+    char bytes[64];
+    while (recv(served.get(), bytes, sizeof(bytes), 0) > 0) sched_yield();
+  });
+  WatchedSocket watched(served.get());
+  uint64_t before = 0;
+  int fell = 0;
+  for (int i = 0; i < kLooks; ++i) {
+    const auto use = watched.Look();
+    ASSERT_TRUE(use.has_value());
+    fell += use->bytes_read < before ? 1 : 0;
+    before = use->bytes_read;
+  }
+  watched.Abort();
+  writer.join();
+  reader.join();
+  EXPECT_EQ(fell, 0);
+  EXPECT_GT(before, 0U);
+}
+
 TEST(WatchedSocket, KnowsItsOwnFromWhoTookItsNumber) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const int number = pair[0];
-  const WatchedSocket watched(number);
+  WatchedSocket watched(number);
   EXPECT_TRUE(watched.Look());
   close(pair[0]);
   EXPECT_FALSE(watched.Look());

@@ -22,7 +22,7 @@ bool WatchedSocket::IsOurs(int fd) const {
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == inode_;
 }
 
-std::optional<SocketUse> WatchedSocket::Look() const {
+std::optional<SocketUse> WatchedSocket::Look() {
   tcp_info info{};
   socklen_t size = sizeof(info);
   const bool counted = getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
@@ -31,9 +31,12 @@ std::optional<SocketUse> WatchedSocket::Look() const {
   // If it is ours now, it was when it was asked: a socket that was closed does not come back.
   if (!IsOurs(fd_)) return std::nullopt;
   if (!counted) return SocketUse{};
+  // What comes between the two questions is among the unread bytes alone, so that the difference
+  // may fall. Who subtracts would take that for 2^64 bytes, and end the connection for them.
   const uint64_t received = info.tcpi_bytes_received;
-  return SocketUse{.bytes_read = received - std::min(received, static_cast<uint64_t>(unread)),
-                   .bytes_sent = info.tcpi_bytes_acked};
+  const uint64_t read = received - std::min(received, static_cast<uint64_t>(unread));
+  seen_ = {.bytes_read = std::max(seen_.bytes_read, read), .bytes_sent = info.tcpi_bytes_acked};
+  return seen_;
 }
 
 void WatchedSocket::End() const {

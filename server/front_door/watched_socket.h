@@ -21,8 +21,9 @@ class WatchedSocket {
  public:
   explicit WatchedSocket(int fd);
 
-  // Nothing when it has been closed. Of a Unix socket, which counts no bytes, zeros.
-  std::optional<SocketUse> Look() const;
+  // Nothing when it has been closed. Of a Unix socket, which counts no bytes, zeros. The counts may
+  // be behind by what moves during the look, and never fall from one to the next.
+  std::optional<SocketUse> Look();
 
   // Ends the connection in both directions: its owner notices, and closes it. Without effect on one
   // that is closed already.
@@ -35,6 +36,7 @@ class WatchedSocket {
 
   int fd_;
   ino_t inode_ = 0;
+  SocketUse seen_;  // by the last look
 };
 
 }  // namespace lodgekv::server

@@ -239,7 +239,8 @@ class KillLoop:
         for name in ("acknowledged", "unknown", "reads", "problems"):
             setattr(self.counts, name, getattr(self.counts, name) + int(found.get(name, 0)))
         self.test.assertEqual(outcome.returncode, 0,
-                              f"cycle {cycle}, seed {system_test.SEED}: {outcome.stderr}")
+                              f"cycle {cycle}, seed {system_test.SEED}: {outcome.stderr}\n"
+                              f"{self.server.tail()}")
         check = self.server.ask_json("check")
         self.test.assertTrue(check["sound"], check["problems"])
 
