@@ -13,7 +13,6 @@
 namespace lodgekv::client {
 namespace {
 
-constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
 constexpr char kCostTrailer[] = "lodgekv-cost-bin";
 
 absl::Status ToAbsl(const grpc::Status& status) {

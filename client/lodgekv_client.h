@@ -180,6 +180,8 @@ struct ErrorInfo {
   std::optional<absl::Duration> retry_after;
 };
 
+// A status of the server's has it as its payload of this name: a google.rpc.Status, in bytes.
+inline constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
 ErrorInfo ErrorOf(const absl::Status& status);
 
 // Whether a write that failed with this status may nevertheless have been applied.

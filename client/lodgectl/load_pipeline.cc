@@ -1,6 +1,8 @@
 #include "client/lodgectl/load_pipeline.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace lodgekv::lodgectl {
@@ -61,12 +63,32 @@ void LoadPipeline::Send() {
   auto& call = *calls_.emplace_back(std::make_unique<Call>());
   call.ops = std::exchange(batch_, {});
   batch_bytes_ = 0;
+  Start(call);
+}
+
+void LoadPipeline::Start(Call& call) {
   auto done = [&call](absl::Status status) { call.promise.set_value(std::move(status)); };
   if (const client::BatchOp& op = call.ops.front();
       call.ops.size() == 1 && op.value && !options_.atomic) {
     client_.StartPut(op.key, *op.value, op.options, done);
   } else {
     client_.StartBatchWrite(call.ops, done);
+  }
+}
+
+bool LoadPipeline::MayGoInHalves(const Call& call, const absl::Status& status) const {
+  if (options_.atomic || call.ops.size() == 1 || !status_.ok()) return false;
+  if (client::ErrorOf(status).reason != "POOL_FULL") return false;
+  return std::all_of(call.ops.begin(), call.ops.end(), [](const auto& op) { return !op.value; });
+}
+
+// As the oldest calls, so that the order of acknowledgements stays.
+void LoadPipeline::SendHalves(std::vector<client::BatchOp> ops) {
+  const auto middle = ops.begin() + static_cast<ptrdiff_t>(ops.size() / 2);
+  for (const auto& [begin, end] : {std::pair(middle, ops.end()), std::pair(ops.begin(), middle)}) {
+    auto& call = *calls_.emplace_front(std::make_unique<Call>());
+    call.ops.assign(std::make_move_iterator(begin), std::make_move_iterator(end));
+    Start(call);
   }
 }
 
@@ -79,6 +101,7 @@ void LoadPipeline::WaitForOldest() {
   const std::unique_ptr<Call> call = std::move(calls_.front());
   calls_.pop_front();
   const absl::Status status = call->answer.get();
+  if (MayGoInHalves(*call, status)) return SendHalves(std::move(call->ops));
   for (const client::BatchOp& op : call->ops) keys_.erase(op.key);
   if (status.ok()) {
     acknowledged_count_ += call->ops.size();

@@ -5,7 +5,9 @@
 //   and Finish; also those acknowledged after the first failure.
 // - A key that is added twice ends with the later value: a record waits until no earlier one with
 //   its key is under way.
-// - After the first failure nothing more is sent; nothing is ever repeated.
+// - After the first failure nothing more is sent. Nothing is ever repeated, but for a batch of
+//   deletes that a full pool had no room to log as one: its halves may still find some, and a
+//   single delete always does.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +65,9 @@ class LoadPipeline {
 
   bool IsFull(const client::BatchOp& next) const;
   void Send();
+  void Start(Call& call);
+  bool MayGoInHalves(const Call& call, const absl::Status& status) const;
+  void SendHalves(std::vector<client::BatchOp> ops);
   bool OldestIsDone() const;
   void WaitForOldest();
   void WaitForAll();

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace lodgekv::lodgectl {
 namespace {
@@ -47,8 +51,10 @@ class FakeClient final : public client::Client {
     return Unused();
   }
 
-  // Calls after this many end with `failure`; the newest calls are answered first.
+  // Calls after this many end with `failure`, and such of more operations than this; the newest
+  // calls are answered first.
   size_t fail_after = SIZE_MAX;
+  size_t most_ops = SIZE_MAX;
   absl::Status failure;
   size_t answer_at = 1;  // calls under way when they are answered
   size_t puts = 0;
@@ -72,7 +78,7 @@ class FakeClient final : public client::Client {
 
   void AnswerAll() {
     for (; !under_way_.empty(); under_way_.pop_back()) {
-      const bool fails = batch_sizes.size() > fail_after;
+      const bool fails = batch_sizes.size() > fail_after || under_way_.back().ops.size() > most_ops;
       for (const BatchOp& op : under_way_.back().ops) {
         if (fails) continue;
         if (op.value) values[op.key] = *op.value;
@@ -86,6 +92,17 @@ class FakeClient final : public client::Client {
 };
 
 BatchOp PutOf(const std::string& key, const std::string& value) { return {key, value, {}}; }
+BatchOp DeleteOf(const std::string& key) { return {key, std::nullopt, {}}; }
+
+absl::Status PoolFull() {
+  google::rpc::ErrorInfo error;
+  error.set_reason("POOL_FULL");
+  google::rpc::Status details;
+  details.add_details()->PackFrom(error);
+  absl::Status status = absl::ResourceExhaustedError("no room");
+  status.SetPayload(client::kDetailsUrl, absl::Cord(details.SerializeAsString()));
+  return status;
+}
 
 class LoadPipelineTest : public testing::Test {
  protected:
@@ -119,6 +136,40 @@ TEST_F(LoadPipelineTest, ABatchOfOneIsAPut) {
   ASSERT_TRUE(pipeline.Add(PutOf("b", "2")).ok());
   ASSERT_TRUE(pipeline.Finish().ok());
   EXPECT_EQ(client_.puts, 2u);
+}
+
+TEST_F(LoadPipelineTest, DeletesThatAFullPoolRefusesGoInHalves) {
+  client_.most_ops = 2;
+  client_.failure = PoolFull();
+  LoadPipeline pipeline = Pipeline({.batch = 7, .concurrency = 2});
+  std::vector<std::string> keys;
+  for (int i = 0; i < 21; ++i) {
+    keys.push_back(std::to_string(100 + i));
+    ASSERT_TRUE(pipeline.Add(DeleteOf(keys.back())).ok());
+  }
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(acknowledged_, keys);
+  EXPECT_EQ(pipeline.acknowledged(), 21u);
+  std::sort(client_.deleted.begin(), client_.deleted.end());
+  EXPECT_EQ(client_.deleted, keys);
+}
+
+TEST_F(LoadPipelineTest, NothingElseGoesInHalves) {
+  client_.most_ops = 2;
+  client_.failure = PoolFull();
+  const auto send = [&](LoadOptions options, const BatchOp& last) {
+    client_.batch_sizes.clear();
+    LoadPipeline pipeline = Pipeline(options);
+    for (const char* key : {"a", "b"}) EXPECT_TRUE(pipeline.Add(DeleteOf(key)).ok());
+    EXPECT_TRUE(pipeline.Add(last).ok());
+    EXPECT_EQ(pipeline.Finish(), client_.failure);
+    EXPECT_EQ(client_.batch_sizes, std::vector<size_t>{3});
+  };
+  send({.batch = 3}, PutOf("c", "v"));
+  send({.batch = 3, .atomic = true}, DeleteOf("c"));
+  client_.failure = absl::UnavailableError("gone");
+  send({.batch = 3}, DeleteOf("c"));
+  EXPECT_TRUE(acknowledged_.empty());
 }
 
 TEST_F(LoadPipelineTest, TheLaterOfTwoValuesStays) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
@@ -163,6 +164,75 @@ TEST_P(FullPoolTest, DeletesAndPutsInTurnCostWhatTheyAlwaysDo) {
   EXPECT_LE(most.fences, 200u);
   EXPECT_LE(most.lines_flushed, 1'000u);
   ExpectNoGrowth(first, FootprintOf(harness()));
+  ExpectModel();
+}
+
+// As a client that loads and empties a store in batches over several connections.
+class FullPoolGroupsTest : public FullPoolTest {
+ protected:
+  static constexpr size_t kThreads = 4;
+  static constexpr uint64_t kPutsInGroup = 100;
+  // Larger ones may be refused where they are logged as one.
+  static constexpr uint64_t kDeletesInGroup = 30;
+  static constexpr int kRefusals = 20;
+  using Keys = std::vector<std::string>;
+
+  static void OnThreads(const std::function<void(size_t)>& work) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Keys in no order: first in groups, then one by one into what these leave.
+  Keys FillOn(size_t thread) {
+    Random random("full-pool-groups", thread);
+    Keys keys;
+    int refused = 0;
+    for (uint64_t size = kPutsInGroup; refused < kRefusals;) {
+      Keys group;
+      for (uint64_t i = 0; i < size; ++i) group.push_back(Key(random.Next()));
+      if (PutAll(group)) {
+        keys.insert(keys.end(), group.begin(), group.end());
+        refused = 0;
+        continue;
+      }
+      refused += size == 1 ? 1 : 0;
+      size = 1;
+    }
+    return keys;
+  }
+
+  bool PutAll(const Keys& keys) {
+    std::vector<WriteOp> ops;
+    for (const std::string& key : keys) ops.push_back(PutOp(key, value_));
+    const auto results = Atomic(engine(), ops);
+    const auto has = [&](Outcome outcome) {
+      return std::ranges::any_of(results, [&](const auto& r) { return r.outcome == outcome; });
+    };
+    EXPECT_NE(has(Outcome::kOk), has(Outcome::kPoolFull));
+    return has(Outcome::kOk);
+  }
+
+  void DeleteInGroups(const Keys& keys) {
+    for (size_t first = 0; first < keys.size(); first += kDeletesInGroup) {
+      std::vector<WriteOp> ops;
+      const size_t end = std::min<size_t>(keys.size(), first + kDeletesInGroup);
+      for (size_t i = first; i < end; ++i) ops.push_back(DeleteOp(keys[i]));
+      for (const WriteResult& result : Atomic(engine(), ops)) {
+        ASSERT_EQ(result.outcome, Outcome::kOk) << "at " << first << " of " << keys.size();
+        ASSERT_TRUE(result.found);
+      }
+    }
+  }
+
+  const std::string value_ = NextValue(16);
+};
+
+TEST_P(FullPoolGroupsTest, DeletesInGroupsAreNeverRefused) {
+  if (GetParam().small_nodes) GTEST_SKIP() << "a few slots may be no place for a delete";
+  std::vector<Keys> keys(kThreads);
+  OnThreads([&](size_t thread) { keys[thread] = FillOn(thread); });
+  OnThreads([&](size_t thread) { DeleteInGroups(keys[thread]); });
   ExpectModel();
 }
 
@@ -351,10 +421,13 @@ std::vector<EngineCase> PersistentBytesCases() {
 
 INSTANTIATE_TEST_SUITE_P(Engines, FullPoolTest, ::testing::ValuesIn(PersistentCases()),
                          EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FullPoolGroupsTest, ::testing::ValuesIn(PersistentCases()),
+                         EngineCaseName());
 INSTANTIATE_TEST_SUITE_P(Engines, FullPoolBytesTest, ::testing::ValuesIn(PersistentBytesCases()),
                          EngineCaseName());
 // A build may have volatile engines only.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullPoolTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullPoolGroupsTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FullPoolBytesTest);
 
 }  // namespace

@@ -8,6 +8,8 @@ VALUE_SIZES = (100, 3000)
 FILLS = 3
 # A fill after deletes holds at least this share of what the first one held.
 SAME_ROOM = 0.9
+# LB+-Tree keeps a leaf until its last key goes (its README, Limits).
+SAME_ROOM_OF_SCATTERED = {"lbtree": 0.4}
 # Single writes that may still find room where a load found none: the keys that were refused may
 # need a new leaf where others do not, and each thread has some leaves at hand.
 LAST_WRITES = 2000
@@ -27,17 +29,18 @@ def scattered(keys):
 
 class FullPoolTest(system_test.SystemTest):
     def test_deleting_a_range_makes_room(self):
-        self.for_each_engine(lambda engine: self.run_sizes(engine, a_range))
+        self.for_each_engine(lambda engine: self.run_sizes(engine, a_range, SAME_ROOM))
 
     def test_deleting_here_and_there_makes_room(self):
-        self.for_each_engine(lambda engine: self.run_sizes(engine, scattered))
+        self.for_each_engine(lambda engine: self.run_sizes(
+            engine, scattered, SAME_ROOM_OF_SCATTERED.get(engine, SAME_ROOM)))
 
-    def run_sizes(self, engine, choose):
+    def run_sizes(self, engine, choose, same_room):
         for size in VALUE_SIZES:
             with self.subTest(value_size=size):
-                self.run_story(engine, size, choose)
+                self.run_story(engine, size, choose, same_room)
 
-    def run_story(self, engine, size, choose):
+    def run_story(self, engine, size, choose, same_room):
         workdir = self.folder()
         server = self.daemon(workdir, engine=engine, pool=workdir / "pool",
                              pool_size=32 * daemon.MIB)
@@ -55,7 +58,7 @@ class FullPoolTest(system_test.SystemTest):
             server.ask("put", "room", "v" * size)
             server.ask("delete", "room")
         print(f"{engine}, values of {size}: {counts} keys", flush=True)
-        self.assertGreater(min(counts), SAME_ROOM * counts[0], f"room is lost: {counts}")
+        self.assertGreater(min(counts), same_room * counts[0], f"room is lost: {counts}")
         self.assertEqual(server.stop(), 0, server.tail())
         server.start()
         self.check(server, content)
