@@ -230,6 +230,54 @@ class MergeTestsTest(ScriptTest):
         self.assertIn("the program of test gone is not in build/release", output)
 
 
+class CheckCommitsTest(ScriptTest):
+    """In a repository of its own, whose first commit brings the check."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "scripts").mkdir()
+        shutil.copy(ROOT / "scripts/check_commits", self.folder / "scripts")
+        self.git("init", "--quiet")
+        self.commit("whatever was here before")
+        self.git("add", "scripts")
+        self.commit("the check.")
+
+    def git(self, *words):
+        status, output = self.call("git", "-c", "user.name=a", "-c", "user.email=a@b", *words)
+        self.assertEqual(status, 0, output)
+
+    def commit(self, message):
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+
+    def check(self, *words):
+        return self.call(str(self.folder / "scripts/check_commits"), *words)
+
+    def test_messages_of_before_the_check_are_left_alone(self):
+        self.assertEqual(self.check(), (0, "check_commits: 0 messages, 0 faults\n"))
+        self.assertEqual(self.check("HEAD~1..HEAD")[0], 1)
+
+    def test_a_subject_in_the_imperative_with_a_body_passes(self):
+        for subject in ("Fence before a slot is reused", "Embed " + "x" * 66, "Re-read the header"):
+            self.commit(subject + "\n\nA crash in between lost the pair.")
+        self.commit('Revert "Fence before a slot is reused"')
+        self.assertEqual(self.check(), (0, "check_commits: 4 messages, 0 faults\n"))
+
+    def test_each_fault_is_told(self):
+        for message, fault in (("Fence " + "x" * 67 + "\n\nWhy.", "73 characters"),
+                               ("fence before\n\nWhy.", "capital letter"),
+                               ("Tests: fence before\n\nWhy.", "no prefix"),
+                               ("Fenced before\n\nWhy.", "no imperative"),
+                               ("Fence before.\n\nWhy.", "full stop"),
+                               ("Fence before", "no body"),
+                               ("Fence before\nWhy.", "no empty line"),
+                               ("Fence before\n\n" + "w" * 101, "101 columns")):
+            with self.subTest(message=message):
+                self.commit(message)
+                status, output = self.check("HEAD~1..HEAD")
+                self.assertEqual(status, 1)
+                self.assertIn(fault, output)
+
+
 class CiTest(ScriptTest):
     """.ci/run with a stand-in for make."""
 
