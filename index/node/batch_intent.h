@@ -1,13 +1,7 @@
 // What an atomic batch is going to do, on the medium, for engines that have no log: whoever finds
 // an intent after a crash does all of it.
 //
-//  step                                          after a crash          recovery
-//  1  the batch's records and the intent's body  nothing leads there    the mark frees the space
-//     written, flushed; fence
-//  2  a root word names the body; fence          the batch is decided   does every operation
-//     every operation by the engine's own        some are done          does every operation
-//     protocol, then the applied index
-//  3  the root word is zero; fence               the batch is done      the mark frees the body
+// Its crash table: index/node/README.md.
 //
 // Between steps 2 and 3 nobody else writes to the batch's keys (node/key_locks.h), and no record
 // that the body names is given back: so doing an operation twice is doing it once.
