@@ -1,8 +1,8 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
-  SRCS concurrent_history.cc program.cc schedule_explorer.cc schedule_life.cc
-       schedule_plan.cc scheduled_calls.cc scheduled_tracer.cc
-       scheduler.cc strategies.cc
+  SRCS schedule/concurrent_history.cc schedule/program.cc schedule/schedule_explorer.cc
+       schedule/schedule_life.cc schedule/schedule_plan.cc schedule/scheduled_calls.cc
+       schedule/scheduled_tracer.cc schedule/scheduler.cc schedule/strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield
         nanosleep pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
@@ -17,11 +17,12 @@ foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sche
 endforeach()
 
 lodgekv_test(crash_scheduler_test
-  SRCS concurrent_history_test.cc scheduler_test.cc DEPS lodgekv_schedule_lab LABELS crash)
+  SRCS schedule/concurrent_history_test.cc schedule/scheduler_test.cc
+  DEPS lodgekv_schedule_lab LABELS crash)
 lodgekv_test(crash_schedule_test
-  SRCS schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600 PER_ENGINE)
+  SRCS schedule/schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600 PER_ENGINE)
 lodgekv_test(crash_schedule_canary_test
-  SRCS schedule_canary_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
+  SRCS schedule/schedule_canary_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600)
 target_compile_definitions(crash_schedule_canary_test PRIVATE
   LODGEKV_INDEX_DIR="${PROJECT_SOURCE_DIR}/index")
 # 10^7 schedules.

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "tests/corruption/unseen.h"
-#include "tests/crash/bug_classes.h"
-#include "tests/crash/canaries.h"
+#include "tests/crash/canaries/bug_classes.h"
+#include "tests/crash/canaries/canaries.h"
 
 namespace lodgekv::test {
 

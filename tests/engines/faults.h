@@ -1,9 +1,9 @@
-// The faults of canaries, by short names for their tables (tests/crash/tracer.h).
+// The faults of canaries, by short names for their tables (tests/crash/lab/tracer.h).
 #pragma once
 
 #include <string_view>
 
-#include "tests/crash/tracer.h"
+#include "tests/crash/lab/tracer.h"
 
 namespace lodgekv::test {
 

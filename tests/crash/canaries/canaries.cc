@@ -1,0 +1,72 @@
+#include "tests/crash/canaries/canaries.h"
+
+#include "tests/engines/engine_rows.h"
+#include "tests/engines/faults.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr Canary PoolRow(std::string_view name, std::string_view group, Bugs bugs, Fault fault) {
+  return {name, group, bugs, fault, Under::kBoth, In::kAny, By::kPool};
+}
+
+constexpr Canary JournalRow(std::string_view name, Bugs bugs, std::string_view asked) {
+  return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kJournal};
+}
+
+// Of its begin and end.
+constexpr Canary SessionRow(std::string_view name, Bugs bugs, std::string_view asked) {
+  return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kFile};
+}
+
+constexpr Canary kPool[] = {
+    PoolRow("identity before the rest", "pool creation", Bc(7), Ask("pmem.create.identity_first")),
+    PoolRow("slot not flushed", "pool state", Bc(1), Forget("pmem.state.1")),
+    PoolRow("slot not fenced before the word", "pool state", Bc(3), DropFence("pmem.state.1")),
+    PoolRow("written over the slot that counts", "pool state", Bc(4, 7),
+            Ask("pmem.state.in_place")),
+    PoolRow("word not flushed", "pool state", Bc(1), Forget("pmem.state.2")),
+    PoolRow("word not fenced", "pool state", Bc(2), DropFence("pmem.state.2")),
+    PoolRow("class not flushed", "chunk table", Bc(1), Forget("pmem.chunk.1")),
+    PoolRow("class not fenced", "chunk table", Bc(2), DropFence("pmem.chunk.1")),
+    PoolRow("checksums of chunks not flushed", "pool seal", Bc(1), Forget("pmem.seal.1")),
+    PoolRow("seal stays while the state changes", "pool seal", Bc(3),
+            Ask("pmem.state.stays_sealed")),
+    PoolRow("numbers handed out again after a crash", "sequence", Bc(24),
+            Ask("pmem.sequence.not_durable")),
+    JournalRow("group acknowledged before it is durable", Bc(2, 9), "pmem.journal.not_awaited"),
+    JournalRow("checkpoint written before the pages are back", Bc(3, 5),
+               "pmem.journal.declared_first"),
+    JournalRow("checkpoint takes the open group for written back", Bc(3),
+               "pmem.journal.retires_open_group"),
+    JournalRow("segment used again and no checkpoint says so", Bc(5),
+               "pmem.journal.freed_undeclared"),
+    JournalRow("both checkpoints in one block", Bc(4, 7), "pmem.journal.one_block"),
+    JournalRow("pool synced instead, older groups count", Bc(15), "pmem.journal.sync_undeclared"),
+    JournalRow("space given back is not revoked", Bc(15, 21), "pmem.journal.not_revoked"),
+    JournalRow("flushed lines of it still copied", Bc(15, 21), "pmem.journal.notes_stay"),
+    JournalRow("revocation counts for later groups too", Bc(12), "pmem.journal.revoked_for_ever"),
+    JournalRow("replayed newest first", Bc(15, 16), "pmem.journal.newest_first"),
+    JournalRow("libpmemobj's words replayed", Bc(15), "pmem.journal.foreign_words"),
+    JournalRow("torn group counts", Bc(10), "pmem.journal.no_checksum"),
+    SessionRow("groups of every session count", Bc(25), "pmem.journal.any_session"),
+    SessionRow("pool names a session before its journal does", Bc(3), "pmem.journal.word_first"),
+    SessionRow("pool lets go before it is whole", Bc(3, 12), "pmem.journal.let_go_early"),
+    SessionRow("end without a sync", Bc(3), "pmem.journal.end_unsynced"),
+};
+
+}  // namespace
+
+std::span<const Canary> CanariesOf(std::string_view engine) {
+  const EngineRows* rows = RowsOf(engine);
+  return rows != nullptr ? rows->canaries : std::span<const Canary>();
+}
+
+std::span<const Canary> ScheduleCanariesOf(std::string_view engine) {
+  const EngineRows* rows = RowsOf(engine);
+  return rows != nullptr ? rows->schedule_canaries : std::span<const Canary>();
+}
+
+std::span<const Canary> PoolCanaries() { return kPool; }
+
+}  // namespace lodgekv::test

@@ -1,0 +1,56 @@
+// The mistakes that the laboratory must notice. Those of an engine are listed in tests/engines; an
+// engine without a row fails the test.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tests/crash/canaries/bug_classes.h"
+#include "tests/crash/lab/tracer.h"
+
+namespace lodgekv::test {
+
+// Where the mistake is one.
+enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
+enum class In : uint8_t { kAny, kFixed64, kBytes };
+// Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long
+// or does not go: at the pool's creation and closing, and near the end of the numbers.
+enum class By : uint8_t {
+  kExplorer,
+  kReleasedLogs,
+  kBatchInFlight,
+  kKillThenCut,
+  kBulkLoad,
+  kPool,
+  kHighNumbers,
+  kJournal,  // the journal alone
+  kFile,     // engines over a pool with a journal
+};
+
+// The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,
+// or its outcome lived on.
+inline constexpr std::string_view kBehindCrash = "behind a crash";
+
+struct Canary {
+  std::string_view name;   // what is wrong, for the table
+  std::string_view group;  // the protocol
+  Bugs bugs;
+  Fault fault;
+  Under under = Under::kBoth;
+  In in = In::kAny;
+  By by = By::kExplorer;
+  // Of the explorer: only this workload, and this value of an engine's option, where the mistake
+  // matters with few others. Empty: all workloads, options as they are drawn.
+  std::string_view workload = {};
+  std::string_view option = {};
+  std::string_view value = {};
+};
+
+// Empty: the engine has no row (tests/engines).
+std::span<const Canary> CanariesOf(std::string_view engine);
+// The mistakes that only several threads make: deterministic schedules must notice them.
+std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
+// Of the pool itself: every engine rests on it.
+std::span<const Canary> PoolCanaries();
+
+}  // namespace lodgekv::test

@@ -1,0 +1,45 @@
+#include "tests/crash/lab/crash_points.h"
+
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/match.h"
+
+namespace lodgekv::test {
+namespace {
+
+// The string literals that are the last argument of calls that begin with `call`; of calls without
+// one, as in a definition, nothing.
+void FindAll(std::string_view text, std::string_view call,
+             std::set<std::string, std::less<>>* names) {
+  for (size_t at = text.find(call); at != text.npos; at = text.find(call, at)) {
+    at += call.size();
+    const size_t quote = text.find('"', at);
+    if (quote == text.npos || text.substr(at, quote - at).find_first_of(";{}") != text.npos) {
+      continue;
+    }
+    const size_t end = text.find('"', quote + 1);
+    names->emplace(text.substr(quote + 1, end - quote - 1));
+  }
+}
+
+}  // namespace
+
+NamesInSources ReadNames(const std::filesystem::path& folder) {
+  NamesInSources names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (!absl::EndsWith(path, ".cc") && !absl::EndsWith(path, ".h")) continue;
+    if (absl::EndsWith(path, "_test.cc")) continue;
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const std::string source = std::move(text).str();
+    FindAll(source, "LODGEKV_CRASH_POINT(", &names.crash_points);
+    FindAll(source, "Canary(", &names.canaries);  // of Medium, Tracer and Journal
+  }
+  return names;
+}
+
+}  // namespace lodgekv::test

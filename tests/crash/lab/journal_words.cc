@@ -1,0 +1,38 @@
+#include "tests/crash/lab/journal_words.h"
+
+#include <cstring>
+
+namespace lodgekv::test {
+
+uint64_t JournalWords::Read(std::span<const std::byte> pool, uint64_t word) const {
+  uint64_t value;
+  std::memcpy(&value, pool.data() + Offset(word), sizeof value);
+  return value;
+}
+
+std::optional<std::string> JournalWords::Judge(std::span<const std::byte> pool) const {
+  for (uint64_t i = 0; i < words_.size(); ++i) {
+    const Word& word = words_[i];
+    const uint64_t value = Read(pool, i);
+    const uint64_t store = value >> 32;
+    // What nobody has stored to is zero.
+    const bool sane = value == 0 || (value & UINT32_MAX) == i;
+    const bool known = store < word.next && (store == word.adopted || store >= word.first);
+    if (sane && known && store >= word.floor) continue;
+    return absl::StrCat("word ", i, " of line ", lines_[i / kWordsOfLine], " holds 0x",
+                        absl::Hex(value), ": store ", store, " of ", word.next - 1, ", ",
+                        word.floor, " is durable, this life's begin at ", word.first,
+                        ", the last has left ", word.adopted);
+  }
+  return {};
+}
+
+void JournalWords::Adopt(std::span<const std::byte> pool) {
+  for (uint64_t i = 0; i < words_.size(); ++i) {
+    Word& word = words_[i];
+    word.adopted = word.floor = word.last = Read(pool, i) >> 32;
+    word.first = word.next;
+  }
+}
+
+}  // namespace lodgekv::test

@@ -1,0 +1,129 @@
+// A disk under a pool on an ordinary file and its journal: what is on it for certain, and what may
+// be, should the power go off now.
+//
+// The pool's file is mapped: the kernel writes back what it likes, when it likes. So of each word
+// any content that it had since its page was last synced may be there, whatever the words beside it
+// hold. Of a write to the journal that is under way each sector of 512 bytes is the old or the new
+// one; of a group or a checkpoint one sector may be noise besides, as of a disk that tears it.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "index/pmem/file_fence.h"
+#include "index/pmem/journal_storage.h"
+#include "index/pmem/pool_journal.h"
+#include "index/pmem/pool_writeback.h"
+#include "index/pmem/tracer.h"
+#include "tests/crash/lab/tracer.h"
+#include "tests/support/arena_memory.h"
+#include "tests/support/random.h"
+
+namespace lodgekv::test {
+
+// When the power goes off.
+enum class Moment : uint8_t {
+  kFence,       // before a fence is asked for
+  kHeader,      // while the journal's header is written
+  kCheckpoint,  // while a checkpoint's block is written
+  kGroup,       // while a group is written
+  kWriteBack,   // before pages are known to be written back
+  kSync,        // before the pool is known to be synced
+  kPoint,       // at a crash point
+};
+inline constexpr size_t kMoments = 7;
+
+// What a power cut left.
+struct DiskImage {
+  explicit DiskImage(uint64_t pool_bytes) : pool(pool_bytes) {}
+  ArenaMemory pool;
+  std::vector<std::byte> journal;  // empty: no file
+};
+
+class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem::PoolWriteback {
+ public:
+  // `memory` is the pool as it is mapped, and on the disk as it is; so is `journal`.
+  ModelDisk(std::span<std::byte> memory, std::vector<std::byte> journal, Fault fault = {});
+
+  // Called at every moment, the disk held still.
+  std::function<void(Moment)> on_moment;
+  // The call (from 1 on) of Write, WriteBack and WriteBackAll that fails; 0: none. What a sync that
+  // fails was to write is clean to the kernel: later syncs succeed and do not write it.
+  uint64_t fails_at = 0;
+  uint64_t calls() const { return calls_; }
+
+  // Holds the disk still.
+  std::unique_lock<std::recursive_mutex> Hold() const { return std::unique_lock(mu_); }
+  void Draw(Random& random, DiskImage* image) const;
+
+  // A store of a word of the pool, without a Medium.
+  void Store(uint64_t offset, uint64_t value);
+  // The same, durable as libpmemobj makes it.
+  void StoreDurably(uint64_t offset, uint64_t value);
+
+  std::shared_ptr<pmem::JournalPlace> place();
+  std::shared_ptr<pmem::JournalStorage> storage();
+  const std::set<std::string, std::less<>>& crash_points() const { return crash_points_; }
+  bool fault_happened() const { return fault_happened_; }
+
+  // Tracer
+  void OnStore(const void* dst, size_t bytes, bool stream) override;
+  void OnFlush(const void*) override {}
+  void OnFence() override { Reach(Moment::kFence); }
+  void OnCrashPoint(std::string_view name) override;
+  bool OnCanary(std::string_view name) override;
+
+  // FileFence: of a pool without its journal
+  void Note(const void*) override {}
+  bool Fence() override { return WriteBackAll(); }
+  bool Revoke(const void*, uint64_t) override { return true; }
+
+  // PoolWriteback
+  bool WriteBack(uint64_t begin, uint64_t bytes) override;
+  bool WriteBackAll() override;
+
+ private:
+  class Storage;
+  class Place;
+  struct JournalWrite {
+    uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void Reach(Moment moment);
+  bool FailsNow() { return ++calls_ == fails_at; }
+  absl::Status WriteJournal(uint64_t offset, std::span<const std::byte> from);
+  void Keep(const JournalWrite& write);
+  void DrawWrite(const JournalWrite& write, Random& random, std::byte* journal) const;
+  void DrawPool(Random& random, std::byte* pool) const;
+
+  const std::span<std::byte> memory_;
+  const Fault fault_;
+  mutable std::recursive_mutex mu_;
+  std::vector<std::byte> durable_;  // the pool's file
+  // Of each word what was stored since it was synced, and the words with any.
+  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> stored_;
+  std::vector<uint32_t> dirty_;
+  absl::flat_hash_set<uint32_t> given_up_;  // of these: no sync writes them
+  std::vector<std::byte> journal_;
+  std::list<JournalWrite> under_way_;
+  std::set<std::string, std::less<>> crash_points_;
+  uint64_t calls_ = 0;
+  bool drops_fence_ = false;
+  std::optional<JournalWrite> dropped_;  // acknowledged, and not kept before the next write
+  bool fault_happened_ = false;
+};
+
+}  // namespace lodgekv::test

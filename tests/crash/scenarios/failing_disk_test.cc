@@ -1,0 +1,136 @@
+// A disk on which one call fails, the first, the second, and so on: what was acknowledged before is
+// there when the pool is opened again, and nothing is acknowledged after.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "index/pmem/pool.h"
+#include "tests/crash/lab/model_disk.h"
+
+namespace lodgekv::test {
+namespace {
+
+using pmem::Pool;
+
+constexpr uint64_t kBytes = uint64_t{256} << 10;
+constexpr uint64_t kChunk = 16384;  // more lines than one fence takes through the journal
+constexpr uint64_t kJournalBytes = 65536;
+constexpr unsigned kImages = 40;
+
+enum class Fails : uint8_t { kInUse, kWhenOpened };
+
+class FailingDisk : public ::testing::TestWithParam<Fails> {
+ protected:
+  static absl::StatusOr<std::unique_ptr<Pool>> Open(const ArenaMemory& memory, ModelDisk& disk,
+                                                    bool create = false) {
+    const pmem::ArenaJournal journal{disk.place(), &disk, &disk, kJournalBytes};
+    Pool::ArenaOptions options;
+    options.memory = memory.span();
+    options.chunk_bytes = kChunk;
+    options.journal = &journal;
+    options.tracer = &disk;
+    pmem::PoolIdentity identity;
+    identity.engine = "test";
+    identity.pool_id[0] = 1;
+    return create ? Pool::CreateArena(options, identity) : Pool::OpenArena(options);
+  }
+
+  void Use(Pool& pool) {
+    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::Reserve::kKeep);
+    ASSERT_TRUE(chunk.ok()) << chunk.status();
+    for (unsigned i = 1; i <= 60 && !pool.medium().failed(); ++i) {
+      tried_ = i;
+      if (i % 20 == 0) {
+        pool.medium().StoreZeros(pool.base() + chunk->begin, chunk->bytes);
+        pool.medium().Flush(pool.base() + chunk->begin, chunk->bytes);
+      }
+      pool.PersistAppliedIndex(i);
+      const bool acknowledged = !pool.medium().failed();
+      EXPECT_FALSE(acknowledged && disk_->fails_at != 0 && disk_->calls() >= disk_->fails_at)
+          << "acknowledged after a failure";
+      if (acknowledged) acknowledged_ = i;
+    }
+  }
+
+  // What is on the disk is opened where nothing fails.
+  void Judge() {
+    disk_->fails_at = 0;
+    DiskImage image(kBytes);
+    for (unsigned i = 0; i < kImages && !HasFailure(); ++i) {
+      disk_->Draw(random_, &image);
+      JudgeOne(image.pool, image.journal);
+    }
+    // A process that ends takes nothing with it.
+    DiskImage left(kBytes);
+    disk_->Draw(random_, &left);
+    std::memcpy(left.pool.span().data(), memory_.span().data(), kBytes);
+    if (!HasFailure()) JudgeOne(left.pool, left.journal);
+  }
+
+  void JudgeOne(const ArenaMemory& memory, const std::vector<std::byte>& journal) {
+    ModelDisk disk(memory.span(), journal);
+    const auto pool = Open(memory, disk);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_GE((*pool)->applied_index(), acknowledged_);
+    EXPECT_LE((*pool)->applied_index(), tried_);
+  }
+
+  // True when no call was left to fail.
+  bool FailAt(uint64_t n) {
+    auto pool = Open(memory_, *disk_, /*create=*/true);
+    EXPECT_TRUE(pool.ok()) << pool.status();
+    if (GetParam() == Fails::kWhenOpened) {
+      Use(**pool);
+      pool->reset();  // killed
+    }
+    const uint64_t begun = disk_->calls();
+    disk_->fails_at = begun + n;
+    if (GetParam() == Fails::kWhenOpened) {
+      pool = Open(memory_, *disk_);
+      if (!pool.ok()) {
+        EXPECT_GE(disk_->calls(), disk_->fails_at) << pool.status();
+        Judge();
+        return false;
+      }
+    }
+    if (GetParam() == Fails::kInUse) Use(**pool);
+    const bool closed = (*pool)->Close(true).ok();
+    const bool failed = disk_->calls() >= begun + n;
+    // Only what tells others that the journal is free may fail unnoticed.
+    if (failed && closed) ++closed_after_failure_;
+    pool->reset();
+    Judge();
+    return !failed;
+  }
+
+  Random random_{"a disk that fails"};
+  ArenaMemory memory_{kBytes};
+  std::unique_ptr<ModelDisk> disk_;
+  uint64_t acknowledged_ = 0;
+  uint64_t tried_ = 0;
+  unsigned closed_after_failure_ = 0;
+};
+
+TEST_P(FailingDisk, LosesNothingThatWasAcknowledged) {
+  // Each round on a disk of its own.
+  uint64_t rounds = 0;
+  for (bool done = false; !done && !HasFailure(); ++rounds) {
+    SCOPED_TRACE(absl::StrCat("call ", rounds + 1));
+    memory_ = ArenaMemory(kBytes);
+    disk_ = std::make_unique<ModelDisk>(memory_.span(), std::vector<std::byte>());
+    acknowledged_ = tried_ = 0;
+    done = FailAt(rounds + 1);
+  }
+  EXPECT_GT(rounds, GetParam() == Fails::kInUse ? 60U : 6U);
+  EXPECT_LE(closed_after_failure_, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, FailingDisk, ::testing::Values(Fails::kInUse, Fails::kWhenOpened),
+                         [](const auto& test) {
+                           return test.param == Fails::kInUse ? "InUse" : "WhenOpened";
+                         });
+
+}  // namespace
+}  // namespace lodgekv::test

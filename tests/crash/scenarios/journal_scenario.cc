@@ -1,0 +1,484 @@
+#include "tests/crash/scenarios/journal_scenario.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "index/pmem/journal.h"
+#include "index/pmem/journal_reader.h"
+#include "index/pmem/journal_replay.h"
+#include "tests/crash/lab/hands.h"
+#include "tests/crash/lab/journal_words.h"
+
+namespace lodgekv::test {
+namespace {
+
+using pmem::Journal;
+using pmem::kLineBytes;
+
+constexpr uint64_t kPages = 72;  // more than a slice of a checkpoint
+constexpr uint64_t kPoolBytes = kPages * pmem::PageSet::kPageBytes;
+constexpr uint64_t kSegmentBytes = 16384;
+constexpr uint32_t kPoolSeed = 7;
+
+// The lines that are used: one or two of each page, some in a row, and a table of which libpmemobj
+// owns words.
+constexpr uint64_t kScattered = 2 * kPages;
+constexpr uint64_t kRegions = 4;  // of space that is given back
+constexpr uint64_t kRegionLines = 12;
+constexpr uint64_t kTableLines = 8;
+constexpr uint8_t kOursOfTable = 0b11001100;
+constexpr uint64_t kTableBegin = kScattered + kRegions * kRegionLines;
+
+std::vector<uint64_t> LinesInUse() {
+  constexpr uint64_t kLinesOfPage = pmem::PageSet::kPageBytes / kLineBytes;
+  std::vector<uint64_t> lines;
+  for (uint64_t i = 0; i < kScattered; ++i) {
+    lines.push_back(i / 2 * kLinesOfPage + (i % 2 == 0 ? 3 : 4 + i / 2 % 3));
+  }
+  for (uint64_t i = 0; i < kRegions * kRegionLines; ++i) {
+    lines.push_back(i / kRegionLines * 9 * kLinesOfPage + 20 + i % kRegionLines);
+  }
+  for (uint64_t i = 0; i < kTableLines; ++i) lines.push_back(50 * kLinesOfPage + 40 + i);
+  return lines;
+}
+
+pmem::ForeignWords ForeignWordsOf(const JournalWords& words) {
+  const uint64_t begin = words.LineOffset(kTableBegin) / kLineBytes;
+  return {begin, begin + kTableLines, kOursOfTable};
+}
+
+uint32_t SeedOf(uint64_t session) { return pmem::JournalSeed(kPoolSeed, session); }
+
+// What a hand has flushed and not fenced: for each word the last store before it.
+struct Flushed {
+  uint64_t line;
+  std::array<uint64_t, JournalWords::kWordsOfLine> stores;
+  std::array<std::byte, kLineBytes> content;
+};
+
+// Under a replay that nobody cuts: nothing need be remembered.
+class QuietDisk final : public pmem::JournalStorage, public pmem::FileFence, public pmem::Tracer {
+ public:
+  QuietDisk(std::span<const std::byte> journal, Fault fault) : journal_(journal), fault_(fault) {}
+  uint64_t bytes() const override { return journal_.size(); }
+  absl::Status Read(uint64_t offset, std::span<std::byte> to) override {
+    std::memcpy(to.data(), journal_.data() + offset, to.size());
+    return absl::OkStatus();
+  }
+  absl::Status Write(uint64_t, std::span<const std::byte>) override { return absl::OkStatus(); }
+  void Note(const void*) override {}
+  bool Fence() override { return true; }
+  bool Revoke(const void*, uint64_t) override { return true; }
+  void OnStore(const void*, size_t, bool) override {}
+  void OnFlush(const void*) override {}
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view) override {}
+  bool OnCanary(std::string_view name) override {
+    const bool asked = fault_.kind == Fault::Kind::kAsk && name == fault_.where;
+    happened |= asked;
+    return asked;
+  }
+
+  bool happened = false;
+
+ private:
+  const std::span<const std::byte> journal_;
+  const Fault fault_;
+};
+
+class Scenario {
+ public:
+  Scenario(Fault fault, uint64_t run, unsigned hands, Copied copied = Copied::kAtTheFence)
+      : fault_(fault),
+        copied_(copied),
+        random_("the journal", run),
+        words_(LinesInUse()),
+        memory_(kPoolBytes),
+        shadow_(kPoolBytes),
+        image_(kPoolBytes),
+        heir_(kPoolBytes),
+        flushed_(hands) {
+    journal_.resize(pmem::kJournalSegmentsBegin + pmem::kJournalSegments * kSegmentBytes);
+  }
+
+  JournalOutcome Run(unsigned lives, unsigned steps) {
+    Hands hands(static_cast<unsigned>(flushed_.size()));
+    for (unsigned life = 0; life < lives && !seen_.problem; ++life) {
+      Begin(/*background=*/false);
+      for (unsigned i = 0; i < steps && !seen_.problem; ++i) {
+        const uint64_t hand = random_.Below(flushed_.size());
+        hands.Do(hand, [&] { Step(hand, random_); });
+      }
+      End();
+    }
+    return seen_;
+  }
+
+  JournalOutcome RunThreads(unsigned lives, unsigned steps) {
+    for (unsigned life = 0; life < lives && !seen_.problem; ++life) {
+      Begin(/*background=*/true);
+      threaded_ = true;
+      std::vector<std::thread> threads;
+      for (uint64_t hand = 0; hand < flushed_.size(); ++hand) {
+        threads.emplace_back(
+            [this, hand, steps, random = Random("hand", random_.Next())]() mutable {
+              for (unsigned i = 0; i < steps; ++i) Step(hand, random);
+            });
+      }
+      for (std::thread& thread : threads) thread.join();
+      threaded_ = false;
+      End();
+    }
+    return seen_;
+  }
+
+ private:
+  // --- lives ---
+
+  void Begin(bool background) {
+    disk_ = std::make_unique<ModelDisk>(memory_.span(), std::move(journal_), fault_);
+    if (session_ > 0) Recover();
+    std::memcpy(shadow_.span().data(), memory_.span().data(), kPoolBytes);
+    ++session_;
+    storage_ = disk_->storage();
+    Journal::Options options;
+    options.storage = storage_.get();
+    options.pool = disk_.get();
+    options.base =
+        reinterpret_cast<char*>((copied_ == Copied::kAtTheFlush ? shadow_ : memory_).span().data());
+    options.pool_bytes = kPoolBytes;
+    options.segment_bytes = kSegmentBytes;
+    options.crc_seed = SeedOf(session_);
+    options.foreign = ForeignWordsOf(words_);
+    options.checkpoint_bytes_per_second = uint64_t{1} << 40;
+    options.background = background;
+    options.on_failure = [this](const std::string& what) { Note(what); };
+    options.tracer = disk_.get();
+    log_ = std::make_unique<Journal>(options);
+    foreign_.fill(false);
+    for (auto& flushed : flushed_) flushed.clear();
+    heirs_seen_ = 0;
+    disk_->on_moment = [this](Moment moment) { Reach(moment); };
+  }
+
+  // The replay of the image that this life has begun with, cut as any other.
+  void Recover() {
+    if (auto problem = ReplayOn(*disk_, memory_, 0)) return Note(*problem);
+    (void)disk_->WriteBackAll();
+    words_.Adopt(memory_.span());
+  }
+
+  void End() {
+    const JournalUse use = log_->use();
+    log_.reset();
+    disk_->on_moment = nullptr;
+    seen_.checkpoints += use.checkpoints;
+    seen_.pool_syncs += use.pool_syncs;
+    seen_.times_around += use.written_bytes / (pmem::kJournalSegments * kSegmentBytes);
+    seen_.fault_happened |= disk_->fault_happened();
+    seen_.crash_points.insert(disk_->crash_points().begin(), disk_->crash_points().end());
+    std::memcpy(memory_.span().data(), heir_.pool.span().data(), kPoolBytes);
+    journal_ = heir_.journal;
+    words_ = std::move(*words_of_heir_);
+  }
+
+  // --- steps ---
+
+  void Step(uint64_t hand, Random& random) {
+    if (Ended()) return;
+    if (!threaded_) current_ = hand;
+    const uint64_t kind = random.Below(100);
+    if (kind < 45) {
+      StoreSome(random);
+    } else if (kind < 70) {
+      FlushSome(hand, random, 1 + random.Below(6));
+    } else if (kind < 90) {
+      Fence(hand);
+    } else if (kind < 93) {
+      FlushSome(hand, random, 60 + random.Below(50));
+      Fence(hand);
+    } else if (kind < 94) {
+      // More than the journal takes at once.
+      for (uint64_t line = 0; line < words_.lines(); ++line) Flush(hand, line);
+      if (!threaded_) meanwhile_ = &random;
+      Fence(hand);
+      if (!threaded_) meanwhile_ = nullptr;
+    } else if (kind < 96) {
+      if (!threaded_) Checkpoint(random);
+    } else {
+      ChangeOwner(threaded_ ? hand : random.Below(kRegions), random);
+    }
+  }
+
+  void Checkpoint(Random& random) {
+    meanwhile_ = &random;
+    if (!log_->Checkpoint()) Note("a checkpoint failed");
+    meanwhile_ = nullptr;
+  }
+
+  // While a checkpoint is under way the others go on, as long as there is room for certain.
+  void GoOnMeanwhile() {
+    if (meanwhile_ == nullptr || log_->use().used_bytes > kSegmentBytes) return;
+    Random& random = *std::exchange(meanwhile_, nullptr);
+    StoreSome(random);
+    FlushSome(current_, random, 4);
+    if (random.OneIn(2)) Fence(current_);
+    meanwhile_ = &random;
+  }
+
+  bool IsForeign(uint64_t line, uint64_t word) const {
+    if (line >= kTableBegin) return (kOursOfTable >> word & 1) == 0;
+    return line >= kScattered && foreign_[(line - kScattered) / kRegionLines];
+  }
+
+  // Nobody flushes what another thread may give back meanwhile.
+  static bool IsOfOtherRegion(uint64_t hand, uint64_t line) {
+    return line >= kScattered && line < kTableBegin && (line - kScattered) / kRegionLines != hand;
+  }
+
+  void StoreSome(Random& random) {
+    const uint64_t line = random.Below(words_.lines());
+    for (uint64_t i = 1 + random.Below(4); i > 0; --i) {
+      const auto lock = disk_->Hold();
+      const uint64_t word = line * JournalWords::kWordsOfLine + random.Below(8);
+      const uint64_t value = words_.Next(word);
+      if (IsForeign(line, word % 8)) {
+        disk_->StoreDurably(words_.Offset(word), value);
+        words_.Raise(word, words_.Last(word));
+      } else {
+        disk_->Store(words_.Offset(word), value);
+      }
+    }
+  }
+
+  void FlushSome(uint64_t hand, Random& random, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) Flush(hand, random.Below(words_.lines()));
+  }
+
+  void Flush(uint64_t hand, uint64_t line) {
+    {
+      const auto lock = disk_->Hold();
+      if (line < kTableBegin && IsForeign(line, 0)) return;
+      if (threaded_ && IsOfOtherRegion(hand, line)) return;
+      Flushed flushed{line, {}, {}};
+      for (uint64_t i = 0; i < flushed.stores.size(); ++i) {
+        const uint64_t word = line * flushed.stores.size() + i;
+        flushed.stores[i] = IsForeign(line, i) ? 0 : words_.Last(word);
+      }
+      std::memcpy(flushed.content.data(), &memory_.span()[words_.LineOffset(line)], kLineBytes);
+      flushed_[hand].push_back(flushed);
+    }
+    log_->Note(reinterpret_cast<const char*>(options_base() + words_.LineOffset(line)));
+  }
+
+  const std::byte* options_base() const {
+    return (copied_ == Copied::kAtTheFlush ? shadow_ : memory_).span().data();
+  }
+
+  void Fence(uint64_t hand) {
+    disk_->OnFence();
+    if (copied_ == Copied::kAtTheFlush) {
+      for (const Flushed& flushed : flushed_[hand]) {
+        std::memcpy(&shadow_.span()[words_.LineOffset(flushed.line)], flushed.content.data(),
+                    kLineBytes);
+      }
+    }
+    std::vector<Flushed> mine;
+    {
+      const auto lock = disk_->Hold();
+      mine = std::exchange(flushed_[hand], {});
+    }
+    if (!log_->Fence()) return Note("a fence failed");
+    const auto lock = disk_->Hold();
+    for (const Flushed& flushed : mine) {
+      // Given back meanwhile: nothing is promised.
+      if (flushed.line < kTableBegin && IsForeign(flushed.line, 0)) continue;
+      for (uint64_t i = 0; i < flushed.stores.size(); ++i) {
+        words_.Raise(flushed.line * flushed.stores.size() + i, flushed.stores[i]);
+      }
+    }
+  }
+
+  // Space goes back to libpmemobj, or comes from it again.
+  void ChangeOwner(uint64_t region, Random& random) {
+    const uint64_t first = kScattered + region * kRegionLines;
+    {
+      const auto lock = disk_->Hold();
+      if (std::exchange(foreign_[region], false)) return;
+      ForgetLines(first);
+    }
+    const std::byte* begin = options_base() + words_.LineOffset(first);
+    if (!log_->Revoke(begin, kRegionLines * kLineBytes)) return Note("a revocation failed");
+    const auto lock = disk_->Hold();
+    foreign_[region] = true;
+    for (uint64_t i = random.Below(8); i > 0; --i) {
+      const uint64_t word = (first + random.Below(kRegionLines)) * 8 + random.Below(8);
+      disk_->StoreDurably(words_.Offset(word), words_.Next(word));
+      words_.Raise(word, words_.Last(word));
+    }
+  }
+
+  void ForgetLines(uint64_t first) {
+    for (uint64_t word = first * 8; word < (first + kRegionLines) * 8; ++word) words_.Forget(word);
+    for (auto& flushed : flushed_) {
+      std::erase_if(flushed, [&](const Flushed& f) { return f.line - first < kRegionLines; });
+    }
+  }
+
+  // --- images ---
+
+  // The disk is held still.
+  void Reach(Moment moment) {
+    if (seen_.problem) return;
+    const uint64_t images = threaded_ ? Thinned(moment) : moment == Moment::kFence ? 1 : 4;
+    for (uint64_t i = 0; i < images && !seen_.problem; ++i) TryImage(moment);
+    if (!threaded_ && !seen_.problem) {
+      // A group is written without the lock: others store.
+      if (moment == Moment::kGroup && random_.OneIn(2)) StoreSome(random_);
+      if (moment != Moment::kGroup && moment != Moment::kFence) GoOnMeanwhile();
+    }
+  }
+
+  uint64_t Thinned(Moment moment) { return moment != Moment::kFence && random_.OneIn(4) ? 1 : 0; }
+
+  void TryImage(Moment moment) {
+    ++seen_.images;
+    ++seen_.at[static_cast<size_t>(moment)];
+    disk_->Draw(random_, &image_);
+    // A power cut to live on from: one of all, each as likely as any other.
+    if (random_.OneIn(++heirs_seen_)) {
+      std::memcpy(heir_.pool.span().data(), image_.pool.span().data(), kPoolBytes);
+      heir_.journal = image_.journal;
+      words_of_heir_ = words_;
+    }
+    if (auto problem = random_.OneIn(32) ? ReplayAndCut() : ReplayQuietly()) {
+      Note(absl::StrCat(*problem, "; at a moment ", static_cast<int>(moment), " of image ",
+                        seen_.images));
+    }
+  }
+
+  std::optional<std::string> ReplayQuietly() {
+    QuietDisk disk(image_.journal, fault_);
+    auto problem = Replay(disk, disk, disk, image_.pool);
+    seen_.fault_happened |= disk.happened;
+    return problem;
+  }
+
+  std::optional<std::string> ReplayAndCut() {
+    ModelDisk disk(image_.pool.span(), image_.journal, fault_);
+    auto problem = ReplayOn(disk, image_.pool, /*cuts=*/2);
+    seen_.crash_points.insert(disk.crash_points().begin(), disk.crash_points().end());
+    return problem;
+  }
+
+  // `cuts`: how many times in turn it is cut.
+  std::optional<std::string> ReplayOn(ModelDisk& disk, const ArenaMemory& memory, unsigned cuts) {
+    std::optional<std::string> problem;
+    if (cuts > 0) {
+      disk.on_moment = [&, positions = uint64_t{0}](Moment) mutable {
+        if (!problem && random_.OneIn(++positions < 8 ? 8 : 64)) {
+          problem = ReplayOfCut(disk, cuts - 1);
+        }
+      };
+    }
+    auto outcome = Replay(*disk.storage(), disk, disk, memory);
+    disk.on_moment = nullptr;
+    return problem ? problem : outcome;
+  }
+
+  std::optional<std::string> Replay(pmem::JournalStorage& storage, pmem::FileFence& fence,
+                                    pmem::Tracer& tracer, const ArenaMemory& memory) {
+    pmem::Medium::Options options;
+    options.mode = pmem::FlushMode::kFile;
+    options.file_fence = &fence;
+    options.tracer = &tracer;
+    pmem::Medium medium(options);
+    pmem::JournalReader reader(storage, kSegmentBytes, SeedOf(session_), &tracer);
+    absl::Status status = reader.Find();
+    pmem::JournalReplay replay;
+    if (status.ok()) {
+      status = pmem::ReplayJournal(reader, medium, reinterpret_cast<char*>(memory.span().data()),
+                                   kPoolBytes, ForeignWordsOf(words_), &replay);
+    }
+    if (!status.ok()) return absl::StrCat("it cannot be replayed: ", status.ToString());
+    return words_.Judge(memory.span());
+  }
+
+  std::optional<std::string> ReplayOfCut(const ModelDisk& disk, unsigned cuts) {
+    ++seen_.replays_cut;
+    DiskImage image(kPoolBytes);
+    disk.Draw(random_, &image);
+    ModelDisk again(image.pool.span(), image.journal, fault_);
+    return ReplayOn(again, image.pool, cuts);
+  }
+
+  bool Ended() const {
+    const auto lock = disk_->Hold();
+    return seen_.problem.has_value();
+  }
+
+  void Note(const std::string& problem) {
+    const auto lock = disk_->Hold();
+    if (!seen_.problem) seen_.problem = problem;
+  }
+
+  const Fault fault_;
+  const Copied copied_;
+  Random random_;
+  JournalWords words_;
+  std::optional<JournalWords> words_of_heir_;
+  ArenaMemory memory_;
+  ArenaMemory shadow_;  // what a journal that copies at the flush copies
+  std::vector<std::byte> journal_;
+  DiskImage image_;
+  DiskImage heir_;
+  uint64_t heirs_seen_ = 0;
+  uint64_t session_ = 0;
+  std::unique_ptr<ModelDisk> disk_;
+  std::shared_ptr<pmem::JournalStorage> storage_;
+  std::unique_ptr<Journal> log_;
+  std::vector<std::vector<Flushed>> flushed_;  // of each hand
+  std::array<bool, kRegions> foreign_{};
+  uint64_t current_ = 0;  // hand
+  Random* meanwhile_ = nullptr;
+  bool threaded_ = false;
+  JournalOutcome seen_;
+};
+
+void Add(JournalOutcome&& seen, JournalOutcome* all) {
+  all->images += seen.images;
+  all->replays_cut += seen.replays_cut;
+  for (size_t i = 0; i < kMoments; ++i) all->at[i] += seen.at[i];
+  all->checkpoints += seen.checkpoints;
+  all->pool_syncs += seen.pool_syncs;
+  all->times_around += seen.times_around;
+  all->crash_points.merge(seen.crash_points);
+  all->fault_happened |= seen.fault_happened;
+  all->problem = std::move(seen.problem);
+}
+
+}  // namespace
+
+JournalOutcome RunJournalScenario(Fault fault, uint64_t runs, Copied copied) {
+  JournalOutcome all;
+  for (uint64_t run = 0; run < runs && !all.problem; ++run) {
+    Add(Scenario(fault, run, 3, copied).Run(/*lives=*/5, /*steps=*/400), &all);
+  }
+  return all;
+}
+
+JournalOutcome RunJournalScenarioOfThreads(Fault fault, uint64_t runs) {
+  JournalOutcome all;
+  for (uint64_t run = 0; run < runs && !all.problem; ++run) {
+    Add(Scenario(fault, 1000 + run, kRegions).RunThreads(/*lives=*/3, /*steps=*/1500), &all);
+  }
+  return all;
+}
+
+}  // namespace lodgekv::test

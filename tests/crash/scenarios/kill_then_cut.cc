@@ -1,0 +1,123 @@
+#include "tests/crash/scenarios/kill_then_cut.h"
+
+#include <cstring>
+#include <vector>
+
+#include "tests/crash/explorer/open_pool.h"
+#include "tests/crash/explorer/plan.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr unsigned kSteps = 80;
+constexpr uint64_t kExhaustiveUpTo = 32;
+constexpr unsigned kSamples = 8;
+
+class Scenario {
+ public:
+  Scenario(const EngineCase& engine_case, CrashModel model, Fault fault)
+      : fault_(fault),
+        options_(OptionsOf(engine_case, model)),
+        engine_options_(OptionsFor(engine_case)),
+        workload_(engine_case, options_.mixture),
+        oracle_(engine_case),
+        memory_(options_.memory_bytes),
+        image_(options_.memory_bytes) {}
+
+  KillThenCut Run() {
+    Must(MakePool(options_, memory_));
+    CrashTracer tracer(memory_.span());
+    OpenPool open;
+    Must(OpenImage(options_, engine_options_, memory_, &tracer, &open));
+    tracer.before_fence = [&] { Kill(tracer); };
+    const auto version_of = [this](std::string_view key) { return oracle_.VersionOf(key); };
+    for (unsigned i = 0; i < kSteps && !seen_.problem; ++i) {
+      const Step step = workload_.Next(random_, version_of);
+      oracle_.Begin(step);
+      std::vector<WriteResult> results(step.ops.size());
+      (void)open.engine->Write(step.Ops(), results, step.Options());
+      if (const auto problem = oracle_.Finish(step, results)) seen_.problem = problem;
+    }
+    tracer.before_fence = nullptr;
+    return seen_;
+  }
+
+ private:
+  static ExplorerOptions OptionsOf(const EngineCase& engine_case, CrashModel model) {
+    ExplorerOptions options;
+    options.engine_case = engine_case;
+    options.model = model;
+    options.long_fences = DrawLongFences(engine_case, model, "kill, then cut", 0);
+    const bool fixed = engine_case.fixed64();
+    options.mixture = {.name = "killed",
+                       .family = fixed                      ? "dense"
+                                 : engine_case.inline_pairs ? "short"
+                                                            : "same_8",
+                       .keys = 32,
+                       .conditions = 0,
+                       .batches = 20,
+                       .largest_value = 40};
+    return options;
+  }
+  static void Must(const absl::Status& status) {
+    if (!status.ok()) throw std::runtime_error(status.ToString());
+  }
+
+  // Before a fence of the process that is killed.
+  void Kill(const CrashTracer& killed) {
+    if (seen_.problem) return;
+    ++seen_.kills;
+    ArenaMemory seen_by_next = memory_.Copy();
+    CrashTracer tracer(seen_by_next.span(), fault_, &killed);
+    Oracle oracle = oracle_;
+    tracer.before_fence = [&] { Cut(tracer, oracle); };
+    OpenPool open;
+    const absl::Status status = OpenImage(options_, engine_options_, seen_by_next, &tracer, &open);
+    tracer.before_fence = nullptr;
+    if (!status.ok()) return Note(status.ToString());
+    if (const auto problem = oracle.Compare(*open.engine, workload_.keys())) return Note(*problem);
+    oracle.Adopt();  // it serves: what it has told stays
+    Cut(tracer, oracle);
+  }
+
+  void Cut(const CrashTracer& tracer, const Oracle& oracle) {
+    const ImageSet images(tracer, options_.model);
+    images.Visit(kExhaustiveUpTo, kSamples, random_, [&](const ImageSet::Picks& picks) {
+      if (seen_.problem) return false;
+      ++seen_.images;
+      std::memcpy(image_.span().data(), tracer.durable().data(), image_.span().size());
+      images.Apply(picks, image_.span().data());
+      OpenPool open;
+      Oracle judge = oracle;
+      const absl::Status status = OpenImage(options_, engine_options_, image_, nullptr, &open);
+      if (!status.ok()) {
+        Note(status.ToString());
+      } else if (const auto problem = judge.Compare(*open.engine, workload_.keys())) {
+        Note(*problem);
+      }
+      return !seen_.problem.has_value();
+    });
+  }
+
+  void Note(const std::string& problem) {
+    if (!seen_.problem) seen_.problem = problem;
+  }
+
+  const Fault fault_;
+  const ExplorerOptions options_;
+  const OptionValues engine_options_;
+  Workload workload_;
+  Oracle oracle_;
+  Random random_{"kill, then cut"};
+  ArenaMemory memory_;
+  ArenaMemory image_;
+  KillThenCut seen_;
+};
+
+}  // namespace
+
+KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault) {
+  return Scenario(engine_case, model, fault).Run();
+}
+
+}  // namespace lodgekv::test

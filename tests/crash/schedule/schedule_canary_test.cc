@@ -1,0 +1,155 @@
+// Every mistake of several threads must be noticed.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/crash/canaries/canaries.h"
+#include "tests/crash/explorer/plan.h"
+#include "tests/crash/lab/crash_points.h"
+#include "tests/crash/lab/isolated.h"
+#include "tests/crash/schedule/schedule_plan.h"
+
+namespace lodgekv::test {
+namespace {
+
+constexpr uint64_t kSchedulesPerCanary = 40'000;
+// Without lives behind a crash.
+constexpr uint64_t kSchedulesOfOneLife = 3'000;
+// Some of them fail with a canary.
+constexpr uint64_t kProgramsToFail = 12;
+constexpr unsigned kSecondsPerCanary = 120 * kSanitizerSlowdown;
+constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
+
+bool Applies(const Canary& canary, CrashModel model) {
+  return canary.under == Under::kBoth ||
+         (canary.under == Under::kLinePrefix) == (model == CrashModel::kLinePrefix);
+}
+
+// One program of each mixture and case in turns, so that what is caught easily is caught soon.
+std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel model,
+                 bool lives_on = true) {
+  Scheduler scheduler(3);
+  ScheduleResult total;
+  std::vector<EngineCase> cases = ScheduleCases();
+  std::erase_if(cases, [&](const EngineCase& engine_case) {
+    return engine_case.engine != &engine || (canary.in == In::kFixed64 && !engine_case.fixed64()) ||
+           (canary.in == In::kBytes && engine_case.fixed64());
+  });
+  std::vector<std::unique_ptr<ScheduleExplorer>> explorers;
+  for (const EngineCase& engine_case : cases) {
+    ScheduleOptions options;
+    options.engine_case = engine_case;
+    options.model = model;
+    options.fault = canary.fault;
+    if (!lives_on) options.live_on_one_in = 0;
+    explorers.push_back(std::make_unique<ScheduleExplorer>(options, scheduler));
+  }
+  const uint64_t most = lives_on ? kSchedulesPerCanary : kSchedulesOfOneLife;
+  for (uint64_t number = 0; total.schedules < most; ++number) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      for (PlannedPrograms& planned : PlanPrograms(cases[i])) {
+        if (planned.plan.exhaustive_up_to > 0) continue;
+        total.Add(explorers[i]->Run(planned.mixture, number, planned.plan));
+        if (!total.failure) continue;
+        const std::string what = total.failure->substr(0, total.failure->find('\n'));
+        return absl::StrFormat("caught %6d schedules %7d images behind %d crashes  %s",
+                               total.schedules, total.images + total.nested, total.crashes,
+                               what.substr(0, 90));
+      }
+    }
+  }
+  return absl::StrFormat("MISSED in %d schedules; the mistake was %s", total.schedules,
+                         total.fault_happened ? "made" : "never made");
+}
+
+TEST(ScheduleCanaries, AreAllCaught) {
+  unsigned count = 0;
+  unsigned missed = 0;
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    const std::span<const Canary> canaries = ScheduleCanariesOf(engine->name);
+    EXPECT_FALSE(canaries.empty()) << "no canary is known for engine " << engine->name
+                                   << ": list its in tests/engines/NAME.cc";
+    for (const Canary& canary : canaries) {
+      for (const CrashModel model : kModels) {
+        if (!Applies(canary, model)) continue;
+        const IsolatedResult result =
+            RunIsolated(kSecondsPerCanary, [&] { return Hunt(*engine, canary, model); });
+        const std::string outcome =
+            result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
+        const bool caught = outcome.substr(0, 6) == "caught";
+        (caught ? count : missed) += 1;
+        std::cout << absl::StreamFormat("%-14s %-14s %-42s %s\n", std::string(canary.group),
+                                        ModelName(model), std::string(canary.name), outcome)
+                  << std::flush;
+        EXPECT_TRUE(caught) << "engine " << engine->name << ", " << canary.group << ": "
+                            << canary.name << ", " << ModelName(model) << ": " << outcome << "; "
+                            << SeedNote();
+      }
+    }
+  }
+  std::cout << count << " caught, " << missed << " missed\n";
+}
+
+// Those that recovery alone can make: nobody sees them who does not crash again.
+TEST(ScheduleCanaries, BehindACrashAreCaughtThereOnly) {
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
+      if (canary.group != kBehindCrash) continue;
+      const IsolatedResult result = RunIsolated(
+          kSecondsPerCanary, [&] { return Hunt(*engine, canary, CrashModel::kLinePrefix, false); });
+      EXPECT_EQ(result.report.substr(0, 6), "MISSED")
+          << canary.name << ": " << result.report << result.death;
+    }
+  }
+}
+
+// The number of the schedule that failed, as the failure names it: behind mixture and program.
+uint64_t ScheduleOf(const std::string& failure) {
+  const size_t run = failure.find(", run ");
+  return std::stoull(failure.substr(failure.find('/', failure.find('/', run) + 1) + 1));
+}
+
+// A schedule by itself, in new threads, has the lives that it had among others.
+TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
+  unsigned repeated = 0;
+  for (const EngineCase& engine_case : ScheduleCases()) {
+    for (const Canary& canary : ScheduleCanariesOf(engine_case.engine->name)) {
+      if (canary.group != kBehindCrash || engine_case.fixed64()) continue;
+      ScheduleOptions options;
+      options.engine_case = engine_case;
+      options.fault = canary.fault;
+      const PlannedPrograms planned = PlanPrograms(engine_case).front();
+      const auto run = [&](uint64_t number, std::optional<uint64_t> only) {
+        Scheduler scheduler(3);
+        return ScheduleExplorer(options, scheduler)
+            .Run(planned.mixture, number, planned.plan, only);
+      };
+      for (uint64_t number = 0; number < kProgramsToFail; ++number) {
+        const ScheduleResult among_others = run(number, {});
+        if (!among_others.failure || among_others.crashes == 0) continue;
+        EXPECT_EQ(run(number, ScheduleOf(*among_others.failure)).failure, among_others.failure);
+        ++repeated;
+      }
+    }
+  }
+  EXPECT_GT(repeated, 0U);
+}
+
+// A row whose name no source has tests nothing.
+TEST(ScheduleCanaries, AreInTheSources) {
+  const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
+  for (const EngineInfo* engine : AllPersistentEngines()) {
+    for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
+      const std::string where(canary.fault.where);
+      const bool asks = canary.fault.kind == Fault::Kind::kAsk;
+      EXPECT_TRUE(where.empty() || (asks ? names.canaries : names.crash_points).contains(where))
+          << where << " is in no source";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lodgekv::test
