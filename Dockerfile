@@ -4,13 +4,13 @@
 #   docker run --read-only -p 127.0.0.1:7411:7411 -v lodgekv:/var/lib/lodgekv lodgekv \
 #       --pool /var/lib/lodgekv/lodgekv.pool --listen 0.0.0.0:7411 --allow-plaintext
 #
-# Both stages stand on the same release of Debian, so that the libraries fit.
+# Both stages use the same release of Debian, so that the libraries match.
 ARG BASE=docker.io/library/debian:12-slim
 
 FROM ${BASE} AS build
 # A folder of the context with lodgekvd and lodgectl ready made, instead of compiling them.
 ARG PREBUILT=""
-# What --version tells of the commit, where the context has no git.
+# The commit that --version shows if the build context has no git.
 ARG REVISION=unknown
 WORKDIR /src
 COPY scripts/install_packages scripts/
@@ -46,14 +46,14 @@ RUN apt-get update -qq && \
       --home-dir /var/lib/lodgekv --shell /usr/sbin/nologin lodgekv && \
     install -d -m 700 -o lodgekv -g lodgekv /var/lib/lodgekv
 COPY --from=build /programs/lodgekvd /programs/lodgectl /usr/bin/
-# A library that is missing from the list above ends the build here.
+# If a library is missing from the list above, the build fails here.
 RUN lodgekvd --version && lodgectl --help >/dev/null
 USER 10001:10001
 VOLUME /var/lib/lodgekv
 WORKDIR /var/lib/lodgekv
 # The data, the metrics, health for probes; the operator's port is the container's own.
 EXPOSE 7411 7413 7414
-# It answers while it recovers, too: that is no reason to end it. A server with TLS needs
+# It also answers while it recovers, so that recovery is not interrupted. A server with TLS needs
 # LODGEKV_TLS_CA and LODGEKV_TLS_SERVER_NAME here, with mutual TLS LODGEKV_TLS_CERT and
 # LODGEKV_TLS_KEY as well; one with another admin_listen LODGEKV_ADMIN.
 HEALTHCHECK --interval=10s --timeout=6s --start-period=10s --retries=3 \

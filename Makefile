@@ -16,30 +16,30 @@ lint-packages:
 build: packages  ## release binaries in build/release/bin: lodgekvd, lodgectl, engine_bench
 	@scripts/build release
 
-run: packages  ## install, build, create data/lodgekv.pool and its journal if need be, and serve
+run: packages  ## install, build, create data/lodgekv.pool and its journal if missing, and serve
 	@scripts/build release lodgekvd lodgectl
 	@mkdir -p data
 	@exec build/release/bin/lodgekvd --config config/dev.yaml $(ARGS)
 
-up: packages  ## as run, in the background, with a Prometheus that watches it
+up: packages  ## as run, in the background, with a Prometheus that scrapes it
 	@scripts/build release lodgekvd lodgectl
 	@deploy/local/stack up
 
-down:  ## ends what up started
+down:  ## stops what up started
 	@deploy/local/stack down
 
-test: packages  ## install, build, run every test; ends in ctest's closing lines
+test: packages  ## install, build, run the daily tests; ends with ctest's summary
 	@scripts/check
 
-test-container: packages  ## builds the image of the Dockerfile and serves from it (minutes)
+test-container: packages  ## builds and tests the image of the Dockerfile (minutes)
 	@scripts/install_packages --deploy
 	@scripts/build release lodgekvd lodgectl
 	@ctest --test-dir build/release -R '^deploy_container_test$$' --output-on-failure
 
-test-dax: packages  ## virtual machines with emulated persistent memory lose power (minutes)
+test-dax: packages  ## power cuts of virtual machines with emulated persistent memory (minutes)
 	@scripts/test_dax
 
-fuzz: packages  ## what is parsed of others, under libFuzzer for some minutes; ARGS: scripts/fuzz -h
+fuzz: packages  ## parsers of foreign bytes, under libFuzzer for some minutes; ARGS: scripts/fuzz -h
 	@scripts/install_packages --fuzz
 	@scripts/fuzz $(ARGS)
 
@@ -52,7 +52,7 @@ torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long 
 bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)
 	@scripts/bench_file $(ARGS)
 
-bench-hostile: packages  ## what a well-behaved client sees beside hostile ones (minutes)
+bench-hostile: packages  ## what an honest client sees while others attack (minutes)
 	@scripts/build release lodgekvd lodgectl
 	@python3 -B bench/hostile/measure.py $(ARGS)
 

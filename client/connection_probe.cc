@@ -78,7 +78,7 @@ std::string UseOwn(SSL_CTX* context, const TlsOptions& tls) {
   const Key key(PEM_read_bio_PrivateKey(Over(tls.key_pem).get(), nullptr, nullptr, no_passphrase));
   if (key == nullptr) return "the client's key file holds no unencrypted private key";
   if (X509_check_private_key(own.get(), key.get()) != 1) {
-    return "the client's key does not fit its certificate";
+    return "the client's key does not match its certificate";
   }
   if (X509_cmp_current_time(X509_get0_notAfter(own.get())) < 0) {
     return absl::StrCat("the client's certificate expired at ",
@@ -203,7 +203,7 @@ std::string ExplainTls(const std::string& address, const TlsOptions& tls) {
     return ExplainServerCertificate(connection.get(), name);
   }
   if (!shaken && SSL_get_current_cipher(connection.get()) == nullptr) {
-    return "the server does not answer as one that speaks TLS: leave out --tls-ca, or look at the "
+    return "the server does not seem to speak TLS: leave out --tls-ca, or check the "
            "address";
   }
   char byte = 0;
@@ -238,11 +238,11 @@ std::string ExplainForeign(const std::string& address) {
   const std::string_view answer(buffer.data(), static_cast<size_t>(n));
   if (absl::StartsWith(absl::string_view(buffer.data(), answer.size()), "HTTP/")) {
     return absl::StrCat("what answers at ", address,
-                        " speaks plain HTTP, as the metrics do, not gRPC: look at the port");
+                        " speaks plain HTTP, as the metrics do, not gRPC: check the port");
   }
   if (answer.size() > kFrameType && answer[kFrameType] == kSettings) return "";
   return absl::StrCat("what answers at ", address, " speaks no gRPC, it says '", Printable(answer),
-                      "': look at the address");
+                      "': check the address");
 }
 
 std::string ExplainPlaintext(const std::string& address) {

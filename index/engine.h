@@ -16,7 +16,7 @@
 // MEMORY       Keys and values are byte strings. Views in arguments are read during the call only;
 //              views in a ScanItem are valid during the visitor's call only.
 //
-// Base class rules: pure virtual, no data members, no helpers, no default implementations.
+// Base class rules: pure virtual (but CheckInPassing), no data members, no helpers.
 #pragma once
 
 #include <cstddef>

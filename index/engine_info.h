@@ -66,7 +66,7 @@ struct EngineInfo {
   std::string_view summary;  // one line
   std::string_view paper;    // title and venue; empty for null and dram
   uint32_t media_version = 0;
-  bool persistent = true;  // false: needs no pool and forgets everything at exit
+  bool persistent = true;  // false: needs no pool and loses everything at exit
   bool discards = false;   // true: stores nothing (the floor of every benchmark)
   std::span<const EngineOption> options;
   // On a pool whose engine area is all zero.

@@ -48,8 +48,8 @@ absl::StatusOr<std::optional<std::string>> PoolIdentityFile::Read() const {
       absl::StrCat("the pool's identity file ", path_,
                    " is damaged: it must be one line, \"lodgekv pool\" and the ", kIdDigits,
                    " hex digits of the pool's id; if the pool is the right one "
-                   "(the log of an earlier start tells its id), remove the file, and the next "
-                   "start writes it anew"));
+                   "(the log of an earlier start has its id), remove the file, and the next "
+                   "start writes it again"));
 }
 
 absl::Status PoolIdentityFile::Write(const std::string& pool_id) const {

@@ -81,7 +81,7 @@ absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options)
   }
   if (!engine.persistent && !options.pool_path.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("engine ", name, " keeps nothing on a medium, so it cannot use the pool ",
+        absl::StrCat("engine ", name, " stores nothing on a medium, so it cannot use the pool ",
                      options.pool_path, "; leave the pool out, or choose a persistent engine"));
   }
   if (options.inline_pairs && options.key_format != KeyFormat::kBytes) {
@@ -327,14 +327,14 @@ void StoreImpl::Describe(const StoreOptions& options) {
     info_.medium_class = "none";
     info_.durability = "none";
     info_.durability_detail = absl::StrCat("Nothing survives the end of the process: engine ",
-                                           info_.engine, " keeps nothing on a medium.");
+                                           info_.engine, " stores nothing on a medium.");
     return;
   }
   info_.pool_bytes = pool_->bytes();
   info_.pool_id = IdText(pool_->identity());
   info_.medium_class = Text(pmem::MediumClassName(pool_->medium_class()));
-  const bool forgets = pool_->medium_class() == pmem::MediumClass::kVolatile;
-  info_.durability = options.process_durability || forgets ? "process" : "medium";
+  const bool is_volatile = pool_->medium_class() == pmem::MediumClass::kVolatile;
+  info_.durability = options.process_durability || is_volatile ? "process" : "medium";
   info_.durability_detail = pool_->durability_detail();
   info_.journal_path = pool_->journal_path();
   const pmem::JournalReplay& replay = pool_->journal_replay();

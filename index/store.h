@@ -50,7 +50,7 @@ struct StoreOptions {
   std::optional<BulkLoad> bulk_load;
   // Called once, from the thread that saw it, when a sync fails. Must end the process.
   std::function<void(const std::string& what)> on_medium_failure;
-  // Damage in what libpmemobj keeps for itself in the pool ends the process in order, by one line
+  // Damage in libpmemobj's own part of the pool stops the process in a defined way, by one line
   // on stderr and the exit code 65; else by whatever it makes of libpmemobj.
   bool end_at_damaged_metadata = false;
   // Set: the pool's files are watched over while the store is open, and this is called once, from a

@@ -390,7 +390,7 @@ TEST_F(StoreTest, AVolatileEngineTakesNoPool) {
   info_.persistent = false;
   const absl::Status status = OpenError();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("keeps nothing on a medium"));
+  EXPECT_THAT(status.message(), HasSubstr("stores nothing on a medium"));
   EXPECT_EQ(dir_.Names(), "");
   options_.pool_path.clear();
   auto store = Open();

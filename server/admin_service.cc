@@ -133,7 +133,7 @@ grpc::ServerUnaryReactor* AdminService::Stats(grpc::CallbackServerContext* conte
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool taken = stats_.TryPost([=, this] { reactor->Finish(FillStats(*request, response)); });
   if (!taken)
-    reactor->Finish(Busy("others have asked for the statistics: ask again when they have them"));
+    reactor->Finish(Busy("other callers wait for the statistics: try again when they have them"));
   return reactor;
 }
 
@@ -191,7 +191,7 @@ grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* conte
   const bool taken = check_.TryPost([=, this] { reactor->Finish(RunCheck(*context, response)); });
   if (!taken)
     reactor->Finish(
-        Busy("a check is under way and another one waits: ask again when they have ended"));
+        Busy("a check is running and another one waits: try again when they have ended"));
   return reactor;
 }
 

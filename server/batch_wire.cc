@@ -121,7 +121,7 @@ class Walk {
 };
 
 grpc::Status TooManyFields(std::string_view field) {
-  const std::string message = fmt::format("{}: more than {} fields in one of them, or beside them",
+  const std::string message = fmt::format("{}: more than {} fields in one of them, or outside them",
                                           field, kMaxFieldsOfAMessage);
   return InvalidField(field, "TOO_MANY_FIELDS", message);
 }

@@ -149,7 +149,7 @@ TEST(BatchWire, SaysWhatIsWrong) {
             "INVALID_ARGUMENT BATCH_TOO_LONG | keys: more of them than max_batch_operations, 1024");
   EXPECT_EQ(check(kWrite, Repeat(kUnknownNumber, 33)),
             "INVALID_ARGUMENT TOO_MANY_FIELDS | operations: more than 32 fields in one of them, or "
-            "beside them");
+            "outside them");
   EXPECT_EQ(check(kGet, "\x0a"),
             "INVALID_ARGUMENT NO_MESSAGE | the request is not a message of this call: its bytes "
             "cannot be parsed");

@@ -17,10 +17,10 @@ namespace {
 
 constexpr const char* kExitCodes = R"(
 Exit codes:
-  0   ended in order, the pool is closed clean
-  1   it cannot listen, open the pool or close it, or a sync failed; the log says what
+  0   clean shutdown
+  1   cannot listen, open or close the pool, or a sync failed; the log says which
   2   the command line or the configuration is wrong
-  65  the pool is damaged where libpmemobj keeps its own: restore a backup, a restart does not help
+  65  libpmemobj's own part of the pool is damaged: restore a backup, a restart does not help
   66  a file of the pool was deleted, replaced or cut short while it was served: put it back
       before the next start
   74  a page of the pool cannot be read: restore a backup, a restart does not help
@@ -36,8 +36,8 @@ std::string Footer() {
          "LODGEKV_<FIELD>;\n"
          "flags come before variables, variables before the file. --print-config shows all "
          "fields.\n"
-         "SIGHUP reads file, variables and flags again and applies the fields that are marked "
-         "so.\n" +
+         "SIGHUP rereads file, variables and flags and applies the fields marked \"SIGHUP applies "
+         "it\".\n" +
          kExitCodes;
 }
 
@@ -115,7 +115,7 @@ std::variant<RunNow, ExitNow> ReadCommandLine(int argc, const char* const* argv,
   Parsed parsed;
   app.footer(Footer());
   app.set_version_flag("--version", "lodgekvd " + DescribeBuild());
-  app.add_option("--config", parsed.config_path, "The YAML file of the configuration");
+  app.add_option("--config", parsed.config_path, "The configuration file (YAML)");
   app.add_flag("--print-config", parsed.print_config,
                "Print the configuration in effect, with comments, and exit");
   app.add_flag("--check-config", parsed.check_config,

@@ -193,8 +193,9 @@ absl::Status CheckOneDocument(const std::string& text, const std::string& path) 
   } catch (const YAML::Exception&) {
     // Where it begins is known; what it is no longer matters.
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}:{}: a second document begins; a configuration is one", path, document.line()));
+  return absl::InvalidArgumentError(
+      fmt::format("{}:{}: a second document begins; a configuration must be one document", path,
+                  document.line()));
 }
 
 absl::Status SetAllFields(const std::string& text, const std::string& path, Config& config) {
@@ -237,7 +238,7 @@ absl::Status LoadEnvironment(const std::vector<std::string>& environment, Loaded
       const std::string hint = DidYouMean(name);
       if (!hint.empty()) {
         loaded.warnings.push_back(fmt::format(
-            "environment variable {} is no field of the configuration{}", variable, hint));
+            "environment variable {} is not a field of the configuration{}", variable, hint));
       }
       continue;
     }
@@ -399,8 +400,8 @@ std::string FormatConfigField(const Config& config, const ConfigField& field) {
 std::string RenderConfig(const Config& config) {
   std::string text =
       "# The configuration of lodgekvd. A variable LODGEKV_<FIELD> overrides a field of this file, "
-      "a flag\n# --<field> overrides both. SIGHUP reads all three again and applies the fields "
-      "marked so; the\n# others need a restart.\n";
+      "a flag\n# --<field> overrides both. SIGHUP rereads all three and applies the fields marked "
+      "\"SIGHUP applies\n# it\"; the others need a restart.\n";
   for (const ConfigSection& section : ConfigSections()) {
     text += fmt::format("\n# == {} ==\n", section.title);
     for (const ConfigField& field : section.fields) {

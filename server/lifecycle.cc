@@ -203,8 +203,8 @@ void LogPoolSize(const StoreInfo& info, uint64_t wanted) {
       wanted > info.pool_bytes ? wanted - info.pool_bytes : info.pool_bytes - wanted;
   if (info.created || wanted == 0 || info.pool_bytes == 0 || difference < kSizeSlack) return;
   Log(LogLevel::kWarning,
-      "pool_size is not that of the pool, which keeps the size that it was created with: for "
-      "another, dump it and load it into a new one",
+      "pool_size differs from the size of the pool, which cannot change: for another size, dump "
+      "the pool and load it into a new one",
       {{"pool_size", FormatSize(wanted)}, {"size_of_the_pool", FormatSize(info.pool_bytes)}});
 }
 
@@ -213,7 +213,7 @@ void LogReload(const ReloadPlan& plan) {
       {{"changed",
         plan.changed.empty() ? "nothing" : fmt::to_string(fmt::join(plan.changed, ", "))}});
   if (plan.needs_restart.empty()) return;
-  Log(LogLevel::kWarning, "fields that differ and need a restart were left as they were",
+  Log(LogLevel::kWarning, "changed fields that need a restart were not applied",
       {{"fields", fmt::to_string(fmt::join(plan.needs_restart, ", "))}});
 }
 
@@ -322,7 +322,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBu
           std::move(port.credentials));
   const std::vector<intptr_t> servers = ListChannelzServers();
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) return CannotListen(port.field, port.address, "gRPC does not start");
+  if (server == nullptr) return CannotListen(port.field, port.address, "gRPC cannot be started");
   door_.Attach(
       [acceptor](int fd) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -471,8 +471,8 @@ void Daemon::Reload(const ConfigSources& sources) {
 
 void Daemon::SetReachable(bool reachable) {
   Log(reachable ? LogLevel::kInfo : LogLevel::kError,
-      reachable ? "connections are let in again"
-                : "no connection could be let in for some seconds; health says NOT_SERVING");
+      reachable ? "connections are accepted again"
+                : "no connection could be accepted for some seconds; health answers NOT_SERVING");
   health_.SetReachable(reachable);
 }
 
@@ -493,7 +493,7 @@ void Daemon::AwaitInFlight() {
   }
   const uint64_t left = state_.admission().operations();
   if (left == 0) return;
-  Log(LogLevel::kWarning, "the grace period is over: what is in flight is cancelled",
+  Log(LogLevel::kWarning, "the grace period is over: calls in flight are cancelled",
       {{"operations", left}, {"drain_grace", FormatDuration(state_.config().drain_grace_ms)}});
 }
 
@@ -529,7 +529,7 @@ absl::Status Daemon::Stop() {
   if (store_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Store> store = std::move(store_);
   absl::Status status = store->Close();
-  if (status.ok()) Log(LogLevel::kInfo, "closed clean");
+  if (status.ok()) Log(LogLevel::kInfo, "pool closed cleanly");
   return status;
 }
 

@@ -71,7 +71,7 @@ TEST_F(LodgekvdTest, ASignalEndsItClean) {
     EXPECT_TRUE(Put(address, "k", "v").ok());
     process.Signal(signal);
     EXPECT_EQ(process.Wait(), 0);
-    EXPECT_THAT(process.err(), AllOf(HasSubstr("draining"), HasSubstr("closed clean")));
+    EXPECT_THAT(process.err(), AllOf(HasSubstr("draining"), HasSubstr("pool closed cleanly")));
   }
 }
 
@@ -100,7 +100,7 @@ TEST_F(LodgekvdTest, SighupReloadsWhatIsSafeAndSaysWhatIsNot) {
   EXPECT_TRUE(Put(address, "k", "v").ok());
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
-  EXPECT_THAT(process.err(), HasSubstr("closed clean"));
+  EXPECT_THAT(process.err(), HasSubstr("pool closed cleanly"));
 }
 
 TEST_F(LodgekvdTest, SighupWithoutAFileIsHarmless) {
@@ -122,7 +122,7 @@ TEST_F(LodgekvdTest, SighupDuringTheDrainIsHarmless) {
   ASSERT_TRUE(process.AwaitLog("draining")) << process.err();
   process.Signal(SIGHUP);
   EXPECT_EQ(process.Wait(), 0);
-  EXPECT_THAT(process.err(), HasSubstr("closed clean"));
+  EXPECT_THAT(process.err(), HasSubstr("pool closed cleanly"));
 }
 
 TEST_F(LodgekvdTest, LogsJsonWhenAsked) {

@@ -38,7 +38,8 @@ std::string Now() {
 
 std::string DescribeDropped(uint64_t dropped) {
   return FormatLogLine(g_format, Now(), LogLevel::kWarning,
-                       "lines were dropped, nobody read the log", {{"not_logged_before", dropped}});
+                       "log lines were dropped, nobody read them",
+                       {{"not_logged_before", dropped}});
 }
 
 LogWriter* MakeWriter() {

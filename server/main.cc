@@ -47,7 +47,7 @@ void BlockReload() {
 }
 
 // Blocked in every thread, so that only AwaitStop takes them; one that comes during recovery waits
-// until the pool is open and can be closed clean.
+// until the pool is open and can be closed cleanly.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -81,7 +81,7 @@ int Fail(const absl::Status& status) {
 
 // No destructor may touch what is left of the pool.
 [[noreturn]] void EndWithoutPool(const absl::Status& status) {
-  Log(LogLevel::kError, "ended, and not clean: the pool is gone",
+  Log(LogLevel::kError, "stopped without a clean shutdown: the pool is gone",
       {{"what", std::string(status.message())}});
   FlushLog();
   std::_Exit(kExitPoolGone);
@@ -137,7 +137,7 @@ int Run(int argc, char** argv) {
   } catch (...) {
     what = "an exception of an unknown type";
   }
-  Log(LogLevel::kCritical, "ended by an error that nothing handles", {{"what", what}});
+  Log(LogLevel::kCritical, "terminated by an unhandled error", {{"what", what}});
   FlushLog();
   std::_Exit(kExitFailure);
 }

@@ -114,7 +114,7 @@ bool IsAlwaysShown(grpc::StatusCode code) {
 void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>& recorders,
                  Families& out) {
   out.Begin("lodgekv_rpc_latency_seconds",
-            "From the request in the server's hand to its answer on the way, by call and code",
+            "From the receipt of the request to the sending of its answer, by call and code",
             MetricType::Histogram);
   for (size_t method = 0; method < kMethodCount; ++method) {
     for (size_t code = 0; code < kCodeCount; ++code) {
@@ -146,7 +146,7 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
   const Admission& admission = state.admission();
   out.Gauge("rpc_in_flight_operations", "Operations accepted and not yet answered",
             AsDouble(admission.operations()));
-  out.Gauge("rpc_in_flight_bytes", "Bytes of requests and answers held for them",
+  out.Gauge("rpc_in_flight_bytes", "Bytes of their requests and answers",
             AsDouble(admission.bytes()));
   out.Gauge("rpc_in_flight_operations_limit", "The limit max_inflight_operations",
             AsDouble(admission.max_operations()));
@@ -157,14 +157,14 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
 void CollectRefusals(const ServerState& state, const std::vector<const RpcRecorder*>& recorders,
                      Families& out) {
   const Admission& admission = state.admission();
-  out.Gauge(
-      "rpc_reserve_operations",
-      "Operations in flight in the reserve, of connections that hold little, while all others "
-      "or their address hold all there is",
-      AsDouble(admission.reserve_operations()));
-  out.Gauge("rpc_reserve_bytes", "Bytes held for them", AsDouble(admission.reserve_bytes()));
+  out.Gauge("rpc_reserve_operations",
+            "Operations in flight in the reserve, which admits connections that use little when "
+            "a limit or share is reached",
+            AsDouble(admission.reserve_operations()));
+  out.Gauge("rpc_reserve_bytes", "Bytes of their requests and answers",
+            AsDouble(admission.reserve_bytes()));
   out.Begin("lodgekv_rpc_refusals_total",
-            "Calls refused since too much was in flight, by the limit or share that it reached",
+            "Calls refused because too much was in flight, by the limit or share that was reached",
             MetricType::Counter);
   for (size_t limit = 0; limit < kAdmissionLimits; ++limit) {
     uint64_t refusals = 0;
@@ -174,7 +174,7 @@ void CollectRefusals(const ServerState& state, const std::vector<const RpcRecord
   uint64_t untaken = 0;
   for (const RpcRecorder* recorder : recorders) untaken += recorder->untaken();
   out.Counter("rpc_untaken_answers_total",
-              "Calls cancelled since their client did not take the answer in time",
+              "Calls cancelled because their client did not read the answer in time",
               AsDouble(untaken));
 }
 
@@ -198,10 +198,11 @@ void CollectRpcCosts(const std::vector<const RpcRecorder*>& recorders, Families&
                  "64-byte lines that requests wrote back, by call; writes in one group share them "
                  "by their bytes",
                  out);
-  CollectRpcCost(costs, &Cost::fences, "rpc_fences_total",
-                 "Fences that requests waited for (on an ordinary file, each for a group of the "
-                 "journal), by call; one that serves several writes counts once, for one of them",
-                 out);
+  CollectRpcCost(
+      costs, &Cost::fences, "rpc_fences_total",
+      "Fences that requests waited for (on an ordinary file, each for a group of the journal), "
+      "by call; a fence shared by several writes counts once, for one of them",
+      out);
   CollectRpcCost(costs, &Cost::media_writes_256b, "rpc_media_writes_256b_total",
                  "Distinct blocks of 256 bytes that requests wrote between two fences, by call; "
                  "shared in a group by bytes",
@@ -216,10 +217,11 @@ void CollectCost(std::string_view engine, Families& out) {
   const Labels labels{{"engine", engine}};
   out.Counter("lines_flushed_total", "64-byte lines written back to the medium",
               AsDouble(cost.lines_flushed), labels);
-  out.Counter("fences_total",
-              "Fences waited for; on an ordinary file those of all threads at hand share a sync of "
-              "the journal",
-              AsDouble(cost.fences), labels);
+  out.Counter(
+      "fences_total",
+      "Fences waited for; on an ordinary file, threads that wait at the same time share a sync of "
+      "the journal",
+      AsDouble(cost.fences), labels);
   out.Counter("media_writes_256b_total", "Distinct blocks of 256 bytes written between two fences",
               AsDouble(cost.media_writes_256b), labels);
   out.Counter("stored_bytes_total", "Bytes stored to the medium", AsDouble(cost.bytes_stored),
@@ -236,9 +238,8 @@ void CollectSpace(const SpaceUse& space, Families& out) {
 }
 
 void CollectJournalWriting(const JournalUse& use, Families& out) {
-  out.Gauge("journal_size_bytes", "What the groups of the journal may take together",
-            AsDouble(use.size_bytes));
-  out.Gauge("journal_used_bytes", "Taken by groups that a replay would need",
+  out.Gauge("journal_size_bytes", "Space of the journal for groups", AsDouble(use.size_bytes));
+  out.Gauge("journal_used_bytes", "Space taken by groups that a replay would need",
             AsDouble(use.used_bytes));
   out.Counter("journal_syncs_total", "Groups written to the journal, each by one sync",
               AsDouble(use.syncs));
@@ -248,22 +249,21 @@ void CollectJournalWriting(const JournalUse& use, Families& out) {
   out.Counter("journal_written_bytes_total", "Bytes written to the journal",
               AsDouble(use.written_bytes));
   out.Counter("journal_waits_total",
-              "Times that a writer waited for a checkpoint, the journal being full",
+              "Times that a writer waited for a checkpoint because the journal was full",
               AsDouble(use.waits));
-  out.Counter("journal_wait_seconds_total", "Time that writers waited so",
+  out.Counter("journal_wait_seconds_total", "Time that writers waited for a checkpoint",
               AsDouble(use.wait_ns) / 1e9);
   out.Counter("journal_pool_syncs_total",
-              "Fences of so many lines that the pool itself was synced instead",
+              "Fences of so many lines that the pool was synced instead of the journal",
               AsDouble(use.pool_syncs));
 }
 
 void CollectCheckpoints(const JournalUse& use, Families& out) {
-  out.Counter("journal_checkpoints_total", "Checkpoints that have ended",
-              AsDouble(use.checkpoints));
+  out.Counter("journal_checkpoints_total", "Checkpoints completed", AsDouble(use.checkpoints));
   out.Counter("journal_checkpoint_seconds_total", "Time that checkpoints took",
               AsDouble(use.checkpoint_ns) / 1e9);
   out.Counter("journal_written_back_bytes_total",
-              "Pages of the pool that checkpoints wrote back, in bytes",
+              "Bytes of pages of the pool that checkpoints wrote back",
               AsDouble(use.written_back_bytes));
   out.Gauge("journal_lag_seconds",
             "How long the oldest full segment of the journal has waited for its checkpoint; 0: "
@@ -272,19 +272,20 @@ void CollectCheckpoints(const JournalUse& use, Families& out) {
 }
 
 void CollectReplay(const StoreInfo& info, Families& out) {
-  out.Gauge("journal_replay_seconds",
-            "Time that the replay of the journal at this start took, with the sync of the pool",
-            AsDouble(info.journal_replay_ms) / 1e3);
+  out.Gauge(
+      "journal_replay_seconds",
+      "Time that the replay of the journal at this start took, including the sync of the pool",
+      AsDouble(info.journal_replay_ms) / 1e3);
   out.Gauge("journal_groups_replayed", "Groups of the journal replayed at this start",
             AsDouble(info.journal_groups_replayed));
-  out.Gauge("journal_lines_replayed", "64-byte lines that they stored to the pool",
+  out.Gauge("journal_lines_replayed", "64-byte lines that the replay stored to the pool",
             AsDouble(info.journal_lines_replayed));
 }
 
 void CollectRecovery(const StoreInfo& info, Families& out) {
   const RecoveryReport& report = info.recovery;
   out.Gauge("recovery_seconds",
-            "Time that the recovery at this start took; 0: the pool was created",
+            "Time that the recovery at this start took; 0 if this start created the pool",
             report.milliseconds / 1e3);
   out.Gauge("recovery_keys", "Keys found by the recovery at this start", AsDouble(report.keys));
   out.Gauge("recovery_log_entries_replayed", "Log entries replayed by the recovery at this start",
@@ -301,8 +302,7 @@ void CollectEngine(Store& store, Families& out) {
   const MemoryUse memory = store.engine().GetMemoryUse();
   out.Gauge("engine_medium_bytes", "Nodes, records and logs in use on the medium",
             AsDouble(memory.medium_bytes), labels);
-  out.Gauge("engine_dram_bytes", "Memory of the engine beside the medium",
-            AsDouble(memory.dram_bytes), labels);
+  out.Gauge("engine_dram_bytes", "DRAM that the engine uses", AsDouble(memory.dram_bytes), labels);
   store.engine().VisitCounters([&](const CounterSample& sample) {
     out.Begin(fmt::format("lodgekv_engine_{}", sample.name), sample.help,
               sample.kind == CounterKind::kCounter ? MetricType::Counter : MetricType::Gauge);
@@ -327,12 +327,12 @@ void CollectPhase(const ServerState& state, Families& out) {
   for (const auto& [phase, name] : kPhases) {
     out.Value(state.phase() == phase ? 1 : 0, {{"state", name}});
   }
-  out.Gauge("pool_full", "1: the last put was refused for want of room", state.pool_full() ? 1 : 0);
-  out.Counter("log_lines_dropped_total",
-              "Lines of the log that were dropped, nobody having read it",
+  out.Gauge("pool_full", "1: the last put was refused because the pool was full",
+            state.pool_full() ? 1 : 0);
+  out.Counter("log_lines_dropped_total", "Lines of the log dropped because nobody read it",
               AsDouble(LogLinesDropped()));
   out.Gauge("pool_gone",
-            "1: a file of the pool was deleted, replaced or cut short while it was served; every "
+            "1: a file of the pool was deleted, replaced or truncated while in use; every "
             "call is refused",
             state.pool_gone() ? 1 : 0);
   out.Gauge("start_time_seconds", "When the server started, seconds since the epoch",
@@ -371,32 +371,34 @@ void CollectDoor(const FrontDoor& door, Families& out) {
   CollectOfPorts(ports, "connections", "Connections open, by port", MetricType::Gauge,
                  &DoorCounters::open, out);
   CollectOfPorts(ports, "connections_waiting",
-                 "Connections accepted and not let in yet, since their address opens too many",
+                 "Connections accepted but delayed because their address opens too many",
                  MetricType::Gauge, &DoorCounters::waiting, out);
   CollectOfPorts(ports, "connections_limit",
-                 "Connections that the port takes: max_connections, or what the file descriptors "
+                 "Most connections of the port: max_connections, or what the file descriptors "
                  "of the process allow",
                  MetricType::Gauge, &DoorCounters::limit, out);
   CollectOfPorts(ports, "connections_unfinished_bytes",
-                 "Bytes received of requests that have not come whole, estimated",
-                 MetricType::Gauge, &DoorCounters::unfinished_bytes, out);
+                 "Bytes received of incomplete requests, estimated", MetricType::Gauge,
+                 &DoorCounters::unfinished_bytes, out);
   CollectOfPorts(ports, "connections_accepted_total", "Connections accepted, by port",
                  MetricType::Counter, &DoorCounters::accepted, out);
   CollectByReason(ports, "connections_refused_total",
-                  "Connections refused: all: max_connections are open; peer: those of one address; "
-                  "descriptors: the process has no more of them; offences: connections of the "
-                  "address were ended too often; rate: it opens them too fast",
+                  "Connections refused: all: max_connections are open; peer: "
+                  "max_connections_per_peer are; descriptors: "
+                  "the process has no more file descriptors; offences: too many connections of "
+                  "the address were ended; rate: it opens them too fast",
                   &DoorCounters::refused, kRefuseReasonNames, out);
-  CollectByReason(ports, "connections_ended_total",
-                  "Connections that the server ended: made_room: for another, being idle; "
-                  "unfinished: too much of requests that did not come whole; largest: most of "
-                  "them where all had too much; resets: too many calls taken back; invalid: "
-                  "too much that was refused for what was in it; stalled: a request that did not "
-                  "go on",
-                  &DoorCounters::ended, kEndReasonNames, out);
+  CollectByReason(
+      ports, "connections_ended_total",
+      "Connections that the server ended: made_room: idle, to make "
+      "room for another; unfinished: too many bytes of incomplete requests; largest: it had "
+      "most of them when all together had too many; resets: it cancelled "
+      "too many calls; invalid: too many bytes of invalid requests; stalled: a request that made "
+      "no progress",
+      &DoorCounters::ended, kEndReasonNames, out);
   out.Begin(
       "lodgekv_accept_failures_total",
-      "Connections that could not be accepted for want of descriptors or memory, or otherwise",
+      "Connections that could not be accepted: no file descriptor, no memory, or another error",
       MetricType::Counter);
   for (size_t i = 0; i < kAcceptFailureNames.size(); ++i) {
     out.Value(AsDouble(door.accept_failures(static_cast<AcceptFailure>(i))),
@@ -406,23 +408,24 @@ void CollectDoor(const FrontDoor& door, Families& out) {
 
 void CollectTls(const TlsWatcher& tls, Families& out) {
   out.Gauge("tls_certificate_expiry_timestamp_seconds",
-            "When the first of the certificates that are served expires, seconds since the epoch",
+            "When the first certificate in use to expire does so, seconds since the epoch",
             static_cast<double>(tls.expiry_unix_s()));
   if (tls.ca_expiry_unix_s() != 0) {
     out.Gauge("tls_client_ca_expiry_timestamp_seconds",
               "When the last of the clients' CA certificates expires, seconds since the epoch",
               static_cast<double>(tls.ca_expiry_unix_s()));
   }
-  out.Counter("tls_reloads_total", "Rotations of the TLS files that were taken up",
+  out.Counter("tls_reloads_total", "Rotations of the TLS files that were loaded",
               AsDouble(tls.reloads()));
   out.Counter("tls_reload_failures_total",
               "Rotations of the TLS files that were refused; the log says why",
               AsDouble(tls.refusals()));
   out.Counter("tls_handshake_failures_total",
-              "Connections that were refused before they were made: a certificate missing or not "
-              "accepted, or no TLS",
+              "Failed TLS handshakes: a certificate missing or not accepted, "
+              "or no TLS",
               AsDouble(HandshakeFailures()));
-  out.Gauge("tls_reload_failing", "1: the TLS files as they are now are not what is served",
+  out.Gauge("tls_reload_failing",
+            "1: the TLS files differ from those in use: they could not be loaded",
             tls.refusing() ? 1 : 0);
 }
 

@@ -258,7 +258,7 @@ void Poller::CancelUntaken(Call& call, Call::SteadyClock::time_point now) {
   uint64_t left_out = 0;
   if (!untaken_log_.Due(&left_out)) return;
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - call.offered());
-  Log(LogLevel::kWarning, "a client does not take its answer: the call is cancelled",
+  Log(LogLevel::kWarning, "a client does not read its answer: the call is cancelled",
       {{"rpc", kMethodNames[static_cast<size_t>(call.method())]},
        {"client", call.connection().name},
        {"waited_ms", static_cast<uint64_t>(waited.count())},

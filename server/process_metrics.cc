@@ -69,11 +69,11 @@ void AppendProcessMetrics(std::vector<MetricFamily>& families) {
   Append(families, "process_cpu_seconds_total", "CPU time of the process, user and system",
          MetricType::Counter, CpuSeconds());
   Append(families, "process_resident_memory_bytes",
-         "Memory of the process that is resident, pages of the pool that it maps among it",
-         MetricType::Gauge, ResidentBytes());
-  Append(families, "process_open_fds", "File descriptors that the process has open",
-         MetricType::Gauge, OpenFiles());
-  Append(families, "process_max_fds", "File descriptors that the process may have open",
+         "Resident memory of the process, including mapped pages of the pool", MetricType::Gauge,
+         ResidentBytes());
+  Append(families, "process_open_fds", "Open file descriptors of the process", MetricType::Gauge,
+         OpenFiles());
+  Append(families, "process_max_fds", "Most file descriptors that the process may open",
          MetricType::Gauge, MostFiles());
 }
 

@@ -55,13 +55,14 @@ MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Pl
     case v1::CONDITION_IF_PRESENT: op.condition = Condition::kIfPresent; return std::nullopt;
     case v1::CONDITION_IF_VERSION: break;
     default:
-      return Invalid(place, "condition", "UNKNOWN_CONDITION",
-                     fmt::format("{} is no condition of this server", static_cast<int>(condition)));
+      return Invalid(
+          place, "condition", "UNKNOWN_CONDITION",
+          fmt::format("{} is not a condition that this server knows", static_cast<int>(condition)));
   }
   if (!context.pool.HasVersions()) {
     return Invalid(place, "condition", "NOT_IN_KEY_FORMAT",
                    fmt::format("the pool's key format, {}, has no versions, so that "
-                               "CONDITION_IF_VERSION cannot be judged",
+                               "CONDITION_IF_VERSION cannot be checked",
                                context.pool.Name()));
   }
   if (if_version == 0) {
@@ -92,9 +93,10 @@ MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
         context.now_unix_ms + static_cast<uint64_t>(ttl.seconds()) * 1000 + ms_of_nanos;
     if (op.expiry_unix_ms <= kLastUnixMs) return std::nullopt;
   }
-  return Invalid(place, "ttl", "BAD_TTL",
-                 fmt::format("{} s end after the year 9999; leave ttl out for a value without end",
-                             ttl.seconds()));
+  return Invalid(
+      place, "ttl", "BAD_TTL",
+      fmt::format("{} s expires after the year 9999; leave ttl out for a value that never expires",
+                  ttl.seconds()));
 }
 
 // What PutRequest and a PUT of a batch have in common.

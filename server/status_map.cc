@@ -236,15 +236,16 @@ grpc::Status Recovering() {
 
 grpc::Status Draining() {
   return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "DRAINING",
-                      "the server is ending: nothing was done, try again")
+                      "the server is shutting down: nothing was done, try again")
       .RetryAfterMs(kDrainingRetryMs)
       .Build();
 }
 
 grpc::Status PoolGone() {
-  return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "POOL_GONE",
-                      "a file of the server's pool was deleted, replaced or cut short while it "
-                      "served: nothing is read or written any more, until somebody has looked")
+  return ErrorBuilder(
+             grpc::StatusCode::UNAVAILABLE, "POOL_GONE",
+             "a file of the server's pool was deleted, replaced or cut short while it "
+             "served: nothing is read or written any more, until an operator has intervened")
       .Build();
 }
 

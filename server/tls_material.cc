@@ -189,10 +189,12 @@ absl::Status CheckKeyMode(const NamedFile& file, TlsMaterial& material) {
   if (stat(file.path.c_str(), &what) != 0) return absl::OkStatus();  // it was read just now
   const unsigned mode = what.st_mode & 0777U;
   if ((mode & 0007U) != 0) {
-    return Bad(file, fmt::format("is open to every user of this machine (mode {:04o}): take that "
-                                 "away with chmod o-rwx; of a Kubernetes secret, with defaultMode: "
-                                 "0440",
-                                 mode));
+    return Bad(
+        file,
+        fmt::format("can be read or written by every user of this machine (mode {:04o}): "
+                    "prevent that with chmod o-rwx; for a Kubernetes secret, with defaultMode: "
+                    "0440",
+                    mode));
   }
   if ((mode & 0070U) != 0 && what.st_uid == geteuid()) {
     material.warnings.push_back(fmt::format(
@@ -217,9 +219,10 @@ absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial
   X509* own = certificates->front().get();
   if (X509_check_private_key(own, key->get()) != 1) {
     ERR_clear_error();
-    return Bad(key_file, fmt::format("holds a key that does not fit the first certificate ({}) of "
-                                     "{}",
-                                     SubjectOf(own), cert_file.Name()));
+    return Bad(key_file,
+               fmt::format("holds a key that does not match the first certificate ({}) of "
+                           "{}",
+                           SubjectOf(own), cert_file.Name()));
   }
   material.expiry_unix_s = ExpiryOf(own);
   for (const Certificate& certificate : *certificates) {

@@ -99,10 +99,10 @@ void TlsWatcher::Look(bool patient) {
   if (changed) status = Adopt(*material);
   if (!status.ok()) return Refuse(std::string(status.message()), patient);
   if (changed) {
-    LogMaterial("TLS files were rotated and taken up", *material);
+    LogMaterial("rotated TLS files were loaded", *material);
     served_ = *std::move(material);
   } else if (told_) {
-    Log(LogLevel::kInfo, "TLS files are again those that are served");
+    Log(LogLevel::kInfo, "TLS files are those in use again");
   }
   fault_.clear();
   told_ = false;
@@ -129,8 +129,8 @@ void TlsWatcher::Refuse(const std::string& why, bool patient) {
   ++refusals_;
   const bool expired = served_.expiry_unix_s < std::time(nullptr);
   Log(expired ? LogLevel::kError : LogLevel::kWarning,
-      expired ? "the TLS certificate that is served has expired, and the files hold no better one"
-              : "TLS files were not taken up, the certificate before them is served on",
+      expired ? "the TLS certificate in use has expired, and the files hold no valid one"
+              : "TLS files were not loaded, the previous certificate stays in use",
       {{"what", why}, {"serial", served_.serial}, {"expires", FormatUtc(served_.expiry_unix_s)}});
 }
 

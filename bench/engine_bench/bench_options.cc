@@ -49,7 +49,7 @@ struct Given {
   std::string durability = "medium";
   bool allow_volatile_medium = false;
   std::string json_path;
-  bool no_yardsticks = false;
+  bool no_baselines = false;
   bool no_pin = false;
   bool keep_pool = false;
   bool kill_after_load = false;
@@ -100,7 +100,7 @@ void AddWorkOptions(CLI::App& app, Given& g) {
                  "an operation is over when its stores and flushes are done (drained), or when its "
                  "last instruction is (retired), which can be before a fence is")
       ->check(CLI::IsMember({"drained", "retired"}));
-  app.add_option("--chunks", g.chunks, "at least so many turns of the engines and the yardstick")
+  app.add_option("--chunks", g.chunks, "at least so many turns of the engines and the baseline")
       ->check(CLI::Range(kMinChunks, kMaxChunks));
   app.add_option("--threads", g.threads, "thread counts, each measured in turn")
       ->delimiter(',')
@@ -123,9 +123,9 @@ void AddRunOptions(CLI::App& app, Given& g) {
   app.add_option("--durability", g.durability, "medium, or process (no flush, no sync)")
       ->check(CLI::IsMember({"medium", "process"}));
   app.add_flag("--allow-volatile-medium", g.allow_volatile_medium,
-               "measure on a medium that forgets, such as a memory file system");
+               "measure on a volatile medium, such as a memory file system");
   app.add_option("--json", g.json_path, "write one JSON object per phase and line; - for stdout");
-  app.add_flag("--no-yardsticks", g.no_yardsticks, "leave out btree_map and persist");
+  app.add_flag("--no-baselines", g.no_baselines, "leave out btree_map and persist");
   app.add_flag("--no-pin", g.no_pin, "leave threads to the scheduler");
   app.add_flag("--keep-pool", g.keep_pool, "leave the pool file where it is");
   app.add_flag("--kill-after-load", g.kill_after_load,
@@ -333,7 +333,7 @@ BenchOptions Complete(const Given& g) {
   options.store.process_durability = g.durability == "process";
   options.store.allow_volatile_medium = g.allow_volatile_medium;
   options.json_path = g.json_path;
-  options.yardsticks = !g.no_yardsticks;
+  options.baselines = !g.no_baselines;
   options.pin = !g.no_pin;
   options.keep_pool = g.keep_pool;
   options.kill_after_load = g.kill_after_load;
@@ -366,7 +366,7 @@ void Show(const Given& g, BenchOptions* options) {
       {"pool-size", g.pool_size_bytes == 0 ? "by keys and sizes" : absl::StrCat(g.pool_size_bytes)},
       {"durability", g.durability},
       {"allow-volatile-medium", OnOff(g.allow_volatile_medium)},
-      {"yardsticks", OnOff(options->yardsticks)},
+      {"baselines", OnOff(options->baselines)},
       {"pin", OnOff(options->pin)},
       {"json", options->json_path},
   };

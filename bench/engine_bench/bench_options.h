@@ -33,7 +33,7 @@ struct BenchOptions {
   std::string pool_path;
   StoreSettings store;
   std::string json_path;
-  bool yardsticks = true;
+  bool baselines = true;
   bool pin = true;
   bool keep_pool = false;
   bool kill_after_load = false;

@@ -78,7 +78,7 @@ class Bench {
     for (const std::string& path : pool_paths_) {
       if (auto status = CheckIsFree(path); !status.ok()) return status;
     }
-    if (options_.yardsticks) {
+    if (options_.baselines) {
       if (auto status = MeasurePersist(); !status.ok()) return status;
     }
     if (options_.MeasuresOperations()) {
@@ -225,7 +225,7 @@ absl::Status Bench::MeasureOperations(unsigned turn) {
   auto targets = OpenTargets(/*describe=*/turn == 0);
   if (!targets.ok()) return targets.status();
   std::unique_ptr<BtreeTarget> btree;
-  if (options_.yardsticks) btree = std::make_unique<BtreeTarget>(options_.seed);
+  if (options_.baselines) btree = std::make_unique<BtreeTarget>(options_.seed);
   std::vector<Target*> subjects;
   for (const auto& target : *targets) subjects.push_back(target.get());
   PhaseRunner runner(workers_, std::move(subjects), btree.get(), options_.seed);

@@ -1,4 +1,4 @@
-// The first yardstick: absl::btree_map from 8-byte keys to 8-byte values, volatile, one thread.
+// The first baseline: absl::btree_map from 8-byte keys to 8-byte values, volatile, one thread.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,7 @@ constexpr size_t kAreaBytes = size_t{4} << 20;
 constexpr size_t kLines = kAreaBytes / pmem::kLineBytes;
 
 absl::Status Failed(const std::string& what) {
-  return absl::InternalError(absl::StrCat("yardstick persist: ", what, ": ", strerror(errno)));
+  return absl::InternalError(absl::StrCat("baseline persist: ", what, ": ", strerror(errno)));
 }
 
 pmem::Medium::Options FlushOptions() {

@@ -1,4 +1,4 @@
-// The second yardstick: one 8-byte store, written back and fenced, through the persist seam, to a
+// The second baseline: one 8-byte store, written back and fenced, through the persist seam, to a
 // line of a small mapped file. What a machine's clwb and sfence cost, whatever the pool's medium
 // is.
 #pragma once

@@ -1,7 +1,7 @@
 // Runs a phase on all targets, turn by turn.
 //
 // A phase is cut into chunks. In each chunk every thread count draws operations of its own, and
-// every target carries them out: the engines with that many threads, the yardstick btree_map with
+// every target carries them out: the engines with that many threads, the baseline btree_map with
 // one. So all targets hold the same keys at the end of each chunk, figures of one chunk were taken
 // within a moment of each other, and a ratio is the median over the chunks. The order of turns
 // alternates.
@@ -32,7 +32,7 @@ class PhaseRunner {
       : workers_(workers), subjects_(std::move(subjects)), btree_(btree), keys_(seed) {}
 
   // The subjects hold the first `keys` keys of `distribution` already, loaded in bulk; the
-  // yardstick gets them now.
+  // baseline gets them now.
   [[nodiscard]] absl::Status AdoptLoaded(Distribution distribution, uint64_t keys);
 
   // One result for each subject and thread count, then btree_map's. Results of an earlier run of

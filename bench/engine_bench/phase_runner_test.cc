@@ -128,7 +128,7 @@ TEST_F(PhaseRunnerTest, TellsWhatTheTargetCountedInTheThroughputPass) {
   for (size_t i : {0, 1}) EXPECT_EQ(results[i].counters.at("ops_total"), 1000) << i;
   EXPECT_EQ(results[1].counters.at("keys"), 1300 + 2 * 1000 - 100);  // before one thread's last 100
   EXPECT_EQ(results[0].counters.at("keys"), 1300 + 2 * 1000);
-  EXPECT_TRUE(results[2].counters.empty()) << "a yardstick counts nothing";
+  EXPECT_TRUE(results[2].counters.empty()) << "a baseline counts nothing";
 }
 
 TEST_F(PhaseRunnerTest, HasARatioForEachChunk) {

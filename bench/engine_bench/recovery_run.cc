@@ -35,7 +35,7 @@ std::vector<std::string> LoaderArguments(const BenchOptions& options, const Subj
   std::vector<std::string> arguments = {
       "engine_bench",
       "--kill-after-load",
-      "--no-yardsticks",
+      "--no-baselines",
       absl::StrCat("--engine=", engine),
       absl::StrCat("--key-format=", std::string(KeyFormatName(subject.key_format))),
       absl::StrCat("--key-shape=", std::string(KeyShapeName(subject.key_shape))),

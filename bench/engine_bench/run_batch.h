@@ -1,6 +1,6 @@
 // The loop that is measured. Ops is one thread's view of a target, with Put, Read, Delete and Scan
 // of the i-th operation of a batch; Probe is told before and after each. A template, so that
-// neither the engine nor the yardstick pays for the other's convenience.
+// neither the engine nor the baseline pays for the other's convenience.
 #pragma once
 
 #include <algorithm>

@@ -85,7 +85,7 @@ class EngineBench(unittest.TestCase):
             self.assertLess(row["lines_flushed_per_op"], STRAY, row)
             self.assertEqual(row["max_lines_per_op"], 0, row)
 
-    def check_yardsticks(self, rows):
+    def check_baselines(self, rows):
         persist = [row for row in rows if row["engine"] == "persist"]
         self.assertEqual([row["workload"] for row in persist], ["persist"])
         for name in ("lines_flushed_per_op", "fences_per_op", "media_writes_256b_per_op",
@@ -138,7 +138,7 @@ class EngineBench(unittest.TestCase):
                 for row in rows:
                     self.check_row(row)
                 self.check_engine(engine, rows)
-                self.check_yardsticks(rows)
+                self.check_baselines(rows)
                 self.assertTrue(stdout.startswith("environment:"), stdout[:200])
                 for word in ("processor", "compiler", "commit", "PMEM_IS_PMEM_FORCE", "options:",
                              "medium of", "p99.99 ns"):
@@ -148,7 +148,7 @@ class EngineBench(unittest.TestCase):
         for engine in known_engines():
             with self.subTest(engine=engine):
                 _, rows = self.measure(engine, "--key-format=bytes", "--value-size=100",
-                                       "--key-shape=random16,user,url", "--no-yardsticks",
+                                       "--key-shape=random16,user,url", "--no-baselines",
                                        "--workload=insert,read,scan,delete")
                 self.assertEqual(sorted({row["key_shape"] for row in rows}),
                                  ["random16", "url", "user"])
@@ -159,7 +159,7 @@ class EngineBench(unittest.TestCase):
     def test_window(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
             with self.subTest(engine=engine):
-                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-yardsticks",
+                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-baselines",
                                             "--workload=window")
                 self.assertEqual([(row["workload"], row["key_format"]) for row in rows],
                                  [("window", "fixed64"), ("window", "bytes")])
@@ -173,7 +173,7 @@ class EngineBench(unittest.TestCase):
     def test_full_pool(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
             with self.subTest(engine=engine):
-                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-yardsticks",
+                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-baselines",
                                             "--workload=full", "--pool-size=16MiB")
                 by_stage = {(row["key_format"], row["stage"]): row for row in rows}
                 for key_format in ("fixed64", "bytes"):
@@ -188,7 +188,7 @@ class EngineBench(unittest.TestCase):
     def test_recovery_after_kill(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
             with self.subTest(engine=engine):
-                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-yardsticks",
+                stdout, rows = self.measure(engine, "--key-format=fixed64,bytes", "--no-baselines",
                                             "--workload=recover", "--recovery-threads=1,2")
                 self.assertEqual([(row["workload"], row["key_format"], row["threads"])
                                   for row in rows],
@@ -203,7 +203,7 @@ class EngineBench(unittest.TestCase):
                 self.assertIn("recovery of", stdout)
 
     def test_load_in_bulk(self):
-        _, rows = self.measure("lbtree", "--key-format=fixed64,bytes", "--no-yardsticks",
+        _, rows = self.measure("lbtree", "--key-format=fixed64,bytes", "--no-baselines",
                                "--bulk-load-fill=70", "--workload=load,read,insert,recover")
         loads = [row for row in rows if row["workload"] == "bulk_load"]
         self.assertEqual([(row["engine"], row["key_format"], row["ops"]) for row in loads],
@@ -213,7 +213,7 @@ class EngineBench(unittest.TestCase):
     def test_a_bulk_load_fills_leaves_as_wanted(self):
         for fill, least, most in ((10, 100, 250), (70, 24, 32), (100, 17, 24)):
             with self.subTest(fill=fill):
-                _, rows = self.measure("lbtree", "--no-yardsticks", f"--bulk-load-fill={fill}",
+                _, rows = self.measure("lbtree", "--no-baselines", f"--bulk-load-fill={fill}",
                                        "--repeat=2", "--workload=load,read")
                 self.check_row(rows[0])
                 self.assertEqual((rows[0]["workload"], rows[0]["ops"]), ("bulk_load", 2 * KEYS))
@@ -221,7 +221,7 @@ class EngineBench(unittest.TestCase):
                 self.assertLess(rows[0]["medium_bytes_per_key"], most, rows[0])
 
     def test_repeats_are_put_together(self):
-        _, rows = self.measure("dram", "--workload=read", "--repeat=3", "--no-yardsticks")
+        _, rows = self.measure("dram", "--workload=read", "--repeat=3", "--no-baselines")
         self.assertEqual([(row["workload"], row["ops"]) for row in rows], [("read", 3 * OPS)])
 
 

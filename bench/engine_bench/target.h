@@ -1,4 +1,4 @@
-// What operations run on: an engine, or a yardstick.
+// What operations run on: an engine, or a baseline.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class Target {
   // Stores nothing, so that no answer can be checked.
   virtual bool discards() const = 0;
   virtual MemoryUse GetMemoryUse() const = 0;
-  // What it counts beside its cost; a yardstick counts nothing.
+  // What it counts beside its cost; a baseline counts nothing.
   virtual void VisitCounters(CounterVisitor) const {}
 
   // Runs one thread's share of a chunk; thread-safe where the target is. `probe` is null in a

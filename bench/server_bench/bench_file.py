@@ -149,7 +149,7 @@ def parse(arguments):
                         help="folder of lodgekvd, lodgectl and server_bench")
     parser.add_argument("--dir", type=pathlib.Path,
                         help="folder on a disk for all data (default: TMPDIR, else beside --bin)")
-    parser.add_argument("--quick", action="store_true", help="under a minute, and worth as much")
+    parser.add_argument("--quick", action="store_true", help="under a minute, but not precise")
     parser.add_argument("--rounds", type=positive(int), default=3)
     parser.add_argument("--seconds", type=positive(float), default=5, help="of each phase of puts")
     parser.add_argument("--records", type=positive(int), default=1_000_000,

@@ -30,7 +30,7 @@ def table(header, rows):
 
 @dataclasses.dataclass
 class Goal:
-    """A figure to reach. `values` are those of the rounds, their median counts; without any `why`
+    """A goal. `values` are those of the rounds, their median counts; without any `why`
     says what kept it from being measured."""
 
     figure: str
@@ -52,4 +52,4 @@ class Goal:
 
 
 def goals_table(goals):
-    return table(["figure", "measured", "to reach", ""], [goal.row() for goal in goals])
+    return table(["figure", "measured", "goal", ""], [goal.row() for goal in goals])

@@ -123,7 +123,7 @@ class ReplayRounds:
             server.stop()
             clean = server.start()
         self.added[engine].append(killed - clean)
-        note = f"{killed:.2f} s after a kill, {clean:.2f} s after an orderly end"
+        note = f"{killed:.2f} s after a kill, {clean:.2f} s after a clean shutdown"
         if REPLAY_SECONDS in metrics:
             note += (f"; {used / MIB:.0f} MiB of journal in {metrics[REPLAYED_GROUPS]:,.0f} groups "
                      f"replayed in {metrics[REPLAY_SECONDS]:.2f} s")
@@ -150,6 +150,6 @@ class ReplayRounds:
         return used
 
     def goals(self):
-        return [figures.Goal(f"{engine}: a start after a kill, longer than after an orderly end",
+        return [figures.Goal(f"{engine}: a start after a kill, longer than after a clean shutdown",
                              values, most=1, unit=" s", note="last: " + self.notes[engine])
                 for engine, values in self.added.items()]

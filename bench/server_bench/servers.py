@@ -98,7 +98,7 @@ class Server:
         return time.monotonic() - begin
 
     def stop(self):
-        """An orderly end."""
+        """A clean shutdown."""
         if self.process is None:
             return
         self.process.terminate()

@@ -28,7 +28,7 @@ void CostSum::Add(const v1::Cost& cost) {
 
 std::string CostSum::Describe() const {
   const std::lock_guard lock(mutex_);
-  if (calls_ == 0) return "cost: the server told none";
+  if (calls_ == 0) return "cost: the server reported none";
   std::string text = absl::StrCat("cost: ", Words(sum_));
   if (calls_ > 1) {
     absl::StrAppend(&text, " (", calls_, " calls)");

@@ -39,9 +39,9 @@ void AddDump(CLI::App& app, Context& context) {
   CLI::App* dump = app.add_subcommand(std::string(kName), "Print everything, sorted by key");
   AddFormat(*dump, arguments->format);
   dump->add_flag("--bare", arguments->bare,
-                 "The records alone, without the head and the end mark by which load knows a whole "
-                 "dump from one that was cut");
-  dump->footer("TSV holds keys and values alone; JSON lines also say when a value ends to exist.");
+                 "Only the records, without the header and the end mark by which "
+                 "load recognizes a truncated dump");
+  dump->footer("TSV holds only keys and values; JSON lines also say when a value expires.");
   dump->callback([arguments, &context] { RunDump(*arguments, context); });
 }
 

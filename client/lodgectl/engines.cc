@@ -16,7 +16,8 @@ std::string FormatEngine(const v1::EngineDescription& engine) {
   if (engine.persistent()) {
     absl::StrAppend(&text, "  persistent, media version ", engine.media_version(), "\n");
   } else {
-    absl::StrAppend(&text, engine.discards() ? "  stores nothing\n" : "  forgets at exit\n");
+    absl::StrAppend(
+        &text, engine.discards() ? "  stores nothing\n" : "  volatile: loses its data at exit\n");
   }
   for (const v1::EngineOption& option : engine.options()) {
     absl::StrAppendFormat(&text, "  %-24s %d (%d to %d): %s\n", option.name(),

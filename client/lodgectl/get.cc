@@ -50,7 +50,7 @@ void AddGet(CLI::App& app, Context& context) {
   get->add_flag("--with-version", arguments->with_version,
                 "Print version and tab before the value");
   get->add_flag("--raw", arguments->raw,
-                "Print the value alone as it is, also on a terminal, without a newline");
+                "Print the raw value, also on a terminal, without a newline");
   get->callback([arguments, &context] { RunGet(*arguments, context); });
 }
 

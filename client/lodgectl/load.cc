@@ -109,8 +109,8 @@ class Loader {
       }
       if (S_ISREG(what.st_mode)) total_bytes_ = static_cast<uint64_t>(what.st_size);
       if (absl::EndsWithIgnoreCase(arguments_.path, ".csv")) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(arguments_.path, " is CSV by its name: TSV and JSON lines are read"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            arguments_.path, " is CSV by its name: only TSV and JSON lines can be read"));
       }
     }
     return ack_log_.Open(arguments_.ack_log);
@@ -212,21 +212,19 @@ void AddLoad(CLI::App& app, Context& context) {
       ->default_str(absl::StrCat(options.batch));
   AddCount(
       *load, "--concurrency", kCallRange, [&options](uint64_t n) { options.concurrency = n; },
-      "Calls under way at a time")
+      "Calls in flight at a time")
       ->default_str(absl::StrCat(options.concurrency));
-  load->add_flag(
-      "--atomic", arguments->options.atomic,
-      "The whole input in one call, all or nothing; the server's limits of a batch hold");
+  load->add_flag("--atomic", arguments->options.atomic,
+                 "The whole input in one call, all or nothing; the server's batch limits apply");
   load->add_flag("--delete", arguments->remove,
-                 "Delete the keys instead, whether they are there or not; values are ignored");
+                 "Delete the keys instead, whether they exist or not; values are ignored");
   load->footer(R"(TSV: key, tab, value, with the escapes of lodgectl --help; no tab: an empty value.
 JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadecimal;
-"expire_unix_ms" ends the value's life. Without --format, FILE's ending decides: .json, .jsonl and
-.ndjson are JSON lines. A key that occurs twice ends with the later value. A dump is read up to its
-end mark: one that was cut or changed is an error behind the records that came before. CSV, comments
-and byte order marks are errors. When the server dies, lodgectl says how many records were
-acknowledged and exits with 4; Ctrl-C ends a load in the same way, with 130. Loading again is
-harmless.)");
+"expire_unix_ms" is when the value expires. Without --format, FILE's ending decides: .json, .jsonl
+and .ndjson are JSON lines. If a key occurs twice, the later value stays. A dump that was cut or
+changed is an error, reported after its records were loaded. CSV, comments and byte order marks are
+errors. If the server fails, lodgectl prints how many records were acknowledged and exits with 4;
+Ctrl-C ends a load in the same way, with 130. Loading again is harmless.)");
   load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
 }
 

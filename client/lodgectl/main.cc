@@ -29,13 +29,13 @@ Exit codes:
   3  the condition of a write did not hold
   4  the server reported an error or could not be reached
   5  another error: no memory, or a fault of lodgectl itself
-  130, 143  a load that SIGINT (Ctrl-C) or SIGTERM ended: it has said what is in
+  130, 143  a load ended by SIGINT (Ctrl-C) or SIGTERM; it has printed how much was written
 
 Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
 load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
-carriage return and any byte; all other bytes stand for themselves, on a terminal those alone that
-are printable UTF-8. A key that begins with # is written \x23. With --hex, keys and values are
-hexadecimal everywhere. A key that begins with a dash goes behind "--".)";
+carriage return and any byte; all other bytes stand for themselves, on a terminal only if they are
+printable UTF-8. A leading # of a key is written \x23. With --hex, keys and values are hexadecimal
+everywhere. A key that begins with a dash goes after "--".)";
 
 constexpr size_t kMaxPemBytes = 1 << 20;
 
@@ -63,7 +63,7 @@ void AddTls(CLI::App& app, Context& context) {
                            "Speak TLS; the certificate of the CA that issued the server's (PEM)");
   CLI::Option* cert =
       AddPem(app, "--tls-cert", "LODGEKV_TLS_CERT", context, &client::TlsOptions::cert_pem,
-             "The client's own certificate, where the server asks for one (PEM)");
+             "The client's own certificate, if the server asks for one (PEM)");
   CLI::Option* key = AddPem(app, "--tls-key", "LODGEKV_TLS_KEY", context,
                             &client::TlsOptions::key_pem, "Its private key (PEM, unencrypted)");
   CLI::Option* name =
@@ -113,7 +113,7 @@ void AddGlobals(CLI::App& app, Context& context) {
 
 constexpr std::array<absl::string_view, 4> kOperatorCommands{"stats", "status", "engines", "check"};
 
-// What the command has no use for it does not take.
+// Options that the command does not take.
 void RefuseUseless(const CLI::App& app) {
   const CLI::App& command = *app.get_subcommands().front();
   const bool for_operator = std::find(kOperatorCommands.begin(), kOperatorCommands.end(),
@@ -122,7 +122,7 @@ void RefuseUseless(const CLI::App& app) {
     if (app.get_option(name)->count() == 0 || (name == "--json") == for_operator) continue;
     const bool dump = command.get_name() == "dump" || command.get_name() == "load";
     throw CLI::ValidationError(
-        name, absl::StrCat(command.get_name(), " has no use for it",
+        name, absl::StrCat(command.get_name(), " does not take it",
                            name == "--json" && dump ? "; it has --format json" : ""));
   }
 }

@@ -60,14 +60,14 @@ void AddPut(CLI::App& app, Context& context) {
   put->add_option("KEY", arguments->key)->required();
   CLI::Option* value = put->add_option("VALUE", arguments->value);
   CLI::Option* file = put->add_option("--value-file", arguments->value_file,
-                                      "Take the value from a file as it is (-: standard input)");
+                                      "Read the value from a file, unchanged (-: standard input)");
   client::WriteCondition& condition = arguments->options.condition;
   CLI::Option* absent =
       put->add_flag("--if-absent", condition.if_absent, "Only if the key has no value");
   CLI::Option* present =
       put->add_flag("--if-present", condition.if_present, "Only if the key has a value");
   CLI::Option* version = AddIfVersion(*put, condition);
-  AddDuration(*put, "--ttl", arguments->options.ttl, "The value ends to exist after this time");
+  AddDuration(*put, "--ttl", arguments->options.ttl, "The value expires after this time");
   value->excludes(file);
   absent->excludes(present)->excludes(version);
   present->excludes(version);

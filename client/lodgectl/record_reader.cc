@@ -55,13 +55,13 @@ absl::Status RecordReader::ReadLine() {
 
 absl::Status RecordReader::CheckEnd() const {
   if (!sum_) return absl::OkStatus();
-  return Wrong(absl::StrCat("the dump was cut off behind this line: its end mark is missing, and ",
-                            sum_->records(), " records of it were there"));
+  return Wrong(absl::StrCat("the dump was cut off after this line: its end mark is missing, and ",
+                            sum_->records(), " records of it were read"));
 }
 
 absl::Status RecordReader::TakeMark(const DumpMark& mark) {
   if (!mark.is_end) {
-    if (sum_) return Wrong("the head of a dump inside a dump, whose end mark is missing");
+    if (sum_) return Wrong("the header of another dump inside a dump, whose end mark is missing");
     if (mark.hex != (encoding_ == Encoding::kHex)) {
       return Wrong(mark.hex ? "this dump is in hexadecimal: give --hex"
                             : "this dump is not in hexadecimal: leave out --hex");
@@ -70,13 +70,13 @@ absl::Status RecordReader::TakeMark(const DumpMark& mark) {
     behind_dump_ = false;
     return absl::OkStatus();
   }
-  if (!sum_) return Wrong("the end mark of a dump whose head is missing");
+  if (!sum_) return Wrong("the end mark of a dump whose header is missing");
   if (mark.records != sum_->records()) {
-    return Wrong(absl::StrCat("the dump is not whole: its end mark counts ", mark.records,
-                              " records, and ", sum_->records(), " were there"));
+    return Wrong(absl::StrCat("the dump is incomplete: its end mark counts ", mark.records,
+                              " records, and ", sum_->records(), " were read"));
   }
   if (mark.hash != sum_->hash()) {
-    return Wrong("the dump was changed: its records are not those that the end mark vouches for");
+    return Wrong("the dump was changed: its records do not match the end mark's checksum");
   }
   sum_.reset();
   behind_dump_ = true;
@@ -85,10 +85,10 @@ absl::Status RecordReader::TakeMark(const DumpMark& mark) {
 
 absl::Status RecordReader::CheckLine() const {
   if (sum_ && !lines_.ended()) {
-    return Wrong(absl::StrCat("the dump was cut off inside this line, behind ", sum_->records(),
-                              " records"));
+    return Wrong(
+        absl::StrCat("the dump was cut off inside this line, after ", sum_->records(), " records"));
   }
-  if (behind_dump_) return Wrong("a line behind the end mark of a dump");
+  if (behind_dump_) return Wrong("a line after the end mark of a dump");
   if (number_ == 1 && absl::StartsWith(line_, "\xef\xbb\xbf")) {
     return Wrong("the file begins with a byte order mark: save it as UTF-8 without one");
   }
@@ -97,10 +97,10 @@ absl::Status RecordReader::CheckLine() const {
     return Wrong("the file begins with a byte order mark of UTF-16: save it as UTF-8");
   }
   if (line_[0] == '#') {
-    return Wrong(absl::StrCat("a line that begins with # is no record: there are no comments, ",
+    return Wrong(absl::StrCat("a line that begins with # is not a record: there are no comments, ",
                               format_ == RecordFormat::kTsv
                                   ? "and a key that begins with # is written \\x23"
-                                  : "and a dump of TSV wants --format tsv"));
+                                  : "and a TSV dump needs --format tsv"));
   }
   if (format_ == RecordFormat::kTsv && encoding_ == Encoding::kText) return CheckTsvLine();
   return absl::OkStatus();
@@ -114,12 +114,12 @@ absl::Status RecordReader::CheckTsvLine() const {
   }
   if (line_.find('\t') != std::string::npos) return absl::OkStatus();
   if (absl::StartsWith(line_, "{\"")) {
-    return Wrong("no tab, and it begins as JSON does: JSON lines want --format json");
+    return Wrong("no tab, and it begins as JSON does: JSON lines need --format json");
   }
   if (!keys_only_ && line_.find_first_of(",;") != std::string::npos) {
     return Wrong(
-        "no tab, but what CSV separates by: CSV is not read, TSV is; behind a key alone "
-        "that has a comma or semicolon put a tab");
+        "no tab, but a separator of CSV: only TSV can be read; end a key without a value that "
+        "has a comma or semicolon with a tab");
   }
   return absl::OkStatus();
 }

@@ -107,9 +107,9 @@ TEST(RecordReader, ADumpThatWasChangedIsAnError) {
   EXPECT_THAT(Read(other_value).error, HasSubstr("5: the dump was changed"));
   std::string line_gone = dump;
   line_gone.erase(dump.find("key1"), dump.find("key2") - dump.find("key1"));
-  EXPECT_THAT(Read(line_gone).error, HasSubstr("counts 3 records, and 2 were there"));
-  EXPECT_THAT(Read(dump.substr(dump.find("key0"))).error, HasSubstr("whose head is missing"));
-  EXPECT_THAT(Read(dump + "k\tv\n").error, HasSubstr("6: a line behind the end mark"));
+  EXPECT_THAT(Read(line_gone).error, HasSubstr("counts 3 records, and 2 were read"));
+  EXPECT_THAT(Read(dump.substr(dump.find("key0"))).error, HasSubstr("whose header is missing"));
+  EXPECT_THAT(Read(dump + "k\tv\n").error, HasSubstr("6: a line after the end mark"));
   EXPECT_THAT(Read("#lodgekv-dump version=2 encoding=text\n").error, HasSubstr("does not know"));
   EXPECT_THAT(Read(dump, {.encoding = Encoding::kHex}).error, HasSubstr("leave out --hex"));
   EXPECT_THAT(Read(MakeDump(RecordFormat::kTsv, Encoding::kHex, 1)).error, HasSubstr("give --hex"));
@@ -129,9 +129,9 @@ TEST(RecordReader, TheLastLineOfAFileMayHaveNoEnd) {
 
 TEST(RecordReader, WhatIsNoRecordIsNoKey) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"id,name\n1,Ada\n", "1: no tab, but what CSV separates by"},
-      {"id;name\n", "CSV is not read"},
-      {"# a comment\nk\tv\n", "1: a line that begins with # is no record"},
+      {"id,name\n1,Ada\n", "1: no tab, but a separator of CSV"},
+      {"id;name\n", "only TSV can be read"},
+      {"# a comment\nk\tv\n", "1: a line that begins with # is not a record"},
       {"k\tv\n#k\tv\n", "2: a line that begins with #"},
       {"\xef\xbb\xbfk\tv\n", "byte order mark"},
       {std::string("\xff\xfek\0", 4), "UTF-16"},

@@ -33,12 +33,12 @@ void AddScan(CLI::App& app, Context& context) {
                                       "Print the keys of a range, in order: key, tab, value");
   scan->add_option("--start", options->start, "First key, inclusive");
   scan->add_option("--end", options->end, "Last key, exclusive");
-  scan->add_option("--prefix", options->prefix, "Only keys that begin so");
+  scan->add_option("--prefix", options->prefix, "Only keys with this prefix");
   AddCount(
       *scan, "--limit", {}, [options](uint64_t limit) { options->limit = limit; },
       "At most this many; 0: all");
   scan->add_flag("--reverse", options->reverse, "In descending order");
-  scan->add_flag("--keys-only", options->keys_only, "Without tab and value");
+  scan->add_flag("--keys-only", options->keys_only, "Print only the keys");
   scan->callback([options, &context] { RunScan(*options, context); });
 }
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::string> FromHex(absl::string_view text);
 struct Record {
   std::string key;
   std::string value;
-  // When the value ends to exist. Only JSON lines can tell.
+  // When the value expires. Only JSON lines have it.
   std::optional<absl::Time> expire_time;
 };
 

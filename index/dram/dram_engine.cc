@@ -227,7 +227,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context) {
 
 constexpr EngineInfo kInfo = {
     .name = "dram",
-    .summary = "std::map in memory, for tests and comparison; forgets everything at exit",
+    .summary = "std::map in memory, for tests and comparison; loses everything at exit",
     .paper = "",
     .persistent = false,
     .options = {},

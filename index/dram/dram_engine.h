@@ -1,5 +1,5 @@
 // A std::map behind the engine contract: the oracle of every model test, so it is complete and
-// plain rather than fast. Volatile: it forgets everything at exit.
+// plain rather than fast. Volatile: it loses everything at exit.
 //
 // Invariants, under mutex_:
 //   - every key and value has a length that the key format allows;

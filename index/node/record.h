@@ -24,7 +24,7 @@ struct RecordHeader {
   pmem::Word version;  // the pool's sequence number
   // value_bytes:32 | reserved:32 (zero)
   pmem::Word value_bytes;
-  // Then: expiry, 8 bytes of milliseconds, when kHasExpiry; the key; the value.
+  // Then: expiry, 8 bytes of milliseconds, when kRecordHasExpiry; the key; the value.
 };
 static_assert(sizeof(RecordHeader) == 24);
 

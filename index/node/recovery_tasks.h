@@ -98,7 +98,7 @@ class PhaseProgress {
 // comes later must not take back what it believed: so it flushes that first.
 class Settler {
  public:
-  // `on` is false in a pool that was closed in order.
+  // `on` is false in a pool that was closed cleanly.
   Settler(pmem::Medium& medium, bool on) : medium_(medium), on_(on) {}
 
   void Settle(const void* address, size_t bytes) const {

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext&) {
 
 constexpr EngineInfo kInfo = {
     .name = "null",
-    .summary = "accepts every write and stores nothing: the floor of every benchmark",
+    .summary = "accepts every write and stores nothing: the lower bound of every benchmark",
     .paper = "",
     .persistent = false,
     .discards = true,

@@ -117,7 +117,7 @@ absl::Status ChunkTable::CheckContents(const char* base, unsigned threads) const
   if (first_bad == chunks.size()) return absl::OkStatus();
   const Chunk& chunk = chunks[first_bad];
   return absl::DataLossError(absl::StrFormat(
-      "its %s in chunk %u (offset %u to %u) are damaged: the pool was closed in order with "
+      "its %s in chunk %u (offset %u to %u) are damaged: the pool was closed cleanly with "
       "checksum 0x%08x over them, now it is 0x%08x",
       chunk.use == ChunkUse::kNodes ? "nodes" : "logs", chunk.index, chunk.begin,
       chunk.begin + chunk.bytes - 1, static_cast<uint32_t>(rows_[chunk.index].content.Load()),

@@ -28,7 +28,7 @@ class ChunkTable {
   // Decodes the rows' classes and lets the source find their memory.
   absl::Status Load(ChunkSource& source);
 
-  // When the pool is closed in order: a checksum of each chunk whose units carry none that would
+  // When the pool is closed cleanly: a checksum of each chunk whose units carry none that would
   // find every flipped bit (nodes and logs) goes into its row. Up to `threads` threads add up, this
   // one stores.
   void SealContents(const char* base, unsigned threads);

@@ -38,7 +38,7 @@ struct JournalHeader {
   uint8_t pool_id[16];
   uint64_t session;  // of the groups; 0 in a new journal
   uint64_t segment_bytes;
-  // 1 from the begin of a session until its pool was closed in order: the pool may need the groups.
+  // 1 from the begin of a session until its pool was closed cleanly: the pool may need the groups.
   uint32_t needed;
   uint32_t crc;  // CRC32C of the header with 0 here
 };

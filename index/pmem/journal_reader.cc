@@ -26,7 +26,7 @@ absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage) 
   media::JournalHeader header;
   std::memcpy(&header, block, sizeof header);
   if (std::all_of(block, block + kJournalBlock, [](std::byte b) { return b == std::byte{0}; })) {
-    return absl::NotFoundError("it has no header: its making was interrupted");
+    return absl::NotFoundError("it has no header: its creation was interrupted");
   }
   if (header.magic != media::kJournalMagic) {
     return absl::DataLossError(
@@ -48,9 +48,9 @@ absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage) 
       header.segment_bytes > 0 && header.segment_bytes <= storage.bytes() / kJournalSegments &&
       kJournalSegmentsBegin + header.segments * header.segment_bytes == storage.bytes();
   if (fits) return header;
-  return absl::DataLossError(
-      absl::StrCat("it has ", storage.bytes(), " bytes, its header tells of ", header.segments,
-                   " segments of ", header.segment_bytes, ": it was truncated or extended"));
+  return absl::DataLossError(absl::StrCat("it has ", storage.bytes(), " bytes, its header records ",
+                                          header.segments, " segments of ", header.segment_bytes,
+                                          ": it was truncated or extended"));
 }
 
 absl::Status WriteJournalHeader(JournalStorage& storage, media::JournalHeader header) {

@@ -17,7 +17,7 @@
 
 namespace lodgekv::pmem {
 
-// Reads the header. NotFound: there is none, as in a file whose making was interrupted; DataLoss:
+// Reads the header. NotFound: there is none, as in a file whose creation was interrupted; DataLoss:
 // it is damaged; FailedPrecondition: made by a newer program.
 absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage);
 absl::Status WriteJournalHeader(JournalStorage& storage, media::JournalHeader header);

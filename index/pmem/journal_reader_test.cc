@@ -161,7 +161,8 @@ TEST(JournalHeader, IsReadAsItWasWritten) {
 
 TEST(JournalHeader, SaysWhatIsWrong) {
   MemoryStorage storage;
-  EXPECT_EQ(HeaderOf(storage), absl::NotFoundError("it has no header: its making was interrupted"));
+  EXPECT_EQ(HeaderOf(storage),
+            absl::NotFoundError("it has no header: its creation was interrupted"));
   ASSERT_TRUE(WriteJournalHeader(storage, TestHeader()).ok());
   storage.content[40] ^= std::byte{1};
   EXPECT_EQ(HeaderOf(storage).code(), absl::StatusCode::kDataLoss);
@@ -179,7 +180,7 @@ TEST(JournalHeader, OfAnotherSizeOrVersion) {
   MemoryStorage longer(kJournalSegmentsBegin + kJournalSegments * kTestSegment + 4096);
   ASSERT_TRUE(WriteJournalHeader(longer, TestHeader()).ok());
   EXPECT_EQ(HeaderOf(longer),
-            absl::DataLossError("it has 86016 bytes, its header tells of 4 segments of 16384: it "
+            absl::DataLossError("it has 86016 bytes, its header records 4 segments of 16384: it "
                                 "was truncated or extended"));
   MemoryStorage newer;
   ASSERT_TRUE(WriteJournalHeader(newer, TestHeader()).ok());

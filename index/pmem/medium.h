@@ -18,7 +18,7 @@ namespace lodgekv::pmem {
 struct MediumFacts {
   bool device = false;       // every part is a devdax device, which is mapped synchronously
   bool cxl = false;          // some part is behind a CXL driver
-  bool ram = false;          // some devdax device is of memory that forgets
+  bool ram = false;          // some devdax device is of volatile memory
   bool synchronous = false;  // MAP_SYNC is in force for the whole mapping
   bool forced = false;       // PMEM_IS_PMEM_FORCE=1
   bool memory_file = false;  // some part is on tmpfs, ramfs or hugetlbfs
@@ -28,14 +28,14 @@ struct MediumFacts {
 MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes);
 MediumClass MediumClassOf(const MediumFacts& facts);
 // By a device's place in sysfs. The ranges of persistent memory stand below an NVDIMM bus, those of
-// CXL, too; other devdax devices are of memory that forgets. Empty, not known: neither.
+// CXL, too; other devdax devices are of volatile memory. Empty, not known: neither.
 bool IsBehindCxl(std::string_view place);
 bool IsRam(std::string_view place);
 
 // Whether what lies at `path`, or would in its folder, is on tmpfs, ramfs or hugetlbfs.
 bool OnMemoryFileSystem(const std::string& path);
 
-// FailedPrecondition when the medium forgets and that was not allowed.
+// FailedPrecondition when the medium is volatile and that was not allowed.
 absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_class);
 
 // The line write-back of this processor: clwb, else clflushopt, else clflush.

@@ -37,7 +37,7 @@ constinit thread_local bool t_has_timer = false;
   LastWords words;
   words.Add("lodgekv pool: ");
   words.Add(t_inside);
-  words.Add(": what libpmemobj keeps for itself in it is damaged: ");
+  words.Add(": libpmemobj's own part of it is damaged: ");
   words.Add(what);
   words.Add(". The process ends with exit code ");
   words.AddNumber(kExitDamagedMetadata);

@@ -13,7 +13,7 @@ namespace lodgekv::pmem {
 namespace {
 
 constexpr const char* kSaid =
-    "lodgekv pool: /some/pool: what libpmemobj keeps for itself in it is damaged: .* exit code 65 "
+    "lodgekv pool: /some/pool: libpmemobj's own part of it is damaged: .* exit code 65 "
     ".*"
     "docs/crash_model.md\n";
 

@@ -58,7 +58,7 @@ struct PoolOptions {
   std::string journal_path;
   uint64_t journal_bytes = 0;
   uint64_t checkpoint_bytes_per_second = 0;
-  // Up to so many verify the checksums of a pool that was closed in order, and make them. 0: one
+  // Up to so many verify the checksums of a pool that was closed cleanly, and make them. 0: one
   // per core.
   unsigned threads = 0;
 };
@@ -104,7 +104,7 @@ class Pool {
   static absl::StatusOr<std::unique_ptr<Pool>> Create(const PoolOptions& options,
                                                       const PoolIdentity& identity);
   // Opens and checks the header, then asks `accept` whether this is the pool that is wanted: what
-  // it refuses stays as it is, closed in order if it was. Only then are chunks verified, and is the
+  // it refuses stays as it is, closed cleanly if it was. Only then are chunks verified, and is the
   // pool in use.
   using Accept = std::function<absl::Status(const PoolIdentity&)>;
   static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options,
@@ -239,7 +239,7 @@ class Pool {
   uint64_t allocated_bytes() const;
   uint64_t reserve_bytes() const;
 
-  // `clean`: everything was closed in order; recorded durably before the pool is closed.
+  // `clean`: everything was closed cleanly; recorded durably before the pool is closed.
   absl::Status Close(bool clean);
   // Closes and undoes Create: removes the file, or what makes the device a pool.
   absl::Status CloseAndRemove();

@@ -200,7 +200,7 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
   EXPECT_THAT(arena.Open()->LargeObjects(), IsEmpty());
 }
 
-// A pool that was closed in order vouches for every byte of header and table.
+// A pool that was closed cleanly vouches for every byte of header and table.
 TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();

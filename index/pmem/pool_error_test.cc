@@ -40,7 +40,7 @@ PoolOptions OptionsFor(const std::string& path, uint64_t bytes = 8 * kMiB) {
   return options;
 }
 
-// A pool that has been used and closed in order.
+// A pool that has been used and closed cleanly.
 void MakePool(const PoolOptions& options) {
   auto pool = Pool::Create(options, TestIdentity());
   ASSERT_TRUE(pool.ok()) << pool.status();

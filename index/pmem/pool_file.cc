@@ -55,9 +55,8 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
   absl::StatusOr<bool> occupied = pool.Occupied();
   if (!occupied.ok()) return occupied.status();
   if (*occupied) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("pool ", pool.path,
-                     " cannot be created: there is something already; open it, or remove it"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "pool ", pool.path, " cannot be created: it exists already; open it, or remove it"));
   }
   const uint64_t file_bytes = FileBytes(pool, options);
   if (file_bytes == 0 && options.size_bytes != 0) {

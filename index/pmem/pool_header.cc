@@ -33,7 +33,7 @@ absl::Status CheckGeometry(const PoolGeometry& geometry, size_t available) {
       geometry.chunk_rows < UINT32_MAX && PoolHeader::BytesFor(geometry.chunk_rows) <= available;
   if (sound) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
-      "its header is damaged or the pool is truncated: it tells of %u chunks of %u bytes, and %u "
+      "its header is damaged or the pool is truncated: it records %u chunks of %u bytes, and %u "
       "bytes are there for header and chunk table",
       geometry.chunk_rows, geometry.chunk_bytes, available));
 }
@@ -188,13 +188,13 @@ void PoolHeader::StoreNeededSession(uint64_t session) {
 absl::Status PoolHeader::CheckSeal() const {
   if (std::memcmp(&header_->slots[0], &header_->slots[1], sizeof(media::StateSlot)) != 0) {
     return absl::DataLossError(
-        "its header is damaged: the pool was closed in order, but its two state slots (bytes 512 "
+        "its header is damaged: the pool was closed cleanly, but its two state slots (bytes 512 "
         "to "
         "767) differ");
   }
   if (const uint32_t crc = SealCrc(); crc != state_.seal) {
     return absl::DataLossError(absl::StrFormat(
-        "its header is damaged: the pool was closed in order with checksum 0x%08x over engine area "
+        "its header is damaged: the pool was closed cleanly with checksum 0x%08x over engine area "
         "and chunk table, now it is 0x%08x",
         state_.seal, crc));
   }

@@ -7,7 +7,7 @@
 // - The identity is written last when a pool is made, and never again. Without it there is no pool.
 // - The state word names the valid state slot: slot generation % 2. A change is written to the
 //   other slot and fenced, then the state word is stored: one 8-byte store makes the change count.
-// - A sealed state word says that the pool was closed in order: then both slots are copies of one
+// - A sealed state word says that the pool was closed cleanly: then both slots are copies of one
 //   another and `seal` covers the engine area and the chunk rows, which cover the chunks of nodes
 //   and logs, so that every flipped bit of them is found.
 #pragma once
@@ -69,7 +69,7 @@ struct StateSlot {
   uint64_t term;
   uint8_t cluster_id[16];
   uint64_t cluster_epoch;
-  uint64_t flags;  // kFlag...
+  uint64_t flags;  // kFlagEngineCreated
   uint32_t seal;   // sealed: CRC32C of the engine area and the chunk rows; else 0
   uint32_t zero;
   uint64_t reserved[6];

@@ -106,14 +106,14 @@ absl::Status PoolJournal::CheckOwner(const media::JournalHeader& header, uint64_
   if (!IsOurs(header)) {
     return absl::FailedPreconditionError(
         absl::StrCat("it belongs to pool ", IdText(header.pool_id),
-                     ", not to this one, which needs its own: writes that were acknowledged are "
-                     "in there alone; put it in its place, or name it with journal_path"));
+                     ", not to this one, which needs its own: acknowledged writes are only "
+                     "in there; put it in its place, or name it with journal_path"));
   }
   if ((header.session & JournalWord::kSessionMask) == session) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "it belongs to this pool, but to another run of it: pool and journal were copied or restored "
-      "at different times, and writes that were acknowledged are in neither; put the journal in "
-      "its place that belongs to this copy of the pool, or restore both from one backup");
+      "at different times, and acknowledged writes are in neither; put the journal that belongs "
+      "to this copy of the pool in its place, or restore both from one backup");
 }
 
 absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
@@ -123,7 +123,7 @@ absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
     if (IsOurs(*header) || header->needed == 0) return fits;
     return absl::FailedPreconditionError(absl::StrCat(
         "it belongs to pool ", IdText(header->pool_id),
-        ", which was not closed in order and may need it; choose another journal_path, or remove "
+        ", which was not closed cleanly and may need it; choose another journal_path, or remove "
         "the journal if that pool is gone"));
   }
   // What an interrupted making left holds nothing at all.
@@ -163,8 +163,8 @@ absl::Status PoolJournal::Recover() {
   const absl::StatusOr<std::shared_ptr<JournalStorage>> storage = place_->Open();
   if (storage.status().code() == absl::StatusCode::kNotFound) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "it was not closed in order and needs its journal, which is not at ", place_->name(),
-        ": writes that were acknowledged are in there alone; put it back, or name it with "
+        "it was not closed cleanly and needs its journal, which is not at ", place_->name(),
+        ": acknowledged writes are only in there; put it back, or name it with "
         "journal_path"));
   }
   if (!storage.ok()) return storage.status();
@@ -191,7 +191,7 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
   if (!status.ok()) return status;
   // What was replayed may not be on the medium: then the pool goes on needing its journal.
   if (!early && !SyncReplayed()) {
-    return absl::DataLossError("a sync of the pool failed behind its replay");
+    return absl::DataLossError("a sync of the pool failed after its replay");
   }
   LODGEKV_CRASH_POINT(medium, "pmem.journal_replay.2");
   replay_.milliseconds =

@@ -35,7 +35,7 @@ class PoolJournalTest : public ::testing::Test {
     identity.engine = "test";
     return Pool::Create(options, identity);
   }
-  // A pool that was not closed in order, with applied index `index`.
+  // A pool that was not closed cleanly, with applied index `index`.
   void MakeKilled(const PoolOptions& options, uint64_t index) {
     auto pool = Create(options);
     ASSERT_TRUE(pool.ok()) << pool.status();

@@ -65,8 +65,8 @@ absl::Status RemoveLeftover(const std::string& path) {
   if (!LooksUnfinished(fd)) {
     return absl::FailedPreconditionError(
         absl::StrCat(path,
-                     " is in the way: a new pool gets this name until it is whole, and the "
-                     "file there is not the rest of one; move it"));
+                     " is in the way: a new pool has this name until it is complete, and "
+                     "the file there is not left from one; move it"));
   }
   if (unlink(path.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));

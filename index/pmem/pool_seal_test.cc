@@ -1,4 +1,4 @@
-// What vouches for a pool file that was closed in order, and that a refused pool keeps it.
+// What vouches for a pool file that was closed cleanly, and that a refused pool keeps it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ TEST_P(PoolSeal, OfARefusedPoolStays) {
   Flip(chunks_[3].begin);
   auto pool = Take(Pool::Open(options_, [](const PoolIdentity&) { return absl::OkStatus(); }));
   EXPECT_TRUE(pool->was_clean());
-  EXPECT_NE(Header(), before) << "a pool in use is not closed in order";
+  EXPECT_NE(Header(), before) << "a pool in use is not closed cleanly";
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PoolSeal, ::testing::Values(0, 1, 5));

@@ -54,7 +54,7 @@ class PoolWatch::WatchedFile {
       return PoolLoss{absl::StrCat(path_, " is gone: it was deleted or moved", WhereItIs())};
     }
     if (IsKnown(named)) return std::nullopt;
-    return PoolLoss{absl::StrCat(path_, " is another one than was opened", WhereItIs())};
+    return PoolLoss{absl::StrCat(path_, " is not the file that was opened", WhereItIs())};
   }
 
  private:

@@ -85,7 +85,7 @@ TEST_F(PoolWatchTest, Replaced) {
   std::filesystem::rename(other_, pool_);
   const PoolLoss* loss = Await();
   ASSERT_NE(loss, nullptr);
-  EXPECT_THAT(loss->what, HasSubstr(pool_ + " is another one"));
+  EXPECT_THAT(loss->what, HasSubstr(pool_ + " is not the file"));
 }
 
 TEST_F(PoolWatchTest, CutShort) {

@@ -6,8 +6,8 @@
 // that unlinked it is durable and no reader can still look at it.
 //
 // Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a
-// small cache of the calling thread's worker slot; the arena's mutex is taken once in kRefill
-// units. In a full pool an Allocate that fails costs a few loads (full_memo.h).
+// small cache of the calling thread's worker slot; the arena's mutex is taken once for each refill
+// of it. In a full pool an Allocate that fails costs a few loads (full_memo.h).
 #pragma once
 
 #include <cstdint>

@@ -205,7 +205,7 @@ void FrontDoor::Receive(Port& port, Newcomer newcomer) {
   }
   uint64_t suppressed = 0;
   if (wait_pace_.Due(&suppressed)) {
-    Log(LogLevel::kWarning, "a connection waits, its peer opens too many",
+    Log(LogLevel::kWarning, "a connection is delayed, its peer opens too many",
         {{"port", port.options.name},
          {"peer", newcomer.network},
          {"waiting", port.anteroom.size() + 1},
@@ -284,7 +284,7 @@ void FrontDoor::Bar(Port& port, const Newcomer& newcomer, DoorTime until) {
   uint64_t suppressed = 0;
   if (!refuse_pace_[static_cast<size_t>(RefuseReason::kOffences)].Due(&suppressed)) return;
   const auto left = duration_cast<milliseconds>(until - now_);
-  Log(LogLevel::kWarning, "a peer is not let in, its connections were ended too often",
+  Log(LogLevel::kWarning, "a peer is refused, its connections were ended too often",
       {{"port", port.options.name},
        {"peer", newcomer.network},
        {"again_in_ms", left.count()},

@@ -128,7 +128,7 @@ class Corruption : public ::testing::TestWithParam<Parameter> {
 
   void PrintTable() const {
     std::cout << victim_.engine_case().Name() << ", "
-              << (closed_ ? "closed in order" : "as a killed process leaves it") << "\n";
+              << (closed_ ? "closed cleanly" : "as a killed process leaves it") << "\n";
     for (const auto& [name, row] : rows_) {
       std::cout << absl::StreamFormat("  %-24s", name);
       for (size_t i = 0; i < kEffects; ++i) {

@@ -128,7 +128,7 @@ class FlippedBits : public FileCorruption {
   }
 
   // No worse than named, and no signal.
-  void Judge(const std::vector<Bit>& bits, const std::vector<Verdict>& verdicts,
+  void Check(const std::vector<Bit>& bits, const std::vector<Verdict>& verdicts,
              const char* where) const {
     std::array<uint64_t, kEffects> effects{};
     for (size_t i = 0; i < bits.size(); ++i) {
@@ -167,7 +167,7 @@ TEST_P(FlippedBits, OfTheHeaderOfLibpmemobj) {
   for (Bit& bit : bits) {
     bit = {random.Below(kPmemobjHeaderBytes), static_cast<unsigned>(random.Below(8))};
   }
-  Judge(bits, TryEach(bits), "header of libpmemobj");
+  Check(bits, TryEach(bits), "header of libpmemobj");
 }
 
 // A third each of what it keeps of the pool, of the lanes and of the heap; half of them where
@@ -192,9 +192,9 @@ TEST_P(FlippedBits, OfTheLanesAndTheHeapOfLibpmemobj) {
     }
   }
   const std::vector<Verdict> verdicts = TryEach(bits);
-  Judge(bits, verdicts, "lanes and heap of libpmemobj");
+  Check(bits, verdicts, "lanes and heap of libpmemobj");
   const auto ended = std::count_if(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
-    return verdict.message.find("what libpmemobj keeps for itself") != std::string::npos;
+    return verdict.message.find("libpmemobj's own part") != std::string::npos;
   });
   std::cout << "of them ended by the guard: " << ended << "\n";
 }
@@ -275,7 +275,7 @@ class BadPages : public FileCorruption {
   }
 
   // Nobody needs the page, or the process ends in order and names it.
-  void Judge(const std::vector<uint64_t>& pages, const std::vector<Verdict>& verdicts,
+  void Check(const std::vector<uint64_t>& pages, const std::vector<Verdict>& verdicts,
              const char* when) const {
     uint64_t refused = 0;
     for (size_t i = 0; i < pages.size(); ++i) {
@@ -308,7 +308,7 @@ TEST_P(BadPages, OfAServingPoolEndTheProcessByName) {
     if (base == nullptr || !SpoilPage(base, pages[i])) return {Effect::kDied, "not mapped"};
     return Interrogate((*store)->engine(), GetParam(), content_);
   });
-  Judge(pages, verdicts, "in service");
+  Check(pages, verdicts, "in service");
 }
 
 // Recovery does not step over the page, and so it is met again at each start.
@@ -329,7 +329,7 @@ TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
     if (!engine.ok()) return {Effect::kDied, engine.status().ToString()};
     return {};
   });
-  Judge(pages, verdicts, "by recovery");
+  Check(pages, verdicts, "by recovery");
 }
 
 // As when somebody cuts the file of a running daemon.

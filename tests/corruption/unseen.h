@@ -10,7 +10,7 @@
 
 namespace lodgekv::test {
 
-enum class When : uint8_t { kKilled, kAlways };  // a pool that was not closed in order; any pool
+enum class When : uint8_t { kKilled, kAlways };  // a pool that was not closed cleanly; any pool
 enum class How : uint8_t { kAny, kBytes, kInPlace };  // pairs: all, with records alone, in the slot
 // A check of it would cost each write or read; it is to be closed.
 enum class Standing : uint8_t { kNamed, kOpen };

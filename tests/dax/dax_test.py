@@ -3,7 +3,7 @@ emulated CXL device, by way of ext4 with -o dax and of /dev/dax.
 
 On each medium the daemon must name its class in its log, in its status and in its metrics. Clients
 on this machine write, read and scan (tests/system/ledger); the virtual machine is killed in
-mid-write, boots again on the same memory, and the judge holds what it has against the ledgers:
+mid-write, boots again on the same memory, and the checker compares its content with the ledgers:
 every acknowledged write is there. LODGEKV_DAX_KILLS sets the kills of each medium and engine.
 
 The emulated memory is a file of this machine, whose kernel has every store at once: a program
@@ -105,14 +105,14 @@ class DaxTest(system_test.SystemTest):
                 if cuts.random.random() < 0.5:
                     cuts.kill_in_recovery()
                 cuts.restart()
-                cuts.judge(cycle)
+                cuts.check(cycle)
             self.assertEqual(cuts.machine.stop(), 0, cuts.machine.tail())
         finally:
             print(cuts.line(), flush=True)
             self.counts.add(medium, cuts)
 
     def test_losses_are_noticed(self):
-        """Where nothing is synced a cut takes writes, and the judge says so; or takes so much that
+        """Where nothing is synced a cut loses writes, and the checker says so; or so much that
         the pool is refused."""
         engine = daemon.persistent_engines()[0]
         cuts = Cuts(self, WITHOUT_SYNC, engine, "bytes")
@@ -126,7 +126,7 @@ class DaxTest(system_test.SystemTest):
             self.assertIn("cannot open the pool", str(error))
             print(f"{engine}, {WITHOUT_SYNC.name}: the pool is refused after the cut", flush=True)
             return
-        outcome = cuts.ask_judge(0)
+        outcome = cuts.run_checker(0)
         self.assertEqual(outcome.returncode, 1, outcome.stdout + outcome.stderr)
         print(f"{engine}, {WITHOUT_SYNC.name}: {outcome.stdout.strip()}", flush=True)
 
@@ -245,8 +245,8 @@ class Cuts:
             env=daemon.environment(LODGEKV_TEST_SEED=system_test.SEED))
             for number in range(CLIENTS)]
 
-    def ask_judge(self, cycle):
-        outcome = self.ledger("judge", "--fill", FILL, "--state", self.workdir / "state",
+    def run_checker(self, cycle):
+        outcome = self.ledger("check", "--fill", FILL, "--state", self.workdir / "state",
                               *map(self.ledger_path, range(CLIENTS)))
         found = dict(re.findall(r"(\w+)=(\d+)", outcome.stdout))
         for name in ("acknowledged", "unknown", "reads", "problems"):
@@ -255,8 +255,8 @@ class Cuts:
                                 f"cycle {cycle}: {outcome.stderr}")
         return outcome
 
-    def judge(self, cycle):
-        outcome = self.ask_judge(cycle)
+    def check(self, cycle):
+        outcome = self.run_checker(cycle)
         self.test.assertEqual(outcome.returncode, 0,
                               f"cycle {cycle}, seed {system_test.SEED}: {outcome.stderr}")
         check = self.machine.ask_json("check")

@@ -148,7 +148,7 @@ class HelmTest(system_test.SystemTest):
         plain = PLAIN[1]
         device, local = "storage.kind=device", "storage.volume.local.enabled=true"
         self.refuse("set tls.existingSecret, or tls.certificate and tls.key", "tls.enabled=true")
-        self.refuse("tls.mutual is true and tls.enabled is not", plain, "tls.mutual=true")
+        self.refuse("tls.mutual is true but tls.enabled is not", plain, "tls.mutual=true")
         self.refuse("tls.mutual is true: set tls.ca", "tls.enabled=true", "tls.mutual=true",
                     "tls.certificate=c", "tls.key=k")
         self.refuse("set storage.device.resource", plain, device)
@@ -159,12 +159,12 @@ class HelmTest(system_test.SystemTest):
         for field in ("listen", "health_listen", "pool", "pool_size", "pool_must_exist",
                       "pool_identity_file", "journal_path", "journal_size", "tls_ca_file",
                       "allow_plaintext", "drain_delay"):
-            self.refuse(f"config.{field}: this field follows from other values", PLAIN[1],
+            self.refuse(f"config.{field}: this field is set from other values", PLAIN[1],
                         f"config.{field}=1")
 
     def test_names_that_no_service_may_have(self):
-        self.refuse('"my.rel-lodgekv", which no Service may be', PLAIN[1], release="my.rel")
-        self.refuse('"1kv-lodgekv", which no Service may be', PLAIN[1], release="1kv")
+        self.refuse('"my.rel-lodgekv", which is not a valid name', PLAIN[1], release="my.rel")
+        self.refuse('"1kv-lodgekv", which is not a valid name', PLAIN[1], release="1kv")
         for release in ("my.rel", "1kv"):
             named = self.manifests(*PLAIN, "--set", "fullnameOverride=kv", release=release)
             self.assertEqual(chart.the(named, "StatefulSet")["metadata"]["name"], "kv")

@@ -1,4 +1,4 @@
-"""A real API server of Kubernetes over an etcd, on loopback, for as long as a test: it judges
+"""A real API server of Kubernetes over an etcd, on loopback, for as long as a test: it checks
 manifests as a cluster would, and nothing runs in it."""
 
 import contextlib

@@ -94,7 +94,7 @@ class LocalTest(system_test.SystemTest):
         for pid in pids.values():
             self.assertFalse(runs(pid))
         outcome = self.stack("status")
-        self.assertEqual((outcome.returncode, outcome.stdout.count("does not run")), (1, 2))
+        self.assertEqual((outcome.returncode, outcome.stdout.count("is not running")), (1, 2))
         self.expect("up")
         self.assertEqual(self.ctl("get", "hello"), b"world\n")
         self.assertIn("clean=yes", (self.workdir / "stack/lodgekvd.log").read_text())
@@ -120,7 +120,7 @@ class LocalTest(system_test.SystemTest):
         signal.pidfd_send_signal(self.enter_pidfd(pid), signal.SIGKILL)
         while runs(pid):
             time.sleep(0.01)
-        self.assertIn("lodgekvd    does not run", self.stack("status").stdout)
+        self.assertIn("lodgekvd    is not running", self.stack("status").stdout)
         self.expect("up")
         after = self.pids()
         self.assertNotEqual(after["lodgekvd"], pid)

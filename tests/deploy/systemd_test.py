@@ -231,7 +231,7 @@ class SystemCallsTest(system_test.SystemTest):
             config.write_text("log_level: debug\n")
             os.kill(self.child_of(server.process.pid), signal.SIGHUP)
             self.await_log(server, "configuration reloaded",
-                           *(["TLS files were rotated and taken up"] if tls else []))
+                           *(["rotated TLS files were loaded"] if tls else []))
             self.use(server)
             os.kill(self.child_of(server.process.pid), signal.SIGTERM)
             self.assertEqual(server.process.wait(daemon.STOP_SECONDS), 0, server.tail())

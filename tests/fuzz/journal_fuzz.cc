@@ -102,7 +102,7 @@ std::vector<Group> Fill(World& world, fuzz::InputReader& input) {
 }
 
 // What Find is to say: the groups from the latest checkpoint on, without a gap and each once.
-bool Judge(std::vector<Group>& groups, uint64_t from) {
+bool IsSound(std::vector<Group>& groups, uint64_t from) {
   std::erase_if(groups, [from](const Group& group) { return group.sequence < from; });
   std::sort(groups.begin(), groups.end(),
             [](const Group& a, const Group& b) { return a.sequence < b.sequence; });
@@ -136,7 +136,7 @@ void Check(World& world, fuzz::InputReader input) {
                 sizeof replay_from);
     from = std::max(from, replay_from);
   }
-  const bool sound = Judge(groups, from);
+  const bool sound = IsSound(groups, from);
   JournalReader reader(world.storage, kSegment, kSeed, &world.tracer);
   const absl::Status status = reader.Find();
   FUZZ_REQUIRE(status.ok() == sound, status.message());

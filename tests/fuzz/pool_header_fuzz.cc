@@ -26,7 +26,7 @@ struct alignas(4096) Image {
   }
 };
 
-// A pool with chunks of each use, closed in order or not.
+// A pool with chunks of each use, closed cleanly or not.
 void MakeImage(Image& image, bool sealed) {
   PoolIdentity identity;
   identity.engine = "fuzz";

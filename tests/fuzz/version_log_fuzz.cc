@@ -94,7 +94,7 @@ struct Expected {
   bool sound = true;
 };
 
-Expected Judge(const Entries& entries) {
+Expected Predict(const Entries& entries) {
   Expected expected;
   for (unsigned end = EndOfGroup(entries, 0); end != expected.tail;
        end = EndOfGroup(entries, expected.tail)) {
@@ -112,7 +112,7 @@ Expected Judge(const Entries& entries) {
 }
 
 void CheckRead(const World& world, const Entries& entries) {
-  const Expected expected = Judge(entries);
+  const Expected expected = Predict(entries);
   const std::vector<Log::FoundLog> logs = world.log.FindLogs(1);
   FUZZ_REQUIRE(logs.size() == 1 && logs[0].version == kVersion && logs[0].entries == kEntries,
                "the log is not found");

@@ -146,14 +146,14 @@ class CliTest(system_test.SystemTest):
                 self.assert_error(self.load_lines(name, b"".join(lines[:5])[:-3], "--atomic"), 2,
                                   "cut off", "0 records were acknowledged")
                 self.assert_error(self.load_lines(name, b"".join(lines[:4] + lines[5:])), 2,
-                                  "counts 9 records, and 8 were there")
+                                  "counts 9 records, and 8 were read")
         bare = self.server.ask("dump", "--bare")
         self.assertEqual(len(bare.splitlines()), 9)
         self.assertIn(b"loaded 9 records", self.load_lines("bare.tsv", bare).stdout)
 
     def test_what_is_no_record_is_no_key(self):
         for name, content, message in (("a.csv", b"k\tv\n", "CSV by its name"),
-                                       ("a.txt", b"id,name\n1,Ada\n", "CSV is not read"),
+                                       ("a.txt", b"id,name\n1,Ada\n", "only TSV can be read"),
                                        ("a.txt", b"# comment\nk\tv\n", "begins with #"),
                                        ("a.txt", b"\xef\xbb\xbfk\tv\n", "byte order mark"),
                                        ("a.txt", b'{"key":"k"}\n', "--format json"),
@@ -294,10 +294,10 @@ class CliTest(system_test.SystemTest):
             ("scan", "--limit", "-1"): "--limit: '-1' is not a whole number of 0 or more",
             ("scan", "--limit", "x"): "--limit: 'x' is not a whole number of 0 or more",
             ("load", "f", "--batch", "0"): "--batch: '0' is not a whole number from 1 to 65536",
-            ("get", "k", "--json"): "--json: get has no use for it",
+            ("get", "k", "--json"): "--json: get does not take it",
             ("dump", "--json"): "it has --format json",
-            ("status", "--cost"): "--cost: status has no use for it",
-            ("stats", "--hex"): "--hex: stats has no use for it",
+            ("status", "--cost"): "--cost: status does not take it",
+            ("stats", "--hex"): "--hex: stats does not take it",
             ("dump", "--format", "xml"): "--format",
         }
         for words, message in cases.items():
@@ -344,7 +344,7 @@ class CliTest(system_test.SystemTest):
         server = self.daemon(self.folder(), engine="dram", metrics_listen=metrics)
         ctl = functools.partial(daemon.run, daemon.LODGECTL)
         self.assert_error(ctl("--server", metrics, "get", "k"), 4,
-                          f"what answers at {metrics} speaks plain HTTP", "look at the port")
+                          f"what answers at {metrics} speaks plain HTTP", "check the port")
         self.assert_error(ctl("--admin", metrics, "status"), 4, "speaks plain HTTP")
         self.assert_error(ctl("--server", server.admin, "get", "k"), 4, "UNIMPLEMENTED",
                           "does not serve KvService", "--server")

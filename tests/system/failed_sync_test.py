@@ -46,7 +46,7 @@ class FailedSyncTest(system_test.SystemTest):
         self.assertIn("the medium failed", server.tail())
         pool = re.escape(str(server.flags["pool"]))
         self.assertRegex(server.tail(), f"{call} {pool}(.journal)? failed: Input/output error")
-        self.assertNotIn("closed clean", server.tail())
+        self.assertNotIn("pool closed cleanly", server.tail())
         self.broken.unlink()
 
     # --- the journal ---

@@ -166,7 +166,7 @@ class FileJournalTest(system_test.SystemTest):
         server = self.serve("second")
         self.assertEqual(server.stop(), 0, server.tail())
         server.flags["journal_path"] = needed
-        self.refuse(server, "it belongs to pool", "was not closed in order and may need it")
+        self.refuse(server, "it belongs to pool", "was not closed cleanly and may need it")
 
     def test_a_journal_in_use(self):
         first = self.serve("first")

@@ -78,9 +78,9 @@ class UnreadLogTest(system_test.SystemTest):
         self.server.terminate()
         self.assertEqual(self.server.process.wait(PATIENCE), 0)
         reading.join()
-        self.assertRegex(text, rb"\n\S+ warning +lines were dropped, nobody read the log "
+        self.assertRegex(text, rb"\n\S+ warning +log lines were dropped, nobody read them "
                          rb"not_logged_before=[1-9]\d*\n")
-        self.assertIn(b"closed clean\n", text)
+        self.assertIn(b"pool closed cleanly\n", text)
 
 
 class HardeningTest(system_test.SystemTest):
@@ -134,7 +134,7 @@ class HardeningTest(system_test.SystemTest):
         for mode in (0o644, 0o604, 0o602):
             pair.key.chmod(mode)
             self.assert_error(self.check_config(pair), 2, str(pair.key),
-                              f"open to every user of this machine (mode {mode:04o})", "o-rwx")
+                              f"by every user of this machine (mode {mode:04o})", "o-rwx")
         pair.key.chmod(0o640)
         outcome = self.check_config(pair)
         self.assertEqual((outcome.returncode, outcome.stdout), (0, b"the configuration is valid\n"))

@@ -179,9 +179,9 @@ class HostileTest(system_test.SystemTest):
                 time.sleep(0.05)
             self.assertGreater(refused, 5, server.tail())
             self.assertLess(self.cpu_seconds(pid) - cpu_before, 1, "accepting spins")
-            self.assertIn("health says NOT_SERVING", server.log.read_text())
+            self.assertIn("health answers NOT_SERVING", server.log.read_text())
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
-            self.await_log(server, "connections are let in again")
+            self.await_log(server, "connections are accepted again")
         self.assert_served(server)
         self.assertGreater(self.metric("accept_failures_total", reason="descriptors"), 5)
         self.assertGreater(
@@ -385,7 +385,8 @@ class HostileTest(system_test.SystemTest):
         self.assert_served(server)
         self.assertGreaterEqual(
             self.metric("connections_refused_total", port="data", reason="offences"), 20)
-        line = next(line for line in server.log.read_text().splitlines() if "not let in" in line)
+        line = next(line for line in server.log.read_text().splitlines()
+                    if "a peer is refused" in line)
         self.assertIn("peer=127.0.0.2", line)
         self.assertRegex(line, r"again_in_ms=[1-4]\d\d\d ")
         while not self.is_let_in_from(server.server, "127.0.0.2"):
@@ -455,7 +456,7 @@ class HostileTest(system_test.SystemTest):
         self.assertGreater(time.monotonic() - begin, 4.5, "50 beyond the burst, 10 a second")
         self.assertEqual(self.metric("connections_waiting", port="data"), 0)
         self.assertEqual(self.metric("connections_refused_total", port="data", reason="rate"), 0)
-        self.assertIn("a connection waits", server.log.read_text())
+        self.assertIn("a connection is delayed", server.log.read_text())
 
     def test_who_would_wait_too_long_is_refused(self):
         server = self.serve(max_connection_rate_per_peer=5, max_connection_burst_per_peer=5,

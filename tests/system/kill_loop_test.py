@@ -1,10 +1,10 @@
-"""Kill, restart, judge, again and again: ledgers outside the daemon against what it kept.
+"""Kill, restart, check, again and again: ledgers outside the daemon against what it kept.
 
 Several clients of several threads put, delete, put under conditions, in atomic batches and with
 lives of milliseconds, read and scan, each thread on keys of its own and on some that all of them
 write (tests/system/ledger). The daemon is killed at a random moment: under load, while it shuts
 down, and again and again while it recovers; on an ordinary file, too, where a start replays the
-journal before it recovers. After each restart the judge holds what it has against the ledgers:
+journal before it recovers. After each restart the checker compares its content with the ledgers:
 every acknowledged write is there, every history is linearizable, no batch is there in part.
 
 LODGEKV_KILL_CYCLES sets the number of cycles, of each engine in each key format; on a file there
@@ -115,7 +115,7 @@ class KillLoopTest(system_test.SystemTest):
                 if cycle == 1:
                     shutil.copy(copy, pool)
                 loop.restart()
-                outcome = loop.ask_judge()
+                outcome = loop.run_checker()
                 self.assertEqual(outcome.returncode, cycle, outcome.stderr)
             self.assertRegex(outcome.stderr, r"key \d+ of range \d+ was .*, is ")
 
@@ -172,7 +172,7 @@ class KillLoop:
         for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
             self.kill_in_recovery()
         self.restart()
-        self.judge(cycle)
+        self.check(cycle)
 
     def start_clients(self, cycle):
         return [subprocess.Popen(
@@ -229,12 +229,12 @@ class KillLoop:
         self.test.assertIsNotNone(report, self.server.tail())
         self.recovery_seconds = float(report[1]) / 1000
 
-    def ask_judge(self):
-        return self.ledger("judge", "--fill", self.filled, "--state", self.workdir / "state",
+    def run_checker(self):
+        return self.ledger("check", "--fill", self.filled, "--state", self.workdir / "state",
                            *[self.ledger_path(number) for number in range(CLIENTS)])
 
-    def judge(self, cycle):
-        outcome = self.ask_judge()
+    def check(self, cycle):
+        outcome = self.run_checker()
         found = dict(re.findall(r"(\w+)=(\d+)", outcome.stdout))
         for name in ("acknowledged", "unknown", "reads", "problems"):
             setattr(self.counts, name, getattr(self.counts, name) + int(found.get(name, 0)))

@@ -44,7 +44,7 @@ class PoolGoneTest(system_test.SystemTest):
 
     def assert_ends(self, server):
         self.assertEqual(server.stop(), EXIT_POOL_GONE, server.tail())
-        self.assertNotIn("closed clean", server.tail())
+        self.assertNotIn("pool closed cleanly", server.tail())
 
     # --- deleted ---
 
@@ -99,7 +99,7 @@ class PoolGoneTest(system_test.SystemTest):
         server = self.serve(workdir)
         shutil.copyfile(workdir / "pool", workdir / "copy")
         os.rename(workdir / "copy", workdir / "pool")
-        self.assert_noticed(server, f"{workdir}/pool is another one than was opened")
+        self.assert_noticed(server, f"{workdir}/pool is not the file that was opened")
         self.assert_ends(server)
 
     # --- cut short ---
@@ -128,7 +128,7 @@ class PoolGoneTest(system_test.SystemTest):
         self.for_each(self.delete_journal)
 
     def delete_journal(self):
-        """The pool is closed in order, and needs no journal then."""
+        """The pool is closed cleanly, and needs no journal then."""
         workdir, server = self.serve_from_disk()
         os.unlink(workdir / "pool.journal")
         self.assert_noticed(server, f"{workdir}/pool.journal is gone")

@@ -200,7 +200,7 @@ class StartupErrorsTest(system_test.SystemTest):
                      and "pool_size" in line]
             self.assertEqual(len(lines), told, server.tail())
             if told:
-                self.assertIn("dump it and load it into a new one pool_size=32MiB "
+                self.assertIn("dump the pool and load it into a new one pool_size=32MiB "
                               "size_of_the_pool=16MiB", lines[0])
             server.log.unlink()
 

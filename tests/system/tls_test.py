@@ -243,7 +243,7 @@ class TlsTest(system_test.SystemTest):
         for parts, files in (
                 (("tls_cert_file", missing, "No such file"), {"cert": missing}),
                 (("tls_key_file", missing, "No such file"), {"key": missing}),
-                (("tls_key_file", another.key, "does not fit", self.pair.cert, "CN=server"),
+                (("tls_key_file", another.key, "does not match", self.pair.cert, "CN=server"),
                  {"key": another.key}),
                 (("tls_cert_file", expired.cert, "expired at", "CN=past"),
                  {"cert": expired.cert, "key": expired.key}),
@@ -321,7 +321,7 @@ class TlsTest(system_test.SystemTest):
         another = self.ca.issue("another")
         mixed = self.put_with(server, *trust, "--tls-cert", another.cert, "--tls-key",
                               self.pair.key)
-        self.assert_error(mixed, 4, "key does not fit its certificate")
+        self.assert_error(mixed, 4, "key does not match its certificate")
 
     # --- rotation ---
 
@@ -368,13 +368,13 @@ class TlsTest(system_test.SystemTest):
         self.assertEqual(self.metric(address, expiry), fresh.expiry)
         self.assertEqual(self.metric(address, "lodgekv_tls_reloads_total"), 1)
         self.assertEqual(self.metric(address, "lodgekv_tls_reload_failures_total"), 0)
-        self.assertIn("TLS files were rotated and taken up", server.tail())
+        self.assertIn("rotated TLS files were loaded", server.tail())
 
     def test_bad_rotation_keeps_what_is_served(self):
         live, server, address = self.serve_live()
         fresh = self.ca.issue("fresh")
         expired = self.ca.issue("past", begin=-2 * HOUR, end=-HOUR)
-        for pair, reason in ((certificates.Pair(fresh.cert, self.pair.key), "does not fit"),
+        for pair, reason in ((certificates.Pair(fresh.cert, self.pair.key), "does not match"),
                              (expired, "expired at")):
             with self.subTest(reason=reason):
                 self.rotate(live, pair)
@@ -387,7 +387,7 @@ class TlsTest(system_test.SystemTest):
         self.await_true(lambda: "No such file" in server.tail(), "the warning", server)
         self.assertEqual(self.served_serial(server), self.pair.serial)
         warnings = [line for line in server.log.read_text().splitlines() if " warning " in line
-                    and "TLS files were not taken up" in line]
+                    and "TLS files were not loaded" in line]
         self.assertEqual(len(warnings), 3, server.tail())
         self.assertEqual(self.metric(address, "lodgekv_tls_reload_failures_total"), 3)
         self.rotate(live, fresh)

@@ -1,23 +1,23 @@
-"""How full, how long it lasts, and how long a restart takes."""
+"""Fill of the pool, time until it is full, and duration of restarts."""
 
 from model import Dashboard, gauge, state_timeline, stat, steps, timeseries
 
 SPACE = ("Space", [
-    gauge("Fill", "Share of the pool that takes no further write.", "percentunit",
+    gauge("Fill", "Used or reserved share of the pool.", "percentunit",
           ("1 - lodgekv_pool_free_bytes{@} / (lodgekv_pool_total_bytes{@} > 0)", "{{instance}}"),
           thresholds=steps(0.85, 0.95), maximum=1, width=6, height=6),
-    stat("Lasts", "Until the pool is full at the rate of the last hour; nothing is shown for a "
+    stat("Full in", "Time until the pool is full at the rate of the last hour; empty for a "
          "pool that does not fill.", "s",
          ("lodgekv_pool_free_bytes{@} / (-deriv(lodgekv_pool_free_bytes{@}[1h]) > 0)",
           "{{instance}}"), thresholds=steps(7 * 86400, 86400, below=True), width=6, height=6),
-    stat("Puts", "Whether the last put was refused for want of room.", "short",
+    stat("Puts", "Whether the last put was refused because the pool was full.", "short",
          ("lodgekv_pool_full{@}", "{{instance}}"), thresholds=steps(1, 1), width=6, height=6,
-         names={0: ("taken", "green"), 1: ("refused: full", "red")}),
-    stat("Files", "Whether the pool's files are those that were opened. Once one was deleted, "
-         "replaced or cut short every call is refused (POOL_GONE).", "short",
+         names={0: ("accepted", "green"), 1: ("refused: full", "red")}),
+    stat("Files", "Whether the pool's files are those that were opened. If one was "
+         "deleted, replaced or truncated, every call is refused (POOL_GONE).", "short",
          ("lodgekv_pool_gone{@}", "{{instance}}"), thresholds=steps(1, 1), width=6, height=6,
          names={0: ("there", "green"), 1: ("gone", "red")}),
-    timeseries("Fill over time", "Share of the pool that takes no further write.", "percentunit",
+    timeseries("Fill over time", "Used or reserved share of the pool.", "percentunit",
                ("1 - lodgekv_pool_free_bytes{@} / (lodgekv_pool_total_bytes{@} > 0)",
                 "{{instance}}"), thresholds=steps(0.85, 0.95), maximum=1),
     timeseries("Used", "Chunks of the pool in use, and what nodes, records and logs take in them. "
@@ -32,19 +32,19 @@ SPACE = ("Space", [
                ("clamp_min(predict_linear(lodgekv_pool_free_bytes{@}[1h], 86400), 0)",
                 "{{instance}}")),
     timeseries("Unused in chunks", "Share of the chunks in use that no node, record or log takes: "
-               "what deletes left, and what partly filled chunks hold.", "percentunit",
+               "left by deletes, or the rest of partly filled chunks.", "percentunit",
                ("1 - lodgekv_engine_medium_bytes{@} / on (job, instance) group_left () "
                 "(lodgekv_pool_used_bytes{@} > 0)", "{{instance}}"), thresholds=steps(0.5, 0.8),
                maximum=1),
-    timeseries("Writes refused", "RESOURCE_EXHAUSTED a second: a full pool, or more work at a "
-               "time than is admitted.", "reqps",
+    timeseries("Writes refused", "RESOURCE_EXHAUSTED a second: a full pool, or more work in flight "
+               "than the limits allow.", "reqps",
                ('sum by (instance, rpc) (rate(lodgekv_rpc_latency_seconds_count{@, '
                 'code="RESOURCE_EXHAUSTED"}[$__rate_interval]))', "{{instance}} {{rpc}}"),
                thresholds=steps(0.1, 10)),
 ])
 
 RESTART = ("Restart", [
-    state_timeline("State", "Recovering, serving or draining; nothing while the server is away.",
+    state_timeline("State", "Recovering, serving or draining; empty while the server is down.",
                    "short", ('sum by (instance) (lodgekv_state{@, state="recovering"} '
                              'or 2 * lodgekv_state{@, state="serving"} '
                              'or 3 * lodgekv_state{@, state="draining"})', "{{instance}}"),
@@ -55,18 +55,18 @@ RESTART = ("Restart", [
          thresholds=steps(60, 600), width=6, height=5),
     stat("Keys recovered", "Keys that the recovery at the last start found.", "short",
          ("lodgekv_recovery_keys{@}", "{{instance}}"), width=6, height=5),
-    stat("Recovery speed", "Keys a second of the last recovery: what a restart of a larger pool "
-         "can be reckoned with.", "short",
+    stat("Recovery speed", "Keys a second of the last recovery, to estimate the restart of "
+         "a larger pool.", "short",
          ("lodgekv_recovery_keys{@} / (lodgekv_recovery_seconds{@} > 0)", "{{instance}}"),
          width=6, height=5),
-    stat("Last end", "How the daemon before ended, as its pool tells it.", "short",
+    stat("Last shutdown", "How the previous run ended, as recorded in the pool.", "short",
          ("lodgekv_recovery_clean{@}", "{{instance}}"), width=6, height=5,
          thresholds=steps(1, 1, below=True),
-         names={0: ("crash", "red"), 1: ("in order", "green")}),
+         names={0: ("crash", "red"), 1: ("clean", "green")}),
     timeseries("Log replayed", "Log entries replayed by the recovery at the last start.", "short",
                ("lodgekv_recovery_log_entries_replayed{@}", "{{instance}}")),
     timeseries("Journal replay", "Time that the replay of an ordinary file's journal took at the "
-               "last start, with the sync of the pool; nothing is shown on other media.", "s",
+               "last start, including the sync of the pool; empty on other media.", "s",
                ("lodgekv_journal_replay_seconds{@}", "{{instance}}")),
     timeseries("Repairs", "Repairs made by the recovery at the last start: splits and frees that "
                "the crash had cut short.", "short", ("lodgekv_recovery_repairs{@}",

@@ -1,4 +1,4 @@
-"""Inside the engines: the shape of the tree, its splits, and what only one of them has."""
+"""Inside the engines: shape of the tree, splits, and what is specific to each engine."""
 
 from model import Dashboard, steps, timeseries
 
@@ -15,17 +15,17 @@ def ratio(above, below):
 TREE = ("Every tree", [
     timeseries("Leaves", "Leaves on the medium.", "short",
                ("lodgekv_engine_leaves{@}", "{{instance}} ({{engine}})")),
-    timeseries("Inner nodes", "Nodes in memory above the leaves; LodgeTree's last level apart.",
+    timeseries("Inner nodes", "Nodes in memory above the leaves, without LodgeTree's last level.",
                "short", ("lodgekv_engine_inner_nodes{@}", "{{instance}} ({{engine}})"),
                ("lodgekv_engine_last_level_nodes{@}", "{{instance}} last level")),
     timeseries("Leaf splits", "Leaf splits a second.", "ops",
                rate("leaf_splits_total", "{{instance}} ({{engine}})")),
-    timeseries("Memory beside the medium", "Inner nodes, buffers and side arrays.", "bytes",
+    timeseries("Memory of the engine", "Inner nodes, buffers and side arrays.", "bytes",
                ("lodgekv_engine_dram_bytes{@}", "{{instance}} ({{engine}})")),
     timeseries("Medium in use", "Nodes, records and logs.", "bytes",
                ("lodgekv_engine_medium_bytes{@}", "{{instance}} ({{engine}})")),
     timeseries("Memory as a share of the medium", "How much memory the tree needs for what it "
-               "keeps.", "percentunit",
+               "stores.", "percentunit",
                ("lodgekv_engine_dram_bytes{@} / (lodgekv_engine_medium_bytes{@} > 0)",
                 "{{instance}} ({{engine}})"), thresholds=steps(0.5, 1)),
 ])
@@ -33,8 +33,8 @@ TREE = ("Every tree", [
 BUFFERS = ("LodgeTree: buffers and splits", [
     timeseries("Buffer flushes", "Leaf-count flushes of a last-level node's buffer, in a second.",
                "ops", rate("buffer_flushes_total")),
-    timeseries("Pairs a flushed leaf", "Buffered pairs that one leaf takes at a time. The more, "
-               "the fewer lines a pair costs.", "short",
+    timeseries("Pairs a flushed leaf", "Buffered pairs that a leaf receives in one flush. The "
+               "more, the fewer lines a pair costs.", "short",
                ratio("flushed_pairs_total", "flushed_leaves_total")),
     timeseries("Leaves a flush", "Target leaves that share a flush's fences; t_node bounds it.",
                "short", ratio("flushed_leaves_total", "buffer_flushes_total")),
@@ -52,8 +52,8 @@ BUFFERS = ("LodgeTree: buffers and splits", [
 ])
 
 LOG = ("LodgeTree: log and merging", [
-    timeseries("Log", "Bytes of logs with valid entries, as a share of their limit. From seven "
-               "eighths of it on old logs are emptied into the tree.", "percentunit",
+    timeseries("Log", "Bytes of logs with valid entries, as a share of their limit. "
+               "Above seven eighths, old logs are emptied into the tree.", "percentunit",
                ("lodgekv_engine_log_live_bytes{@} / lodgekv_engine_log_limit_bytes{@}",
                 "{{instance}}"), thresholds=steps(0.9, 1.0)),
     timeseries("Logs opened", "Logs opened in a second, and those in space that was freed before.",
@@ -76,7 +76,7 @@ LBTREE = ("LB+-Tree", [
     timeseries("Updates and deletes", "Values stored in the slot of an existing key, and pairs "
                "deleted, in a second.", "ops", rate("updates_total", "{{instance}} updates"),
                rate("deletes_total", "{{instance}} deletes")),
-    timeseries("Leaves unlinked", "Leaves that went with their last pair, in a second.", "ops",
+    timeseries("Leaves unlinked", "Leaves unlinked with their last pair, a second.", "ops",
                rate("unlinked_leaves_total"), width=12),
     timeseries("Groups and atomic batches", "Groups of single writes that shared their fences, and "
                "atomic batches, committed in a second.", "ops",

@@ -10,7 +10,7 @@ uint64_t JournalWords::Read(std::span<const std::byte> pool, uint64_t word) cons
   return value;
 }
 
-std::optional<std::string> JournalWords::Judge(std::span<const std::byte> pool) const {
+std::optional<std::string> JournalWords::Check(std::span<const std::byte> pool) const {
   for (uint64_t i = 0; i < words_.size(); ++i) {
     const Word& word = words_[i];
     const uint64_t value = Read(pool, i);

@@ -45,7 +45,7 @@ class JournalWords {
   void Forget(uint64_t word) { words_[word].floor = words_[word].first = 0; }
 
   // Nothing: `pool` is allowed.
-  std::optional<std::string> Judge(std::span<const std::byte> pool) const;
+  std::optional<std::string> Check(std::span<const std::byte> pool) const;
   // `pool` is what is there from here on.
   void Adopt(std::span<const std::byte> pool);
 

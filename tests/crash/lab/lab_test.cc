@@ -206,7 +206,7 @@ class OracleTest : public ::testing::Test {
     EXPECT_EQ(oracle_.Finish(step, std::vector<WriteResult>(step.ops.size())), std::nullopt);
   }
   // What the oracle says of an engine that holds these.
-  Oracle::Problem Judge(const std::vector<std::pair<uint64_t, uint64_t>>& pairs) {
+  Oracle::Problem Check(const std::vector<std::pair<uint64_t, uint64_t>>& pairs) {
     ArenaMemory memory(128 << 10);
     pmem::Pool::ArenaOptions arena;
     arena.memory = memory.span();
@@ -234,21 +234,21 @@ class OracleTest : public ::testing::Test {
 };
 
 TEST_F(OracleTest, TellsWhatIsLostWrongOrTooMuch) {
-  EXPECT_EQ(Judge({{1, 1}}), std::nullopt);
-  EXPECT_NE(Judge({}), std::nullopt);
-  EXPECT_NE(Judge({{1, 2}}), std::nullopt);
-  EXPECT_NE(Judge({{1, 1}, {2, 2}}), std::nullopt);
+  EXPECT_EQ(Check({{1, 1}}), std::nullopt);
+  EXPECT_NE(Check({}), std::nullopt);
+  EXPECT_NE(Check({{1, 2}}), std::nullopt);
+  EXPECT_NE(Check({{1, 1}, {2, 2}}), std::nullopt);
 }
 
 TEST_F(OracleTest, TakesBothStatesOfWhatIsInFlight) {
   const StepOp put{WriteKind::kPut, Condition::kNone, Key(1), Value(2), 0, 0};
   const Step step{.ops = {put}};
   oracle_.Begin(step);
-  EXPECT_EQ(Judge({{1, 1}}), std::nullopt);
-  EXPECT_NE(Judge({}), std::nullopt);
-  EXPECT_EQ(Judge({{1, 2}}), std::nullopt);
+  EXPECT_EQ(Check({{1, 1}}), std::nullopt);
+  EXPECT_NE(Check({}), std::nullopt);
+  EXPECT_EQ(Check({{1, 2}}), std::nullopt);
   oracle_.Adopt();
-  EXPECT_NE(Judge({{1, 1}}), std::nullopt);
+  EXPECT_NE(Check({{1, 1}}), std::nullopt);
 }
 
 TEST_F(OracleTest, TakesAnAtomicGroupWholeOnly) {
@@ -256,12 +256,12 @@ TEST_F(OracleTest, TakesAnAtomicGroupWholeOnly) {
   const StepOp second{WriteKind::kPut, Condition::kNone, Key(2), Value(3), 0, 0};
   Step step{.ops = {first, second}, .atomic = true};
   oracle_.Begin(step);
-  EXPECT_EQ(Judge({{1, 1}}), std::nullopt);
-  EXPECT_EQ(Judge({{1, 2}, {2, 3}}), std::nullopt);
-  EXPECT_NE(Judge({{1, 2}}), std::nullopt);
+  EXPECT_EQ(Check({{1, 1}}), std::nullopt);
+  EXPECT_EQ(Check({{1, 2}, {2, 3}}), std::nullopt);
+  EXPECT_NE(Check({{1, 2}}), std::nullopt);
   step.atomic = false;
   oracle_.Begin(step);
-  EXPECT_EQ(Judge({{1, 2}}), std::nullopt);
+  EXPECT_EQ(Check({{1, 2}}), std::nullopt);
 }
 
 TEST_F(OracleTest, ChecksAnswers) {

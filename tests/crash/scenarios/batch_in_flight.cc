@@ -56,7 +56,7 @@ void PutMany(const EngineCase& engine_case, Engine& engine, uint64_t first, uint
   }
 }
 
-void Judge(const ExplorerOptions& options, const ArenaMemory& image, Fault fault,
+void Check(const ExplorerOptions& options, const ArenaMemory& image, Fault fault,
            BatchInFlight* seen) {
   const EngineCase& engine_case = options.engine_case;
   CrashTracer tracer(image.span(), fault);
@@ -113,7 +113,7 @@ BatchInFlight RunBatchInFlightScenario(const EngineCase& engine_case, CrashModel
       ++seen.images;
       std::memcpy(image.span().data(), tracer.durable().data(), kBytes);
       images.Apply(picks, image.span().data());
-      Judge(options, image, fault, &seen);
+      Check(options, image, fault, &seen);
       return true;
     });
   };

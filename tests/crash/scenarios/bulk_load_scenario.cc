@@ -153,28 +153,28 @@ class Scenario {
   void Cut(const CrashTracer& tracer) {
     if (seen_.problem) return;
     const ImageSet images(tracer, options_.model);
-    const auto judge = [&](const ImageSet::Picks& picks) {
+    const auto check = [&](const ImageSet::Picks& picks) {
       ++seen_.images;
       std::memcpy(image_.span().data(), tracer.durable().data(), image_.span().size());
       images.Apply(picks, image_.span().data());
-      Judge();
+      Check();
       return !seen_.problem.has_value();
     };
     if (images.count() <= kExhaustiveUpTo) {
-      images.Visit(kExhaustiveUpTo, 0, random_, judge);
+      images.Visit(kExhaustiveUpTo, 0, random_, check);
       return;
     }
-    for (unsigned i = 0; i < kSamples && judge(images.Draw(random_)); ++i) {
+    for (unsigned i = 0; i < kSamples && check(images.Draw(random_)); ++i) {
     }
   }
 
-  void Judge() {
+  void Check() {
     auto pool = OpenArena(options_, image_, nullptr);
     if (!pool.ok()) return Note(pool.status());
     OpenPool open;
     open.pool = *std::move(pool);
     const EngineContext context = ContextOf(options_, engine_options_, open.pool.get());
-    if (!open.pool->engine_created() && !returned_) return JudgeEmpty(context, &open);
+    if (!open.pool->engine_created() && !returned_) return CheckEmpty(context, &open);
     RecoveryReport report;
     auto engine = options_.engine_case.engine->recover(context, &report);
     if (!engine.ok()) return Note(engine.status());
@@ -185,7 +185,7 @@ class Scenario {
   }
 
   // As the store does with a pool without an engine.
-  void JudgeEmpty(const EngineContext& context, OpenPool* open) {
+  void CheckEmpty(const EngineContext& context, OpenPool* open) {
     ++seen_.without_engine;
     if (loaded()) return Note("the engine is not there any more");
     open->pool->ResetForEngine();

@@ -55,21 +55,21 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
   }
 
   // What is on the disk is opened where nothing fails.
-  void Judge() {
+  void Check() {
     disk_->fails_at = 0;
     DiskImage image(kBytes);
     for (unsigned i = 0; i < kImages && !HasFailure(); ++i) {
       disk_->Draw(random_, &image);
-      JudgeOne(image.pool, image.journal);
+      CheckOne(image.pool, image.journal);
     }
     // A process that ends takes nothing with it.
     DiskImage left(kBytes);
     disk_->Draw(random_, &left);
     std::memcpy(left.pool.span().data(), memory_.span().data(), kBytes);
-    if (!HasFailure()) JudgeOne(left.pool, left.journal);
+    if (!HasFailure()) CheckOne(left.pool, left.journal);
   }
 
-  void JudgeOne(const ArenaMemory& memory, const std::vector<std::byte>& journal) {
+  void CheckOne(const ArenaMemory& memory, const std::vector<std::byte>& journal) {
     ModelDisk disk(memory.span(), journal);
     const auto pool = Open(memory, disk);
     ASSERT_TRUE(pool.ok()) << pool.status();
@@ -91,7 +91,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
       pool = Open(memory_, *disk_);
       if (!pool.ok()) {
         EXPECT_GE(disk_->calls(), disk_->fails_at) << pool.status();
-        Judge();
+        Check();
         return false;
       }
     }
@@ -101,7 +101,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
     // Only what tells others that the journal is free may fail unnoticed.
     if (failed && closed) ++closed_after_failure_;
     pool->reset();
-    Judge();
+    Check();
     return !failed;
   }
 

@@ -407,7 +407,7 @@ class Scenario {
                                    kPoolBytes, ForeignWordsOf(words_), &replay);
     }
     if (!status.ok()) return absl::StrCat("it cannot be replayed: ", status.ToString());
-    return words_.Judge(memory.span());
+    return words_.Check(memory.span());
   }
 
   std::optional<std::string> ReplayOfCut(const ModelDisk& disk, unsigned cuts) {

@@ -88,11 +88,11 @@ class Scenario {
       std::memcpy(image_.span().data(), tracer.durable().data(), image_.span().size());
       images.Apply(picks, image_.span().data());
       OpenPool open;
-      Oracle judge = oracle;
+      Oracle checker = oracle;
       const absl::Status status = OpenImage(options_, engine_options_, image_, nullptr, &open);
       if (!status.ok()) {
         Note(status.ToString());
-      } else if (const auto problem = judge.Compare(*open.engine, workload_.keys())) {
+      } else if (const auto problem = checker.Compare(*open.engine, workload_.keys())) {
         Note(*problem);
       }
       return !seen_.problem.has_value();

@@ -177,12 +177,12 @@ class Scenario {
       ++result_.images;
       std::memcpy(image_.span().data(), tracer_->durable().data(), kBytes);
       images.Apply(picks, image_.span().data());
-      result_.problem = Judge();
+      result_.problem = Check();
       return !result_.problem.has_value();
     });
   }
 
-  std::optional<std::string> Judge() const {
+  std::optional<std::string> Check() const {
     const auto opened = Pool::OpenArena(OptionsOf(image_, nullptr));
     if (!opened.ok()) {
       if (!identity_.before && !HasIdentity()) return {};
@@ -196,13 +196,13 @@ class Scenario {
       return absl::StrCat("applied index ", pool.applied_index(), " instead of ", applied_.before);
     }
     if (created_.before && !pool.engine_created()) return "the engine is not there any more";
-    if (auto problem = JudgeSpace(pool)) return problem;
+    if (auto problem = CheckSpace(pool)) return problem;
     const auto again = Pool::OpenArena(OptionsOf(image_, nullptr));
     if (again.ok()) return {};
     return absl::StrCat("after a second crash it cannot be opened: ", again.status().ToString());
   }
 
-  std::optional<std::string> JudgeSpace(const Pool& pool) const {
+  std::optional<std::string> CheckSpace(const Pool& pool) const {
     std::set<uint32_t> rows;
     for (const Chunk& chunk : pool.Chunks()) {
       rows.insert(chunk.index);

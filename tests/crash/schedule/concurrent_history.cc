@@ -82,9 +82,9 @@ void ConcurrentHistory::BeginWith(const Observation& first) {
   }
 }
 
-// What was judged before says nothing any more.
+// What was checked before says nothing any more.
 int64_t ConcurrentHistory::Event() {
-  for (Register& of : registers_) of.judged.clear();
+  for (Register& of : registers_) of.checked.clear();
   return ++now_;
 }
 
@@ -367,9 +367,9 @@ uint64_t ConcurrentHistory::NumberOfVersion(uint64_t version) const {
                                                : static_cast<uint64_t>(it - versions_.begin());
 }
 
-// --- judgement ---
+// --- checking ---
 
-ConcurrentHistory::Problem ConcurrentHistory::Judge(const Observation& observation) {
+ConcurrentHistory::Problem ConcurrentHistory::Check(const Observation& observation) {
   if (!observation.problem.empty()) return observation.problem;
   if (Problem problem = CheckVersions(observation)) return problem;
   uint32_t batches = 0;
@@ -400,12 +400,12 @@ void ConcurrentHistory::Note(const Observation& observation) {
 }
 
 bool ConcurrentHistory::Fits(size_t key, uint64_t value, uint32_t batches) {
-  auto& judged = registers_[key].judged;
-  for (const Register::Judged& known : judged) {
+  auto& checked = registers_[key].checked;
+  for (const Register::Checked& known : checked) {
     if (known.value == value && known.batches == batches) return known.fits;
   }
   const bool fits = !FindAnomaly(HistoryOf(key, value, batches), first_[key]).has_value();
-  judged.push_back({value, batches, fits});
+  checked.push_back({value, batches, fits});
   return fits;
 }
 

@@ -46,7 +46,7 @@ class ConcurrentHistory {
 
   Observation Observe(Engine& engine) const;
   // Could a crash now leave that? Where nothing is in flight also: could the living engine hold it?
-  Problem Judge(const Observation& observation);
+  Problem Check(const Observation& observation);
   // A reader has seen all that: from here on it must be there.
   void Note(const Observation& observation);
   // After a crash recovery has found that, which may be: what was in flight has taken effect or
@@ -70,12 +70,12 @@ class ConcurrentHistory {
       int64_t return_time;
     };
     std::vector<Put> puts;
-    struct Judged {
+    struct Checked {
       uint64_t value;
       uint32_t batches;
       bool fits;
     };
-    std::vector<Judged> judged;  // since the last event
+    std::vector<Checked> checked;  // since the last event
   };
   struct Flight {
     const Step* step = nullptr;

@@ -1,4 +1,4 @@
-// The judge of concurrent histories, on histories of which it is known whether they may be.
+// The checker of concurrent histories, on histories of which it is known whether they may be.
 #include "tests/crash/schedule/concurrent_history.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ class ConcurrentHistoryTest : public ::testing::Test {
   bool May(Pairs pairs, uint64_t applied_index = 0) {
     pairs.push_back({9, 90});
     const auto left = Holding(pairs, applied_index);
-    return !history_->Judge(history_->Observe(left->engine())).has_value();
+    return !history_->Check(history_->Observe(left->engine())).has_value();
   }
 
   std::unique_ptr<EngineHarness> engine_;
@@ -134,11 +134,11 @@ TEST_F(ConcurrentHistoryTest, WhatRecoveryHasFoundStays) {
     const Observation one = history_->Observe(without->engine());
     const Observation other = history_->Observe(with->engine());
     for (const auto& [found, wrong] : {std::pair(one, other), std::pair(other, one)}) {
-      EXPECT_EQ(history_->Judge(found), std::nullopt);
+      EXPECT_EQ(history_->Check(found), std::nullopt);
       ConcurrentHistory later = *history_;
       later.Adopt(found);
-      EXPECT_EQ(later.Judge(found), std::nullopt);
-      EXPECT_NE(later.Judge(wrong), std::nullopt);
+      EXPECT_EQ(later.Check(found), std::nullopt);
+      EXPECT_NE(later.Check(wrong), std::nullopt);
     }
   });
 }
@@ -210,7 +210,7 @@ TEST_F(ConcurrentHistoryTest, KeysThatNobodyChangesStay) {
   for (const Pairs& pairs : {Pairs{{1, kTreeValue}}, Pairs{{1, kTreeValue}, {9, 91}},
                              Pairs{{1, kTreeValue}, {8, 80}, {9, 90}}}) {
     const auto left = Holding(pairs);
-    EXPECT_NE(history_->Judge(history_->Observe(left->engine())), std::nullopt);
+    EXPECT_NE(history_->Check(history_->Observe(left->engine())), std::nullopt);
   }
 }
 

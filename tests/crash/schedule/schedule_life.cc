@@ -150,7 +150,7 @@ void ScheduledLife::End() {
   if (!shared_.failed()) {
     position_ = "in the living engine at the end";
     const Observation living = history_->Observe(*open_->engine);
-    if (const auto wrong = history_->Judge(living)) Fail(*wrong);
+    if (const auto wrong = history_->Check(living)) Fail(*wrong);
     history_->Note(living);
     Look("at the end");
   }
@@ -198,7 +198,7 @@ void ScheduledLife::Try(const ImageSet& images, const ImageSet::Picks& picks) {
   Observation& found = known->second;  // stays where it is when others are added
   if (fresh) found = Recover();
   images.Undo(tracer_->inner().durable(), image_.span().data());
-  if (const auto wrong = history_->Judge(found)) return Fail(*wrong, {&images, &picks});
+  if (const auto wrong = history_->Check(found)) return Fail(*wrong, {&images, &picks});
   const unsigned one_in = shared_.options.live_on_one_in;
   const bool lives_on = fresh && next_ != nullptr && one_in != 0 && hash.high % one_in == 0;
   if (!lives_on) return;

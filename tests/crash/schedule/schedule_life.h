@@ -2,12 +2,12 @@
 // several threads to the next crash, with images drawn at each fence and behind each call.
 //
 // The first life of a schedule begins with the program's tree. Of the images that are drawn in a
-// life each is opened by the engine's real recovery and judged; some are lived on: there recovery
+// life each is opened by the engine's real recovery and checked; some are lived on: there recovery
 // is traced and cut in turn, and other calls follow on what it has made.
 //
 // Invariants
 //  1. What recovery makes of an image depends on its bytes only: an image that was met before in
-//     the same program is not opened again, but judged again.
+//     the same program is not opened again, but checked again.
 //  2. Whether an image is lived on, and how, depends on its bytes only: a schedule by itself draws
 //     the images that it draws among others.
 #pragma once

@@ -1,6 +1,6 @@
 // Where the code under test locks, waits, searches and verifies, the scheduler is asked. A program
-// that links these has its calls redirected by the linker (target_use_scheduled_calls in
-// CMakeLists.txt): the engines are the very objects of the product, and nothing is added to them.
+// that links these has its calls redirected by the linker (--wrap in
+// schedule.cmake): the engines are the very objects of the product, and nothing is added to them.
 #pragma once
 
 namespace lodgekv::test {

@@ -36,8 +36,8 @@ uint64_t ValueIn(const State& state, uint64_t key) {
 
 // A batch without an answer: applied or not, as a whole. Keys of a range that one thread writes,
 // which wrote nothing after it, tell which.
-void JudgeBatches(const State& before, const Ledger& ledger, const Found& found,
-                  Judgement& judgement) {
+void CheckBatches(const State& before, const Ledger& ledger, const Found& found,
+                  Findings& findings) {
   // The state right before the batch: later entries of a thread's key replace earlier ones.
   State last = before;
   std::map<uint64_t, std::set<bool>> applied;
@@ -51,18 +51,18 @@ void JudgeBatches(const State& before, const Ledger& ledger, const Found& found,
   }
   for (const auto& [batch, answers] : applied) {
     if (answers.size() < 2) continue;
-    judgement.problems.push_back(absl::StrFormat("atomic batch %#x was applied in part", batch));
+    findings.problems.push_back(absl::StrFormat("atomic batch %#x was applied in part", batch));
   }
 }
 
-void JudgeShortLived(const Ledger& ledger, const Found& found, Judgement& judgement) {
+void CheckShortLived(const Ledger& ledger, const Found& found, Findings& findings) {
   for (const ShortLived& put : ledger.short_lived) {
     const uint64_t now = ValueIn(found.values, put.key);
     const bool must_be_gone = put.last_end_ms < found.begin_ms;
     const bool must_be_there = put.acknowledged && put.first_end_ms > found.end_ms;
-    (put.acknowledged ? judgement.acknowledged : judgement.unknown) += 1;
+    (put.acknowledged ? findings.acknowledged : findings.unknown) += 1;
     if (now == kAbsent ? !must_be_there : now == put.id && !must_be_gone) continue;
-    judgement.problems.push_back(absl::StrFormat(
+    findings.problems.push_back(absl::StrFormat(
         "%s: %s, but %#x was put with an end of life at %d to %d ms, %sacknowledged, and it was "
         "read at %d to %d ms",
         KeyText(put.key), ValueText(found.values, put.key), put.id, put.first_end_ms,
@@ -146,24 +146,23 @@ absl::StatusOr<Ledger> ReadLedger(const std::string& path) {
       absl::StrCat(path, " has no end: the client that wrote it ended too early"));
 }
 
-std::string Judgement::Line() const {
+std::string Findings::Line() const {
   return absl::StrFormat("acknowledged=%d unknown=%d reads=%d keys=%d problems=%d", acknowledged,
                          unknown, reads, keys, problems.size());
 }
 
-Judgement Judge(const State& before, const Ledger& ledger, const Found& found) {
-  Judgement judgement;
-  judgement.keys = found.values.size();
-  judgement.problems = ledger.mistakes;
-  judgement.problems.insert(judgement.problems.end(), found.strangers.begin(),
-                            found.strangers.end());
+Findings Check(const State& before, const Ledger& ledger, const Found& found) {
+  Findings findings;
+  findings.keys = found.values.size();
+  findings.problems = ledger.mistakes;
+  findings.problems.insert(findings.problems.end(), found.strangers.begin(), found.strangers.end());
   std::map<uint64_t, std::vector<RegisterOp>> histories;
   for (const LedgerEntry& entry : ledger.entries) {
     histories[entry.key].push_back(entry.op);
     if (!entry.op.sets) {
-      ++judgement.reads;
+      ++findings.reads;
     } else {
-      (entry.op.return_ns == kNeverReturned ? judgement.unknown : judgement.acknowledged) += 1;
+      (entry.op.return_ns == kNeverReturned ? findings.unknown : findings.acknowledged) += 1;
     }
   }
   std::set<uint64_t> short_lived;
@@ -179,13 +178,13 @@ Judgement Judge(const State& before, const Ledger& ledger, const Found& found) {
         RegisterOp::Read(ValueIn(found.values, key)).At(kAfterwards, kAfterwards + 1));
     const auto anomaly = FindAnomaly(history, ValueIn(before, key));
     if (!anomaly.has_value()) continue;
-    judgement.problems.push_back(absl::StrFormat("%s was %s, is %s: %s", KeyText(key),
-                                                 ValueText(before, key),
-                                                 ValueText(found.values, key), *anomaly));
+    findings.problems.push_back(absl::StrFormat("%s was %s, is %s: %s", KeyText(key),
+                                                ValueText(before, key),
+                                                ValueText(found.values, key), *anomaly));
   }
-  JudgeBatches(before, ledger, found, judgement);
-  JudgeShortLived(ledger, found, judgement);
-  return judgement;
+  CheckBatches(before, ledger, found, findings);
+  CheckShortLived(ledger, found, findings);
+  return findings;
 }
 
 }  // namespace lodgekv::test

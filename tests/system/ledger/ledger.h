@@ -1,4 +1,4 @@
-// What the clients of a daemon did and were told, kept outside of it, and the judgement over what
+// What the clients of a daemon did and were told, kept outside of it, and the findings over what
 // the daemon has after it was killed and started again.
 //
 // INVARIANTS
@@ -70,7 +70,7 @@ struct Found {
   int64_t end_ms = 0;
 };
 
-struct Judgement {
+struct Findings {
   uint64_t acknowledged = 0;  // writes
   uint64_t unknown = 0;       // writes without an answer
   uint64_t reads = 0;
@@ -81,6 +81,6 @@ struct Judgement {
 };
 
 // `before`: what it had at the beginning, short-lived ones that were alive then among it.
-Judgement Judge(const State& before, const Ledger& ledger, const Found& found);
+Findings Check(const State& before, const Ledger& ledger, const Found& found);
 
 }  // namespace lodgekv::test

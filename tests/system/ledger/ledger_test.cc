@@ -1,4 +1,4 @@
-// The judge of the kill tests must find each kind of loss.
+// The checker of the kill tests must find each kind of loss.
 #include "tests/system/ledger/ledger.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ LedgerEntry Unknown(uint64_t key, const RegisterOp& op, int64_t call, uint64_t b
 }
 
 size_t Problems(const State& before, const Ledger& ledger, const State& now) {
-  return Judge(before, ledger, {.values = now}).problems.size();
+  return Check(before, ledger, {.values = now}).problems.size();
 }
 
 TEST(Ledger, KeysHaveNumbers) {
@@ -44,35 +44,35 @@ TEST(Ledger, KeysHaveNumbers) {
   EXPECT_EQ(LedgerNumber(KeyFormat::kBytes, "somebody"), std::nullopt);
 }
 
-TEST(Judge, AcceptsWhatWasAcknowledged) {
+TEST(LedgerChecker, AcceptsWhatWasAcknowledged) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Acknowledged(kOwn, RegisterOp::Write(2), 2, 3)}};
-  const Judgement judgement = Judge({}, ledger, {.values = {{kOwn, 2}}});
-  EXPECT_THAT(judgement.problems, IsEmpty());
-  EXPECT_EQ(judgement.Line(), "acknowledged=2 unknown=0 reads=0 keys=1 problems=0");
+  const Findings findings = Check({}, ledger, {.values = {{kOwn, 2}}});
+  EXPECT_THAT(findings.problems, IsEmpty());
+  EXPECT_EQ(findings.Line(), "acknowledged=2 unknown=0 reads=0 keys=1 problems=0");
 }
 
-TEST(Judge, FindsALostWrite) {
+TEST(LedgerChecker, FindsALostWrite) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Acknowledged(kOwn, RegisterOp::Write(2), 2, 3)}};
   EXPECT_EQ(Problems({}, ledger, {{kOwn, 1}}), 1U);
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
 }
 
-TEST(Judge, FindsADeletedKeyThatIsBack) {
+TEST(LedgerChecker, FindsADeletedKeyThatIsBack) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Delete(true), 0, 1)}};
   EXPECT_EQ(Problems({{kOwn, 1}}, ledger, {}), 0U);
   EXPECT_EQ(Problems({{kOwn, 1}}, ledger, {{kOwn, 1}}), 1U);
 }
 
-TEST(Judge, FindsAChangeOfWhatNobodyWrote) {
+TEST(LedgerChecker, FindsAChangeOfWhatNobodyWrote) {
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {{kOwn, 1}}), 0U);
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {}), 1U);
   EXPECT_EQ(Problems({}, {}, {{kOwn, 1}}), 1U);
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {{kOwn, 2}}), 1U);
 }
 
-TEST(Judge, TakesAnUnansweredWriteEitherWay) {
+TEST(LedgerChecker, TakesAnUnansweredWriteEitherWay) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Unknown(kOwn, RegisterOp::Write(2), 2)}};
   EXPECT_EQ(Problems({}, ledger, {{kOwn, 1}}), 0U);
@@ -81,14 +81,14 @@ TEST(Judge, TakesAnUnansweredWriteEitherWay) {
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
 }
 
-TEST(Judge, FindsAValueThatWasReadAndIsLost) {
+TEST(LedgerChecker, FindsAValueThatWasReadAndIsLost) {
   const Ledger ledger{.entries = {Unknown(kShared, RegisterOp::Write(2), 0),
                                   Acknowledged(kShared, RegisterOp::Read(2), 4, 5)}};
   EXPECT_EQ(Problems({{kShared, 1}}, ledger, {{kShared, 2}}), 0U);
   EXPECT_EQ(Problems({{kShared, 1}}, ledger, {{kShared, 1}}), 1U);
 }
 
-TEST(Judge, TakesAnyOrderOfWritesThatOverlap) {
+TEST(LedgerChecker, TakesAnyOrderOfWritesThatOverlap) {
   const Ledger ledger{
       .entries = {Acknowledged(kShared, RegisterOp::Write(1), 0, 5),
                   Acknowledged(kShared, RegisterOp::Write(2), 1, 6),
@@ -97,7 +97,7 @@ TEST(Judge, TakesAnyOrderOfWritesThatOverlap) {
   EXPECT_EQ(Problems({}, ledger, {{kShared, 1}}), 1U);
 }
 
-TEST(Judge, FindsABatchInPart) {
+TEST(LedgerChecker, FindsABatchInPart) {
   const Ledger ledger{.entries = {Unknown(kOwn, RegisterOp::Write(5), 2, 77),
                                   Unknown(kOther, RegisterOp::Delete(true), 2, 77)}};
   const State before = {{kOwn, 1}, {kOther, 2}};
@@ -107,12 +107,12 @@ TEST(Judge, FindsABatchInPart) {
   EXPECT_EQ(Problems(before, ledger, {{kOwn, 1}}), 1U);
 }
 
-TEST(Judge, KnowsWhenAShortLifeEnds) {
+TEST(LedgerChecker, KnowsWhenAShortLifeEnds) {
   const ShortLived put{
       .key = kOwn, .id = 1, .acknowledged = true, .first_end_ms = 100, .last_end_ms = 110};
   const auto problems = [&](const ShortLived& of, const State& now, int64_t ms) {
     const Ledger ledger{.short_lived = {of}};
-    return Judge({}, ledger, {.values = now, .begin_ms = ms, .end_ms = ms + 2}).problems.size();
+    return Check({}, ledger, {.values = now, .begin_ms = ms, .end_ms = ms + 2}).problems.size();
   };
   EXPECT_EQ(problems(put, {{kOwn, 1}}, 50), 0U);
   EXPECT_EQ(problems(put, {}, 50), 1U) << "gone too early";
@@ -126,11 +126,11 @@ TEST(Judge, KnowsWhenAShortLifeEnds) {
   EXPECT_EQ(problems(unknown, {}, 50), 0U);
 }
 
-TEST(Judge, PassesOnWhatClientsSaw) {
+TEST(LedgerChecker, PassesOnWhatClientsSaw) {
   const Ledger ledger{.mistakes = {"seen twice"}};
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
-  const Judgement judgement = Judge({}, {}, {.strangers = {"who is it"}});
-  EXPECT_THAT(judgement.problems, SizeIs(1));
+  const Findings findings = Check({}, {}, {.strangers = {"who is it"}});
+  EXPECT_THAT(findings.problems, SizeIs(1));
 }
 
 TEST(Ledger, IsReadAsItWasWritten) {

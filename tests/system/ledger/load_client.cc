@@ -56,7 +56,7 @@ LoadClient::LoadClient(const LoadOptions& options)
       random_("load client", options.cycle << 8 | options.client) {}
 
 Ledger LoadClient::Run() {
-  // What is there was judged before; its own range starts from it.
+  // What is there was checked before; its own range starts from it.
   ScanOwn();
   for (uint64_t i = 0; !gone_ && i < options_.operations; ++i) Step();
   return std::move(ledger_);

@@ -1,4 +1,4 @@
-// load_ledger run|judge|fill: the clients of tests/system/kill_loop_test.py, and their judge.
+// load_ledger run|check|fill: the clients of tests/system/kill_loop_test.py, and their checker.
 //
 // Exit codes: 0 done, 1 the daemon has what it must not have (said on stderr), 2 usage, or a daemon
 // or a file that cannot be read.
@@ -127,7 +127,7 @@ absl::StatusOr<Found> ReadAll(const Arguments& arguments, uint64_t* filled) {
   return found;
 }
 
-int RunJudge(const Arguments& arguments) {
+int RunCheck(const Arguments& arguments) {
   const std::string short_lived = arguments.state + ".short";
   Ledger all;
   for (const std::string& path : arguments.ledgers) {
@@ -143,9 +143,9 @@ int RunJudge(const Arguments& arguments) {
   uint64_t filled = 0;
   const absl::StatusOr<Found> found = ReadAll(arguments, &filled);
   if (!found.ok()) return Complain(found.status().ToString());
-  Judgement judgement = Judge(ReadState(arguments.state), all, *found);
+  Findings findings = Check(ReadState(arguments.state), all, *found);
   if (filled != arguments.fill) {
-    judgement.problems.push_back(absl::StrFormat(
+    findings.problems.push_back(absl::StrFormat(
         "%d of the %d keys that nobody wrote since are as they were", filled, arguments.fill));
   }
   std::ofstream state(arguments.state);
@@ -155,15 +155,16 @@ int RunJudge(const Arguments& arguments) {
     if (put.last_end_ms >= found->begin_ms) alive.short_lived.push_back(put);
   }
   alive.Write(short_lived);
-  std::cout << judgement.Line() << '\n';
-  for (size_t i = 0; i < std::min(judgement.problems.size(), kProblemsShown); ++i) {
-    std::cerr << judgement.problems[i] << '\n';
+  std::cout << findings.Line() << '\n';
+  for (size_t i = 0; i < std::min(findings.problems.size(), kProblemsShown); ++i) {
+    std::cerr << findings.problems[i] << '\n';
   }
-  return judgement.problems.empty() ? 0 : 1;
+  return findings.problems.empty() ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Loads a daemon, keeps a ledger of it, and judges it by the ledger.", "load_ledger");
+  CLI::App app("Loads a daemon, keeps a ledger of it, and checks it against the ledger.",
+               "load_ledger");
   app.require_subcommand(1);
   Arguments arguments;
   bool fixed64 = false;
@@ -179,15 +180,15 @@ int Main(int argc, char** argv) {
   run->add_option("--out", arguments.out)->required();
   CLI::App* fill = app.add_subcommand("fill", "Writes keys that stay as they are");
   fill->add_option("keys", arguments.fill)->required();
-  CLI::App* judge = app.add_subcommand("judge", "Compares what is there with the ledgers");
-  judge->add_option("--fill", arguments.fill);
-  judge->add_option("--state", arguments.state)->required();
-  judge->add_option("ledgers", arguments.ledgers);
+  CLI::App* check = app.add_subcommand("check", "Compares what is there with the ledgers");
+  check->add_option("--fill", arguments.fill);
+  check->add_option("--state", arguments.state)->required();
+  check->add_option("ledgers", arguments.ledgers);
   CLI11_PARSE(app, argc, argv);
   arguments.load.format = fixed64 ? KeyFormat::kFixed64 : KeyFormat::kBytes;
   arguments.load.has_versions = !fixed64 && !no_versions;
   if (run->parsed()) return RunLoad(arguments);
-  return fill->parsed() ? RunFill(arguments) : RunJudge(arguments);
+  return fill->parsed() ? RunFill(arguments) : RunCheck(arguments);
 }
 
 }  // namespace

@@ -73,19 +73,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "lodgekv.checkName" -}}
 {{- $name := include "lodgekv.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
-{{- fail (printf "the Services would be called %q, which no Service may be: lower-case letters, digits and - alone, a letter first; install under another release name, or set fullnameOverride" $name) -}}
+{{- fail (printf "the Services would be called %q, which is not a valid name: only lower-case letters, digits and -, beginning with a letter; install under another release name, or set fullnameOverride" $name) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "lodgekv.checkTls" -}}
 {{- if and (not .Values.tls.enabled) (not .Values.allowPlaintext) -}}
-{{- fail "keys and values would cross the network in plain text: set tls.enabled and one of tls.existingSecret or tls.certificate and tls.key, or allowPlaintext where the network itself is trusted" -}}
+{{- fail "keys and values would cross the network in plain text: set tls.enabled and one of tls.existingSecret or tls.certificate and tls.key, or allowPlaintext if the network itself is trusted" -}}
 {{- end -}}
 {{- if and .Values.tls.enabled (not .Values.tls.existingSecret) (or (not .Values.tls.certificate) (not .Values.tls.key)) -}}
 {{- fail "tls.enabled is true: set tls.existingSecret, or tls.certificate and tls.key" -}}
 {{- end -}}
 {{- if and .Values.tls.mutual (not .Values.tls.enabled) -}}
-{{- fail "tls.mutual is true and tls.enabled is not: mutual TLS is TLS with certificates of clients" -}}
+{{- fail "tls.mutual is true but tls.enabled is not: mutual TLS requires TLS" -}}
 {{- end -}}
 {{- if and .Values.tls.mutual (not .Values.tls.existingSecret) (not .Values.tls.ca) -}}
 {{- fail "tls.mutual is true: set tls.ca, or tls.existingSecret with a ca.crt in it" -}}
