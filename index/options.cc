@@ -4,14 +4,13 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "index/edit_distance.h"
 
 namespace lodgekv {
 namespace {
@@ -39,22 +38,6 @@ std::optional<uint64_t> ParseValue(const EngineOption& option, std::string_view 
     if (word == "false" || word == "off") return 0;
   }
   return ParseDecimal(text);
-}
-
-// Levenshtein distance: insertions, deletions and substitutions that turn one into the other.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
 }
 
 absl::Status UnknownOption(std::span<const EngineOption> table, std::string_view name) {

@@ -1,0 +1,12 @@
+// How far a misspelt name is from a known one.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace lodgekv {
+
+// Levenshtein distance: insertions, deletions and substitutions that turn one into the other.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+}  // namespace lodgekv
