@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "index/key_format_name.h"
 #include "index/pmem/journal_replay.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_path.h"
@@ -22,11 +23,9 @@ namespace {
 std::string Text(std::string_view text) { return std::string(text); }
 
 std::string KeyFormatText(KeyFormat format) {
-  switch (format) {
-    case KeyFormat::kBytes: return "bytes";
-    case KeyFormat::kFixed64: return "fixed64";
-  }
-  return absl::StrCat("unknown (", static_cast<int>(format), ")");
+  const std::string_view name = KeyFormatName(format);
+  if (name.empty()) return absl::StrCat("unknown (", static_cast<int>(format), ")");
+  return Text(name);
 }
 
 std::string IdText(const pmem::PoolIdentity& identity) {
@@ -320,7 +319,7 @@ void StoreImpl::Abandon() {
 void StoreImpl::Describe(const StoreOptions& options) {
   info_.engine = Text(engine_info_->name);
   info_.media_version = engine_info_->media_version;
-  info_.key_format = KeyFormatText(options.key_format);
+  info_.key_format = options.key_format;
   info_.inline_pairs = options.inline_pairs;
   info_.pool_path = options.pool_path;
   if (pool_ == nullptr) {

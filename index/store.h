@@ -62,7 +62,7 @@ struct StoreOptions {
 // What an operator is told about the medium, in Status, log, metrics and health.
 struct StoreInfo {
   std::string engine;
-  std::string key_format;  // "bytes" or "fixed64"
+  KeyFormat key_format = KeyFormat::kBytes;
   std::string pool_path;
   std::string pool_id;  // 16 bytes in hex
   uint64_t pool_bytes = 0;

@@ -172,7 +172,7 @@ TEST_F(StoreTest, TellsWhatItOpened) {
   options_.key_format = KeyFormat::kFixed64;
   const StoreInfo info = Open()->info();
   EXPECT_EQ(info.engine, "fake");
-  EXPECT_EQ(info.key_format, "fixed64");
+  EXPECT_EQ(info.key_format, KeyFormat::kFixed64);
   EXPECT_EQ(info.pool_path, options_.pool_path);
   EXPECT_EQ(info.pool_id.size(), 32u);
   EXPECT_EQ(info.pool_id.find_first_not_of("0123456789abcdef"), std::string::npos);

@@ -45,8 +45,8 @@ void FillRecovery(const RecoveryReport& report, v1::RecoveryReport* message) {
 
 void FillStore(const StoreInfo& info, v1::StatusResponse* response) {
   response->set_pool_path(info.pool_path);
-  response->set_key_format(info.key_format == "fixed64" ? v1::KEY_FORMAT_FIXED64
-                                                        : v1::KEY_FORMAT_BYTES);
+  response->set_key_format(info.key_format == KeyFormat::kFixed64 ? v1::KEY_FORMAT_FIXED64
+                                                                  : v1::KEY_FORMAT_BYTES);
   response->set_inline_pairs(info.inline_pairs);
   response->set_pool_id(info.pool_id);
   response->set_media_version(info.media_version);

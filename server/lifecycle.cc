@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/version.h"
+#include "index/key_format_name.h"
 #include "index/registry.h"
 #include "server/config_values.h"
 #include "server/front_door/stream_counts.h"
@@ -147,7 +148,7 @@ void LogStore(const StoreInfo& info) {
                              : LogLevel::kInfo;
   Log(level, info.created ? "created" : "recovered",
       {{"engine", info.engine},
-       {"key_format", info.key_format},
+       {"key_format", KeyFormatName(info.key_format)},
        {"pool", info.pool_path},
        {"pool_id", info.pool_id},
        {"medium_class", info.medium_class},

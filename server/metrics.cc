@@ -12,6 +12,7 @@
 
 #include "base/version.h"
 #include "index/cost.h"
+#include "index/key_format_name.h"
 #include "server/handshake_log.h"
 #include "server/log.h"
 #include "server/process_metrics.h"
@@ -315,7 +316,7 @@ void CollectMedium(const StoreInfo& info, Families& out) {
             {{"engine", info.engine},
              {"medium_class", info.medium_class},
              {"durability", info.durability},
-             {"key_format", info.key_format}});
+             {"key_format", KeyFormatName(info.key_format)}});
 }
 
 void CollectPhase(const ServerState& state, Families& out) {

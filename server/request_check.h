@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "index/engine.h"
+#include "index/key_format_name.h"
 #include "lodgekv/v1/kv.pb.h"
 #include "server/limits.h"
 
@@ -24,8 +25,7 @@ struct PoolFeatures {
   bool HasVersions() const { return key_format == KeyFormat::kBytes && !inline_pairs; }
   // As an operator named it, for messages.
   std::string_view Name() const {
-    if (key_format == KeyFormat::kFixed64) return "fixed64";
-    return inline_pairs ? "bytes with inline_pairs" : "bytes";
+    return inline_pairs ? "bytes with inline_pairs" : KeyFormatName(key_format);
   }
 };
 

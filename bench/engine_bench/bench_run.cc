@@ -23,6 +23,7 @@
 #include "bench/engine_bench/recovery_run.h"
 #include "bench/engine_bench/report.h"
 #include "bench/engine_bench/window_run.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -109,8 +110,8 @@ class Bench {
     std::string pool;
     if (!info.pool_path.empty()) pool = absl::StrCat(" in ", info.pool_path);
     std::printf("medium of %s, %s%s: %s; durability: %s, %s\n", info.engine.c_str(),
-                info.key_format.c_str(), pool.c_str(), info.medium_class.c_str(),
-                info.durability.c_str(), info.durability_detail.c_str());
+                std::string(KeyFormatName(info.key_format)).c_str(), pool.c_str(),
+                info.medium_class.c_str(), info.durability.c_str(), info.durability_detail.c_str());
     std::fflush(stdout);
   }
 

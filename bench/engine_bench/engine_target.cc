@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::bench {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/engine_bench/random.h"
 #include "bench/engine_bench/tsc_clock.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::bench {
 namespace {

@@ -20,6 +20,7 @@
 #include "bench/engine_bench/key_space.h"
 #include "bench/engine_bench/plan.h"
 #include "bench/engine_bench/tally_check.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::bench {
 namespace {

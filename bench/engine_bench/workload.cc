@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -41,8 +42,8 @@ constexpr Named<KeyShape> kKeyShapes[] = {
     {KeyShape::kUrl, "url"},
 };
 constexpr Named<KeyFormat> kKeyFormats[] = {
-    {KeyFormat::kFixed64, "fixed64"},
-    {KeyFormat::kBytes, "bytes"},
+    {KeyFormat::kFixed64, KeyFormatName(KeyFormat::kFixed64)},
+    {KeyFormat::kBytes, KeyFormatName(KeyFormat::kBytes)},
 };
 
 template <class T, size_t n>
@@ -72,7 +73,6 @@ std::string_view DistributionName(Distribution distribution) {
   return NameOf(kDistributions, distribution);
 }
 std::string_view KeyShapeName(KeyShape shape) { return NameOf(kKeyShapes, shape); }
-std::string_view KeyFormatName(KeyFormat format) { return NameOf(kKeyFormats, format); }
 
 absl::StatusOr<Workload> ParseWorkload(std::string_view name) {
   return ValueOf(kWorkloads, "workload", name);

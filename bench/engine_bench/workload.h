@@ -50,7 +50,6 @@ inline constexpr uint64_t kScanItems = 100;
 std::string_view WorkloadName(Workload workload);
 std::string_view DistributionName(Distribution distribution);
 std::string_view KeyShapeName(KeyShape shape);
-std::string_view KeyFormatName(KeyFormat format);
 
 // InvalidArgument names the word and lists the known ones.
 absl::StatusOr<Workload> ParseWorkload(std::string_view name);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/pibench/tree_options.h"
+#include "index/key_format_name.h"
 
 namespace lodgekv::pibench {
 namespace {
@@ -113,9 +114,10 @@ int PibenchTree::scan(const char* key, size_t key_size, int scan_size, char*& va
 
 std::string PibenchTree::Description() const {
   const StoreInfo& info = store_->info();
-  if (info.pool_path.empty()) return absl::StrCat("key format ", info.key_format, ", no pool");
+  const std::string key_format(KeyFormatName(info.key_format));
+  if (info.pool_path.empty()) return absl::StrCat("key format ", key_format, ", no pool");
   return absl::StrCat(info.created ? "created " : "opened ", info.pool_path, ", key format ",
-                      info.key_format, info.inline_pairs ? " with inline pairs" : "", ", medium ",
+                      key_format, info.inline_pairs ? " with inline pairs" : "", ", medium ",
                       info.medium_class, ", durability ", info.durability, ": ",
                       info.durability_detail);
 }

@@ -70,7 +70,7 @@ class FakeStore final : public Store {
             std::shared_ptr<Faults> faults)
       : engine_(std::move(engine), faults), faults_(std::move(faults)) {
     info_.engine = options.engine;
-    info_.key_format = options.key_format == KeyFormat::kFixed64 ? "fixed64" : "bytes";
+    info_.key_format = options.key_format;
     info_.inline_pairs = options.inline_pairs;
     info_.pool_path = "/fake/pool";
     info_.pool_id = "00112233445566778899aabbccddeeff";
