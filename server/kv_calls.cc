@@ -20,20 +20,6 @@ constexpr int kLookKeys = 16;
 // What an answer holds for a result beside its value.
 constexpr uint64_t kLookupOverheadBytes = 32;
 
-uint64_t BytesOf(const v1::BatchWriteRequest& request) {
-  uint64_t bytes = 0;
-  for (const v1::Operation& operation : request.operations()) {
-    bytes += operation.key().size() + operation.value().size();
-  }
-  return bytes;
-}
-
-uint64_t BytesOf(const v1::BatchGetRequest& request) {
-  uint64_t bytes = 0;
-  for (const std::string& key : request.keys()) bytes += key.size();
-  return bytes;
-}
-
 uint64_t Operations(int count) { return std::max<uint64_t>(1, static_cast<uint64_t>(count)); }
 
 template <class Message>
@@ -87,7 +73,7 @@ void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
 
 void PutCall::Accept() {
   if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, request().key().size() + request().value().size())) poller_.Enqueue(*this);
+  if (Admit(1, BytesOf(op_))) poller_.Enqueue(*this);
 }
 
 void PutCall::AnswerApplied(const WriteResult& result) {
@@ -103,7 +89,7 @@ void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue
 
 void DeleteCall::Accept() {
   if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, request().key().size())) poller_.Enqueue(*this);
+  if (Admit(1, BytesOf(op_))) poller_.Enqueue(*this);
 }
 
 void DeleteCall::AnswerApplied(const WriteResult& result) {
@@ -118,8 +104,11 @@ void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* que
 }
 
 void BatchGetCall::Accept() {
-  if (const auto error = CheckBatchGet(request(), poller_.check_context())) return Answer(*error);
-  if (Admit(Operations(request().keys_size()), BytesOf(request()))) poller_.Enqueue(*this);
+  uint64_t bytes = 0;
+  if (const auto error = CheckBatchGet(request(), poller_.check_context(), bytes)) {
+    return Answer(*error);
+  }
+  if (Admit(Operations(request().keys_size()), bytes)) poller_.Enqueue(*this);
 }
 
 void BatchGetCall::Serve(Engine& engine) {
@@ -166,10 +155,11 @@ void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* q
 }
 
 void BatchWriteCall::Accept() {
-  if (const auto error = ToWriteOps(request(), poller_.check_context(), ops_)) {
+  uint64_t bytes = 0;
+  if (const auto error = ToWriteOps(request(), poller_.check_context(), ops_, bytes)) {
     return Answer(*error);
   }
-  if (Admit(Operations(request().operations_size()), BytesOf(request()))) poller_.Enqueue(*this);
+  if (Admit(Operations(request().operations_size()), bytes)) poller_.Enqueue(*this);
 }
 
 // The operations refer to the request.

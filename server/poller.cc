@@ -59,8 +59,7 @@ void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCa
 // In the cost of a group (CostShare in kv.proto).
 uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
   constexpr uint64_t kEach = 64;
-  if (result.outcome != Outcome::kOk) return kEach;
-  return kEach + op.key.size() + (op.kind == WriteKind::kPut ? op.value.size() : 0);
+  return result.outcome == Outcome::kOk ? kEach + BytesOf(op) : kEach;
 }
 
 }  // namespace
@@ -187,15 +186,17 @@ void Poller::ServeWrites() {
       {.atomic = false, .now_unix_ms = now_unix_ms_, .applied_index = std::nullopt});
   const Cost cost = ThreadCost() - before;
   recorder_.RecordGroup(group_ops_.size());
+  group_weights_.clear();
   uint64_t weight = 0;
-  for (size_t i = 0; i < group_ops_.size(); ++i)
-    weight += WeightOf(group_ops_[i], group_writes_[i]);
+  for (size_t i = 0; i < group_ops_.size(); ++i) {
+    group_weights_.push_back(WeightOf(group_ops_[i], group_writes_[i]));
+    weight += group_weights_.back();
+  }
   CostShares shares(cost, group_ops_.size(), weight);
   for (size_t i = 0; i < group_writers_.size(); ++i) {
     NoteOutcome(group_writes_[i].outcome);
     CountWrite(group_ops_[i], group_writes_[i]);
-    group_writers_[i]->AddCost(cost, group_writers_.size(),
-                               shares.Next(WeightOf(group_ops_[i], group_writes_[i])));
+    group_writers_[i]->AddCost(cost, group_writers_.size(), shares.Next(group_weights_[i]));
     group_writers_[i]->AnswerApplied(group_writes_[i]);
   }
 }
@@ -287,7 +288,7 @@ void Poller::NoteOutcome(Outcome outcome) {
 void Poller::CountWrite(const WriteOp& op, const WriteResult& result) {
   const bool is_put = op.kind == WriteKind::kPut;
   if (result.outcome != Outcome::kOk || (!is_put && !result.found)) return;
-  recorder_.RecordWrite(op.key.size() + (is_put ? op.value.size() : 0));
+  recorder_.RecordWrite(BytesOf(op));
 }
 
 void Poller::ListenFor(Method method) {

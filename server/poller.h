@@ -137,6 +137,7 @@ class Poller {
   std::vector<ReadResult> group_reads_;
   std::vector<WriteOp> group_ops_;
   std::vector<WriteResult> group_writes_;
+  std::vector<uint64_t> group_weights_;
   std::vector<GetCall*> group_getters_;
   std::vector<WriteCall*> group_writers_;
 

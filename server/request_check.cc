@@ -182,7 +182,7 @@ grpc::Status BatchTooLong(std::string_view field, const Limits& limits) {
 }
 
 MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& context,
-                      std::vector<WriteOp>& ops) {
+                      std::vector<WriteOp>& ops, uint64_t& bytes) {
   const auto count = static_cast<size_t>(request.operations_size());
   if (count > context.limits.max_batch_operations) {
     return BatchTooLong("operations", context.limits);
@@ -190,27 +190,29 @@ MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& 
   ops.resize(count);
   absl::flat_hash_set<absl::string_view> keys;
   keys.reserve(ops.size());
-  uint64_t bytes = 0;
+  bytes = 0;
   for (int i = 0; i < request.operations_size(); ++i) {
     const v1::Operation& operation = request.operations(i);
     const Place place{.list = "operations", .index = i};
-    MaybeError error = CheckOperation(operation, place, context, ops[static_cast<size_t>(i)]);
+    WriteOp& op = ops[static_cast<size_t>(i)];
+    MaybeError error = CheckOperation(operation, place, context, op);
     if (error) return error;
     if (!keys.insert(operation.key()).second) {
       return Invalid(place, "key", "KEY_TWICE",
                      "the key occurs earlier in the batch; an atomic batch takes each key once");
     }
-    bytes += operation.key().size() + operation.value().size();
+    bytes += BytesOf(op);
   }
   return CheckBatchBytes(bytes, "operations", context.limits);
 }
 
-MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context) {
+MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context,
+                         uint64_t& bytes) {
   if (static_cast<uint64_t>(request.keys_size()) > context.limits.max_batch_operations) {
     return BatchTooLong("keys", context.limits);
   }
   MaybeError error;
-  uint64_t bytes = 0;
+  bytes = 0;
   for (int i = 0; !error && i < request.keys_size(); ++i) {
     error = CheckKey(request.keys(i), {.list = "keys", .index = i, .is_key = true}, context);
     bytes += request.keys(i).size();

@@ -35,6 +35,9 @@ struct CheckContext {
   uint64_t now_unix_ms = 0;
 };
 
+// Of its key and value; a delete has no value.
+inline uint64_t BytesOf(const WriteOp& op) { return op.key.size() + op.value.size(); }
+
 // Where in a request something stands: in the request itself, in operations[3], or it is keys[3].
 struct Place {
   std::string_view list = "";
@@ -51,11 +54,13 @@ std::optional<grpc::Status> ToWriteOp(const v1::PutRequest& request, const Check
 std::optional<grpc::Status> ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context,
                                       WriteOp& op);
 
-// Checks a whole batch: number, bytes, each operation, no key twice.
+// Checks a whole batch: number, bytes, each operation, no key twice. `bytes` are those of its keys
+// and values when it is fine.
 std::optional<grpc::Status> ToWriteOps(const v1::BatchWriteRequest& request,
-                                       const CheckContext& context, std::vector<WriteOp>& ops);
+                                       const CheckContext& context, std::vector<WriteOp>& ops,
+                                       uint64_t& bytes);
 std::optional<grpc::Status> CheckBatchGet(const v1::BatchGetRequest& request,
-                                          const CheckContext& context);
+                                          const CheckContext& context, uint64_t& bytes);
 
 // The error of a batch of too many operations or keys, whichever `field` names.
 grpc::Status BatchTooLong(std::string_view field, const Limits& limits);

@@ -34,7 +34,7 @@ class RequestCheckTest : public ::testing::Test {
   }
   std::string Check(const v1::BatchWriteRequest& request) {
     std::vector<WriteOp> ops;
-    return Describe(ToWriteOps(request, Context(), ops));
+    return Describe(ToWriteOps(request, Context(), ops, bytes_));
   }
 
   std::string CheckTtl(int64_t seconds, int32_t nanos) {
@@ -55,6 +55,7 @@ class RequestCheckTest : public ::testing::Test {
   Limits limits_;
   PoolFeatures pool_;
   WriteOp op_;
+  uint64_t bytes_ = 0;
 };
 
 TEST_F(RequestCheckTest, KeysHaveTheirBounds) {
@@ -158,6 +159,7 @@ TEST_F(RequestCheckTest, ABatchHasItsBounds) {
   for (const char* key : {"a", "b", "c"}) Add(request, key);
   request.mutable_operations(0)->set_value("1234567");
   EXPECT_EQ(Check(request), "fine");
+  EXPECT_EQ(bytes_, 10u);
   request.mutable_operations(1)->set_value("8");
   EXPECT_THAT(Check(request), AllOf(HasSubstr("BATCH_TOO_LARGE operations"), HasSubstr("11 bytes"),
                                     HasSubstr("max_batch_size, 10")));
@@ -166,13 +168,14 @@ TEST_F(RequestCheckTest, ABatchHasItsBounds) {
                                     HasSubstr("more of them than max_batch_operations, 3")));
   v1::BatchGetRequest keys;
   for (const char* key : {"a", "b", "c"}) keys.add_keys(key);
-  EXPECT_EQ(Describe(CheckBatchGet(keys, Context())), "fine");
+  EXPECT_EQ(Describe(CheckBatchGet(keys, Context(), bytes_)), "fine");
+  EXPECT_EQ(bytes_, 3u);
   keys.set_keys(1, "");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context())), HasSubstr("KEY_EMPTY keys[1]"));
+  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("KEY_EMPTY keys[1]"));
   keys.set_keys(1, "0123456789");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context())), HasSubstr("BATCH_TOO_LARGE keys"));
+  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LARGE keys"));
   keys.add_keys("d");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context())), HasSubstr("BATCH_TOO_LONG keys"));
+  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LONG keys"));
 }
 
 TEST(Limits, GrpcsOwnBoundLiesAboveEveryLimit) {

@@ -115,7 +115,8 @@ void CheckRequest(const v1::DeleteRequest& request, const CheckContext& context)
 
 void CheckRequest(const v1::BatchWriteRequest& request, const CheckContext& context) {
   std::vector<WriteOp> ops;
-  if (const auto error = ToWriteOps(request, context, ops)) return CheckRefusal(*error);
+  uint64_t told = 0;
+  if (const auto error = ToWriteOps(request, context, ops, told)) return CheckRefusal(*error);
   FUZZ_REQUIRE(ops.size() == static_cast<size_t>(request.operations_size()), "size");
   FUZZ_REQUIRE(ops.size() <= context.limits.max_batch_operations, "operations");
   std::set<std::string_view> keys;
@@ -133,11 +134,12 @@ void CheckRequest(const v1::BatchWriteRequest& request, const CheckContext& cont
     FUZZ_REQUIRE(operation.value().empty() && !operation.has_ttl(), "a delete with a value");
     CheckDelete(operation, context, op);
   }
-  FUZZ_REQUIRE(bytes <= context.limits.max_batch_size, "bytes");
+  FUZZ_REQUIRE(bytes == told && bytes <= context.limits.max_batch_size, "bytes");
 }
 
 void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& context) {
-  if (const auto error = CheckBatchGet(request, context)) return CheckRefusal(*error);
+  uint64_t told = 0;
+  if (const auto error = CheckBatchGet(request, context, told)) return CheckRefusal(*error);
   FUZZ_REQUIRE(static_cast<uint64_t>(request.keys_size()) <= context.limits.max_batch_operations,
                "keys");
   uint64_t bytes = 0;
@@ -145,7 +147,7 @@ void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& contex
     FUZZ_REQUIRE(KeyIsFine(key, context), "key");
     bytes += key.size();
   }
-  FUZZ_REQUIRE(bytes <= context.limits.max_batch_size, "bytes");
+  FUZZ_REQUIRE(bytes == told && bytes <= context.limits.max_batch_size, "bytes");
 }
 
 int EntriesOf(const v1::BatchWriteRequest& request) { return request.operations_size(); }
