@@ -7,8 +7,8 @@
 #include "base/version.h"
 #include "index/cost.h"
 #include "index/registry.h"
+#include "server/errors.h"
 #include "server/pacer.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -68,9 +68,9 @@ void FillJournal(const StoreInfo& info, const JournalUse& use, v1::JournalStatus
 }
 
 // What calls about the data answer while there is none, or none any more.
-grpc::Status Unavailable(const ServerState& state) {
-  if (state.pool_gone()) return PoolGone();
-  return state.phase() == Phase::kDraining ? Draining() : Recovering();
+grpc::Status UnavailableError(const ServerState& state) {
+  if (state.pool_gone()) return PoolGoneError();
+  return state.phase() == Phase::kDraining ? DrainingError() : RecoveringError();
 }
 
 void FillSpace(const SpaceUse& use, v1::PoolSpace* message) {
@@ -133,14 +133,15 @@ grpc::ServerUnaryReactor* AdminService::Stats(grpc::CallbackServerContext* conte
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool taken = stats_.TryPost([=, this] { reactor->Finish(FillStats(*request, response)); });
   if (!taken)
-    reactor->Finish(Busy("other callers wait for the statistics: try again when they have them"));
+    reactor->Finish(
+        BusyError("other callers wait for the statistics: try again when they have them"));
   return reactor;
 }
 
 grpc::Status AdminService::FillStats(const v1::StatsRequest& request,
                                      v1::StatsResponse* response) const {
   Store* store = state_.store();
-  if (store == nullptr || state_.pool_gone()) return Unavailable(state_);
+  if (store == nullptr || state_.pool_gone()) return UnavailableError(state_);
   Engine& engine = store->engine();
   if (!request.skip_key_count()) response->set_keys(engine.CountKeys());
   FillSpace(store->GetSpaceUse(), response->mutable_space());
@@ -191,14 +192,14 @@ grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* conte
   const bool taken = check_.TryPost([=, this] { reactor->Finish(RunCheck(*context, response)); });
   if (!taken)
     reactor->Finish(
-        Busy("a check is running and another one waits: try again when they have ended"));
+        BusyError("a check is running and another one waits: try again when they have ended"));
   return reactor;
 }
 
 grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
                                     v1::CheckResponse* response) const {
   Store* store = state_.store();
-  if (store == nullptr || state_.pool_gone()) return Unavailable(state_);
+  if (store == nullptr || state_.pool_gone()) return UnavailableError(state_);
   const auto begin = std::chrono::steady_clock::now();
   Pacer pacer(kCheckRest);
   const CheckReport report = store->engine().CheckInPassing([&] {
@@ -219,25 +220,25 @@ grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
 
 grpc::ServerWriteReactor<v1::BackupResponse>* AdminService::Backup(grpc::CallbackServerContext*,
                                                                    const v1::BackupRequest*) {
-  return new RefusedBackup(NotServed("lodgekv.v1.AdminService.Backup"));
+  return new RefusedBackup(NotServedError("lodgekv.v1.AdminService.Backup"));
 }
 
 grpc::ServerUnaryReactor* AdminService::DeleteRange(grpc::CallbackServerContext* context,
                                                     const v1::DeleteRangeRequest*,
                                                     v1::DeleteRangeResponse*) {
-  return Answer(context, NotServed("lodgekv.v1.AdminService.DeleteRange"));
+  return Answer(context, NotServedError("lodgekv.v1.AdminService.DeleteRange"));
 }
 
 grpc::ServerUnaryReactor* AdminService::Checksum(grpc::CallbackServerContext* context,
                                                  const v1::ChecksumRequest*,
                                                  v1::ChecksumResponse*) {
-  return Answer(context, NotServed("lodgekv.v1.AdminService.Checksum"));
+  return Answer(context, NotServedError("lodgekv.v1.AdminService.Checksum"));
 }
 
 grpc::ServerUnaryReactor* AdminService::ApplyBatch(grpc::CallbackServerContext* context,
                                                    const v1::ApplyBatchRequest*,
                                                    v1::ApplyBatchResponse*) {
-  return Answer(context, NotServed("lodgekv.v1.AdminService.ApplyBatch"));
+  return Answer(context, NotServedError("lodgekv.v1.AdminService.ApplyBatch"));
 }
 
 }  // namespace lodgekv::server

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "lodgekv/v1/kv.pb.h"
+#include "server/errors.h"
 #include "server/request_check.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -120,10 +120,10 @@ class Walk {
   const uint64_t max_entries_;
 };
 
-grpc::Status TooManyFields(std::string_view field) {
+grpc::Status TooManyFieldsError(std::string_view field) {
   const std::string message = fmt::format("{}: more than {} fields in one of them, or outside them",
                                           field, kMaxFieldsOfAMessage);
-  return InvalidField(field, "TOO_MANY_FIELDS", message);
+  return InvalidFieldError(field, "TOO_MANY_FIELDS", message);
 }
 
 }  // namespace
@@ -140,11 +140,11 @@ std::optional<grpc::Status> CheckBatchOnWire(BatchKind kind,
   const std::string_view field = kind == BatchKind::kWrite ? "operations" : "keys";
   switch (LookAtBatch(kind, wire, limits.max_batch_operations).verdict) {
     case Verdict::kFine: return std::nullopt;
-    case Verdict::kTooManyEntries: return BatchTooLong(field, limits);
-    case Verdict::kTooManyFields: return TooManyFields(field);
+    case Verdict::kTooManyEntries: return BatchTooLongError(field, limits);
+    case Verdict::kTooManyFields: return TooManyFieldsError(field);
     case Verdict::kNoMessage: break;
   }
-  return NoMessage();
+  return NotAMessageError();
 }
 
 }  // namespace lodgekv::server

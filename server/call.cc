@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "lodgekv/v1/kv.pb.h"
+#include "server/errors.h"
 #include "server/log.h"
 #include "server/poller.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -40,20 +40,20 @@ bool Call::Begin(uint64_t request_bytes) {
   connection_->requests.fetch_add(1, std::memory_order_relaxed);
   connection_->request_bytes.fetch_add(request_bytes, std::memory_order_relaxed);
   if (poller_.state().pool_gone()) {
-    Answer(PoolGone());
+    Answer(PoolGoneError());
     return false;
   }
   switch (poller_.state().phase()) {
     case Phase::kServing: return true;
-    case Phase::kRecovering: Answer(Recovering()); return false;
-    case Phase::kDraining: Answer(Draining()); return false;
+    case Phase::kRecovering: Answer(RecoveringError()); return false;
+    case Phase::kDraining: Answer(DrainingError()); return false;
   }
   return false;
 }
 
 grpc::Status Call::Refuse(const Admission::Verdict& verdict) {
   poller_.own_recorder().RecordRefusal(verdict.limit);
-  return Overloaded(verdict);
+  return OverloadedError(verdict);
 }
 
 bool Call::Admit(uint64_t operations, uint64_t bytes) {

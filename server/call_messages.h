@@ -19,8 +19,8 @@
 
 #include "lodgekv/v1/kv.pb.h"
 #include "server/batch_wire.h"
+#include "server/errors.h"
 #include "server/limits.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 
@@ -129,7 +129,7 @@ class ArenaMessages {
   std::optional<grpc::Status> Open(const Limits& limits) {
     std::optional<grpc::Status> error = CheckWire(limits);
     if (!error && !grpc::SerializationTraits<Request>::Deserialize(&wire_, request_).ok()) {
-      error = NoMessage();
+      error = NotAMessageError();
     }
     wire_.Clear();
     if (!error) DropUnknown(*request_);

@@ -75,7 +75,8 @@ std::string DescribeExpected(const ConfigField& field) {
   return "";
 }
 
-absl::Status BadValue(const ConfigField& field, std::string_view text, std::string_view source) {
+absl::Status BadValueError(const ConfigField& field, std::string_view text,
+                           std::string_view source) {
   return absl::InvalidArgumentError(fmt::format("{}: {} is '{}'; it takes {}", source, field.name,
                                                 text, DescribeExpected(field)));
 }
@@ -120,14 +121,14 @@ absl::Status SetFromYaml(Config& config, const ConfigField& field, const YAML::N
     }
     OptionMap& options = config.*std::get<OptionMap Config::*>(field.member);
     for (const auto& entry : value) {
-      if (!entry.second.IsScalar()) return BadValue(field, "not a value", source);
+      if (!entry.second.IsScalar()) return BadValueError(field, "not a value", source);
       if (options.emplace(entry.first.Scalar(), entry.second.Scalar()).second) continue;
       return absl::InvalidArgumentError(
           fmt::format("{}: {} gives '{}' twice", source, field.name, entry.first.Scalar()));
     }
     return absl::OkStatus();
   }
-  if (value.IsNull()) return BadValue(field, "", source);
+  if (value.IsNull()) return BadValueError(field, "", source);
   if (!value.IsScalar()) {
     return absl::InvalidArgumentError(fmt::format("{}: {} takes a single value, {}", source,
                                                   field.name, DescribeExpected(field)));
@@ -351,7 +352,7 @@ absl::Status SetConfigField(Config& config, const ConfigField& field, std::strin
           [&](OptionMap Config::*member) { return AddOptions(text, config.*member); },
       },
       field.member);
-  return understood ? absl::OkStatus() : BadValue(field, text, source);
+  return understood ? absl::OkStatus() : BadValueError(field, text, source);
 }
 
 Config DefaultConfig() {

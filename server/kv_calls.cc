@@ -6,10 +6,10 @@
 #include <array>
 #include <utility>
 
+#include "server/errors.h"
 #include "server/expiry.h"
 #include "server/request_check.h"
 #include "server/scan_call.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -33,7 +33,7 @@ void FillLookup(ReadResult& result, Message& message) {
   }
 }
 
-grpc::Status AnswerTooLarge(uint64_t limit) {
+grpc::Status AnswerTooLargeError(uint64_t limit) {
   const std::string message = fmt::format(
       "the values of this batch are more than max_batch_size, {} bytes: ask for fewer keys at once",
       limit);
@@ -123,7 +123,7 @@ void BatchGetCall::Serve(Engine& engine) {
       added += response().results(i).value().size() + kLookupOverheadBytes;
     }
     bytes += added;
-    if (bytes > limit) return Answer(AnswerTooLarge(limit));
+    if (bytes > limit) return Answer(AnswerTooLargeError(limit));
     if (const auto error = Hold(added)) return Answer(*error);
   }
   Answer(grpc::Status::OK);

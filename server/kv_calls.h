@@ -17,8 +17,8 @@
 #include "lodgekv/v1/kv.pb.h"
 #include "server/call.h"
 #include "server/call_messages.h"
+#include "server/errors.h"
 #include "server/poller.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 
@@ -70,7 +70,7 @@ class UnaryCall : public Base {
     answering_ = true;
     // Also of what was in the engine's hand when the pool went.
     const bool gone = given.ok() && this->poller_.state().pool_gone();
-    const grpc::Status status = gone ? PoolGone() : given;
+    const grpc::Status status = gone ? PoolGoneError() : given;
     this->Finished(status.error_code(), request().want_cost());
     if (status.ok()) {
       responder_->Finish(messages_.ForWire(), status, this->Tag());

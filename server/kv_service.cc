@@ -1,12 +1,12 @@
 #include "server/kv_service.h"
 
-#include "server/status_map.h"
+#include "server/errors.h"
 
 namespace lodgekv::server {
 
 grpc::Status KvService::Session(
     grpc::ServerContext*, grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>*) {
-  return NotServed("lodgekv.v1.KvService.Session");
+  return NotServedError("lodgekv.v1.KvService.Session");
 }
 
 }  // namespace lodgekv::server

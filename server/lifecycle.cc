@@ -315,7 +315,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBu
   SetCommonOptions(builder, state_.config(), port.options.limits().connection);
   const absl::StatusOr<std::string> address = door_.Open(std::move(port.options), port.address);
   if (!address.ok())
-    return CannotListen(port.field, port.address, std::string(address.status().message()));
+    return ListenError(port.field, port.address, std::string(address.status().message()));
   *bound = *address;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
@@ -323,7 +323,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBu
           std::move(port.credentials));
   const std::vector<intptr_t> servers = ListChannelzServers();
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) return CannotListen(port.field, port.address, "gRPC cannot be started");
+  if (server == nullptr) return ListenError(port.field, port.address, "gRPC cannot be started");
   door_.Attach(
       [acceptor](int fd) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -402,7 +402,7 @@ absl::Status Daemon::ListenMetrics() {
   metrics_http_ = *std::move(http);
   const absl::StatusOr<std::string> bound = door_.Open(SmallPort("metrics", false, 1), address);
   if (!bound.ok()) {
-    return CannotListen("metrics_listen", address, std::string(bound.status().message()));
+    return ListenError("metrics_listen", address, std::string(bound.status().message()));
   }
   metrics_address_ = *bound;
   door_.Attach([this](int fd) { metrics_http_->Serve(fd); }, 0);

@@ -38,8 +38,7 @@ std::string BindErrorText(int error) {
   return std::strerror(error);
 }
 
-absl::Status CannotListen(std::string_view field, const std::string& address,
-                          std::string_view why) {
+absl::Status ListenError(std::string_view field, const std::string& address, std::string_view why) {
   return absl::UnavailableError(fmt::format("cannot listen on {} ({}): {}", address, field, why));
 }
 

@@ -19,6 +19,6 @@ inline constexpr std::string_view kUnixPathRefused =
 std::string BindErrorText(int error);
 
 // `field` is the configuration's, `address` its value.
-absl::Status CannotListen(std::string_view field, const std::string& address, std::string_view why);
+absl::Status ListenError(std::string_view field, const std::string& address, std::string_view why);
 
 }  // namespace lodgekv::server

@@ -13,7 +13,7 @@
 namespace lodgekv::server {
 namespace {
 
-absl::Status Failed(std::string_view what) {
+absl::Status MemoryFileError(std::string_view what) {
   return absl::InternalError(
       fmt::format("a file in memory cannot be {}: {}", what, std::strerror(errno)));
 }
@@ -21,13 +21,13 @@ absl::Status Failed(std::string_view what) {
 // The descriptor.
 absl::StatusOr<int> Make(std::string_view content, int64_t generation) {
   const int fd = memfd_create("lodgekv", MFD_CLOEXEC);
-  if (fd < 0) return Failed("created");
+  if (fd < 0) return MemoryFileError("created");
   const std::array<timespec, 2> times{timespec{generation, 0}, timespec{generation, 0}};
   if (write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
       futimens(fd, times.data()) == 0) {
     return fd;
   }
-  absl::Status status = Failed("written");
+  absl::Status status = MemoryFileError("written");
   close(fd);
   return status;
 }
@@ -38,7 +38,8 @@ absl::StatusOr<std::unique_ptr<MemoryFile>> MemoryFile::Create(std::string_view 
   const absl::StatusOr<int> fd = Make(content, 1);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<MemoryFile> file(new MemoryFile(*fd));
-  if (access(file->path().c_str(), R_OK) != 0) return Failed("opened through /proc/self/fd");
+  if (access(file->path().c_str(), R_OK) != 0)
+    return MemoryFileError("opened through /proc/self/fd");
   return file;
 }
 
@@ -50,7 +51,7 @@ absl::Status MemoryFile::Replace(std::string_view content) {
   const absl::StatusOr<int> fresh = Make(content, generation_ + 1);
   if (!fresh.ok()) return fresh.status();
   const bool replaced = dup3(*fresh, fd_, O_CLOEXEC) >= 0;
-  absl::Status status = replaced ? absl::OkStatus() : Failed("replaced");
+  absl::Status status = replaced ? absl::OkStatus() : MemoryFileError("replaced");
   close(*fresh);
   if (replaced) ++generation_;
   return status;

@@ -7,10 +7,10 @@
 
 #include "index/cost.h"
 #include "server/cost_share.h"
+#include "server/errors.h"
 #include "server/kv_calls.h"
 #include "server/log.h"
 #include "server/scan_call.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -49,7 +49,7 @@ void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCa
   while (!queue.empty() && group.size() < most) {
     AnyCall* call = queue.Take();
     if (call->DeadlinePassed(now)) {
-      call->Answer(DeadlinePassed());
+      call->Answer(DeadlinePassedError());
     } else {
       group.push_back(call);
     }
@@ -219,7 +219,8 @@ void Poller::OpenBatches() {
 void Poller::ServeBatches() {
   if (batches_.empty()) return;
   BatchCall* call = batches_.Take();
-  if (call->DeadlinePassed(std::chrono::system_clock::now())) return call->Answer(DeadlinePassed());
+  if (call->DeadlinePassed(std::chrono::system_clock::now()))
+    return call->Answer(DeadlinePassedError());
   call->Serve(state_.store()->engine());
 }
 

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
-#include "server/status_map.h"
+#include "server/errors.h"
 
 namespace lodgekv::server {
 namespace {
@@ -21,33 +21,35 @@ std::string Path(const Place& place, std::string_view field) {
   return fmt::format("{}[{}]{}{}", place.list, place.index, field.empty() ? "" : ".", field);
 }
 
-grpc::Status Invalid(const Place& place, std::string_view field, std::string_view reason,
-                     std::string_view message) {
+grpc::Status InvalidError(const Place& place, std::string_view field, std::string_view reason,
+                          std::string_view message) {
   const std::string path = Path(place, field);
-  return InvalidField(path, reason, fmt::format("{}: {}", path, message));
+  return InvalidFieldError(path, reason, fmt::format("{}: {}", path, message));
 }
 
-grpc::Status NotEightBytes(const Place& place, std::string_view field, size_t size) {
-  return Invalid(place, field, "NOT_IN_KEY_FORMAT",
-                 fmt::format("{} bytes, and the pool's key format fixed64 takes exactly 8", size));
+grpc::Status NotEightBytesError(const Place& place, std::string_view field, size_t size) {
+  return InvalidError(
+      place, field, "NOT_IN_KEY_FORMAT",
+      fmt::format("{} bytes, and the pool's key format fixed64 takes exactly 8", size));
 }
 
 MaybeError CheckValue(std::string_view value, const Place& place, const CheckContext& context) {
   if (context.pool.key_format == KeyFormat::kFixed64) {
     if (value.size() == kFixedBytes) return std::nullopt;
-    return NotEightBytes(place, "value", value.size());
+    return NotEightBytesError(place, "value", value.size());
   }
   if (value.size() <= context.limits.max_value_size) return std::nullopt;
-  return Invalid(place, "value", "VALUE_TOO_LARGE",
-                 fmt::format("{} bytes, more than max_value_size, {}", value.size(),
-                             context.limits.max_value_size));
+  return InvalidError(place, "value", "VALUE_TOO_LARGE",
+                      fmt::format("{} bytes, more than max_value_size, {}", value.size(),
+                                  context.limits.max_value_size));
 }
 
 MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Place& place,
                           const CheckContext& context, WriteOp& op) {
   if (condition != v1::CONDITION_IF_VERSION && if_version != 0) {
-    return Invalid(place, "if_version", "VERSION_WITHOUT_CONDITION",
-                   fmt::format("{}, but the condition is not CONDITION_IF_VERSION", if_version));
+    return InvalidError(
+        place, "if_version", "VERSION_WITHOUT_CONDITION",
+        fmt::format("{}, but the condition is not CONDITION_IF_VERSION", if_version));
   }
   switch (condition) {
     case v1::CONDITION_UNSPECIFIED: op.condition = Condition::kNone; return std::nullopt;
@@ -55,19 +57,19 @@ MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Pl
     case v1::CONDITION_IF_PRESENT: op.condition = Condition::kIfPresent; return std::nullopt;
     case v1::CONDITION_IF_VERSION: break;
     default:
-      return Invalid(
+      return InvalidError(
           place, "condition", "UNKNOWN_CONDITION",
           fmt::format("{} is not a condition that this server knows", static_cast<int>(condition)));
   }
   if (!context.pool.HasVersions()) {
-    return Invalid(place, "condition", "NOT_IN_KEY_FORMAT",
-                   fmt::format("the pool's key format, {}, has no versions, so that "
-                               "CONDITION_IF_VERSION cannot be checked",
-                               context.pool.Name()));
+    return InvalidError(place, "condition", "NOT_IN_KEY_FORMAT",
+                        fmt::format("the pool's key format, {}, has no versions, so that "
+                                    "CONDITION_IF_VERSION cannot be checked",
+                                    context.pool.Name()));
   }
   if (if_version == 0) {
-    return Invalid(place, "if_version", "VERSION_ZERO",
-                   "0 is no version; for a key without a value use CONDITION_IF_ABSENT");
+    return InvalidError(place, "if_version", "VERSION_ZERO",
+                        "0 is no version; for a key without a value use CONDITION_IF_ABSENT");
   }
   op.condition = Condition::kIfVersion;
   op.if_version = if_version;
@@ -77,13 +79,13 @@ MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Pl
 MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
                     const CheckContext& context, WriteOp& op) {
   if (!context.pool.HasVersions()) {
-    return Invalid(
+    return InvalidError(
         place, "ttl", "NOT_IN_KEY_FORMAT",
         fmt::format("the pool's key format, {}, has no room for an expiry", context.pool.Name()));
   }
   const bool negative = ttl.seconds() < 0 || ttl.nanos() < 0;
   if (negative || (ttl.seconds() == 0 && ttl.nanos() == 0) || ttl.nanos() > 999'999'999) {
-    return Invalid(
+    return InvalidError(
         place, "ttl", "BAD_TTL",
         fmt::format("{} s and {} ns; it must be more than 0", ttl.seconds(), ttl.nanos()));
   }
@@ -93,7 +95,7 @@ MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
         context.now_unix_ms + static_cast<uint64_t>(ttl.seconds()) * 1000 + ms_of_nanos;
     if (op.expiry_unix_ms <= kLastUnixMs) return std::nullopt;
   }
-  return Invalid(
+  return InvalidError(
       place, "ttl", "BAD_TTL",
       fmt::format("{} s expires after the year 9999; leave ttl out for a value that never expires",
                   ttl.seconds()));
@@ -127,9 +129,10 @@ MaybeError CheckDelete(const Delete& del, const Place& place, const CheckContext
 MaybeError CheckBatchDelete(const v1::Operation& operation, const Place& place,
                             const CheckContext& context, WriteOp& op) {
   if (!operation.value().empty()) {
-    return Invalid(place, "value", "VALUE_WITHOUT_PUT", "a DELETE takes no value");
+    return InvalidError(place, "value", "VALUE_WITHOUT_PUT", "a DELETE takes no value");
   }
-  if (operation.has_ttl()) return Invalid(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
+  if (operation.has_ttl())
+    return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
   return CheckDelete(operation, place, context, op);
 }
 
@@ -139,17 +142,18 @@ MaybeError CheckOperation(const v1::Operation& operation, const Place& place,
     case v1::OPERATION_KIND_PUT: return CheckPut(operation, place, context, op);
     case v1::OPERATION_KIND_DELETE: return CheckBatchDelete(operation, place, context, op);
     default:
-      return Invalid(place, "kind", "BAD_KIND",
-                     fmt::format("{}; a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE",
-                                 static_cast<int>(operation.kind())));
+      return InvalidError(
+          place, "kind", "BAD_KIND",
+          fmt::format("{}; a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE",
+                      static_cast<int>(operation.kind())));
   }
 }
 
 MaybeError CheckBatchBytes(uint64_t bytes, std::string_view field, const Limits& limits) {
   if (bytes <= limits.max_batch_size) return std::nullopt;
-  return Invalid({}, field, "BATCH_TOO_LARGE",
-                 fmt::format("{} bytes of keys and values, more than max_batch_size, {}", bytes,
-                             limits.max_batch_size));
+  return InvalidError({}, field, "BATCH_TOO_LARGE",
+                      fmt::format("{} bytes of keys and values, more than max_batch_size, {}",
+                                  bytes, limits.max_batch_size));
 }
 
 }  // namespace
@@ -158,11 +162,12 @@ MaybeError CheckKey(std::string_view key, const Place& place, const CheckContext
   const std::string_view field = place.is_key ? "" : "key";
   if (context.pool.key_format == KeyFormat::kFixed64) {
     if (key.size() == kFixedBytes) return std::nullopt;
-    return NotEightBytes(place, field, key.size());
+    return NotEightBytesError(place, field, key.size());
   }
-  if (key.empty()) return Invalid(place, field, "KEY_EMPTY", "empty; a key has 1 byte or more");
+  if (key.empty())
+    return InvalidError(place, field, "KEY_EMPTY", "empty; a key has 1 byte or more");
   if (key.size() <= context.limits.max_key_size) return std::nullopt;
-  return Invalid(
+  return InvalidError(
       place, field, "KEY_TOO_LONG",
       fmt::format("{} bytes, more than max_key_size, {}", key.size(), context.limits.max_key_size));
 }
@@ -175,8 +180,8 @@ MaybeError ToWriteOp(const v1::DeleteRequest& request, const CheckContext& conte
   return CheckDelete(request, {}, context, op);
 }
 
-grpc::Status BatchTooLong(std::string_view field, const Limits& limits) {
-  return Invalid(
+grpc::Status BatchTooLongError(std::string_view field, const Limits& limits) {
+  return InvalidError(
       {}, field, "BATCH_TOO_LONG",
       fmt::format("more of them than max_batch_operations, {}", limits.max_batch_operations));
 }
@@ -185,7 +190,7 @@ MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& 
                       std::vector<WriteOp>& ops, uint64_t& bytes) {
   const auto count = static_cast<size_t>(request.operations_size());
   if (count > context.limits.max_batch_operations) {
-    return BatchTooLong("operations", context.limits);
+    return BatchTooLongError("operations", context.limits);
   }
   ops.resize(count);
   absl::flat_hash_set<absl::string_view> keys;
@@ -198,8 +203,9 @@ MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& 
     MaybeError error = CheckOperation(operation, place, context, op);
     if (error) return error;
     if (!keys.insert(operation.key()).second) {
-      return Invalid(place, "key", "KEY_TWICE",
-                     "the key occurs earlier in the batch; an atomic batch takes each key once");
+      return InvalidError(
+          place, "key", "KEY_TWICE",
+          "the key occurs earlier in the batch; an atomic batch takes each key once");
     }
     bytes += BytesOf(op);
   }
@@ -209,7 +215,7 @@ MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& 
 MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context,
                          uint64_t& bytes) {
   if (static_cast<uint64_t>(request.keys_size()) > context.limits.max_batch_operations) {
-    return BatchTooLong("keys", context.limits);
+    return BatchTooLongError("keys", context.limits);
   }
   MaybeError error;
   bytes = 0;

@@ -63,6 +63,6 @@ std::optional<grpc::Status> CheckBatchGet(const v1::BatchGetRequest& request,
                                           const CheckContext& context, uint64_t& bytes);
 
 // The error of a batch of too many operations or keys, whichever `field` names.
-grpc::Status BatchTooLong(std::string_view field, const Limits& limits);
+grpc::Status BatchTooLongError(std::string_view field, const Limits& limits);
 
 }  // namespace lodgekv::server

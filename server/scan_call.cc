@@ -4,8 +4,8 @@
 
 #include "index/cost.h"
 #include "server/call_messages.h"
+#include "server/errors.h"
 #include "server/poller.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 
@@ -49,7 +49,7 @@ void ScanCall::Accept() {
 
 bool ScanCall::ServePage() {
   if (DeadlinePassed(std::chrono::system_clock::now())) {
-    Answer(server::DeadlinePassed());
+    Answer(DeadlinePassedError());
     return true;
   }
   // Room for the largest page is taken before it is read, and what it does not need given back.
@@ -78,7 +78,7 @@ std::optional<grpc::Status> ScanCall::ReadPage(v1::ScanResponse& page) {
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
   if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
-  if (poller_.state().pool_gone()) return PoolGone();
+  if (poller_.state().pool_gone()) return PoolGoneError();
   poller_.page().NoteBytes(pager_->page_bytes());
   KeepOf(page_held_, pager_->page_bytes());
   return std::nullopt;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "server/errors.h"
 #include "server/expiry.h"
-#include "server/status_map.h"
 
 namespace lodgekv::server {
 namespace {
@@ -20,9 +20,9 @@ std::optional<grpc::Status> CheckBound(std::string_view bound, std::string_view 
   const bool fixed = context.pool.key_format == KeyFormat::kFixed64;
   const size_t most = fixed ? kFixedBytes : kMaxBoundBytes;
   if (bound.size() <= most) return std::nullopt;
-  return InvalidField(field, fixed ? "NOT_IN_KEY_FORMAT" : "KEY_TOO_LONG",
-                      fmt::format("{}: {} bytes, more than {}, the most of key format {}", field,
-                                  bound.size(), most, context.pool.Name()));
+  return InvalidFieldError(field, fixed ? "NOT_IN_KEY_FORMAT" : "KEY_TOO_LONG",
+                           fmt::format("{}: {} bytes, more than {}, the most of key format {}",
+                                       field, bound.size(), most, context.pool.Name()));
 }
 
 // Among keys of 8 bytes a shorter bound lies where its padding with zeros does.
@@ -58,9 +58,10 @@ std::optional<grpc::Status> ScanPager::Start(const v1::ScanRequest& request,
   PadBound(end_, context.pool.key_format);
   resume_ = request.continuation();
   if (!resume_.empty() && (resume_ < start_ || (!end_.empty() && resume_ >= end_))) {
-    return InvalidField("continuation", "BAD_CONTINUATION",
-                        "continuation: it lies outside of the range; pass it back with the start, "
-                        "end, prefix and reverse of the scan that it came from");
+    return InvalidFieldError(
+        "continuation", "BAD_CONTINUATION",
+        "continuation: it lies outside of the range; pass it back with the start, "
+        "end, prefix and reverse of the scan that it came from");
   }
   reverse_ = request.reverse();
   keys_only_ = request.keys_only();

@@ -51,7 +51,7 @@ struct NamedFile {
   std::string Name() const { return fmt::format("{} '{}'", field, path); }
 };
 
-absl::Status Bad(const NamedFile& file, std::string_view what) {
+absl::Status BadFileError(const NamedFile& file, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} {}", file.Name(), what));
 }
 
@@ -91,12 +91,13 @@ absl::StatusOr<Key> ParseKey(const NamedFile& file) {
   const bool missing = file.content.find("PRIVATE KEY-----") == std::string::npos;
   const std::string complaint = TakeComplaint();
   if (asked) {
-    return Bad(file,
-               "is encrypted, and nobody is there to ask for its passphrase; store the key "
-               "unencrypted, readable for the daemon's user alone");
+    return BadFileError(
+        file,
+        "is encrypted, and nobody is there to ask for its passphrase; store the key "
+        "unencrypted, readable for the daemon's user alone");
   }
-  if (missing) return Bad(file, "holds no private key in PEM format");
-  return Bad(file, fmt::format("holds a private key that cannot be read: {}", complaint));
+  if (missing) return BadFileError(file, "holds no private key in PEM format");
+  return BadFileError(file, fmt::format("holds a private key that cannot be read: {}", complaint));
 }
 
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(const NamedFile& file) {
@@ -110,10 +111,10 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const NamedFile& file
   const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   const std::string complaint = TakeComplaint();
   if (!ended) {
-    return Bad(file, fmt::format("cannot be read at its certificate {}: {}",
-                                 certificates.size() + 1, complaint));
+    return BadFileError(file, fmt::format("cannot be read at its certificate {}: {}",
+                                          certificates.size() + 1, complaint));
   }
-  if (certificates.empty()) return Bad(file, "holds no certificate in PEM format");
+  if (certificates.empty()) return BadFileError(file, "holds no certificate in PEM format");
   return certificates;
 }
 
@@ -161,12 +162,12 @@ absl::Status CheckValidity(const NamedFile& file, const X509* certificate, int64
   const int64_t begin = ToUnix(X509_get0_notBefore(certificate));
   const int64_t end = ExpiryOf(certificate);
   if (now_unix_s > end) {
-    return Bad(file, fmt::format("holds a certificate ({}) that expired at {}",
-                                 SubjectOf(certificate), FormatUtc(end)));
+    return BadFileError(file, fmt::format("holds a certificate ({}) that expired at {}",
+                                          SubjectOf(certificate), FormatUtc(end)));
   }
   if (now_unix_s < begin) {
-    return Bad(file, fmt::format("holds a certificate ({}) that is not valid before {}",
-                                 SubjectOf(certificate), FormatUtc(begin)));
+    return BadFileError(file, fmt::format("holds a certificate ({}) that is not valid before {}",
+                                          SubjectOf(certificate), FormatUtc(begin)));
   }
   return absl::OkStatus();
 }
@@ -178,8 +179,9 @@ absl::Status CheckAccepted(const NamedFile& cert_file, X509* certificate, EVP_PK
       SSL_CTX_use_PrivateKey(context.get(), key) == 1) {
     return absl::OkStatus();
   }
-  return Bad(cert_file, fmt::format("holds a certificate ({}) that the TLS library refuses: {}",
-                                    SubjectOf(certificate), TakeComplaint()));
+  return BadFileError(cert_file,
+                      fmt::format("holds a certificate ({}) that the TLS library refuses: {}",
+                                  SubjectOf(certificate), TakeComplaint()));
 }
 
 // Who else may read the key may be the server. Its owner may give it to a group that we are in, as
@@ -189,7 +191,7 @@ absl::Status CheckKeyMode(const NamedFile& file, TlsMaterial& material) {
   if (stat(file.path.c_str(), &what) != 0) return absl::OkStatus();  // it was read just now
   const unsigned mode = what.st_mode & 0777U;
   if ((mode & 0007U) != 0) {
-    return Bad(
+    return BadFileError(
         file,
         fmt::format("can be read or written by every user of this machine (mode {:04o}): "
                     "prevent that with chmod o-rwx; for a Kubernetes secret, with defaultMode: "
@@ -219,10 +221,10 @@ absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial
   X509* own = certificates->front().get();
   if (X509_check_private_key(own, key->get()) != 1) {
     ERR_clear_error();
-    return Bad(key_file,
-               fmt::format("holds a key that does not match the first certificate ({}) of "
-                           "{}",
-                           SubjectOf(own), cert_file.Name()));
+    return BadFileError(key_file,
+                        fmt::format("holds a key that does not match the first certificate ({}) of "
+                                    "{}",
+                                    SubjectOf(own), cert_file.Name()));
   }
   material.expiry_unix_s = ExpiryOf(own);
   for (const Certificate& certificate : *certificates) {

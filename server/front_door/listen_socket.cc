@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kUnixPrefix = "unix:";
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 
-absl::Status Cannot(std::string_view why) {
+absl::Status SocketError(std::string_view why) {
   return absl::UnavailableError({why.data(), why.size()});
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, const std
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error != 0) {
-    return Cannot(fmt::format("the host name cannot be resolved: {}", gai_strerror(error)));
+    return SocketError(fmt::format("the host name cannot be resolved: {}", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, &freeaddrinfo);
   std::vector<Endpoint> endpoints;
@@ -125,7 +125,7 @@ absl::StatusOr<ListenSocket> ListenSocket::Open(const std::string& address) {
     listener.address_ = address;
     status = listener.OpenUnix(address.substr(kUnixPrefix.size()));
   } else if (colon == std::string::npos) {
-    status = Cannot("it has no port");
+    status = SocketError("it has no port");
   } else {
     std::string host = address.substr(0, colon);
     if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -150,7 +150,7 @@ absl::Status ListenSocket::OpenHost(const std::string& host, const std::string& 
       sockets_.push_back(std::move(both));
       return absl::OkStatus();
     }
-    if (!IsAbsentAddress(error)) return Cannot(BindErrorText(error));
+    if (!IsAbsentAddress(error)) return SocketError(BindErrorText(error));
     *endpoints = {Wildcard(AF_INET, number)};
   }
   std::optional<int> absent;
@@ -163,26 +163,26 @@ absl::Status ListenSocket::OpenHost(const std::string& host, const std::string& 
     } else if (IsAbsentAddress(error)) {
       absent = error;
     } else {
-      return Cannot(BindErrorText(error));
+      return SocketError(BindErrorText(error));
     }
   }
   if (!sockets_.empty()) return absl::OkStatus();
-  return Cannot(BindErrorText(absent.value_or(EADDRNOTAVAIL)));
+  return SocketError(BindErrorText(absent.value_or(EADDRNOTAVAIL)));
 }
 
 absl::Status ListenSocket::OpenUnix(const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(name.sun_path)) return Cannot(kUnixPathRefused);
+  if (path.size() >= sizeof(name.sun_path)) return SocketError(kUnixPathRefused);
   path.copy(name.sun_path, sizeof(name.sun_path) - 1);
-  if (UnixSocketInUse(address_)) return Cannot(BindErrorText(EADDRINUSE));
+  if (UnixSocketInUse(address_)) return SocketError(BindErrorText(EADDRINUSE));
   UniqueFd socket_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket_fd) return Cannot(BindErrorText(errno));
+  if (!socket_fd) return SocketError(BindErrorText(errno));
   RemoveStaleSocket(path);
   // The file is made with the mode of the socket, so that at no moment may another user open it.
   if (fchmod(socket_fd.get(), kOwnerOnly) != 0 ||
       bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
-    return Cannot(errno == EADDRINUSE ? BindErrorText(errno) : std::string(kUnixPathRefused));
+    return SocketError(errno == EADDRINUSE ? BindErrorText(errno) : std::string(kUnixPathRefused));
   }
   unix_path_ = path;
   struct stat made {};
@@ -190,7 +190,7 @@ absl::Status ListenSocket::OpenUnix(const std::string& path) {
     unix_device_ = made.st_dev;
     unix_inode_ = made.st_ino;
   }
-  if (listen(socket_fd.get(), SOMAXCONN) != 0) return Cannot(BindErrorText(errno));
+  if (listen(socket_fd.get(), SOMAXCONN) != 0) return SocketError(BindErrorText(errno));
   sockets_.push_back(std::move(socket_fd));
   return absl::OkStatus();
 }

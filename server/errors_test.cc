@@ -1,4 +1,4 @@
-#include "server/status_map.h"
+#include "server/errors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using testing::CodeAndReason;
 using testing::DetailsOf;
 using ::testing::HasSubstr;
 
-TEST(StatusMap, EveryOutcomeHasItsCode) {
+TEST(Errors, EveryOutcomeHasItsCode) {
   const auto of = [](Outcome outcome) {
     return CodeAndReason(FromWriteResult({.outcome = outcome}, {}));
   };
@@ -28,7 +28,7 @@ TEST(StatusMap, EveryOutcomeHasItsCode) {
   EXPECT_THAT(FromReadOutcome(Outcome::kDataLoss, 3).error_message(), HasSubstr("operation 3"));
 }
 
-TEST(StatusMap, AFailedConditionTellsTheKeysState) {
+TEST(Errors, AFailedConditionTellsTheKeysState) {
   const grpc::Status status =
       FromWriteResult({.outcome = Outcome::kConditionFailed, .found = true, .version = 42},
                       {.condition = Condition::kIfVersion, .index = 5});
@@ -43,9 +43,10 @@ TEST(StatusMap, AFailedConditionTellsTheKeysState) {
   EXPECT_THAT(status.error_message(), HasSubstr("version is 42"));
 }
 
-TEST(StatusMap, WhatPassesByItselfSaysWhenToTryAgain) {
+TEST(Errors, WhatPassesByItselfSaysWhenToTryAgain) {
   for (const grpc::Status& status :
-       {Recovering(), Draining(), Overloaded({false, AdmissionLimit::kBytes, true, 1'024})}) {
+       {RecoveringError(), DrainingError(),
+        OverloadedError({false, AdmissionLimit::kBytes, true, 1'024})}) {
     const auto details = DetailsOf(status);
     EXPECT_TRUE(details.has_retry) << status.error_message();
     EXPECT_GT(
@@ -55,19 +56,19 @@ TEST(StatusMap, WhatPassesByItselfSaysWhenToTryAgain) {
   EXPECT_FALSE(DetailsOf(FromWriteResult({.outcome = Outcome::kPoolFull}, {})).has_retry);
 }
 
-TEST(StatusMap, OverloadNamesTheLimitAndItsValue) {
-  const grpc::Status status = Overloaded({false, AdmissionLimit::kBytes, true, 1'024});
+TEST(Errors, OverloadNamesTheLimitAndItsValue) {
+  const grpc::Status status = OverloadedError({false, AdmissionLimit::kBytes, true, 1'024});
   EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
   EXPECT_THAT(status.error_message(), HasSubstr("max_inflight_size is 1024"));
   EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "max_inflight_size");
-  const grpc::Status share = Overloaded({false, AdmissionLimit::kConnection, false, 512});
+  const grpc::Status share = OverloadedError({false, AdmissionLimit::kConnection, false, 512});
   EXPECT_EQ(CodeAndReason(share), "RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS");
   EXPECT_THAT(share.error_message(),
               AllOf(HasSubstr("this connection"), HasSubstr("connection_share is 512")));
   EXPECT_EQ(DetailsOf(share).info.metadata().at("limit"), "connection_share");
 }
 
-TEST(StatusMap, AbslCodesKeepTheirMeaning) {
+TEST(Errors, AbslCodesKeepTheirMeaning) {
   EXPECT_TRUE(FromAbsl(absl::OkStatus()).ok());
   EXPECT_EQ(CodeAndReason(FromAbsl(absl::DataLossError("x"))), "DATA_LOSS DATA_LOSS");
   EXPECT_EQ(CodeAndReason(FromAbsl(absl::NotFoundError("x"))), "NOT_FOUND NOT_FOUND");

@@ -43,23 +43,23 @@ class ErrorBuilder {
 };
 
 // A field of the request is wrong, whatever the store holds.
-grpc::Status InvalidField(std::string_view field, std::string_view reason,
-                          std::string_view message);
+grpc::Status InvalidFieldError(std::string_view field, std::string_view reason,
+                               std::string_view message);
 
 // The bytes of a batch do not make up the message that they should be.
-grpc::Status NoMessage();
+grpc::Status NotAMessageError();
 
 // The server, the client's address or its connection has as much in hand as its limit allows.
-grpc::Status Overloaded(const Admission::Verdict& verdict);
+grpc::Status OverloadedError(const Admission::Verdict& verdict);
 
 // An operator's call that others have in hand already: `message` says which.
-grpc::Status Busy(std::string_view message);
+grpc::Status BusyError(std::string_view message);
 
-grpc::Status Recovering();
-grpc::Status Draining();
-grpc::Status PoolGone();
-grpc::Status DeadlinePassed();
-grpc::Status NotServed(std::string_view call);
+grpc::Status RecoveringError();
+grpc::Status DrainingError();
+grpc::Status PoolGoneError();
+grpc::Status DeadlinePassedError();
+grpc::Status NotServedError(std::string_view call);
 
 // Which operation an engine's answer is about.
 struct OperationPlace {

@@ -1,4 +1,4 @@
-#include "server/status_map.h"
+#include "server/errors.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -79,7 +79,7 @@ std::string DescribeFailure(const WriteResult& result, Condition condition) {
                      result.version);
 }
 
-grpc::Status ConditionFailed(const WriteResult& result, const OperationPlace& place) {
+grpc::Status ConditionFailedError(const WriteResult& result, const OperationPlace& place) {
   const std::string why = DescribeFailure(result, place.condition);
   ErrorBuilder error(grpc::StatusCode::FAILED_PRECONDITION, "CONDITION_FAILED",
                      AtOperation(place.index, why));
@@ -91,7 +91,7 @@ grpc::Status ConditionFailed(const WriteResult& result, const OperationPlace& pl
   return error.Build();
 }
 
-grpc::Status PoolFull(int index) {
+grpc::Status PoolFullError(int index) {
   const std::string_view why =
       "the pool is full: reads, scans and deletes go on; delete something, "
       "or move to a larger pool";
@@ -99,7 +99,7 @@ grpc::Status PoolFull(int index) {
   return error.Quota("pool", why).Build();
 }
 
-grpc::Status DataLoss(int index) {
+grpc::Status DataLossError(int index) {
   return ErrorBuilder(grpc::StatusCode::DATA_LOSS, "DAMAGED_RECORD",
                       AtOperation(index,
                                   "the medium holds a damaged record for this key; run a "
@@ -107,7 +107,7 @@ grpc::Status DataLoss(int index) {
       .Build();
 }
 
-grpc::Status MediumFailed() {
+grpc::Status MediumFailedError() {
   return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "MEDIUM_FAILED",
                       "the medium refused a sync; nothing more is acknowledged and the server ends")
       .Build();
@@ -115,7 +115,7 @@ grpc::Status MediumFailed() {
 
 // The server checks requests before the engine sees them, so this one is a mistake of ours, or a
 // feature that the engine alone knows it does not have.
-grpc::Status RefusedByEngine(int index) {
+grpc::Status RefusedByEngineError(int index) {
   return ErrorBuilder(grpc::StatusCode::INVALID_ARGUMENT, "NOT_IN_KEY_FORMAT",
                       AtOperation(index,
                                   "the pool's key format does not take this operation: a "
@@ -123,7 +123,7 @@ grpc::Status RefusedByEngine(int index) {
       .Build();
 }
 
-grpc::Status Aborted() {
+grpc::Status AbortedError() {
   return ErrorBuilder(grpc::StatusCode::ABORTED, "BATCH_ABORTED",
                       "nothing was applied, since another operation of the batch failed")
       .Build();
@@ -193,20 +193,20 @@ grpc::Status ErrorBuilder::Build() {
           status_.SerializeAsString()};
 }
 
-grpc::Status InvalidField(std::string_view field, std::string_view reason,
-                          std::string_view message) {
+grpc::Status InvalidFieldError(std::string_view field, std::string_view reason,
+                               std::string_view message) {
   return ErrorBuilder(grpc::StatusCode::INVALID_ARGUMENT, reason, message)
       .BadField(field, message)
       .Build();
 }
 
-grpc::Status NoMessage() {
+grpc::Status NotAMessageError() {
   return ErrorBuilder(grpc::StatusCode::INVALID_ARGUMENT, "NO_MESSAGE",
                       "the request is not a message of this call: its bytes cannot be parsed")
       .Build();
 }
 
-grpc::Status Overloaded(const Admission::Verdict& verdict) {
+grpc::Status OverloadedError(const Admission::Verdict& verdict) {
   const std::string_view limit = kAdmissionLimitNames[static_cast<size_t>(verdict.limit)];
   const std::string message = fmt::format(
       "{} {} in flight as it may ({} is {}{}): nothing was done, try again",
@@ -221,27 +221,27 @@ grpc::Status Overloaded(const Admission::Verdict& verdict) {
       .Build();
 }
 
-grpc::Status Busy(std::string_view message) {
+grpc::Status BusyError(std::string_view message) {
   return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, "BUSY", message)
       .RetryAfterMs(kBusyRetryMs)
       .Build();
 }
 
-grpc::Status Recovering() {
+grpc::Status RecoveringError() {
   return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "RECOVERING",
                       "the server is recovering its pool: nothing was done, try again")
       .RetryAfterMs(kRecoveringRetryMs)
       .Build();
 }
 
-grpc::Status Draining() {
+grpc::Status DrainingError() {
   return ErrorBuilder(grpc::StatusCode::UNAVAILABLE, "DRAINING",
                       "the server is shutting down: nothing was done, try again")
       .RetryAfterMs(kDrainingRetryMs)
       .Build();
 }
 
-grpc::Status PoolGone() {
+grpc::Status PoolGoneError() {
   return ErrorBuilder(
              grpc::StatusCode::UNAVAILABLE, "POOL_GONE",
              "a file of the server's pool was deleted, replaced or cut short while it "
@@ -249,13 +249,13 @@ grpc::Status PoolGone() {
       .Build();
 }
 
-grpc::Status DeadlinePassed() {
+grpc::Status DeadlinePassedError() {
   return ErrorBuilder(grpc::StatusCode::DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED",
                       "the deadline passed before the work began: nothing was done")
       .Build();
 }
 
-grpc::Status NotServed(std::string_view call) {
+grpc::Status NotServedError(std::string_view call) {
   return ErrorBuilder(grpc::StatusCode::UNIMPLEMENTED, "NOT_SERVED",
                       fmt::format("this version of the server does not serve {}", call))
       .Metadata("call", call)
@@ -265,12 +265,12 @@ grpc::Status NotServed(std::string_view call) {
 grpc::Status FromWriteResult(const WriteResult& result, const OperationPlace& place) {
   switch (result.outcome) {
     case Outcome::kOk: return grpc::Status::OK;
-    case Outcome::kConditionFailed: return ConditionFailed(result, place);
-    case Outcome::kAborted: return Aborted();
-    case Outcome::kInvalidArgument: return RefusedByEngine(place.index);
-    case Outcome::kPoolFull: return PoolFull(place.index);
-    case Outcome::kDataLoss: return DataLoss(place.index);
-    case Outcome::kMediumFailed: return MediumFailed();
+    case Outcome::kConditionFailed: return ConditionFailedError(result, place);
+    case Outcome::kAborted: return AbortedError();
+    case Outcome::kInvalidArgument: return RefusedByEngineError(place.index);
+    case Outcome::kPoolFull: return PoolFullError(place.index);
+    case Outcome::kDataLoss: return DataLossError(place.index);
+    case Outcome::kMediumFailed: return MediumFailedError();
   }
   return ErrorBuilder(grpc::StatusCode::INTERNAL, "UNKNOWN_OUTCOME",
                       "the engine's answer is unknown")
