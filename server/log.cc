@@ -1,6 +1,5 @@
 #include "server/log.h"
 
-#include <grpc/support/log.h>
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "server/handshake_log.h"
 #include "server/log_writer.h"
 
 namespace lodgekv::server {
@@ -64,14 +62,6 @@ void WriteDirectly(std::string line) {
   }
 }
 
-void LogFromGrpc(gpr_log_func_args* args) {
-  if (NoteHandshakeFailure(args->message)) return;
-  // It ends the process behind this line.
-  const bool fatal = std::string_view(args->message).rfind("assertion failed", 0) == 0;
-  Log(fatal ? LogLevel::kCritical : LogLevel::kDebug, "gRPC says", {{"text", args->message}});
-  if (fatal) FlushLog();
-}
-
 }  // namespace
 
 void SetUpLog(std::string_view format, std::string_view least_level) {
@@ -102,7 +92,5 @@ uint64_t LogLinesDropped() {
   const LogWriter* writer = Writer();
   return writer != nullptr ? writer->dropped() : 0;
 }
-
-void AdoptGrpcLog() { gpr_set_log_function(&LogFromGrpc); }
 
 }  // namespace lodgekv::server

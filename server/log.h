@@ -28,8 +28,4 @@ void FlushLog();
 // Lines that were dropped because nobody read the log.
 uint64_t LogLinesDropped();
 
-// Lines of the gRPC library go to our log: its errors as debug messages, since we report, in our
-// own words, what matters of them; a failed TLS handshake we know from there alone.
-void AdoptGrpcLog();
-
 }  // namespace lodgekv::server

@@ -14,6 +14,7 @@
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/front_door/descriptors.h"
+#include "server/grpc_log.h"
 #include "server/hardening.h"
 #include "server/lifecycle.h"
 #include "server/log.h"
