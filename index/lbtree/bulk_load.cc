@@ -1,18 +1,12 @@
 // Bulk load at a chosen fill (LB+-Tree 4.2): the leaves are written one after the other, each once
-// and past the cache; then the inner tree is built over them.
-//
-//  step                                          after a crash           recovery
-//  1  records and leaves, all of them, flushed   a pool without an       Pool::ResetForEngine
-//     or written past the cache                  engine                  takes everything back
-//  2  m and the first leaf; flushed              as 1                    as 1
-//  3  fence                                      as 1                    as 1
-//  4  the pool's own word that it has an engine  as 1, or all pairs      nothing
-//     (Pool::MarkEngineCreated)
-//
-// Nobody looks at the engine area before step 4, so steps 1 and 2 need no order.
+// and past the cache; then the inner tree is built over them. The crash table: README.md, Bulk
+// load. Nobody looks at the engine area before the pool has an engine, so its steps 1 and 2 need no
+// order.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "index/lbtree/lbtree.h"
+#include "index/lbtree/leaf_image.h"
 #include "index/node/sorted_pairs.h"
 #include "index/pmem/crash_point.h"
 
@@ -21,17 +15,18 @@ namespace lodgekv::lbtree {
 namespace {
 // Where a fence is an instruction: little is on its way, and blocks are counted right (persist.h).
 constexpr size_t kLeavesPerFence = 8;
-}  // namespace
 
+// One load, into a pool that nobody else has. Its thread's own.
 template <class C>
-class LbTree<C>::BulkLoader {
+class BulkLoader {
  public:
-  BulkLoader(LbTree& tree, const lodgekv::BulkLoad& load)
+  BulkLoader(TreeState<C>& tree, const lodgekv::BulkLoad& load)
       : tree_(tree),
-        medium_(tree.medium_),
-        pairs_(load.source, tree.codec_),
+        medium_(tree.medium),
+        stages_(tree.pool, tree.slab, tree.codec, tree.values),
+        pairs_(load.source, tree.codec),
         in_100_leaves_(
-            std::max(100u, load.fill_percent * tree.parameters_.leaf_slots * tree.blocks_)) {}
+            std::max(100u, load.fill_percent * tree.parameters.leaf_slots * tree.blocks)) {}
 
   absl::Status Run();
 
@@ -46,21 +41,22 @@ class LbTree<C>::BulkLoader {
     return static_cast<unsigned>(in_100_leaves_ * (n + 1) / 100 - in_100_leaves_ * n / 100);
   }
 
-  LbTree& tree_;
+  TreeState<C>& tree_;
   pmem::Medium& medium_;
+  OpStages<C> stages_;
   SortedPairs<C> pairs_;
   const uint64_t in_100_leaves_;  // pairs
   // The leaf in hand.
   pmem::Offset leaf_ = 0;
-  Separator low_ = C::MinusInfinity();
+  typename C::Separator low_ = C::MinusInfinity();
   Pair in_leaf_[kMaxLeafSlots];
   unsigned count_ = 0;
-  std::vector<typename Inner::Child> leaves_;  // those before it
+  std::vector<typename TreeState<C>::Inner::Child> leaves_;  // those before it
 };
 
 template <class C>
-absl::Status LbTree<C>::BulkLoader::Run() {
-  leaf_ = tree_.leaves_.Allocate(pmem::Reserve::kKeep);
+absl::Status BulkLoader<C>::Run() {
+  leaf_ = tree_.leaves.Allocate(pmem::Reserve::kKeep);
   if (leaf_ == 0) return PoolIsFull();
   unsigned wanted = WantedIn(0);
   for (WriteOp op;;) {
@@ -81,59 +77,62 @@ absl::Status LbTree<C>::BulkLoader::Run() {
 }
 
 template <class C>
-absl::Status LbTree<C>::BulkLoader::Stage(const WriteOp& op, Pair* pair) {
-  PendingOp pending;
+absl::Status BulkLoader<C>::Stage(const WriteOp& op, Pair* pair) {
+  PendingOp<C> pending;
   WriteResult result;
-  if (tree_.Stage(op, &result, &pending) != Outcome::kOk) return PoolIsFull();
-  tree_.FinishStaged(pending);
+  stages_.Begin(op, &result, &pending);
+  if (stages_.Stage(&pending) != Outcome::kOk) return PoolIsFull();
+  stages_.Finish(&pending);
   *pair = pending.staged.pair;
   return absl::OkStatus();
 }
 
 // `next` is the first pair of the leaf that follows.
 template <class C>
-absl::Status LbTree<C>::BulkLoader::EndLeaf(Pair next) {
-  const pmem::Offset following = tree_.leaves_.Allocate(pmem::Reserve::kKeep);
+absl::Status BulkLoader<C>::EndLeaf(Pair next) {
+  const pmem::Offset following = tree_.leaves.Allocate(pmem::Reserve::kKeep);
   if (following == 0) return PoolIsFull();
   WriteLeaf(following);
-  low_ = tree_.codec_.Between(in_leaf_[count_ - 1], next, tree_.texts_);
+  low_ = tree_.codec.Between(in_leaf_[count_ - 1], next, tree_.texts);
   leaf_ = following;
   count_ = 0;
   return absl::OkStatus();
 }
 
 template <class C>
-void LbTree<C>::BulkLoader::WriteLeaf(pmem::Offset sibling) {
+void BulkLoader<C>::WriteLeaf(pmem::Offset sibling) {
   LeafImage image;
-  tree_.FillImage({in_leaf_, count_}, CheckedWord(sibling), &image);
-  char* leaf = tree_.pool_.template At<char>(leaf_);
-  image.ForEachLine(tree_.blocks_,
+  FillImage(tree_, {in_leaf_, count_}, CheckedWord(sibling), &image);
+  char* leaf = tree_.pool.template At<char>(leaf_);
+  image.ForEachLine(tree_.blocks,
                     [&](size_t at, const char* line) { medium_.StreamLine(leaf + at, line); });
   leaves_.push_back({low_, tree_.LeafAt(leaf_)});
   if (!medium_.long_fences() && leaves_.size() % kLeavesPerFence == 0) medium_.Fence();
 }
 
 template <class C>
-absl::Status LbTree<C>::BulkLoader::Finish() {
-  const auto area = tree_.pool_.engine_area();
+absl::Status BulkLoader<C>::Finish() {
+  const auto area = tree_.pool.engine_area();
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.1");
-  medium_.Store(area[media::kBlocks], CheckedWord(tree_.blocks_));
-  medium_.Store(area[media::kFirstLeaf], CheckedWord(tree_.pool_.OffsetOf(leaves_[0].node)));
+  medium_.Store(area[media::kBlocks], CheckedWord(tree_.blocks));
+  medium_.Store(area[media::kFirstLeaf], CheckedWord(tree_.pool.OffsetOf(leaves_[0].node)));
   medium_.Flush(area.data(), media::kIntents * sizeof(pmem::Word));
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.2");
   medium_.Fence();
   LODGEKV_CRASH_POINT(medium_, "lbtree.bulk_load.3");
   if (medium_.failed()) return absl::DataLossError("bulk load: a sync of the medium failed");
-  tree_.tree_.Build(leaves_);
+  tree_.inner.Build(leaves_);
   return absl::OkStatus();
 }
 
 template <class C>
-absl::Status LbTree<C>::BulkLoader::PoolIsFull() const {
+absl::Status BulkLoader<C>::PoolIsFull() const {
   return absl::ResourceExhaustedError(
       absl::StrCat("bulk load: the pool is full, there is no room for pair ", pairs_.count(),
                    "; nothing of the load is kept; make a larger pool"));
 }
+
+}  // namespace
 
 template <class C>
 absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::BulkLoad(const EngineContext& context,
@@ -141,10 +140,10 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::BulkLoad(const EngineContext&
   absl::Status status = CheckFill(load.fill_percent);
   if (!status.ok()) return status;
   const auto blocks = static_cast<unsigned>(context.options.Get("leaf_blocks"));
-  std::unique_ptr<LbTree> tree(new LbTree(context, blocks));
-  status = BulkLoader(*tree, load).Run();
-  if (status.ok()) return tree;
-  tree.reset();
+  std::unique_ptr<LbTree> engine(new LbTree(context, blocks));
+  status = BulkLoader<C>(engine->tree_, load).Run();
+  if (status.ok()) return engine;
+  engine.reset();
   context.pool->ResetForEngine();
   return status;
 }

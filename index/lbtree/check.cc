@@ -6,27 +6,32 @@
 #include <optional>
 
 #include "index/lbtree/lbtree.h"
+#include "index/lbtree/leaf_walk.h"
 #include "index/node/leaf_chain_checker.h"
 
 namespace lodgekv::lbtree {
 
+namespace {
+
+// One run of Check, over all leaves. Its thread's own; run by one thread at a time, beside writers.
 template <class C>
-class LbTree<C>::Checker : LeafChainChecker {
+class Checker : LeafChainChecker {
  public:
-  explicit Checker(LbTree& tree) : tree_(tree) {}
+  using Bounds = typename TreeState<C>::Bounds;
+
+  explicit Checker(const TreeState<C>& tree) : tree_(tree), walk_(tree) {}
 
   CheckReport Run() {
-    tree_.locks_.LockAll();
-    Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
-    tree_.ForEachLeaf(C::TextOf(C::MinusInfinity()),
-                      [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
-                        CheckLeaf(leaf, bounds);
-                        return true;
-                      });
+    tree_.locks.LockAll();
+    Follow(tree_.pool.engine_area()[media::kFirstLeaf]);
+    walk_.ForEach([&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
+      CheckLeaf(leaf, bounds);
+      return true;
+    });
     ExpectEnd();
     // Elsewhere other threads take and retire meanwhile.
-    if (tree_.medium_.tracer() != nullptr) CheckSpace();
-    tree_.locks_.UnlockAll();
+    if (tree_.medium.tracer() != nullptr) CheckSpace();
+    tree_.locks.UnlockAll();
     return Report();
   }
 
@@ -56,7 +61,8 @@ class LbTree<C>::Checker : LeafChainChecker {
   void CheckPair(pmem::Offset where, Pair pair);
   void CheckSpace();
 
-  LbTree& tree_;
+  const TreeState<C>& tree_;
+  const LeafWalk<C> walk_;
   uint64_t record_bytes_ = 0;
   std::vector<Pair> pairs_;  // of the leaf in hand
   // In passing: the bounds of the last leaf looked at.
@@ -70,54 +76,54 @@ class LbTree<C>::Checker : LeafChainChecker {
 
 // The next ones in passing. The chain is taken up at the last leaf looked at. False: that was all.
 template <class C>
-bool LbTree<C>::Checker::CheckSomeLeaves() {
+bool Checker<C>::CheckSomeLeaves() {
   unsigned left = kLeavesAtATime;
-  tree_.locks_.LockAll();
-  if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
+  tree_.locks.LockAll();
+  if (!reached_) Follow(tree_.pool.engine_area()[media::kFirstLeaf]);
   const auto visit = [&](const media::Block* leaf, const Bounds& bounds, const uint32_t*) {
     const bool takes_up = left == kLeavesAtATime && reached_;
     const bool again = takes_up && EndsAsReached(bounds);
-    if (takes_up) TakeUpAt(tree_.pool_.OffsetOf(leaf));
+    if (takes_up) TakeUpAt(tree_.pool.OffsetOf(leaf));
     again ? FollowBehind(leaf) : CheckLeaf(leaf, bounds);
     reached_ = {C::TextOf(bounds.low), bounds.bounded ? C::TextOf(bounds.high) : std::string(),
                 bounds.bounded};
     return --left > 0;
   };
-  tree_.ForEachLeaf(reached_ ? reached_->low : C::TextOf(C::MinusInfinity()), visit);
+  walk_.ForEach(reached_ ? reached_->low : C::TextOf(C::MinusInfinity()), visit);
   if (left > 0) ExpectEnd();
-  tree_.locks_.UnlockAll();
+  tree_.locks.UnlockAll();
   return left == 0;
 }
 
 template <class C>
-void LbTree<C>::Checker::CheckLeaf(const media::Block* leaf, const Bounds& bounds) {
-  const pmem::Offset offset = tree_.pool_.OffsetOf(leaf);
+void Checker<C>::CheckLeaf(const media::Block* leaf, const Bounds& bounds) {
+  const pmem::Offset offset = tree_.pool.OffsetOf(leaf);
   ++report_.leaves;
   report_.bytes_reachable += tree_.leaf_bytes();
   ExpectLeaf(offset);
   FollowBehind(leaf);
   pairs_.clear();
-  for (unsigned b = 0; b < tree_.blocks_; ++b)
+  for (unsigned b = 0; b < tree_.blocks; ++b)
     CheckBlock(offset, leaf[b], HeaderOf(leaf, b), bounds);
-  std::sort(pairs_.begin(), pairs_.end(), [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
+  std::sort(pairs_.begin(), pairs_.end(), [&](Pair a, Pair b) { return tree_.codec.Less(a, b); });
   for (size_t i = 1; i < pairs_.size(); ++i) {
-    if (tree_.codec_.SameKey(pairs_[i - 1], pairs_[i])) Problem("leaf ", offset, ": a key twice");
+    if (tree_.codec.SameKey(pairs_[i - 1], pairs_[i])) Problem("leaf ", offset, ": a key twice");
   }
   report_.keys += pairs_.size();
 }
 
 template <class C>
-void LbTree<C>::Checker::CheckBlock(pmem::Offset offset, const media::Block& block,
-                                    const Header& header, const Bounds& bounds) {
+void Checker<C>::CheckBlock(pmem::Offset offset, const media::Block& block, const Header& header,
+                            const Bounds& bounds) {
   if (!header.IsSound()) Problem("leaf ", offset, ": a damaged header");
   for (uint32_t slots = header.slots(); slots != 0; slots &= slots - 1) {
     const auto slot = static_cast<unsigned>(std::countr_zero(slots));
     const Pair pair = SlotPair(block, slot);
     CheckPair(offset, pair);
-    if (!tree_.codec_.KeyInRange(pair, bounds.low, bounds.bounded, bounds.high)) {
+    if (!tree_.codec.KeyInRange(pair, bounds.low, bounds.bounded, bounds.high)) {
       Problem("leaf ", offset, " slot ", slot, ": key out of the leaf's range");
     }
-    if (header.FingerprintAt(slot) != FingerprintOf(tree_.codec_.HashOf(pair))) {
+    if (header.FingerprintAt(slot) != FingerprintOf(tree_.codec.HashOf(pair))) {
       Problem("leaf ", offset, " slot ", slot, ": wrong fingerprint");
     }
     pairs_.push_back(pair);
@@ -125,41 +131,43 @@ void LbTree<C>::Checker::CheckBlock(pmem::Offset offset, const media::Block& blo
 }
 
 template <class C>
-void LbTree<C>::Checker::CheckPair(pmem::Offset where, Pair pair) {
+void Checker<C>::CheckPair(pmem::Offset where, Pair pair) {
   if constexpr (C::kRecords) {
-    if (this->CheckRecordPair(tree_.codec_, tree_.pool_, tree_.slab_, where, pair)) {
-      record_bytes_ += tree_.slab_.SpaceAt(C::RecordOf(pair.value));
+    if (this->CheckRecordPair(tree_.codec, tree_.pool, tree_.slab, where, pair)) {
+      record_bytes_ += tree_.slab.SpaceAt(C::RecordOf(pair.value));
     }
   }
 }
 
 // Nothing leaks, and nothing has two owners.
 template <class C>
-void LbTree<C>::Checker::CheckSpace() {
+void Checker<C>::CheckSpace() {
   uint64_t spare = 0;
   uint64_t waiting = 0;  // about to be given back
-  tree_.workers_.ForEach([&](const Worker& worker) {
+  tree_.workers.ForEach([&](const Worker& worker) {
     spare += worker.spare_leaves.size();
     waiting += worker.retired.bytes();
   });
-  if (tree_.leaves_.used_units() != report_.leaves + spare) {
-    Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
+  if (tree_.leaves.used_units() != report_.leaves + spare) {
+    Problem(tree_.leaves.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
             " spare");
   }
-  const uint64_t used = tree_.slab_.used_bytes();
+  const uint64_t used = tree_.slab.used_bytes();
   if (used == record_bytes_ + waiting) return;
   Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
           " are about to be given back");
 }
 
+}  // namespace
+
 template <class C>
 CheckReport LbTree<C>::Check() {
-  return Checker(*this).Run();
+  return Checker<C>(tree_).Run();
 }
 
 template <class C>
 CheckReport LbTree<C>::CheckInPassing(CheckPause go_on) {
-  return Checker(*this).RunInPassing(go_on);
+  return Checker<C>(tree_).RunInPassing(go_on);
 }
 
 template class LbTree<Fixed64Codec>;

@@ -1,27 +1,27 @@
-// What a group of operations has in hand until its commit (group_commit.cc, group_split.cc).
+// What a group of operations has in hand until its commit (write_group.h). Its thread's own.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/functional/function_ref.h"
-#include "index/lbtree/lbtree.h"
+#include "index/lbtree/leaf_locks.h"
+#include "index/node/codec.h"
 
 namespace lodgekv::lbtree {
 
 // A leaf that a split makes: nothing leads to it before the group's commit, so it is written in
 // place.
 template <class C>
-struct LbTree<C>::NewLeaf {
+struct NewLeaf {
   media::Block* leaf;
-  Separator low;  // its keys begin here; owned until the parent leads to the leaf
-  NewLeaf* next;  // its right neighbour, if that was split off the same leaf
+  typename C::Separator low;  // its keys begin here; owned until the parent leads to the leaf
+  NewLeaf* next;              // its right neighbour, if that was split off the same leaf
 };
 
 // A leaf whose lock is held; or, one at a time, a new leaf that an operation works on.
 template <class C>
-struct LbTree<C>::GroupLeaf {
-  Locked locked;
+struct GroupLeaf {
+  LockedLeaf locked;
   unsigned block = 0;  // the one that changes
   unsigned header_line = 0;
   media::Word* words = nullptr;  // of its header
@@ -32,9 +32,9 @@ struct LbTree<C>::GroupLeaf {
   bool awaited = false;          // its free slots are, so its lock is kept for the next pass
   media::Word* value = nullptr;  // changes instead of the header, if not null
   uint64_t new_value = 0;
-  NewLeaf* right = nullptr;     // what was split off it, ascending
-  GroupLeaf* held = nullptr;    // of a new leaf: the one that it was split off
-  NewLeaf* new_leaf = nullptr;  // null: this one has readers
+  NewLeaf<C>* right = nullptr;     // what was split off it, ascending
+  GroupLeaf* held = nullptr;       // of a new leaf: the one that it was split off
+  NewLeaf<C>* new_leaf = nullptr;  // null: this one has readers
 
   media::Word& commit() const { return value != nullptr ? *value : words[0]; }
   uint64_t commit_word() const { return value != nullptr ? new_value : header.words[0]; }
@@ -42,8 +42,9 @@ struct LbTree<C>::GroupLeaf {
   bool touched() const { return staged || value != nullptr || changes(); }
 };
 
+// INVARIANT: locks[i] is that of leaves[i]; no two leaves have the same.
 template <class C>
-struct LbTree<C>::Group {
+struct Group {
   static constexpr size_t kMostLeaves = 256;
   // Where a fence is an instruction: more would gain little by sharing it, while writers wait.
   static constexpr size_t kMostShortHeld = 64;
@@ -53,22 +54,13 @@ struct LbTree<C>::Group {
   explicit Group(bool for_batch) : of_batch(for_batch) {}
 
   const bool of_batch;
-  // Neither grows beyond what it has from the start.
+  // None grows beyond what it has from the start.
   absl::InlinedVector<VersionLock*, kMostLeaves> locks;  // of `leaves`
-  absl::InlinedVector<GroupLeaf, kMostLeaves> leaves;
-  absl::InlinedVector<NewLeaf, kMostLeaves> new_leaves;
-  GroupLeaf at_new_leaf;
+  absl::InlinedVector<GroupLeaf<C>, kMostLeaves> leaves;
+  absl::InlinedVector<NewLeaf<C>, kMostLeaves> new_leaves;
+  GroupLeaf<C> at_new_leaf;
   bool changes = false;
   bool fences_first = false;  // before the commits
-};
-
-// The operations of a group, by their numbers.
-template <class C>
-struct LbTree<C>::Members {
-  absl::FunctionRef<uint16_t(size_t)> hash_of;  // of the key
-  absl::FunctionRef<Joining(Group&, size_t)> join;
-  absl::FunctionRef<void(size_t)> write_alone;
-  absl::FunctionRef<void(size_t)> fail;  // a sync has failed since it joined
 };
 
 }  // namespace lodgekv::lbtree

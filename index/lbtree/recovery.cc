@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/lbtree/lbtree.h"
+#include "index/lbtree/leaf_walk.h"
+#include "index/lbtree/writes.h"
 #include "index/node/chain_walk.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
@@ -49,23 +51,30 @@ struct Siblings {
   }
 };
 
-}  // namespace
-
+// One recovery. It belongs to the thread that opens the pool; what it runs in parallel are its
+// tasks.
+//
+// INVARIANT: nothing is allocated before all that is in use has been marked.
 template <class C>
-class LbTree<C>::Recovery {
+class Recovery {
  public:
-  Recovery(LbTree& tree, const EngineContext& context, RecoveryReport* report)
+  Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
+           RecoveryReport* report)
       : tree_(tree),
-        pool_(tree.pool_),
-        medium_(tree.medium_),
+        writer_(writer),
+        pool_(tree.pool),
+        medium_(tree.medium),
         context_(context),
         report_(*report),
         settler_(medium_, !pool_.was_clean() && !medium_.Canary("lbtree.recovery.no_settle")),
-        chain_(pool_, tree.leaves_, {pool_}) {}
+        chain_(pool_, tree.leaves, {pool_}) {}
 
   absl::Status Run();
 
  private:
+  using Inner = typename TreeState<C>::Inner;
+  using Separator = typename C::Separator;
+
   // Of a leaf's pairs.
   struct LeafSummary {
     unsigned pairs = 0;
@@ -107,7 +116,7 @@ class LbTree<C>::Recovery {
     return pair.key == summary.least.key || pair.key == summary.greatest.key;
   }
   bool KeyFits(Pair pair) const {
-    if constexpr (C::kRecords) return tree_.codec_.KeyFits(pair);
+    if constexpr (C::kRecords) return tree_.codec.KeyFits(pair);
     return true;
   }
   absl::Status BuildTree();
@@ -121,14 +130,15 @@ class LbTree<C>::Recovery {
     return RunTasks(tasks, context_.recovery_threads, task);
   }
 
-  LbTree& tree_;
+  TreeState<C>& tree_;
+  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const EngineContext& context_;
   RecoveryReport& report_;
   const Settler settler_;
   ChainWalk<Siblings> chain_;
-  std::vector<LeafRun> runs_;              // from left to right
+  std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
   std::vector<BatchIntents::Found> intents_;
   std::vector<pmem::Offset> removed_records_;  // that only an intent's deletes name
@@ -137,11 +147,11 @@ class LbTree<C>::Recovery {
 // --- the chain ---
 
 template <class C>
-absl::Status LbTree<C>::Recovery::FindLeaves() {
+absl::Status Recovery<C>::FindLeaves() {
   const auto area = pool_.engine_area();
   settler_.Settle(area.data(), media::kPositions * sizeof(pmem::Word));
   pmem::Offset first;
-  if (!ReadChecked(area[media::kFirstLeaf].Load(), &first) || !tree_.leaves_.IsUnit(first)) {
+  if (!ReadChecked(area[media::kFirstLeaf].Load(), &first) || !tree_.leaves.IsUnit(first)) {
     return Damaged("a first leaf that is none", pool_.OffsetOf(&area[media::kFirstLeaf]));
   }
   PhaseProgress progress(context_.progress, "leaf chain", 0);
@@ -153,7 +163,7 @@ absl::Status LbTree<C>::Recovery::FindLeaves() {
 // --- what is in the leaves ---
 
 template <class C>
-absl::Status LbTree<C>::Recovery::LookThrough() {
+absl::Status Recovery<C>::LookThrough() {
   runs_.resize(PartsOf(chain_.size(), kLeavesPerTask));
   PhaseProgress progress(context_.progress, "leaves", chain_.size());
   return Parallel(runs_.size(), [&](size_t task) {
@@ -167,7 +177,7 @@ absl::Status LbTree<C>::Recovery::LookThrough() {
 
 // An empty leaf is none of the tree's from here on, but for the leftmost one.
 template <class C>
-absl::Status LbTree<C>::Recovery::LookThroughRun(size_t begin, size_t end, LeafRun* run) {
+absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run) {
   const std::vector<pmem::Offset> leaves = chain_.Leaves(begin, end);
   std::vector<typename Inner::Child> children;
   children.reserve(leaves.size());
@@ -180,21 +190,20 @@ absl::Status LbTree<C>::Recovery::LookThroughRun(size_t begin, size_t end, LeafR
     absl::Status status = LookAt(leaves[i], &summary);
     if (!status.ok()) return status;
     if (summary.pairs == 0 && begin + i > 0) {
-      tree_.leaves_.Unmark(leaves[i]);
+      tree_.leaves.Unmark(leaves[i]);
       run->ends_empty = true;
       continue;
     }
     status = KeepLeaf(leaves[i], summary, run, &children);
     if (!status.ok()) return status;
   }
-  if (!children.empty()) run->parents = tree_.tree_.MakeParents(children);
+  if (!children.empty()) run->parents = tree_.inner.MakeParents(children);
   return absl::OkStatus();
 }
 
 template <class C>
-absl::Status LbTree<C>::Recovery::KeepLeaf(pmem::Offset leaf, const LeafSummary& summary,
-                                           LeafRun* run,
-                                           std::vector<typename Inner::Child>* children) {
+absl::Status Recovery<C>::KeepLeaf(pmem::Offset leaf, const LeafSummary& summary, LeafRun* run,
+                                   std::vector<typename Inner::Child>* children) {
   Separator low{};
   if (run->kept == 0) {
     run->first_kept = leaf;
@@ -218,37 +227,37 @@ absl::Status LbTree<C>::Recovery::KeepLeaf(pmem::Offset leaf, const LeafSummary&
 // Separators come from the keys that the leaves hold (C8 of the review: without a log that is
 // sound).
 template <class C>
-absl::Status LbTree<C>::Recovery::Separate(const LeafSummary& left, const LeafSummary& right,
-                                           pmem::Offset leaf, Separator* low) {
+absl::Status Recovery<C>::Separate(const LeafSummary& left, const LeafSummary& right,
+                                   pmem::Offset leaf, Separator* low) {
   const bool wrong = medium_.Canary("lbtree.recovery.wrong_separator");
   const Pair first = wrong ? right.greatest : right.least;
   if (left.pairs == 0) {
-    *low = tree_.codec_.Between(right.least, first, separators_.Current().texts);
+    *low = tree_.codec.Between(right.least, first, separators_.Current().texts);
     return absl::OkStatus();
   }
   const bool tie = left.greatest.key == right.least.key;
   if (tie && (!KeyFits(left.greatest) || !KeyFits(right.least))) {
     return Damaged("a pair whose record has another key at the border of the leaf", leaf);
   }
-  if (!tree_.codec_.Less(left.greatest, right.least)) {
+  if (!tree_.codec.Less(left.greatest, right.least)) {
     return Damaged("a key that is not above its left neighbour's keys in the leaf", leaf);
   }
-  *low = tree_.codec_.Between(left.greatest, first, separators_.Current().texts);
+  *low = tree_.codec.Between(left.greatest, first, separators_.Current().texts);
   return absl::OkStatus();
 }
 
 template <class C>
-absl::Status LbTree<C>::Recovery::LookAt(pmem::Offset offset, LeafSummary* summary) {
+absl::Status Recovery<C>::LookAt(pmem::Offset offset, LeafSummary* summary) {
   const media::Block* leaf = tree_.LeafAt(offset);
   settler_.Settle(leaf, tree_.leaf_bytes());
-  for (unsigned b = 0; b < tree_.blocks_; ++b) {
+  for (unsigned b = 0; b < tree_.blocks; ++b) {
     const Header header = HeaderOf(leaf, b);
     if (!header.IsSound() || (b > 0 && header.alt())) {
       return Damaged("a damaged header in the leaf", offset);
     }
-    if ((header.slots() & ~tree_.UsableSlots()) != 0) {
+    if ((header.slots() & ~tree_.usable_slots()) != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("leaf_slots is ", tree_.parameters_.leaf_slots,
+          absl::StrCat("leaf_slots is ", tree_.parameters.leaf_slots,
                        ", but a leaf of the pool has more pairs; open it with the larger value"));
     }
     for (uint32_t slots = header.slots(); slots != 0; slots &= slots - 1) {
@@ -261,17 +270,17 @@ absl::Status LbTree<C>::Recovery::LookAt(pmem::Offset offset, LeafSummary* summa
 }
 
 template <class C>
-absl::Status LbTree<C>::Recovery::LookAtSlot(pmem::Offset offset, const Header& header,
-                                             const media::Block& block, unsigned slot,
-                                             LeafSummary* summary) {
+absl::Status Recovery<C>::LookAtSlot(pmem::Offset offset, const Header& header,
+                                     const media::Block& block, unsigned slot,
+                                     LeafSummary* summary) {
   const Pair pair = SlotPair(block, slot);
-  const C& codec = tree_.codec_;
+  const C& codec = tree_.codec;
   if constexpr (C::kRecords) {
     if (!codec.PairIsSound(pair)) {
       return Damaged("a pair whose check bits do not fit in the leaf", offset);
     }
     if (C::IsRecord(pair.value) &&
-        tree_.slab_.Mark(C::RecordOf(pair.value)) != pmem::UnitArena::MarkResult::kMarked) {
+        tree_.slab.Mark(C::RecordOf(pair.value)) != pmem::UnitArena::MarkResult::kMarked) {
       return Damaged("a pair whose record is none or another's in the leaf", offset);
     }
   }
@@ -292,25 +301,25 @@ absl::Status LbTree<C>::Recovery::LookAtSlot(pmem::Offset offset, const Header& 
 // --- the tree ---
 
 template <class C>
-absl::Status LbTree<C>::Recovery::BuildTree() {
+absl::Status Recovery<C>::BuildTree() {
   std::vector<typename Inner::Nodes> parents;
   std::vector<Gap> gaps;
   const absl::Status status = JoinRuns(&parents, &gaps);
   if (!status.ok()) return status;
-  separators_.ForEach([this](TextsOfThread& own) { tree_.dram_.Take(own.arena); });
+  separators_.ForEach([this](TextsOfThread& own) { tree_.dram.Take(own.arena); });
   for (const Gap& gap : gaps) UnlinkEmpty(gap);
   if (!gaps.empty()) {
     LODGEKV_CRASH_POINT(medium_, "lbtree.recovery.1");
     medium_.Fence();
   }
-  tree_.tree_.BuildOver(std::move(parents), context_.recovery_threads);
+  tree_.inner.BuildOver(std::move(parents), context_.recovery_threads);
   return absl::OkStatus();
 }
 
 // What runs do not know of one another: the separators between them, and empty leaves there.
 template <class C>
-absl::Status LbTree<C>::Recovery::JoinRuns(std::vector<typename Inner::Nodes>* parents,
-                                           std::vector<Gap>* gaps) {
+absl::Status Recovery<C>::JoinRuns(std::vector<typename Inner::Nodes>* parents,
+                                   std::vector<Gap>* gaps) {
   uint64_t kept = 0;
   pmem::Offset last_kept = 0;
   LeafSummary last;
@@ -340,7 +349,7 @@ absl::Status LbTree<C>::Recovery::JoinRuns(std::vector<typename Inner::Nodes>* p
 }
 
 template <class C>
-void LbTree<C>::Recovery::UnlinkEmpty(const Gap& gap) {
+void Recovery<C>::UnlinkEmpty(const Gap& gap) {
   media::Block* leaf = tree_.LeafAt(gap.left);
   pmem::Word& sibling = leaf[0].tail[AltOf(leaf) ? 1 : 0];
   medium_.Store(sibling, CheckedWord(gap.next));
@@ -351,25 +360,25 @@ void LbTree<C>::Recovery::UnlinkEmpty(const Gap& gap) {
 
 // A put's record may be in its leaf already; a deleted pair's may be gone from it.
 template <class C>
-absl::Status LbTree<C>::Recovery::MarkIntents() {
-  auto found = tree_.intents_.Find("lbtree", settler_);
+absl::Status Recovery<C>::MarkIntents() {
+  auto found = tree_.intents.Find("lbtree", settler_);
   if (!found.ok()) return found.status();
   intents_ = *std::move(found);
   if constexpr (C::kRecords) {
     for (const auto& intent : intents_) {
       for (const IntendedOp& op : intent.ops) {
-        if (!tree_.codec_.PairIsSound(op.pair)) {
+        if (!tree_.codec.PairIsSound(op.pair)) {
           return Damaged("a damaged pair in the batch", intent.intent.body);
         }
         if (!C::IsRecord(op.pair.value)) continue;
         const pmem::Offset record = C::RecordOf(op.pair.value);
         RecordView view;
-        if (!VerifyRecord(pool_, tree_.slab_, record, &view)) {
+        if (!VerifyRecord(pool_, tree_.slab, record, &view)) {
           return Damaged("a damaged record of a batch", record);
         }
         settler_.Settle(pool_.At<char>(record),
                         RecordBytes(view.key.size(), view.value.size(), view.expiry_unix_ms != 0));
-        const bool alone = tree_.slab_.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
+        const bool alone = tree_.slab.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
         if (alone && op.remove) removed_records_.push_back(record);
       }
     }
@@ -378,49 +387,51 @@ absl::Status LbTree<C>::Recovery::MarkIntents() {
 }
 
 template <class C>
-absl::Status LbTree<C>::Recovery::DoIntents() {
+absl::Status Recovery<C>::DoIntents() {
   if (medium_.Canary("lbtree.recovery.no_intents")) intents_.clear();
   for (auto& intent : intents_) {
     const bool early = medium_.Canary("lbtree.recovery.retire_first");
-    if (early) tree_.intents_.Retire(intent.intent);
-    const Outcome outcome = tree_.ApplyIntended(intent.ops);
+    if (early) tree_.intents.Retire(intent.intent);
+    const Outcome outcome = GroupWrites<C, PairWriter<C>>(writer_).ApplyIntended(intent.ops);
     if (outcome == Outcome::kPoolFull) {
       return absl::ResourceExhaustedError(
           "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
     }
-    if (intent.applied_index.has_value()) tree_.StoreAppliedIndex(*intent.applied_index);
-    if (!early) tree_.intents_.Retire(intent.intent);
+    if (intent.applied_index.has_value()) tree_.applied.Raise(*intent.applied_index);
+    if (!early) tree_.intents.Retire(intent.intent);
     report_.log_entries_replayed += intent.ops.size();
   }
-  for (const pmem::Offset record : removed_records_) tree_.slab_.Free(record);
-  Worker& worker = tree_.workers_.Current();
-  worker.retired.HandTo(tree_.reclaimer_);
+  for (const pmem::Offset record : removed_records_) tree_.slab.Free(record);
+  Worker& worker = tree_.workers.Current();
+  worker.retired.HandTo(tree_.reclaimer);
   return absl::OkStatus();
 }
 
 template <class C>
-absl::Status LbTree<C>::Recovery::Run() {
+absl::Status Recovery<C>::Run() {
   const auto start = std::chrono::steady_clock::now();
   report_.clean = pool_.was_clean();
   report_.threads = std::max(1u, context_.recovery_threads);
-  tree_.leaves_.Adopt(pool_.Chunks());
-  tree_.slab_.Adopt();
+  tree_.leaves.Adopt(pool_.Chunks());
+  tree_.slab.Adopt();
   absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
   if (status.ok()) status = MarkIntents();
   if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
-  tree_.leaves_.FinishMark();
-  tree_.slab_.FinishMark();
-  tree_.leaf_reserve_ = pmem::Reserve::kUse;
+  tree_.leaves.FinishMark();
+  tree_.slab.FinishMark();
+  tree_.space.set_reserve(pmem::Reserve::kUse);
   status = DoIntents();
   if (!status.ok()) return status;
-  tree_.leaf_reserve_ = pmem::Reserve::kKeep;
-  if (!intents_.empty()) report_.keys = tree_.CountKeys();
+  tree_.space.set_reserve(pmem::Reserve::kKeep);
+  if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
   return absl::OkStatus();
 }
+
+}  // namespace
 
 template <class C>
 absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Recover(const EngineContext& context,
@@ -430,10 +441,11 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Recover(const EngineContext& 
   if (!ReadChecked(word.Load(), &blocks) || blocks < 1 || blocks > kMaxBlocks) {
     return Damaged("a leaf size that no pool has", context.pool->OffsetOf(&word));
   }
-  std::unique_ptr<LbTree> tree(new LbTree(context, static_cast<unsigned>(blocks)));
-  const absl::Status status = Recovery(*tree, context, report).Run();
+  std::unique_ptr<LbTree> engine(new LbTree(context, static_cast<unsigned>(blocks)));
+  const absl::Status status =
+      Recovery<C>(engine->tree_, engine->pair_writer_, context, report).Run();
   if (!status.ok()) return status;
-  return tree;
+  return engine;
 }
 
 template class LbTree<Fixed64Codec>;

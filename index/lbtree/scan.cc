@@ -12,11 +12,14 @@ namespace {
 // Leaves are fetched so far ahead; they usually hold so many pairs at least.
 constexpr unsigned kLeavesAhead = 3;
 constexpr unsigned kUsualPairs = 8;
-}  // namespace
 
+// One scan's place in the chain of leaves: the Cursor of node/leaf_scan.h. Its thread's own.
 template <class C>
-class LbTree<C>::Cursor {
+class Cursor {
  public:
+  using Key = typename C::Key;
+  using Inner = typename TreeState<C>::Inner;
+
   struct Leaf : ScannedLeaf<C, kMaxLeafSlots> {
     unsigned pairs() const { return this->count; }
     template <class F>
@@ -25,41 +28,41 @@ class LbTree<C>::Cursor {
     }
   };
 
-  explicit Cursor(const LbTree& tree) : tree_(tree) {}
+  explicit Cursor(const TreeState<C>& tree) : tree_(tree) {}
 
   bool has_place() const { return leaf_ != nullptr; }
   void Forget() { leaf_ = nullptr; }
   void Seek(const Key* near, bool reverse, uint64_t wanted);
   bool Copy(bool reverse, uint64_t wanted, Leaf* copy) const;
   void Advance(bool reverse, const Leaf&) {
-    leaf_ = tree_.tree_.MoveToNeighbour(/*left=*/reverse, &place_, &snapshot_);
+    leaf_ = tree_.inner.MoveToNeighbour(/*left=*/reverse, &place_, &snapshot_);
   }
   void MergeInto(const Leaf&, ScanRun<C>*) const {}
 
  private:
   void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
 
-  const LbTree& tree_;
+  const TreeState<C>& tree_;
   const media::Block* leaf_ = nullptr;  // the next one
   uint64_t snapshot_ = 0;
   typename Inner::Place place_;
 };
 
 template <class C>
-void LbTree<C>::Cursor::Seek(const Key* near, bool reverse, uint64_t wanted) {
+void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
   const auto seek = reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
-  leaf_ = tree_.tree_.DescendToPlace(near, seek, &snapshot_, &place_);
+  leaf_ = tree_.inner.DescendToPlace(near, seek, &snapshot_, &place_);
   for (unsigned i = 1; i < kLeavesAhead; ++i) PrefetchAhead(i, reverse, wanted);
 }
 
 // False: the leaf has changed since it was found.
 template <class C>
-bool LbTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
+bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
   const OptimisticSection section;
   PrefetchAhead(kLeavesAhead, reverse, wanted);
   unsigned count = 0;
-  const LeafView view = tree_.ViewOf(leaf_);
-  for (unsigned b = 0; b < tree_.blocks_; ++b) {
+  const LeafView view = tree_.locks.ViewOf(leaf_);
+  for (unsigned b = 0; b < tree_.blocks; ++b) {
     for (uint32_t slots = view.SlotsOf(b); slots != 0; slots &= slots - 1) {
       const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
       copy->words[count] = pair.key;
@@ -71,23 +74,26 @@ bool LbTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
   copy->low = place_.bounds.low;
   copy->high = place_.bounds.high;
   copy->bounded = place_.bounds.bounded;
-  return tree_.locks_.Of(leaf_).Validate(snapshot_);
+  return tree_.locks.Of(leaf_).Validate(snapshot_);
 }
 
 template <class C>
-void LbTree<C>::Cursor::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
+void Cursor<C>::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
   if (wanted <= distance * kUsualPairs) return;
   const int step = static_cast<int>(distance);
-  const auto* leaf = tree_.tree_.NeighbourAt(place_, reverse ? -step : step);
+  const auto* leaf = tree_.inner.NeighbourAt(place_, reverse ? -step : step);
   if (leaf == nullptr) return;
-  Prefetch(&tree_.locks_.Of(leaf));
+  Prefetch(&tree_.locks.Of(leaf));
   const char* at = reinterpret_cast<const char*>(leaf);
   for (size_t line = 0; line < tree_.leaf_bytes(); line += pmem::kLineBytes) Prefetch(at + line);
 }
 
+}  // namespace
+
 template <class C>
 Outcome LbTree<C>::Scan(const ScanOptions& options, ScanVisitor visitor) {
-  return LeafScan<C, Cursor>(pool_, codec_, values_, Cursor(*this), options).Run(visitor);
+  return LeafScan<C, Cursor<C>>(tree_.pool, tree_.codec, tree_.values, Cursor<C>(tree_), options)
+      .Run(visitor);
 }
 
 template class LbTree<Fixed64Codec>;

@@ -1,12 +1,17 @@
-// A split on its way (logless_split.cc, group_split.cc).
+// A split on its way, by itself or in a group. It is its writer's own, who holds the left leaf's
+// lock.
 #pragma once
 
-#include "index/lbtree/lbtree.h"
+#include <cstdint>
+
+#include "index/lbtree/layout.h"
+#include "index/node/codec.h"
+#include "index/pmem/pool.h"
 
 namespace lodgekv::lbtree {
 
 template <class C>
-struct LbTree<C>::SplitWork {
+struct SplitWork {
   struct Entry {
     Pair pair;
     uint8_t block;
@@ -19,7 +24,7 @@ struct LbTree<C>::SplitWork {
   Entry entries[kMaxLeafSlots];  // of the left leaf, ascending
   unsigned count = 0;
   unsigned stay = 0;  // how many of them
-  Separator separator{};
+  typename C::Separator separator{};
   bool goes_right = false;  // the new pair
   bool inserted = false;    // by step 1, as in the paper
   Pair moved[kMaxLeafSlots + 1];

@@ -49,7 +49,7 @@ constexpr Canary kCanaries[] = {
      Under::kBoth, In::kBytes},
     {"record not fenced before its value", "group", Bc(3), Ask("lbtree.group.value_not_fenced"),
      Under::kBoth, In::kBytes},
-    {"an operation overtakes one of its key", "group", Bc(16), Ask("lbtree.group.overtakes")},
+    {"an operation overtakes one of its key", "group", Bc(16), Ask("node.group_writes.overtakes")},
     {"new leaves not flushed", "group split", Bc(1), Ask("lbtree.group.leaf_not_flushed")},
     {"sibling not flushed", "group split", Bc(1), Ask("lbtree.group.sibling_not_flushed")},
     {"a new leaf that splits keeps its sibling", "group split", Bc(4),

@@ -1,0 +1,143 @@
+#include "index/lbtree/held_leaves.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "index/lbtree/fingerprints.h"
+
+namespace lodgekv::lbtree {
+
+// Null: the key's leaf cannot be had without waiting, is in use under the lock of another, or has
+// no use for the key before the commit.
+template <class C>
+GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key) {
+  const bool waits = group_.leaves.empty();
+  GroupLeaf<C>* held = nullptr;
+  for (Backoff backoff;; backoff.Pause()) {
+    uint64_t snapshot;
+    media::Block* leaf = tree_.inner.DescendForWrite(key, &snapshot);
+    const auto same = std::ranges::find(group_.locks, &tree_.locks.Of(leaf));
+    if (same != group_.locks.end()) {
+      held = &group_.leaves[static_cast<size_t>(same - group_.locks.begin())];
+      if (held->locked.leaf != leaf) return nullptr;
+      break;
+    }
+    held = Hold(leaf, snapshot, key);
+    if (held != nullptr) break;
+    if (!waits) return nullptr;
+  }
+  const bool taken = !group_.of_batch && tree_.key_locks.IsTaken(key.hash);
+  if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) return nullptr;
+  return LeafFor(*held, key);
+}
+
+// Adds the leaf, if its lock is to be had as of `snapshot`; else null. Who holds no other waits for
+// a batch that has the key.
+template <class C>
+GroupLeaf<C>* HeldLeaves<C>::Hold(media::Block* leaf, uint64_t snapshot, const Key& key) {
+  VersionLock& lock = tree_.locks.Of(leaf);
+  if (!lock.TryUpgrade(snapshot)) return nullptr;
+  const bool taken = !group_.of_batch && group_.leaves.empty() && tree_.key_locks.IsTaken(key.hash);
+  if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) {
+    lock.Unlock();
+    tree_.key_locks.AwaitFree(key.hash);
+    return nullptr;
+  }
+  group_.locks.push_back(&lock);
+  GroupLeaf<C>* held = &group_.leaves.emplace_back();
+  Begin({leaf, &lock, {}}, key, held);
+  return held;
+}
+
+// The held leaf, or the one of those split off it, that the key belongs to. Null: it takes nothing
+// more, or nothing in that block.
+template <class C>
+GroupLeaf<C>* HeldLeaves<C>::LeafFor(GroupLeaf<C>& held, const Key& key) {
+  GroupLeaf<C>* leaf = &held;
+  NewLeaf<C>* to = nullptr;
+  for (NewLeaf<C>* at = held.right; at != nullptr && C::CompareToKey(at->low, key) <= 0;
+       at = at->next) {
+    to = at;
+  }
+  if (to != nullptr) {
+    leaf = &group_.at_new_leaf;
+    Begin({to->leaf, held.locked.lock, {}}, key, leaf);
+    leaf->committed = 0;
+    leaf->held = &held;
+    leaf->new_leaf = to;
+  } else if (held.right != nullptr && tree_.blocks > 1) {
+    held.awaited = true;
+    return nullptr;
+  } else if (held.value != nullptr) {
+    return nullptr;
+  } else if (!held.touched()) {
+    Begin(held.locked, key, &held);
+  }
+  leaf->locked.place = FindPlaceIn(*leaf, key);
+  if (leaf->locked.place.found() && leaf->locked.place.block != leaf->block) return nullptr;
+  return leaf;
+}
+
+// Chooses the block: the key's, or one with room.
+template <class C>
+void HeldLeaves<C>::Begin(const LockedLeaf& locked, const Key& key, GroupLeaf<C>* leaf) const {
+  unsigned block = 0;
+  const Place place = tree_.blocks > 1 ? search_.FindPlace(locked.leaf, key) : Place{};
+  if (place.found()) {
+    block = place.block;
+  } else {
+    while (block + 1 < tree_.blocks && HeaderOf(locked.leaf, block).slots() == tree_.usable_slots())
+      ++block;
+  }
+  const bool alt = AltOf(locked.leaf);
+  media::Word* words = HeaderWords(locked.leaf, block, alt);
+  const Header header = LoadHeader(words);
+  *leaf = {.locked = locked,
+           .block = block,
+           .header_line = HeaderLine(block, alt),
+           .words = words,
+           .header = header,
+           .committed = header.slots()};
+}
+
+// As operations of the group that came before have left it.
+template <class C>
+Place HeldLeaves<C>::FindPlaceIn(const GroupLeaf<C>& leaf, const Key& key) const {
+  const Place place = tree_.blocks > 1 ? search_.FindPlace(leaf.locked.leaf, key) : Place{};
+  if (place.found() && place.block != leaf.block) return place;
+  uint32_t slots = leaf.header.slots();
+  if (tree_.parameters.fingerprints) {
+    slots &= MatchFingerprintsScalar(leaf.header, FingerprintOf(key.hash));
+  }
+  for (; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    const Pair pair = SlotPair(leaf.locked.leaf[leaf.block], static_cast<unsigned>(slot));
+    if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair))
+      return {leaf.block, slot};
+  }
+  return {};
+}
+
+template <class C>
+void HeldLeaves<C>::LetGo() {
+  size_t kept = 0;
+  for (size_t i = 0; i < group_.leaves.size(); ++i) {
+    const LockedLeaf locked = group_.leaves[i].locked;
+    if (!group_.leaves[i].awaited) {
+      locked.lock->Unlock();
+      continue;
+    }
+    group_.locks[kept] = locked.lock;
+    media::Word* words = locked.leaf[0].header;
+    group_.leaves[kept++] = {.locked = locked, .words = words, .header = LoadHeader(words)};
+  }
+  group_.locks.resize(kept);
+  group_.leaves.resize(kept);
+  group_.new_leaves.clear();
+  group_.changes = group_.fences_first = false;
+}
+
+template class HeldLeaves<Fixed64Codec>;
+template class HeldLeaves<BytesCodec>;
+
+}  // namespace lodgekv::lbtree

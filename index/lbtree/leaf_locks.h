@@ -1,0 +1,107 @@
+// The locks of leaves, and what a reader may see of a leaf while a commit in it is on its way.
+//
+// A writer holds its leaf's lock over its fences. What it commits readers could see at once. Where
+// a fence is an instruction they wait from the commit's store until its fence
+// (VersionLock::BeginPublish); where it waits for a disk they see the word's old value meanwhile
+// (node/pending_word.h). Around a commit, which is one store, its writer calls
+//
+//   BeginCommit(locked, word);   then it stores, flushes, fences
+//   BeginPublish(locked);        then it changes what is in DRAM, if anything
+//   EndPublish(locked);
+//
+// Thread-safe: Begin and End calls belong to the holder of the leaf's lock.
+//
+// INVARIANT: a leaf has at most one word on its way, since its lock has at most one.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "index/lbtree/distributed_header.h"
+#include "index/lbtree/layout.h"
+#include "index/node/pending_word.h"
+#include "index/node/prefetch.h"
+#include "index/node/striped_locks.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::lbtree {
+
+// A slot of a leaf.
+struct Place {
+  unsigned block = 0;
+  int slot = -1;  // -1: the key is not there
+  bool found() const { return slot >= 0; }
+};
+
+// A leaf whose lock is held, its lock, and the key's place in it.
+struct LockedLeaf {
+  media::Block* leaf = nullptr;
+  VersionLock* lock = nullptr;
+  Place place;
+
+  bool found() const { return place.found(); }
+  Pair FoundPair() const { return SlotPair(leaf[place.block], static_cast<unsigned>(place.slot)); }
+  void Unlock() { lock->Unlock(); }
+};
+
+class LeafLocks {
+ public:
+  LeafLocks(const pmem::Pool& pool, bool long_fences)
+      : locks_(pool.base(), pool.bytes()),
+        pending_(long_fences ? std::make_unique<PendingWord[]>(locks_.count()) : nullptr) {}
+
+  VersionLock& Of(const media::Block* leaf) const { return locks_.Of(leaf); }
+  // Of a leaf that may be changing: the caller validates.
+  LeafView ViewOf(const media::Block* leaf) const {
+    return {leaf, pending_ == nullptr ? nullptr : &pending_[locks_.IndexOf(leaf)]};
+  }
+  // Readers wait from a commit's store to its fence; else they see the word's old value.
+  bool readers_wait() const { return pending_ == nullptr; }
+
+  void BeginCommit(const LockedLeaf& locked, const media::Word& word) const {
+    if (pending_ == nullptr) {
+      locked.lock->BeginPublish();
+    } else {
+      pending_[locks_.IndexOf(locked.leaf)].Set(word);
+    }
+  }
+  // What was committed is durable.
+  void BeginPublish(const LockedLeaf& locked) const {
+    if (pending_ != nullptr) locked.lock->BeginPublish();
+  }
+  void EndPublish(const LockedLeaf& locked) const {
+    if (pending_ != nullptr) pending_[locks_.IndexOf(locked.leaf)].Clear();
+    locked.lock->EndPublish();
+  }
+
+  void LockAll() const { locks_.LockAll(); }
+  void UnlockAll() const { locks_.UnlockAll(); }
+  size_t bytes() const { return locks_.bytes(); }
+
+ private:
+  const StripedLocks locks_;
+  // Of each lock; null where a fence is an instruction.
+  const std::unique_ptr<PendingWord[]> pending_;
+};
+
+// How the inner tree reaches a leaf on the medium.
+struct LeafAccess {
+  static constexpr bool kFetchInnerNodes = true;  // of small leaves there are many
+  const LeafLocks* locks;
+  unsigned blocks;
+
+  VersionLock& LockOf(const media::Block* leaf) const { return locks->Of(leaf); }
+  // All lines of a small leaf: the medium reads 256 bytes at once anyway. Of a larger one those
+  // with a header.
+  void PrefetchForRead(const media::Block* leaf) const {
+    const char* at = reinterpret_cast<const char*>(leaf);
+    Prefetch(&locks->Of(leaf));
+    const unsigned step = blocks == 1 ? 1 : kBlockLines - 1;
+    for (unsigned b = 0; b < blocks; ++b, at += sizeof(media::Block)) {
+      for (unsigned line = 0; line < kBlockLines; line += step) Prefetch(at + line * 64);
+    }
+  }
+  void PrefetchForWrite(const media::Block* leaf) const { PrefetchForRead(leaf); }
+};
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,33 @@
+// The search of one leaf (LB+-Tree Alg. 1): which slots may hold a key, and which does.
+//
+// Thread-safe. Candidates may look at a leaf that is changing, whose caller validates; FindPlace
+// belongs to the holder of the leaf's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "index/lbtree/fingerprints.h"
+#include "index/lbtree/tree_state.h"
+
+namespace lodgekv::lbtree {
+
+template <class C>
+class LeafSearch {
+ public:
+  using Key = typename C::Key;
+
+  explicit LeafSearch(const TreeState<C>& tree) : tree_(tree) {}
+
+  // The slots of a block that may hold the key.
+  uint32_t Candidates(const LeafView& leaf, unsigned block, const Key& key) const {
+    const uint32_t slots = leaf.SlotsOf(block);
+    if (!tree_.parameters.fingerprints) return slots;
+    return slots & MatchFingerprints(leaf.HeaderAt(block), FingerprintOf(key.hash));
+  }
+  Place FindPlace(const media::Block* leaf, const Key& key) const;
+
+ private:
+  const TreeState<C>& tree_;
+};
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,49 @@
+// From where splits take leaves: of the arena, or of those that an atomic batch has set aside for
+// itself, since it must not run out once its intent is committed.
+//
+// Thread-safe; a worker's spare leaves are its own thread's. Recovery alone calls set_reserve.
+#pragma once
+
+#include <cstddef>
+
+#include "index/lbtree/worker.h"
+#include "index/pmem/unit_arena.h"
+
+namespace lodgekv::lbtree {
+
+class LeafSpace {
+ public:
+  explicit LeafSpace(pmem::UnitArena& leaves) : leaves_(leaves) {}
+
+  // 0: the pool is full.
+  pmem::Offset Take(Worker& worker) {
+    if (worker.spare_leaves.empty()) return leaves_.Allocate(reserve_);
+    const pmem::Offset leaf = worker.spare_leaves.back();
+    worker.spare_leaves.pop_back();
+    return leaf;
+  }
+
+  // Sets aside what is missing to `count` leaves. False: the pool is full.
+  bool SetAside(Worker& worker, size_t count) {
+    while (worker.spare_leaves.size() < count) {
+      const pmem::Offset leaf = leaves_.Allocate(pmem::Reserve::kKeep);
+      if (leaf == 0) return false;
+      worker.spare_leaves.push_back(leaf);
+    }
+    return true;
+  }
+  void FreeSpare(Worker& worker) {
+    for (; !worker.spare_leaves.empty(); worker.spare_leaves.pop_back()) {
+      leaves_.Free(worker.spare_leaves.back());
+    }
+  }
+
+  // kUse: splits may take what the pool keeps for emptying it, too.
+  void set_reserve(pmem::Reserve reserve) { reserve_ = reserve; }
+
+ private:
+  pmem::UnitArena& leaves_;
+  pmem::Reserve reserve_ = pmem::Reserve::kKeep;
+};
+
+}  // namespace lodgekv::lbtree

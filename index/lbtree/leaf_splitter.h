@@ -1,0 +1,37 @@
+// The logless split of one full leaf, by itself (LB+-Tree 3.3): one 8-byte store switches between
+// the two sibling words of the left leaf's first block. The protocol is Split's crash table in
+// README.md.
+//
+// INVARIANT: parents lead to the right leaf only when the switch is durable.
+//
+// Thread-safe for different leaves; the caller holds the left leaf's lock, which covers both leaves
+// afterwards. The parent is locked after it.
+#pragma once
+
+#include "index/engine.h"
+#include "index/lbtree/leaf_divider.h"
+#include "index/lbtree/leaf_writer.h"
+
+namespace lodgekv::lbtree {
+
+template <class C>
+class LeafSplitter {
+ public:
+  using Key = typename C::Key;
+
+  explicit LeafSplitter(TreeState<C>& tree) : tree_(tree), divider_(tree), writer_(tree) {}
+
+  // Splits the locked leaf and puts the pair where it belongs. kOk; kPoolFull, or kDataLoss: its
+  // keys are damaged so that no border divides them. Then nothing was done.
+  Outcome Split(Worker& worker, const LockedLeaf& locked, const Key& key, Pair pair);
+
+ private:
+  void StageAsInThePaper(SplitWork<C>* work, Pair pair);
+  void CommitSplit(const LockedLeaf& locked, const Key& key, const SplitWork<C>& work);
+
+  TreeState<C>& tree_;
+  LeafDivider<C> divider_;
+  LeafWriter<C> writer_;
+};
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,40 @@
+// Writes pairs into a leaf by entry moving (LB+-Tree 3.2, Alg. 2): one 8-byte store of the block's
+// header counts all that was staged before it (NAW, Definition 2.1). The protocol is Insert's crash
+// table in README.md.
+//
+// INVARIANT: nothing is stored in a slot that counts, by the header on the medium or by the one
+// that is going to be there.
+//
+// Thread-safe for different leaves; of one, calls belong to the holder of its lock.
+#pragma once
+
+#include <cstdint>
+
+#include "index/lbtree/tree_state.h"
+
+namespace lodgekv::lbtree {
+
+template <class C>
+class LeafWriter {
+ public:
+  explicit LeafWriter(TreeState<C>& tree) : tree_(tree) {}
+
+  // Durable on return. False: the leaf is full.
+  bool Insert(Worker& worker, const LockedLeaf& locked, Pair pair);
+
+  // Step 1 by itself, without its flush.
+  unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line, Pair pair,
+                       uint32_t committed, bool move, Header* header);
+  void StoreSlot(media::Block& block, unsigned slot, Pair pair);
+  static void CountInsert(Worker& worker, bool beside_header);
+
+ private:
+  void InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned block, Pair pair);
+  unsigned ChooseSlot(uint32_t free_slots, unsigned header_line) const;
+  unsigned MoveEntries(media::Block& block, Header* header, unsigned header_line, uint32_t to);
+  void CommitHeader(const LockedLeaf& locked, media::Word* words, const Header& header);
+
+  TreeState<C>& tree_;
+};
+
+}  // namespace lodgekv::lbtree

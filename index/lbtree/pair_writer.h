@@ -1,0 +1,66 @@
+// Writes of one pair, each durable on return, and what else the ways of writing ask of a tree: this
+// is the Tree of write_tree.h. The protocols are those of Update, Insert, Split and Delete in
+// README.md.
+//
+// INVARIANT: a record is durable before a store links it.
+//
+// Thread-safe; of one leaf, Put and Remove belong to the holder of its lock.
+#pragma once
+
+#include "index/lbtree/leaf_search.h"
+#include "index/lbtree/leaf_splitter.h"
+#include "index/lbtree/leaf_writer.h"
+#include "index/lbtree/pair_remover.h"
+#include "index/lbtree/tree_state.h"
+#include "index/lbtree/write_group.h"
+#include "index/node/write_tree.h"
+
+namespace lodgekv::lbtree {
+
+template <class C>
+class PairWriter {
+ public:
+  using Key = typename C::Key;
+  using Held = LockedLeaf;
+  using Group = WriteGroup<C>;
+
+  explicit PairWriter(TreeState<C>& tree)
+      : tree_(tree),
+        stages_(tree.pool, tree.slab, tree.codec, tree.values),
+        search_(tree),
+        writer_(tree),
+        splitter_(tree),
+        remover_(tree) {}
+
+  LockedLeaf Lock(const Key& key, bool of_batch);
+  // The leaf's lock may cover two leaves afterwards.
+  Outcome Put(const LockedLeaf& locked, const Key& key, Pair pair);
+  void Remove(const LockedLeaf& locked, const Key& key);
+  void AfterWrite();
+  bool ReclaimSpace();
+
+  // For atomic batches.
+  bool SetAside(size_t puts) { return tree_.space.SetAside(tree_.workers.Current(), puts); }
+  void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current()); }
+  void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
+
+  OpStages<C>& stages() { return stages_; }
+  pmem::Medium& medium() { return tree_.medium; }
+  KeyLocks& key_locks() { return tree_.key_locks; }
+  BatchIntents& intents() { return tree_.intents; }
+  AppliedIndex& applied() { return tree_.applied; }
+  TreeState<C>& state() { return tree_; }
+
+ private:
+  void Update(Worker& worker, const LockedLeaf& locked, Pair pair);
+  void FenceRecord(Pair pair);
+
+  TreeState<C>& tree_;
+  OpStages<C> stages_;
+  const LeafSearch<C> search_;
+  LeafWriter<C> writer_;
+  LeafSplitter<C> splitter_;
+  PairRemover<C> remover_;
+};
+
+}  // namespace lodgekv::lbtree

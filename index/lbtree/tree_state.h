@@ -1,0 +1,89 @@
+// What the parts of an LB+-Tree share: its space on the medium, its nodes in DRAM, its locks, and
+// what each thread keeps for itself. What is done with it each part does, a class of its own that
+// has a reference to this.
+//
+// Members are in the order in which they are made, and taken down in the reverse one. The engine
+// (lbtree.h) owns it and stops the reclaimer first.
+//
+// Thread-safe as its members are.
+#pragma once
+
+#include <cstdint>
+
+#include "index/engine.h"
+#include "index/lbtree/layout.h"
+#include "index/lbtree/leaf_locks.h"
+#include "index/lbtree/leaf_space.h"
+#include "index/lbtree/worker.h"
+#include "index/node/applied_index.h"
+#include "index/node/batch_intent.h"
+#include "index/node/codec.h"
+#include "index/node/dram_arena.h"
+#include "index/node/inner_tree.h"
+#include "index/node/key_locks.h"
+#include "index/node/reclaimer.h"
+#include "index/node/separator_texts.h"
+#include "index/node/stored_values.h"
+#include "index/pmem/per_worker.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+#include "index/pmem/unit_arena.h"
+
+namespace lodgekv::lbtree {
+
+// The engine's options; see engine_info.cc for bounds and documentation.
+struct Parameters {
+  unsigned leaf_slots;  // of a block that are used
+  bool entry_moving;
+  bool fingerprints;
+  bool logless_split;
+  bool unlink_leaves;
+
+  explicit Parameters(const OptionValues& options);
+};
+
+template <class C>
+struct TreeState {
+  using Inner = InnerTree<C, media::Block, LeafAccess>;
+  using Bounds = typename Inner::Bounds;
+
+  TreeState(const EngineContext& context, unsigned leaf_blocks);
+
+  size_t leaf_bytes() const { return blocks * sizeof(media::Block); }
+  media::Block* LeafAt(pmem::Offset offset) const { return pool.At<media::Block>(offset); }
+  uint32_t usable_slots() const { return (uint32_t{1} << parameters.leaf_slots) - 1; }
+  static bool HasRecord(Pair pair) {
+    if constexpr (C::kRecords) return C::IsRecord(pair.value);
+    return false;
+  }
+  // Nothing leads to it any more: its space is given back once no reader can look at it.
+  void RetireRecord(Worker& worker, uint64_t value_word) {
+    if constexpr (C::kRecords) {
+      // After a failed sync what took its place may not be durable.
+      if (C::IsRecord(value_word) && !medium.failed()) {
+        worker.retired.Add(slab, C::RecordOf(value_word));
+      }
+    }
+  }
+
+  pmem::Pool& pool;
+  pmem::Medium& medium;
+  const Parameters parameters;
+  const unsigned blocks;  // m
+  pmem::UnitArena leaves;
+  LeafSpace space{leaves};
+  pmem::RecordSlab slab;
+  DramArena dram;
+  C codec;
+  const StoredValues<C> values;
+  SeparatorTexts texts;
+  const LeafLocks locks;
+  Inner inner;
+  KeyLocks key_locks;
+  BatchIntents intents;
+  AppliedIndex applied{pool};
+  Reclaimer reclaimer;
+  pmem::PerWorker<Worker> workers;
+};
+
+}  // namespace lodgekv::lbtree

@@ -1,0 +1,218 @@
+// Group commit: operations share fences, each with an outcome of its own (write_tree.h).
+//
+// A group is written in passes: all operations that can join it are staged, then committed
+// together. What cannot join a pass is passed over, and with it every later operation on its key,
+// so that none overtakes an earlier one: its leaf is busy, or takes nothing more before the commit,
+// or a batch has the key. It may join the next pass. What needs more than a pass does is written by
+// itself between two passes, while the group holds no lock.
+//
+// Thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <bitset>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+#include "index/node/point_writes.h"
+
+namespace lodgekv {
+
+template <class C, WriteTree<C> Tree>
+class GroupWrites {
+ public:
+  explicit GroupWrites(Tree& tree) : tree_(tree), stages_(tree.stages()) {}
+
+  // The outcome of the first that has another one than kOk.
+  Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                const WriteOptions& options);
+  // Of an atomic batch, whose keys are locked, or of recovery: what has been done is not done
+  // again.
+  Outcome ApplyIntended(std::span<const IntendedOp> ops);
+
+ private:
+  using Group = typename Tree::Group;
+  using Key = typename C::Key;
+  static constexpr size_t kMostMembers = 256;  // of a group
+
+  // The operations of a group, by their numbers. A class of such has
+  //   HashOf       of the key
+  //   Join         what the pass does with it
+  //   WriteAlone   between two passes
+  //   Fail         a sync has failed since it joined
+  struct ClientOps {
+    uint16_t HashOf(size_t i) const { return C::MakeKey(ops[i].key).hash; }
+    Joining Join(Group& group, size_t i) const {
+      return writes.Join(group, ops[i], &results[i], options.now_unix_ms);
+    }
+    void WriteAlone(size_t i) const {
+      (void)PointWrites<C, Tree>(writes.tree_).Write(ops[i], &results[i], options);
+    }
+    // A condition, too, was looked at beside what is not durable.
+    void Fail(size_t i) const {
+      const Outcome outcome = results[i].outcome;
+      if (outcome != Outcome::kOk && outcome != Outcome::kConditionFailed) return;
+      results[i] = {Outcome::kMediumFailed, false, 0};
+    }
+
+    GroupWrites& writes;
+    std::span<const WriteOp> ops;
+    std::span<WriteResult> results;
+    const WriteOptions& options;
+  };
+  struct IntendedOps {
+    uint16_t HashOf(size_t i) const {
+      char scratch[8];
+      return writes.KeyOf(ops[i], scratch).hash;
+    }
+    Joining Join(Group& group, size_t i) const { return writes.JoinIntended(group, ops[i]); }
+    void WriteAlone(size_t i) {
+      const Outcome outcome = writes.ApplyAlone(ops[i]);
+      if (first == Outcome::kOk) first = outcome;
+    }
+    void Fail(size_t) const {}
+
+    GroupWrites& writes;
+    std::span<const IntendedOp> ops;
+    Outcome first = Outcome::kOk;
+  };
+
+  template <class Members>
+  void WriteInPasses(size_t count, bool of_batch, Members& members);
+  Joining Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
+  Joining JoinIntended(Group& group, const IntendedOp& op);
+  Outcome ApplyAlone(const IntendedOp& op);
+  Key KeyOf(const IntendedOp& op, char (&scratch)[8]) const;
+
+  Tree& tree_;
+  OpStages<C>& stages_;
+};
+
+template <class C, WriteTree<C> Tree>
+Outcome GroupWrites<C, Tree>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                                    const WriteOptions& options) {
+  for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
+    const size_t count = std::min(kMostMembers, ops.size() - begin);
+    ClientOps members{*this, ops.subspan(begin, count), results.subspan(begin, count), options};
+    WriteInPasses(count, /*of_batch=*/false, members);
+    tree_.AfterWrite();
+  }
+  for (const WriteResult& result : results) {
+    if (result.outcome != Outcome::kOk) return result.outcome;
+  }
+  return Outcome::kOk;
+}
+
+template <class C, WriteTree<C> Tree>
+Outcome GroupWrites<C, Tree>::ApplyIntended(std::span<const IntendedOp> ops) {
+  Outcome first = Outcome::kOk;
+  for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
+    const size_t count = std::min(kMostMembers, ops.size() - begin);
+    IntendedOps members{*this, ops.subspan(begin, count)};
+    WriteInPasses(count, /*of_batch=*/true, members);
+    if (first == Outcome::kOk) first = members.first;
+  }
+  return first;
+}
+
+// At most kMostMembers. Each pass decides at least one operation, or waits for nothing any more.
+template <class C, WriteTree<C> Tree>
+template <class Members>
+void GroupWrites<C, Tree>::WriteInPasses(size_t count, bool of_batch, Members& members) {
+  Group group(tree_, of_batch);
+  uint16_t waiting[kMostMembers];
+  std::iota(waiting, waiting + count, uint16_t{0});
+  while (count > 0) {
+    uint16_t joined[kMostMembers];
+    uint16_t alone[kMostMembers];
+    size_t joined_count = 0;
+    size_t alone_count = 0;
+    size_t later_count = 0;
+    std::bitset<1024> passed_over;  // by the key's hash
+    for (const uint16_t i : std::span(waiting, count)) {
+      const size_t key = members.HashOf(i) % passed_over.size();
+      Joining joining = Joining::kLater;
+      if (!group.full() && !passed_over[key]) joining = members.Join(group, i);
+      if (joining == Joining::kJoined) {
+        joined[joined_count++] = i;
+        continue;
+      }
+      if (!tree_.medium().Canary("node.group_writes.overtakes")) passed_over.set(key);
+      if (joining == Joining::kAlone) {
+        alone[alone_count++] = i;
+      } else {
+        waiting[later_count++] = i;
+      }
+    }
+    group.Commit();
+    count = later_count;
+    if (tree_.medium().failed()) {
+      for (const uint16_t i : std::span(joined, joined_count)) members.Fail(i);
+    }
+    if (!group.holds_locks()) {
+      for (const uint16_t i : std::span(alone, alone_count)) members.WriteAlone(i);
+    } else {
+      std::copy_n(alone, alone_count, waiting + count);
+      std::inplace_merge(waiting, waiting + count, waiting + count + alone_count);
+      count += alone_count;
+    }
+  }
+}
+
+template <class C, WriteTree<C> Tree>
+Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, WriteResult* result,
+                                   uint64_t now) {
+  *result = {stages_.Check(op), false, 0};
+  if (result->outcome != Outcome::kOk) return Joining::kJoined;
+  if (stages_.IsLarge(op)) return Joining::kAlone;
+  PendingOp<C> pending{.op = &op, .result = result, .key = C::MakeKey(op.key), .staged = {}};
+  if (!group.Find(pending.key)) return Joining::kLater;
+  const bool found = group.found();
+  const Pair there = found ? group.FoundPair() : Pair{};
+  result->outcome = stages_.Evaluate(found ? &there : nullptr, now, &pending);
+  if (!pending.apply) {
+    if (result->outcome != Outcome::kConditionFailed) result->version = 0;
+    return Joining::kJoined;
+  }
+  if (pending.remove()) return group.Remove();
+  const Joining room = group.MakeRoom(pending.key);
+  if (room != Joining::kJoined) return room;
+  if (stages_.Stage(&pending) != Outcome::kOk) return Joining::kAlone;
+  stages_.Finish(&pending);
+  group.Put(pending.staged.pair);
+  return Joining::kJoined;
+}
+
+template <class C, WriteTree<C> Tree>
+Joining GroupWrites<C, Tree>::JoinIntended(Group& group, const IntendedOp& op) {
+  char scratch[8];
+  const Key key = KeyOf(op, scratch);
+  if (!group.Find(key)) return Joining::kLater;
+  if (op.remove) return group.found() ? group.Remove() : Joining::kJoined;
+  if (group.found() && group.FoundPair().value == op.pair.value) return Joining::kJoined;
+  const Joining room = group.MakeRoom(key);
+  if (room == Joining::kJoined) group.Put(op.pair);
+  return room;
+}
+
+template <class C, WriteTree<C> Tree>
+Outcome GroupWrites<C, Tree>::ApplyAlone(const IntendedOp& op) {
+  char scratch[8];
+  const Key key = KeyOf(op, scratch);
+  typename Tree::Held held = tree_.Lock(key, /*of_batch=*/true);
+  const Outcome outcome = PointWrites<C, Tree>(tree_).Apply(held, key, op.pair, op.remove);
+  held.Unlock();
+  return outcome;
+}
+
+template <class C, WriteTree<C> Tree>
+typename C::Key GroupWrites<C, Tree>::KeyOf(const IntendedOp& op, char (&scratch)[8]) const {
+  if constexpr (C::kRecords) {
+    return C::MakeKey(stages_.codec().KeyText(op.pair, scratch));
+  } else {
+    return C::KeyOfWord(op.pair.key);
+  }
+}
+
+}  // namespace lodgekv
