@@ -1,10 +1,9 @@
 // What an atomic batch is going to do, on the medium, for engines that have no log: whoever finds
 // an intent after a crash does all of it.
 //
-// Its crash table: index/node/README.md.
-//
-// Between steps 2 and 3 nobody else writes to the batch's keys (node/key_locks.h), and no record
-// that the body names is given back: so doing an operation twice is doing it once.
+// Its crash table is in index/node/README.md. Between the store of the root and its clearing nobody
+// else writes to the batch's keys (node/key_locks.h), and no record that the body names is freed: so
+// doing an operation twice is doing it once.
 //
 // Thread-safe but for Find, which belongs to recovery.
 #pragma once
