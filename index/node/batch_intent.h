@@ -2,8 +2,8 @@
 // an intent after a crash does all of it.
 //
 // Its crash table is in index/node/README.md. Between the store of the root and its clearing nobody
-// else writes to the batch's keys (node/key_locks.h), and no record that the body names is freed: so
-// doing an operation twice is doing it once.
+// else writes to the batch's keys (node/key_locks.h), and no record that the body names is freed:
+// so doing an operation twice is doing it once.
 //
 // Thread-safe but for Find, which belongs to recovery.
 #pragma once
