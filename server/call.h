@@ -15,13 +15,13 @@
 
 #include "index/cost.h"
 #include "server/admission.h"
+#include "server/call_host.h"
 #include "server/call_list.h"
 #include "server/connection.h"
+#include "server/kv_service.h"
 #include "server/rpc_recorder.h"
 
 namespace lodgekv::server {
-
-class Poller;
 
 class Event {
  public:
@@ -36,12 +36,12 @@ class Call : public Event, public CallLinks {
  public:
   using SteadyClock = std::chrono::steady_clock;
 
-  Call(Poller& poller, Method method) : poller_(poller), method_(method) {}
+  Call(CallHost& host, Method method) : host_(host), method_(method) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   // Waits for a client.
-  virtual void Listen() = 0;
+  virtual void Listen(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
 
   // Answers with an error, or OK.
   virtual void Answer(const grpc::Status& status) = 0;
@@ -91,14 +91,14 @@ class Call : public Event, public CallLinks {
   void Offered();
   // The event has come. ok: as it says; else the client is gone, or the call was cancelled.
   void Taken(bool ok);
-  // The last event is over: hands the object back to the poller. The object may be gone afterwards.
+  // The last event is over: hands the object back to the host. The object may be gone afterwards.
   void Release();
   // What the request takes in memory, where that may be more than it had bytes on the wire.
   virtual uint64_t BuiltBytes() const { return 0; }
   // Frees the context and what refers to it, what the messages hold, and what else was taken.
   virtual void LetGo() = 0;
 
-  Poller& poller_;
+  CallHost& host_;
   std::optional<grpc::ServerContext> context_;
 
  private:

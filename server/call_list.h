@@ -3,61 +3,49 @@
 // INVARIANT  A call is in at most one list at a time.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-
 namespace lodgekv::server {
-
-class Call;
 
 class CallLinks {
  protected:
   ~CallLinks() = default;
 
  private:
-  friend class CallList;
-  Call* before_ = nullptr;
-  Call* behind_ = nullptr;
+  friend class LinkList;
+  CallLinks* before_ = nullptr;
+  CallLinks* behind_ = nullptr;
   bool listed_ = false;
 };
 
-class CallList {
+// What the list of any kind of call does.
+class LinkList {
  public:
   bool empty() const { return first_ == nullptr; }
-  Call* first() const { return first_; }
-  // Of one in this list; null: it is the last.
-  static Call* Behind(const Call& call);
-  void PushBack(Call& call);
-  // Without effect on a call that is in no list.
-  void Remove(Call& call);
-  Call* PopFront();
+
+ protected:
+  CallLinks* first() const { return first_; }
+  static CallLinks* Behind(const CallLinks& links) { return links.behind_; }
+  void PushBack(CallLinks& links);
+  void Remove(CallLinks& links);
+  CallLinks* PopFront();
 
  private:
-  Call* first_ = nullptr;
-  Call* last_ = nullptr;
+  CallLinks* first_ = nullptr;
+  CallLinks* last_ = nullptr;
 };
 
-// Calls of a kind that wait for the engine: in several lists, which are taken from in turns, so
-// that what is in one waits for at most as much of each other, however long that is.
-template <class AnyCall, size_t kLists>
-class WorkQueue {
+template <class AnyCall>
+class CallList : private LinkList {
  public:
-  bool empty() const {
-    return std::all_of(lists_.begin(), lists_.end(), [](const auto& list) { return list.empty(); });
+  using LinkList::empty;
+  AnyCall* first() const { return static_cast<AnyCall*>(LinkList::first()); }
+  // Of one in this list; null: it is the last.
+  static AnyCall* Behind(const AnyCall& call) {
+    return static_cast<AnyCall*>(LinkList::Behind(call));
   }
-  void Add(AnyCall& call, size_t list) { lists_[list].PushBack(call); }
-  // Not of an empty one.
-  AnyCall* Take() {
-    while (lists_[next_].empty()) next_ = (next_ + 1) % kLists;
-    CallList& list = lists_[next_];
-    next_ = (next_ + 1) % kLists;
-    return static_cast<AnyCall*>(list.PopFront());
-  }
-
- private:
-  std::array<CallList, kLists> lists_;
-  size_t next_ = 0;
+  void PushBack(AnyCall& call) { LinkList::PushBack(call); }
+  // Without effect on a call that is in no list.
+  void Remove(AnyCall& call) { LinkList::Remove(call); }
+  AnyCall* PopFront() { return static_cast<AnyCall*>(LinkList::PopFront()); }
 };
 
 }  // namespace lodgekv::server

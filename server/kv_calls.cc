@@ -9,7 +9,6 @@
 #include "server/errors.h"
 #include "server/expiry.h"
 #include "server/request_check.h"
-#include "server/scan_call.h"
 
 namespace lodgekv::server {
 namespace {
@@ -51,10 +50,10 @@ void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
 }
 
 void GetCall::Accept() {
-  if (const auto error = CheckKey(request().key(), {}, poller_.check_context())) {
+  if (const auto error = CheckKey(request().key(), {}, host_.check_context())) {
     return Answer(*error);
   }
-  if (Admit(1, request().key().size())) poller_.Enqueue(*this);
+  if (Admit(1, request().key().size())) host_.Enqueue(*this);
 }
 
 void GetCall::AnswerRead(ReadResult& result) {
@@ -72,8 +71,8 @@ void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
 }
 
 void PutCall::Accept() {
-  if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, BytesOf(op_))) poller_.Enqueue(*this);
+  if (const auto error = ToWriteOp(request(), host_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
 }
 
 void PutCall::AnswerApplied(const WriteResult& result) {
@@ -88,8 +87,8 @@ void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue
 }
 
 void DeleteCall::Accept() {
-  if (const auto error = ToWriteOp(request(), poller_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, BytesOf(op_))) poller_.Enqueue(*this);
+  if (const auto error = ToWriteOp(request(), host_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
 }
 
 void DeleteCall::AnswerApplied(const WriteResult& result) {
@@ -105,15 +104,15 @@ void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* que
 
 void BatchGetCall::Accept() {
   uint64_t bytes = 0;
-  if (const auto error = CheckBatchGet(request(), poller_.check_context(), bytes)) {
+  if (const auto error = CheckBatchGet(request(), host_.check_context(), bytes)) {
     return Answer(*error);
   }
-  if (Admit(Operations(request().keys_size()), bytes)) poller_.Enqueue(*this);
+  if (Admit(Operations(request().keys_size()), bytes)) host_.Enqueue(*this);
 }
 
 void BatchGetCall::Serve(Engine& engine) {
   response().Clear();
-  const uint64_t limit = poller_.state().limits().max_batch_size;
+  const uint64_t limit = host_.check_context().limits.max_batch_size;
   uint64_t bytes = 0;
   for (int begin = 0; begin < request().keys_size(); begin += kLookKeys) {
     const int end = std::min(begin + kLookKeys, request().keys_size());
@@ -136,7 +135,7 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
   for (size_t i = 0; i < count; ++i) keys[i] = request().keys(begin + static_cast<int>(i));
   const Cost before = ThreadCost();
   const Outcome outcome = engine.Read(std::span(keys).first(count), std::span(results).first(count),
-                                      {.now_unix_ms = poller_.now_unix_ms()});
+                                      {.now_unix_ms = host_.check_context().now_unix_ms});
   const Cost cost = ThreadCost() - before;
   AddCost(cost, static_cast<uint64_t>(request().keys_size()), cost);
   for (size_t i = 0; i < count; ++i) {
@@ -156,10 +155,10 @@ void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* q
 
 void BatchWriteCall::Accept() {
   uint64_t bytes = 0;
-  if (const auto error = ToWriteOps(request(), poller_.check_context(), ops_, bytes)) {
+  if (const auto error = ToWriteOps(request(), host_.check_context(), ops_, bytes)) {
     return Answer(*error);
   }
-  if (Admit(Operations(request().operations_size()), bytes)) poller_.Enqueue(*this);
+  if (Admit(Operations(request().operations_size()), bytes)) host_.Enqueue(*this);
 }
 
 // The operations refer to the request.
@@ -174,14 +173,15 @@ void BatchWriteCall::Serve(Engine& engine) {
   if (ops_.empty()) return Answer(grpc::Status::OK);
   results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();
-  const Outcome outcome = engine.Write(
-      ops_, results_,
-      {.atomic = true, .now_unix_ms = poller_.now_unix_ms(), .applied_index = std::nullopt});
+  const Outcome outcome = engine.Write(ops_, results_,
+                                       {.atomic = true,
+                                        .now_unix_ms = host_.check_context().now_unix_ms,
+                                        .applied_index = std::nullopt});
   const Cost cost = ThreadCost() - before;
   AddCost(cost, ops_.size(), cost);
-  poller_.NoteOutcome(outcome);
+  host_.state().NoteOutcome(outcome);
   if (outcome == Outcome::kOk) {
-    for (size_t i = 0; i < ops_.size(); ++i) poller_.CountWrite(ops_[i], results_[i]);
+    for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
     for (const WriteResult& result : results_) {
       v1::WriteResult* answer = response().add_results();
       answer->set_found(result.found);
@@ -197,18 +197,6 @@ void BatchWriteCall::Serve(Engine& engine) {
   const auto index = static_cast<size_t>(failed - results_.begin());
   Answer(FromWriteResult(*failed,
                          {.condition = ops_[index].condition, .index = static_cast<int>(index)}));
-}
-
-std::unique_ptr<Call> MakeCall(Method method, Poller& poller) {
-  switch (method) {
-    case Method::kGet: return std::make_unique<GetCall>(poller);
-    case Method::kPut: return std::make_unique<PutCall>(poller);
-    case Method::kDelete: return std::make_unique<DeleteCall>(poller);
-    case Method::kScan: return std::make_unique<ScanCall>(poller);
-    case Method::kBatchGet: return std::make_unique<BatchGetCall>(poller);
-    case Method::kBatchWrite: return std::make_unique<BatchWriteCall>(poller);
-  }
-  return nullptr;
 }
 
 }  // namespace lodgekv::server

@@ -395,7 +395,7 @@ absl::Status Daemon::ListenMetrics() {
   const std::string& address = state_.config().metrics_listen;
   if (address == "off") return absl::OkStatus();
   std::vector<const RpcRecorder*> recorders;
-  for (const auto& poller : pollers_) recorders.push_back(&poller->recorder());
+  for (const auto& poller : pollers_) recorders.push_back(&poller->served());
   metrics_ = std::make_shared<Metrics>(state_, door_, std::move(recorders), tls_.get());
   auto http = MetricsHttp::Start(metrics_);
   if (!http.ok()) return http.status();

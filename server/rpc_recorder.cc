@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/request_check.h"
+
 namespace lodgekv::server {
 namespace {
 
@@ -26,6 +28,13 @@ void RpcRecorder::Record(Method method, grpc::StatusCode code, uint64_t latency_
       std::lower_bound(kLatencyBoundsNs.begin(), kLatencyBoundsNs.end(), latency_ns);
   cell.buckets[static_cast<size_t>(bound - kLatencyBoundsNs.begin())].Add(1);
   cell.sum_ns.Add(latency_ns);
+}
+
+void RpcRecorder::RecordWrite(const WriteOp& op, const WriteResult& result) {
+  const bool changed = op.kind == WriteKind::kPut || result.found;
+  if (result.outcome != Outcome::kOk || !changed) return;
+  write_operations_.Add(1);
+  write_bytes_.Add(BytesOf(op));
 }
 
 }  // namespace lodgekv::server

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "index/cost.h"
+#include "index/engine.h"
 #include "server/admission.h"
 
 namespace lodgekv::server {
@@ -73,11 +74,9 @@ class RpcRecorder {
     write_groups_.Add(1);
     write_group_operations_.Add(operations);
   }
-  // A put or delete that took effect, alone or in a batch, with the bytes of its key and value.
-  void RecordWrite(uint64_t bytes) {
-    write_operations_.Add(1);
-    write_bytes_.Add(bytes);
-  }
+  // Counts a put or delete, alone or in a batch, with the bytes of its key and value, if it changed
+  // anything.
+  void RecordWrite(const WriteOp& op, const WriteResult& result);
 
   void RecordRefusal(AdmissionLimit limit) { refusals_[static_cast<size_t>(limit)].Add(1); }
   // A call was cancelled, since its client did not take the answer.

@@ -45,6 +45,18 @@ TEST(RpcRecorder, AddsUpTheCostOfEachCall) {
   EXPECT_EQ(recorder.cost(static_cast<size_t>(Method::kGet)).lines_flushed, 0);
 }
 
+TEST(RpcRecorder, CountsTheWritesThatChangedSomething) {
+  RpcRecorder recorder;
+  const WriteOp put{.kind = WriteKind::kPut, .key = "key", .value = "value"};
+  const WriteOp del{.kind = WriteKind::kDelete, .key = "key"};
+  recorder.RecordWrite(put, {.outcome = Outcome::kOk});
+  recorder.RecordWrite(put, {.outcome = Outcome::kPoolFull});
+  recorder.RecordWrite(del, {.outcome = Outcome::kOk, .found = true});
+  recorder.RecordWrite(del, {.outcome = Outcome::kOk, .found = false});
+  EXPECT_EQ(recorder.write_operations(), 2u);
+  EXPECT_EQ(recorder.write_bytes(), 8u + 3u);
+}
+
 TEST(RpcRecorder, NamesEveryCode) {
   EXPECT_EQ(CodeName(grpc::StatusCode::OK), "OK");
   EXPECT_EQ(CodeName(grpc::StatusCode::INVALID_ARGUMENT), "INVALID_ARGUMENT");

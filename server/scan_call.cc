@@ -5,30 +5,28 @@
 #include "index/cost.h"
 #include "server/call_messages.h"
 #include "server/errors.h"
-#include "server/poller.h"
 
 namespace lodgekv::server {
 
-void ScanCall::Listen() {
+void ScanCall::Listen(KvService& service, grpc::ServerCompletionQueue* queue) {
   state_ = State::kListening;
   context_.emplace();
   writer_.emplace(&*context_);
-  poller_.service().RequestScan(&*context_, &request_, &*writer_, poller_.queue(), poller_.queue(),
-                                Tag());
+  service.RequestScan(&*context_, &request_, &*writer_, queue, queue, Tag());
 }
 
 void ScanCall::OnEvent(bool ok) {
   if (state_ != State::kListening) Taken(ok);
-  if (!ok || poller_.closed()) {
+  if (!ok || host_.closed()) {
     // A client that went away in the middle, or took nothing; a listener that was never used has
     // served nothing.
     if (state_ == State::kLaterPage) Finished(grpc::StatusCode::CANCELLED, false);
     return Release();
   }
   switch (state_) {
-    case State::kListening: poller_.ListenFor(Method::kScan); return Accept();
+    case State::kListening: host_.ListenFor(Method::kScan); return Accept();
     case State::kFirstPage: break;  // it has no event
-    case State::kLaterPage: GiveBack(page_held_); return poller_.Enqueue(*this);
+    case State::kLaterPage: GiveBack(page_held_); return host_.Enqueue(*this);
     case State::kFinishing: break;
   }
   Release();
@@ -40,30 +38,30 @@ void ScanCall::Accept() {
   want_cost_ = request_.want_cost();
   if (!Begin(bytes)) return;
   pager_.emplace();
-  if (const auto error = pager_->Start(request_, poller_.check_context())) return Answer(*error);
+  if (const auto error = pager_->Start(request_, host_.check_context())) return Answer(*error);
   if (!Admit(1, bytes)) return;
   LetGoOf(request_);  // the pager has what it needs
   state_ = State::kFirstPage;
-  poller_.Enqueue(*this);
+  host_.Enqueue(*this);
 }
 
-bool ScanCall::ServePage() {
+bool ScanCall::ServePage(Engine& engine, PageMessage& message, bool stopping) {
   if (DeadlinePassed(std::chrono::system_clock::now())) {
     Answer(DeadlinePassedError());
     return true;
   }
   // Room for the largest page is taken before it is read, and what it does not need given back.
-  const uint64_t most = pager_->MostBytes(poller_.state().limits());
+  const uint64_t most = pager_->MostBytes(host_.check_context().limits);
   if (state_ == State::kFirstPage) {
     if (const auto error = Hold(most, page_held_)) {
       Answer(*error);
       return true;
     }
-  } else if (!poller_.stopping() && !TryHold(most, page_held_)) {
+  } else if (!stopping && !TryHold(most, page_held_)) {
     return false;
   }
-  v1::ScanResponse& page = poller_.page().ForNext();
-  if (const auto error = ReadPage(page)) {
+  v1::ScanResponse& page = message.ForNext();
+  if (const auto error = ReadPage(engine, message, page)) {
     Answer(*error);
   } else {
     SendPage(page);
@@ -71,15 +69,15 @@ bool ScanCall::ServePage() {
   return true;
 }
 
-std::optional<grpc::Status> ScanCall::ReadPage(v1::ScanResponse& page) {
+std::optional<grpc::Status> ScanCall::ReadPage(Engine& engine, PageMessage& message,
+                                               v1::ScanResponse& page) {
   const Cost before = ThreadCost();
-  const Outcome outcome =
-      pager_->NextPage(poller_.state().store()->engine(), poller_.now_unix_ms(), &page);
+  const Outcome outcome = pager_->NextPage(engine, host_.check_context().now_unix_ms, &page);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
   if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
-  if (poller_.state().pool_gone()) return PoolGoneError();
-  poller_.page().NoteBytes(pager_->page_bytes());
+  if (host_.state().pool_gone()) return PoolGoneError();
+  message.NoteBytes(pager_->page_bytes());
   KeepOf(page_held_, pager_->page_bytes());
   return std::nullopt;
 }

@@ -10,29 +10,28 @@
 #include <optional>
 
 #include "lodgekv/v1/kv.pb.h"
-#include "server/call.h"
+#include "server/call_kinds.h"
 #include "server/scan_pager.h"
 
 namespace lodgekv::server {
 
-class ScanCall final : public Call {
+class ScanCall final : public PageCall {
  public:
-  explicit ScanCall(Poller& poller) : Call(poller, Method::kScan) {}
+  explicit ScanCall(CallHost& host) : PageCall(host, Method::kScan) {}
 
-  void Listen() override;
+  void Listen(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void OnEvent(bool ok) override;
   void Answer(const grpc::Status& status) override;
 
-  bool IsFirstPage() const { return state_ == State::kFirstPage; }
-
-  // When its turn has come. False: there is no room for a page, so that it waits for another turn.
-  bool ServePage();
+  bool IsFirstPage() const override { return state_ == State::kFirstPage; }
+  bool ServePage(Engine& engine, PageMessage& message, bool stopping) override;
 
  private:
   enum class State { kListening, kFirstPage, kLaterPage, kFinishing };
 
   void Accept();
-  std::optional<grpc::Status> ReadPage(v1::ScanResponse& page);
+  std::optional<grpc::Status> ReadPage(Engine& engine, PageMessage& message,
+                                       v1::ScanResponse& page);
   void SendPage(const v1::ScanResponse& page);
   void LetGo() override;
 

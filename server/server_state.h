@@ -60,10 +60,12 @@ class ServerState {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
 
-  // A write was refused for want of room; one was applied. Between them Status says that the pool
-  // takes no more puts.
-  void NotePoolFull() { fullness_.NoteFull(); }
-  void NoteWriteApplied() { fullness_.NoteApplied(); }
+  // Of a write, or of a whole batch. Between one that was refused for want of room and one that was
+  // applied Status says that the pool takes no more puts.
+  void NoteOutcome(Outcome outcome) {
+    if (outcome == Outcome::kOk) fullness_.NoteApplied();
+    if (outcome == Outcome::kPoolFull) fullness_.NoteFull();
+  }
   bool pool_full() const { return fullness_.full(); }
 
   // The pool's files are lost: nothing is answered OK any more, to the end.
