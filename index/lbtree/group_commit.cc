@@ -83,7 +83,7 @@ void WriteGroup<C>::Drop(Worker& worker, GroupLeaf<C>& leaf) {
   leaf.header.Clear(uint32_t{1} << slot);
 }
 
-// Commits what `group` holds and lets the locks go that nobody waits for.
+// Lets the locks go that nobody waits for.
 template <class C>
 void WriteGroup<C>::Commit() {
   Worker& worker = tree_.workers.Current();
@@ -128,7 +128,7 @@ void WriteGroup<C>::CommitLeaves() {
     if (leaf.changes()) changing[count++] = &leaf;
   }
   const size_t at_once =
-      !tree_.locks.readers_wait() ? Group<C>::kMostLeaves : Group<C>::kMostPublished;
+      tree_.locks.readers_wait() ? Group<C>::kMostPublished : Group<C>::kMostLeaves;
   for (size_t i = 0; i < count; i += at_once) {
     CommitTogether(std::span(changing + i, std::min(at_once, count - i)));
   }

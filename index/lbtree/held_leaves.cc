@@ -7,8 +7,6 @@
 
 namespace lodgekv::lbtree {
 
-// Null: the key's leaf cannot be had without waiting, is in use under the lock of another, or has
-// no use for the key before the commit.
 template <class C>
 GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key) {
   const bool waits = group_.leaves.empty();
@@ -49,8 +47,6 @@ GroupLeaf<C>* HeldLeaves<C>::Hold(media::Block* leaf, uint64_t snapshot, const K
   return held;
 }
 
-// The held leaf, or the one of those split off it, that the key belongs to. Null: it takes nothing
-// more, or nothing in that block.
 template <class C>
 GroupLeaf<C>* HeldLeaves<C>::LeafFor(GroupLeaf<C>& held, const Key& key) {
   GroupLeaf<C>* leaf = &held;

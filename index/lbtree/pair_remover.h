@@ -9,7 +9,7 @@
 // INVARIANT: the leftmost leaf stays, empty, until something is put there.
 //
 // Thread-safe for different leaves; Remove belongs to the holder of the leaf's lock, UnlinkEmptied
-// to who holds none. Other locks are only tried, but for readers' publishing.
+// to who holds none. Other locks are only tried.
 #pragma once
 
 #include "index/lbtree/tree_state.h"
