@@ -72,7 +72,8 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
   for (unsigned j = 1; j < parts; ++j) {
     Node* part = NewNode();
     part->lock.InitLocked();
-    MovePart(whole, leaves * j / parts, leaves * (j + 1) / parts, part);
+    part->BecomePart(whole, leaves * j / parts, leaves * (j + 1) / parts, codec_);
+    NoteHolding(part);
     C::Keep(part->low());
     children.push_back({part->low(), part});
     part->split_m = static_cast<uint8_t>(parts);
@@ -81,7 +82,8 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
   }
   node->lock.BeginPublish();
   tree_.InsertAndUnlock(parent, key, {children.data(), children.size()});
-  MovePart(whole, 0, leaves / parts, node);
+  node->BecomePart(whole, 0, leaves / parts, codec_);
+  NoteHolding(node);
   node->split_m = static_cast<uint8_t>(parts);
   node->ps_counter = whole.ls_counter;
   node->ls_counter = now;
@@ -91,67 +93,6 @@ typename LodgeTree<C>::Node* LodgeTree<C>::SplitNode(WriteContext& context, Node
   for (const auto& child : children) after = context.locked.insert(after + 1, child.node);
   context.worker.counters.Add(WorkerCounters::kNodeSplits);
   return context.Covering(key);
-}
-
-// Makes `part` of the leaves [first, last) of `whole` and of the pairs buffered for them. Together
-// the parts take over what `whole` owns.
-template <class C>
-void LodgeTree<C>::MovePart(const Node& whole, unsigned first, unsigned last, Node* part) {
-  part->index_count = 0;
-  part->buf_count = 0;
-  part->tombstones = 0;
-  part->bounded = whole.bounded || last < whole.index_count;
-  part->high = last < whole.index_count ? whole.LowOf(last) : whole.high;
-  if (last < whole.index_count) C::Keep(part->high);
-  part->sparse = whole.sparse;
-  AddPart(whole, first, last, part);
-  RebaseNode(part);
-}
-
-// Leaves [first, last) of `whole` and the pairs buffered for them come behind those of `part`.
-template <class C>
-void LodgeTree<C>::AddPart(const Node& whole, unsigned first, unsigned last, Node* part) {
-  const unsigned leaves = last - first;
-  const unsigned behind = part->index_count;
-  std::memcpy(part->words + behind, whole.words + first, leaves * sizeof(uint64_t));
-  std::memcpy(part->values + behind, whole.values + first, leaves * sizeof(uint64_t));
-  std::memcpy(part->leaf_count + behind, whole.leaf_count + first, leaves);
-  std::memcpy(part->mirrors + behind, whole.mirrors + first, leaves * sizeof(LeafMirror));
-  if constexpr (C::kRecords) {
-    std::memcpy(part->separators.low + behind, whole.separators.low + first,
-                leaves * sizeof(Separator));
-  }
-  part->index_count = static_cast<uint8_t>(behind + leaves);
-  for (unsigned from = kNodeSlots; from-- > whole.buf_start();) {
-    const unsigned target = whole.leaf_count[from];
-    if (target < first || target >= last) continue;
-    const unsigned to = part->buf_start() - 1;
-    part->words[to] = whole.words[from];
-    part->values[to] = whole.values[from];
-    part->leaf_count[to] = static_cast<uint8_t>(behind + target - first);
-    part->buf_ver[to] = whole.buf_ver[from];
-    part->tombstones |= (whole.tombstones >> from & 1) << to;
-    if constexpr (C::kRecords) {
-      part->separators.key_words[to] = whole.separators.key_words[from];
-    }
-    ++part->buf_count;
-  }
-  NoteHolding(part);
-}
-
-// Chooses the node's prefix anew and computes its words from it.
-template <class C>
-void LodgeTree<C>::RebaseNode(Node* node) const {
-  if constexpr (C::kRecords) {
-    const Separator last = node->bounded ? node->high : node->LowOf(node->index_count - 1u);
-    node->prefix = static_cast<uint32_t>(CommonPrefix(node->low()->view(), last->view()));
-    for (unsigned i = 0; i < node->index_count; ++i) {
-      node->words[i] = C::WordOf(node->LowOf(i), node->prefix);
-    }
-    for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
-      node->words[i] = codec_.WordOf(node->BufferedPair(i), node->prefix);
-    }
-  }
 }
 
 template class LodgeTree<Fixed64Codec>;

@@ -17,6 +17,10 @@
 //  7. Words are taken behind `prefix`, as in node/inner_tree.h; a node without a right bound
 //     compares the prefix first.
 //
+// What changes a node is in DRAM alone. Whoever changes one holds its lock; what a reader may meet
+// half done is done between BeginPublish and EndPublish: by the caller, but for InsertBuffered and
+// ReplaceBuffered, which are a whole change.
+//
 // The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side
 // arrays.
 #pragma once
@@ -29,6 +33,7 @@
 #include "index/node/codec.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
+#include "index/pmem/pool.h"
 
 namespace lodgekv::lodgetree {
 
@@ -60,10 +65,19 @@ struct NodeSeparators {
 template <class Separator>
 struct NodeSeparators<Separator, false> {};
 
+// A leaf that a split has written, and that no node leads to yet.
+template <class Separator>
+struct WrittenLeaf {
+  pmem::Offset offset;
+  Separator separator;
+  LeafMirror mirror;
+};
+
 template <class C>
 struct alignas(64) LastLevelNode {
   using Key = typename C::Key;
   using Separator = typename C::Separator;
+  using NewLeaf = WrittenLeaf<Separator>;
 
   // The first four lines: all that a search reads.
   VersionLock lock;
@@ -122,6 +136,54 @@ struct alignas(64) LastLevelNode {
   // May read a node that is changing: the caller validates, or holds the lock.
   Position Search(const Key& key) const;
 
+  // --- the Buffer Part ---
+  // A pair for `leaf`, whose log entry, in `log`, is durable.
+  void InsertBuffered(unsigned leaf, const Key& key, Pair pair, uint32_t log, bool tombstone) {
+    const unsigned i = buf_start() - 1;
+    lock.BeginPublish();
+    words[i] = C::WordOf(key, prefix);
+    if constexpr (C::kRecords) separators.key_words[i] = pair.key;
+    values[i] = pair.value;
+    leaf_count[i] = static_cast<uint8_t>(leaf);
+    buf_ver[i] = log;
+    SetTombstone(i, tombstone);
+    ++buf_count;
+    lock.EndPublish();
+  }
+  // The buffered pair `at` gives way to a newer one of its key.
+  void ReplaceBuffered(unsigned at, uint64_t value, uint32_t log, bool tombstone) {
+    lock.BeginPublish();
+    values[at] = value;
+    buf_ver[at] = log;
+    SetTombstone(at, tombstone);
+    lock.EndPublish();
+  }
+  // Closes the gaps that drained pairs leave, keeping the order.
+  void DropDrained(uint32_t drained);
+
+  // --- the Index Part ---
+  // Fingerprints of the slots in `filled`; the others stay.
+  void SetMirror(unsigned leaf, uint32_t bits, uint32_t filled, const uint8_t* fingerprints) {
+    LeafMirror& mirror = mirrors[leaf];
+    for (uint32_t left = filled; left != 0; left &= left - 1) {
+      const int slot = std::countr_zero(left);
+      mirror.fingerprints[slot] = fingerprints[slot];
+    }
+    mirror.bits = bits;
+    leaf_count[leaf] = static_cast<uint8_t>(mirror.count());
+  }
+  void InsertLeaf(unsigned at, const NewLeaf& leaf, const C& codec);
+  // The caller has released the leaf's separator.
+  void RemoveLeaf(unsigned leaf, const C& codec);
+
+  // --- parts of nodes ---
+  // Leaves [first, last) of `whole` and the pairs buffered for them come behind those that it has.
+  // Its words are of no use before Rebase.
+  void AddPart(const LastLevelNode& whole, unsigned first, unsigned last);
+  // Has only these. Together the parts take over what `whole` owns.
+  void BecomePart(const LastLevelNode& whole, unsigned first, unsigned last, const C& codec);
+  void Rebase(const C& codec);
+
   // What a reader looks at; a writer also at the counts and versions behind it, and changes them.
   void PrefetchForRead() const {
     const char* line = reinterpret_cast<const char*>(this);
@@ -135,6 +197,10 @@ struct alignas(64) LastLevelNode {
   }
 
  private:
+  void SetTombstone(unsigned i, bool tombstone) {
+    const uint32_t bit = uint32_t{1} << i;
+    tombstones = tombstone ? tombstones | bit : tombstones & ~bit;
+  }
   unsigned LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const;
 };
 static_assert(offsetof(LastLevelNode<Fixed64Codec>, values) == 280);

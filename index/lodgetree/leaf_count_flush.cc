@@ -544,47 +544,19 @@ template <class C>
 void LodgeTree<C>::PublishFlush(Round& round, const NodeTurn& turn) {
   const std::span<const LeafWork> works = round.WorksOf(turn);
   for (const LeafWork& work : works) PublishLeaf(turn.node, work);
-  DropDrained(turn.node, turn.drained);
+  turn.node->DropDrained(turn.drained);
   // From right to left, so that leaves to be split are found where they were.
   for (size_t i = works.size(); i-- > 0;) {
     for (unsigned j = 0; j < works[i].new_count; ++j) {
-      InsertLeaf(turn.node, works[i].leaf + 1, round.new_leaves[works[i].first_new + j]);
+      turn.node->InsertLeaf(works[i].leaf + 1, round.new_leaves[works[i].first_new + j], codec_);
     }
   }
 }
 
 template <class C>
 void LodgeTree<C>::PublishLeaf(Node* node, const LeafWork& work) const {
-  LeafMirror& mirror = node->mirrors[work.leaf];
-  for (uint32_t left = work.filled; left != 0; left &= left - 1) {
-    const int slot = std::countr_zero(left);
-    mirror.fingerprints[slot] = work.fingerprints[slot];
-  }
-  mirror.bits = work.NewBits() | (work.use_n != work.flip ? LeafMirror::kUseN : 0);
-  node->leaf_count[work.leaf] = static_cast<uint8_t>(mirror.count());
-}
-
-// Closes the gaps that drained pairs leave in the Buffer Part, keeping its order.
-template <class C>
-void LodgeTree<C>::DropDrained(Node* node, uint32_t drained) {
-  unsigned to = kNodeSlots;
-  uint32_t tombstones = 0;
-  for (uint32_t left = node->BufferMask() & ~drained; left != 0;) {
-    const unsigned from = 31 - static_cast<unsigned>(std::countl_zero(left));
-    left &= ~(uint32_t{1} << from);
-    --to;
-    tombstones |= (node->tombstones >> from & 1) << to;
-    if (from == to) continue;
-    node->words[to] = node->words[from];
-    node->values[to] = node->values[from];
-    node->leaf_count[to] = node->leaf_count[from];
-    node->buf_ver[to] = node->buf_ver[from];
-    if constexpr (C::kRecords) {
-      node->separators.key_words[to] = node->separators.key_words[from];
-    }
-  }
-  node->buf_count = static_cast<uint8_t>(kNodeSlots - to);
-  node->tombstones = tombstones;
+  const uint32_t bits = work.NewBits() | (work.use_n != work.flip ? LeafMirror::kUseN : 0);
+  node->SetMirror(work.leaf, bits, work.filled, work.fingerprints);
 }
 
 template <class C>

@@ -21,7 +21,6 @@
 // Deletes wait in the buffer as other writes do. But when they are all that is left of a leaf they
 // are drained at once: nothing more can come to share the flush, and the leaf can go.
 #include <algorithm>
-#include <cstring>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/pmem/crash_point.h"
@@ -59,7 +58,8 @@ bool LodgeTree<C>::MergeIntoLeftLeaf(Worker& worker, Node* node, unsigned right,
   const pmem::Offset freed = node->values[right];
   node->lock.BeginPublish();
   PublishLeaf(node, worker.merge);
-  RemoveLeaf(node, right);
+  C::Release(texts_, node->LowOf(right));
+  node->RemoveLeaf(right, codec_);
   node->lock.EndPublish();
   FreeLeaf(worker, freed);
   return true;
@@ -107,26 +107,6 @@ void LodgeTree<C>::FreeLeaf(Worker& worker, pmem::Offset offset) {
   if (fence.kind() == FenceWords::kRecord) worker.retired.Add(slab_, fence.record());
   if (!medium_.Canary("lodgetree.merge.leaf_stays")) leaves_.Free(offset);
   worker.counters.Add(WorkerCounters::kMergedLeaves);
-}
-
-// Takes the leaf out of the Index Part; buffered pairs of leaves to its right move down one target.
-template <class C>
-void LodgeTree<C>::RemoveLeaf(Node* node, unsigned leaf) {
-  const size_t behind = node->index_count - leaf - 1u;
-  C::Release(texts_, node->LowOf(leaf));
-  std::memmove(node->words + leaf, node->words + leaf + 1, behind * sizeof(uint64_t));
-  std::memmove(node->values + leaf, node->values + leaf + 1, behind * sizeof(uint64_t));
-  std::memmove(node->leaf_count + leaf, node->leaf_count + leaf + 1, behind);
-  std::memmove(node->mirrors + leaf, node->mirrors + leaf + 1, behind * sizeof(LeafMirror));
-  if constexpr (C::kRecords) {
-    auto* low = node->separators.low;
-    std::memmove(low + leaf, low + leaf + 1, behind * sizeof(Separator));
-  }
-  --node->index_count;
-  for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
-    if (node->leaf_count[i] > leaf) --node->leaf_count[i];
-  }
-  if (!node->bounded) RebaseNode(node);
 }
 
 // All of the leaf's pairs are deleted, by deletes that wait in the buffer. One that is empty has to
@@ -267,13 +247,14 @@ auto LodgeTree<C>::MergeNodes(WriteContext& context, Node* left, Node* right) ->
   left->high = right->high;
   left->bounded = right->bounded;
   if (join) {
-    AddPart(*right, 0, right->index_count, left);
+    left->AddPart(*right, 0, right->index_count);
+    NoteHolding(left);
     right->buf_count = 0;
   } else {
     PublishLeaf(left, context.worker.merge);
     C::Release(texts_, right->low());
   }
-  RebaseNode(left);
+  left->Rebase(codec_);
   right->lock.EndPublish();
   left->lock.EndPublish();
   if (!join) FreeLeaf(context.worker, emptied);

@@ -292,31 +292,6 @@ void LodgeTree<C>::WriteRightLeaf(Worker& worker, const LeafWork& work, Separato
   right.mirror.bits = static_cast<uint32_t>(image.commit & media::kBitmapMask);
 }
 
-// Puts the new leaf into the Index Part. Buffered pairs of leaves to its right move up one target;
-// those of the split leaf have been drained.
-template <class C>
-void LodgeTree<C>::InsertLeaf(Node* node, unsigned at, const NewLeaf& leaf) const {
-  const size_t behind = node->index_count - at;
-  std::memmove(node->words + at + 1, node->words + at, behind * sizeof(uint64_t));
-  std::memmove(node->values + at + 1, node->values + at, behind * sizeof(uint64_t));
-  std::memmove(node->leaf_count + at + 1, node->leaf_count + at, behind);
-  std::memmove(node->mirrors + at + 1, node->mirrors + at, behind * sizeof(LeafMirror));
-  if constexpr (C::kRecords) {
-    auto* low = node->separators.low;
-    std::memmove(low + at + 1, low + at, behind * sizeof(Separator));
-    low[at] = leaf.separator;
-  }
-  node->words[at] = C::WordOf(leaf.separator, node->prefix);
-  node->values[at] = leaf.offset;
-  node->mirrors[at] = leaf.mirror;
-  node->leaf_count[at] = static_cast<uint8_t>(leaf.mirror.count());
-  ++node->index_count;
-  for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
-    if (node->leaf_count[i] >= at) ++node->leaf_count[i];
-  }
-  if (!node->bounded) RebaseNode(node);
-}
-
 template class LodgeTree<Fixed64Codec>;
 template class LodgeTree<BytesCodec>;
 

@@ -148,12 +148,7 @@ class LodgeTree final : public Engine {
       return CheckedWord(NewBits() | (use_n != flip ? media::kUseN : 0));
     }
   };
-  // A leaf that a split has written.
-  struct NewLeaf {
-    pmem::Offset offset;
-    Separator separator;
-    LeafMirror mirror;
-  };
+  using NewLeaf = typename Node::NewLeaf;
   // A pair of a leaf that splits, or of what goes there.
   struct Origin {
     Pair pair;
@@ -411,7 +406,6 @@ class LodgeTree final : public Engine {
   void CommitSecond(Round& round);
   void PublishFlush(Round& round, const NodeTurn& turn);
   void PublishLeaf(Node* node, const LeafWork& work) const;
-  static void DropDrained(Node* node, uint32_t drained);
   void ReleaseDrainedLogs(Worker& worker);
 
   // group_flush.cc
@@ -434,7 +428,6 @@ class LodgeTree final : public Engine {
   bool CommitMerge(Worker& worker, const Node* node, unsigned left, const Node* other,
                    unsigned right, uint64_t watermark);
   void FreeLeaf(Worker& worker, pmem::Offset offset);
-  void RemoveLeaf(Node* node, unsigned leaf);
   bool IsEmptied(const Node* node, unsigned leaf) const;
   void DrainEmptied(WriteContext& context, std::span<const PendingOp> group);
   bool IsSparse(const Node* node) const { return node->index_count <= parameters_.node_slots / 4; }
@@ -490,7 +483,6 @@ class LodgeTree final : public Engine {
   static bool Divides(const Node* node, unsigned leaf, Separator separator);
   void WriteLeafAside(const LeafWork& work, pmem::Offset space);
   void WriteRightLeaf(Worker& worker, const LeafWork& work, Separator separator, uint64_t next);
-  void InsertLeaf(Node* node, unsigned at, const NewLeaf& leaf) const;
   bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);
   bool EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve);
   void TrimSpares(Worker& worker);
@@ -503,9 +495,6 @@ class LodgeTree final : public Engine {
   Node* NewNode();
   // For recovery: one after the other in memory.
   void MakeNodes(std::span<Node*> nodes);
-  void MovePart(const Node& whole, unsigned first, unsigned last, Node* part);
-  void AddPart(const Node& whole, unsigned first, unsigned last, Node* part);
-  void RebaseNode(Node* node) const;
   uint32_t Tick() const { return static_cast<uint32_t>(pool_.PeekSequence() >> 10); }
 
   // For a walk over the nodes. Separators ascend, but for those of keys that were damaged.

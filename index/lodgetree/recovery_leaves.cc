@@ -152,7 +152,7 @@ absl::Status LodgeTree<C>::Recovery::EndNode(Node* node, const Node* right) {
     node->high = right->low();
     C::Keep(node->high);
   }
-  tree_.RebaseNode(node);
+  node->Rebase(tree_.codec_);
   return absl::OkStatus();
 }
 

@@ -660,33 +660,17 @@ void LodgeTree<C>::Apply(WriteContext& context, PendingOp& pending) {
 
 template <class C>
 void LodgeTree<C>::InsertBuffered(Node* node, unsigned leaf, const PendingOp& pending) {
-  const unsigned i = node->buf_start() - 1;
-  node->lock.BeginPublish();
-  node->words[i] = C::WordOf(pending.key, node->prefix);
-  if constexpr (C::kRecords) node->separators.key_words[i] = pending.staged.pair.key;
-  node->values[i] = pending.staged.pair.value;
-  node->leaf_count[i] = static_cast<uint8_t>(leaf);
-  node->buf_ver[i] = pending.log;
-  const uint32_t bit = uint32_t{1} << i;
-  node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
-  ++node->buf_count;
-  node->lock.EndPublish();
+  node->InsertBuffered(leaf, pending.key, pending.staged.pair, pending.log, pending.tombstone);
   if (C::kRecords || pending.tombstone) NoteHolding(node);
 }
 
 // The buffered pair `at` gives way to a newer one of its key.
 template <class C>
 void LodgeTree<C>::Supersede(WriteContext& context, Node* node, unsigned at, PendingOp& pending) {
-  const uint32_t bit = uint32_t{1} << at;
-  const uint32_t old_log = node->buf_ver[at];
   const uint64_t old_value = node->values[at];
   const bool loses = LosesRecord(node, at, pending);
-  log_.Release(old_log);
-  node->lock.BeginPublish();
-  node->values[at] = pending.staged.pair.value;
-  node->buf_ver[at] = pending.log;
-  node->tombstones = pending.tombstone ? node->tombstones | bit : node->tombstones & ~bit;
-  node->lock.EndPublish();
+  log_.Release(node->buf_ver[at]);
+  node->ReplaceBuffered(at, pending.staged.pair.value, pending.log, pending.tombstone);
   context.worker.counters.Add(WorkerCounters::kSuperseded);
   if (pending.tombstone) with_deletes_.Add(node);
   if (loses) RetireRecord(context.worker, old_value);
