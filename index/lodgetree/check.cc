@@ -255,12 +255,12 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
 
 template <class C>
 void LodgeTree<C>::Checker::CheckCounts() {
-  const uint32_t applied = tree_.applied_log_.load(std::memory_order_acquire);
+  const uint32_t applied = tree_.applied_.log();
   if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
   uint64_t spare = 0;
   tree_.workers_.ForEach([&](const Worker& worker) {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
-    spare += worker.spare_leaves.size();
+    spare += worker.spares.leaves();
   });
   tree_.log_.VisitLive([&](uint32_t log, uint32_t valid) {
     const uint32_t expected = buffered_in_log_[log];
@@ -284,7 +284,7 @@ void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // at hand for the next split, or about to be given back
   tree_.workers_.ForEach([&](const Worker& worker) {
     waiting += worker.retired.bytes();
-    for (const auto& [space, size] : worker.spare_fences) waiting += tree_.slab_.SpaceAt(space);
+    waiting += worker.spares.fence_bytes(tree_.slab_);
   });
   const uint64_t used = tree_.slab_.used_bytes();
   if (used == record_bytes_ + waiting) return;

@@ -25,7 +25,7 @@ namespace lodgekv::lodgetree {
 template <class C>
 bool LodgeTree<C>::SharesFences(const WriteContext& context,
                                 std::span<const PendingOp> group) const {
-  return group.size() > 1 && context.worker.spare_leaves.size() > group.size() &&
+  return group.size() > 1 && context.worker.spares.leaves() > group.size() &&
          parameters_.surrogate_buffer && !parameters_.split_alone;
 }
 
@@ -44,7 +44,7 @@ uint32_t LodgeTree<C>::WriteInRounds(WriteContext& context, std::span<PendingOp>
     std::erase_if(todo, [&](uint32_t i) { return group[i].done; });
     if (todo.empty()) return applied_log;
     SortByKey(group, todo);
-    (void)EnsureSpares(context.worker, todo.size() + 1, pmem::Reserve::kKeep);
+    (void)context.worker.spares.Ensure(spare_source_, todo.size() + 1, pmem::Reserve::kKeep);
     PlanRound(context, group);
   }
 }
@@ -77,10 +77,10 @@ size_t LodgeTree<C>::NewLeavesAllowed(const Worker& worker, size_t ops) const {
   const Round& round = worker.round;
   const size_t others = worker.order.size() - round.planned_ops - ops;
   const auto left = [](size_t all, size_t taken) { return all > taken ? all - taken : 0; };
-  size_t allowed = left(worker.spare_leaves.size(), round.planned_leaves + others);
+  size_t allowed = left(worker.spares.leaves(), round.planned_leaves + others);
   // Of very long separators there are few at a time: the next round is made sure of before it.
   if constexpr (C::kRecords) {
-    allowed = std::min(allowed, left(worker.spare_fences.size(), round.planned_leaves));
+    allowed = std::min(allowed, left(worker.spares.fences(), round.planned_leaves));
   }
   return allowed;
 }

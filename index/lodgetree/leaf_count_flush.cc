@@ -165,7 +165,8 @@ void LodgeTree<C>::FitPlan(WriteContext& context, const Node* node) {
   // what another thread needs.
   const bool exactly = context.replaying && single;
   const bool sure = plan.splits > 0 && (!exactly || Splits(node, plan.targets.front()));
-  if (sure && !(may_split && EnsureSpares(context.worker, needed, context.reserve))) {
+  if (sure &&
+      !(may_split && context.worker.spares.Ensure(spare_source_, needed, context.reserve))) {
     DropSplits(node, &plan);
   }
 }

@@ -36,57 +36,6 @@ static_assert(sizeof(LeafImage) == sizeof(media::Leaf));
 
 }  // namespace
 
-// A leaf split takes a leaf and, for a long separator, a record. They are at hand before the first
-// durable step of an operation, so that what is in the log can always be applied.
-template <class C>
-bool LodgeTree<C>::EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve) {
-  while (worker.spare_leaves.size() < count) {
-    const pmem::Offset leaf = leaves_.Allocate(reserve);
-    if (leaf == 0) return false;
-    worker.spare_leaves.push_back(leaf);
-  }
-  return !C::kRecords || EnsureSpareFences(worker, count, reserve);
-}
-
-// Each of them has room for the longest separator that a split may have to write.
-template <class C>
-bool LodgeTree<C>::EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve) {
-  const uint64_t bytes = RecordBytes(longest_key_.load(std::memory_order_relaxed), 0, false);
-  auto& fences = worker.spare_fences;
-  if (!fences.empty() && fences.back().second < bytes) {
-    for (const auto& [space, size] : fences) slab_.Free(space);
-    fences.clear();
-  }
-  // Of very long keys a few must do: a flush that splits makes sure of one before it begins.
-  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-  count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
-  while (fences.size() < count) {
-    const pmem::Offset space = slab_.Allocate(bytes, reserve);
-    if (space == 0) return false;
-    fences.emplace_back(space, bytes);
-  }
-  return true;
-}
-
-template <class C>
-void LodgeTree<C>::PrefetchSpareLeaf(const Worker& worker) const {
-  if (worker.spare_leaves.empty()) return;
-  const char* line = pool_.At<char>(worker.spare_leaves.back());
-  for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * 64, 1, 3);
-}
-
-template <class C>
-void LodgeTree<C>::TrimSpares(Worker& worker) {
-  // In a full pool one that a delete took from the reserve would serve the next put.
-  const size_t kept = pool_.tight() ? 0 : 8;
-  for (; worker.spare_leaves.size() > kept; worker.spare_leaves.pop_back()) {
-    leaves_.Free(worker.spare_leaves.back());
-  }
-  for (; worker.spare_fences.size() > kept; worker.spare_fences.pop_back()) {
-    slab_.Free(worker.spare_fences.back().first);
-  }
-}
-
 // Into how many leaves so many pairs go. Two leaves are filled to the last slot before there are
 // three: a lone operation never has pairs for more. Then they are filled as far as t_split says,
 // but far enough for a node of a single leaf to come by with one new leaf for each operation of a
@@ -138,8 +87,8 @@ bool LodgeTree<C>::TakeFurtherLeaf(Worker& worker, NodeTurn& turn) {
   Round& round = worker.round;
   const size_t planned = round.planned_leaves - round.new_leaves.size();
   const size_t waiting = worker.order.size() - round.planned_ops;
-  if (turn.further_leaves == 0 || worker.spare_leaves.size() <= planned + waiting + 1) return false;
-  if (C::kRecords && worker.spare_fences.size() <= planned) return false;
+  if (turn.further_leaves == 0 || worker.spares.leaves() <= planned + waiting + 1) return false;
+  if (C::kRecords && worker.spares.fences() <= planned) return false;
   --turn.further_leaves;
   ++round.planned_leaves;
   return true;
@@ -204,7 +153,7 @@ void LodgeTree<C>::StageLeafSplit(Worker& worker, NodeTurn& turn, LeafWork& work
   CollectOrigins(round, work);
   work.flip = true;
   work.first_new = static_cast<unsigned>(round.new_leaves.size());
-  if (!parameters_.use_n_split) WriteLeafAside(work, worker.spare_leaves.back());
+  if (!parameters_.use_n_split) WriteLeafAside(work, worker.spares.next_leaf());
   uint64_t next = work.media->next[work.use_n ? 1 : 0].LoadRelaxed();
   std::span<Origin> pairs(round.origins);
   for (Division division = Divide(worker, turn, work); division.parts > 1; --division.parts) {
@@ -248,8 +197,7 @@ FenceWords LodgeTree<C>::StageFence(Worker& worker, Separator separator) {
   if (text.empty()) return C::EncodeFence(separator, 0);
   StagedRecord record = StageRecord(pool_, slab_, text, {}, 0, pmem::Reserve::kUse);
   if (record.offset == 0) {
-    const auto [space, bytes] = worker.spare_fences.back();
-    worker.spare_fences.pop_back();
+    const auto [space, bytes] = worker.spares.TakeFence();
     record = StageRecordAt(pool_, slab_, space, text, {}, 0);
     if (slab_.IsLarge(bytes) && !record.large) {
       medium_.Persist(pool_.At<char>(space), record.bytes);
@@ -280,8 +228,7 @@ void LodgeTree<C>::WriteRightLeaf(Worker& worker, const LeafWork& work, Separato
   image.low[0] = fence.word;
   image.low[1] = fence.meta;
   NewLeaf& right = worker.round.new_leaves.emplace_back();
-  right.offset = worker.spare_leaves.back();
-  worker.spare_leaves.pop_back();
+  right.offset = worker.spares.TakeLeaf();
   right.separator = separator;
   auto* leaf = pool_.At<media::Leaf>(right.offset);
   const size_t bytes = offsetof(LeafImage, slots) + count * sizeof(Pair);

@@ -90,18 +90,17 @@ LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
       tree_(dram_, texts_),
       log_(
           pool_, log_entries, [this] { return LogLimit(); }, parameters_.log_reuse),
-      reclaimer_(slab_, medium_.tracer() != nullptr, Horizon()) {}
+      applied_(pool_, log_),
+      horizon_(pool_),
+      longest_key_(pool_),
+      reclaimer_(slab_, medium_.tracer() != nullptr,
+                 C::kRecords ? horizon_.ForReclaimer() : Reclaimer::Horizon{}) {}
 
 template <class C>
 uint64_t LodgeTree<C>::LogLimit() const {
   if (parameters_.log_limit_bytes != 0) return parameters_.log_limit_bytes;
   const uint64_t of_nodes = node_count_.load(std::memory_order_relaxed) * kLogBytesOfNode;
   return std::min(std::max(of_nodes, kLeastLogLimit), pool_.capacity_bytes() / kLogShareOfPool);
-}
-
-template <class C>
-LodgeTree<C>::~LodgeTree() {
-  reclaimer_.Stop();  // it looks at the workers
 }
 
 // A pool begins with one empty leaf, whose low fence is minus infinity.
@@ -161,7 +160,7 @@ uint64_t LodgeTree<C>::CountKeys() {
 
 template <class C>
 uint64_t LodgeTree<C>::AppliedIndex() const {
-  return applied_index_.load(std::memory_order_acquire);
+  return applied_.value();
 }
 
 template <class C>
@@ -202,8 +201,8 @@ absl::Status LodgeTree<C>::Close() {
   if (!medium_.long_fences()) FlushAllBuffers(threads_);
   workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
   (void)reclaimer_.Drain();
-  const uint32_t applied_log = applied_log_.load(std::memory_order_acquire);
-  if (applied_log != PartitionedVersionLog::kNoLog) ReleaseAppliedIndex(applied_log);
+  const uint32_t applied_log = applied_.log();
+  if (applied_log != PartitionedVersionLog::kNoLog) applied_.LeaveLog(applied_log);
   if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
   return absl::OkStatus();
 }

@@ -29,10 +29,13 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/engine_info.h"
+#include "index/lodgetree/applied_entry.h"
+#include "index/lodgetree/fence_horizon.h"
 #include "index/lodgetree/holding_nodes.h"
 #include "index/lodgetree/last_level_node.h"
 #include "index/lodgetree/layout.h"
 #include "index/lodgetree/partitioned_version_log.h"
+#include "index/lodgetree/spare_space.h"
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
@@ -103,7 +106,6 @@ class LodgeTree final : public Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
   static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
                                                          RecoveryReport* report);
-  ~LodgeTree() override;
 
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                 const WriteOptions& options) override;
@@ -251,8 +253,7 @@ class LodgeTree final : public Engine {
   };
   // Per worker slot: what keeps the hot path free of shared state and of allocation.
   struct alignas(64) Worker {
-    std::vector<pmem::Offset> spare_leaves;
-    std::vector<std::pair<pmem::Offset, uint64_t>> spare_fences;  // space and size, for a full pool
+    SpareSpace spares;
     Round round;
     LeafWork merge;
     std::vector<uint64_t> unlinked;  // value words of pairs that the flushes in hand remove
@@ -271,9 +272,6 @@ class LodgeTree final : public Engine {
     std::vector<std::string> old_keys;
     // Keys of nodes that may be merged: where they begin. Those whose locks were busy stay.
     std::vector<std::string> sparse_nodes;
-    // At most the first number that the operation in hand has taken and not fenced (codecs with
-    // records).
-    std::atomic<uint64_t> unfenced_from{UINT64_MAX};
     ThreadCounts<WorkerCounters::kCount> counters;
   };
 
@@ -333,7 +331,6 @@ class LodgeTree final : public Engine {
                       const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
-  void NoteLongestKey(uint64_t bytes);
   Outcome Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending);
   Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp* pending);
   Outcome MakePair(const WriteOp& op, PendingOp* pending);
@@ -363,7 +360,6 @@ class LodgeTree final : public Engine {
   void FinishWrite(Worker& worker);
   void RetireRecord(Worker& worker, uint64_t value_word);
   int BufferedIndex(const Node* node, const Key& key, uint32_t hits) const;
-  void StoreAppliedIndex(uint64_t index, uint32_t log);
 
   // leaf_count_flush.cc
   unsigned MaxIndex() const { return parameters_.node_slots - 1; }
@@ -455,10 +451,6 @@ class LodgeTree final : public Engine {
   static bool Covers(const Node* node, const Key& key) {
     return !node->bounded || C::CompareToKey(node->high, key) > 0;
   }
-  void ReleaseAppliedIndex(uint32_t log);
-  Reclaimer::Horizon Horizon();
-  void WaitUntilFenced(uint64_t number) const;
-  bool RaiseFencedBelow(uint64_t number);
 
   // space_reclaim.cc
   using WithDeletes = HoldingNodes<Node, &Node::next_with_deletes, 1>;
@@ -483,10 +475,6 @@ class LodgeTree final : public Engine {
   static bool Divides(const Node* node, unsigned leaf, Separator separator);
   void WriteLeafAside(const LeafWork& work, pmem::Offset space);
   void WriteRightLeaf(Worker& worker, const LeafWork& work, Separator separator, uint64_t next);
-  bool EnsureSpares(Worker& worker, size_t count, pmem::Reserve reserve);
-  bool EnsureSpareFences(Worker& worker, size_t count, pmem::Reserve reserve);
-  void TrimSpares(Worker& worker);
-  void PrefetchSpareLeaf(const Worker& worker) const;
   FenceWords StageFence(Worker& worker, Separator separator);
 
   // hotness_aware_split.cc
@@ -573,20 +561,18 @@ class LodgeTree final : public Engine {
   SeparatorTexts texts_;
   Inner tree_;
   PartitionedVersionLog log_;
+  AppliedEntry applied_;
+  FenceHorizon horizon_;  // codecs with records
+  LongestKey longest_key_;
+  const SpareSource spare_source_{pool_, leaves_, slab_, longest_key_, C::kRecords};
   Reclaimer reclaimer_;
   std::atomic<uint64_t> node_count_{0};
   std::mutex free_nodes_mutex_;
   std::vector<Node*> free_nodes_;  // merged into others; they keep their versions
-  std::atomic<uint64_t> applied_index_{0};
-  std::atomic<uint32_t> applied_log_{PartitionedVersionLog::kNoLog};
-  std::atomic<uint64_t> longest_key_{0};  // that was ever put: no separator is longer
   WithDeletes with_deletes_;
-  WithPuts with_puts_;         // codecs with records
-  std::mutex reclaim_mutex_;   // one thread at a time makes room in a full pool
-  std::mutex horizon_mutex_;   // kFencedBelow
-  uint64_t fenced_below_ = 0;  // what it holds
+  WithPuts with_puts_;        // codecs with records
+  std::mutex reclaim_mutex_;  // one thread at a time makes room in a full pool
   pmem::FullMemo logs_stuck_;
-  std::mutex applied_mutex_;  // applied_index_ and applied_log_ change together
   pmem::PerWorker<Worker> workers_;
 };
 

@@ -6,7 +6,6 @@
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
-#include "index/pmem/crash_point.h"
 
 namespace lodgekv::lodgetree {
 
@@ -65,7 +64,7 @@ bool LodgeTree<C>::NextOldEntry(Worker& worker, ReadEntry* entry) {
     if (logs++ == kLogsAtOnce || !log_.NextToEmpty(&old)) return false;
     worker.emptied_entries = 0;
     worker.counters.Add(WorkerCounters::kLogReclaims);
-    ReleaseAppliedIndex(old.id);
+    applied_.LeaveLog(old.id);
   }
 }
 
@@ -86,16 +85,6 @@ bool LodgeTree<C>::MakeLogRoom(pmem::Reserve reserve, absl::FunctionRef<bool()> 
   }
   logs_stuck_.Note(leaves);
   return false;
-}
-
-// The applied index moves to the pool's header, so that its log can go.
-template <class C>
-void LodgeTree<C>::ReleaseAppliedIndex(uint32_t log) {
-  const std::lock_guard lock(applied_mutex_);
-  if (applied_log_.load(std::memory_order_relaxed) != log) return;
-  pool_.PersistAppliedIndex(applied_index_.load(std::memory_order_relaxed));
-  applied_log_.store(PartitionedVersionLog::kNoLog, std::memory_order_release);
-  log_.Release(log);
 }
 
 // False: there is no pair, or it is dead and its record another's by now, as the checksum tells.
@@ -209,50 +198,10 @@ void LodgeTree<C>::AddOldPair(WriteContext& context, const Node* node, const Old
   (void)AddTarget(node, position.leaf, &plan);
   if (plan.splits == before.splits) return;
   // The plan counts splits that may come.
-  const bool spare = EnsureSpares(context.worker, splits + 1, pmem::Reserve::kKeep) &&
-                     (!C::kRecords || context.worker.spare_fences.size() > splits);
+  const bool spare =
+      context.worker.spares.Ensure(spare_source_, splits + 1, pmem::Reserve::kKeep) &&
+      (!C::kRecords || context.worker.spares.fences() > splits);
   if (!spare && Splits(node, plan.targets[plan.count - 1])) plan = before;
-}
-
-// Recovery meets log entries without a whole record: those whose record was given back, and those
-// whose fence was never reached. Their numbers tell them apart.
-template <class C>
-Reclaimer::Horizon LodgeTree<C>::Horizon() {
-  if constexpr (!C::kRecords) return {};
-  return {.now = [this] { return pool_.PeekSequence(); },
-          .reached =
-              [this](uint64_t number) {
-                WaitUntilFenced(number);
-                return RaiseFencedBelow(number);
-              }};
-}
-
-// Until all numbers below `number`, which was the next one at some time, are fenced. Whoever has
-// taken one has said so before, in unfenced_from.
-template <class C>
-void LodgeTree<C>::WaitUntilFenced(uint64_t number) const {
-  workers_.ForEach([number](const Worker& worker) {
-    for (Backoff wait; worker.unfenced_from.load(std::memory_order_acquire) < number;) {
-      wait.PauseLong();
-    }
-  });
-}
-
-// False: it is not durable.
-template <class C>
-bool LodgeTree<C>::RaiseFencedBelow(uint64_t number) {
-  const std::lock_guard lock(horizon_mutex_);
-  // Whoever failed to fence its numbers has noticed that before it let them go.
-  if (medium_.failed()) return false;
-  pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
-  if (number > fenced_below_ && !medium_.Canary("lodgetree.horizon.stays")) {
-    fenced_below_ = number;
-    medium_.Store(word, CheckedWord(number));
-    medium_.FlushLine(&word);
-    LODGEKV_CRASH_POINT(medium_, "lodgetree.horizon.1");
-    medium_.Fence();
-  }
-  return !medium_.failed();
 }
 
 template class LodgeTree<Fixed64Codec>;

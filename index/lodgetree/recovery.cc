@@ -10,13 +10,15 @@ namespace lodgekv::lodgetree {
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
   uint64_t longest_key;
+  uint64_t fenced_below;
   if (!ReadChecked(pool_.engine_area()[media::kLongestKey].Load(), &longest_key) ||
-      !ReadChecked(pool_.engine_area()[media::kFencedBelow].Load(), &tree_.fenced_below_) ||
+      !ReadChecked(pool_.engine_area()[media::kFencedBelow].Load(), &fenced_below) ||
       !ReadChecked(pool_.engine_area()[media::kFirstLeaf].Load(), &first_leaf_)) {
     return Damaged("a word of the engine area with wrong check bits",
                    pool_.OffsetOf(pool_.engine_area().data()));
   }
-  tree_.longest_key_ = longest_key;
+  tree_.longest_key_.Restore(longest_key);
+  tree_.horizon_.Restore(fenced_below);
   return absl::OkStatus();
 }
 

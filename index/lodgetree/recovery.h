@@ -132,7 +132,7 @@ class LodgeTree<C>::Recovery {
   RecoveryReport& report_;
   const Settler settler_;
   pmem::Offset first_leaf_ = 0;
-  std::vector<Node*> nodes_;               // as built, from left to right
+  std::vector<Node*> nodes_;                   // as built, from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
   std::vector<PartitionedVersionLog::FoundLog> logs_;
   std::vector<LogPart> log_parts_;

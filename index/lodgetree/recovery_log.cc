@@ -145,7 +145,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
 template <class C>
 uint64_t LodgeTree<C>::Recovery::FencedBelow() const {
   if (pool_.medium().Canary("lodgetree.recovery.no_horizon")) return UINT64_MAX;
-  return tree_.fenced_below_;
+  return tree_.horizon_.fenced_below();
 }
 
 // An entry without a whole record is dead, its record given back: then its number is below
@@ -339,7 +339,7 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
   if (!status.ok()) return status;
   if constexpr (C::kRecords) {
     // What is not reached is given back from here on, and what was not fenced is forgotten.
-    if (!tree_.RaiseFencedBelow(pool_.PeekSequence())) {
+    if (!tree_.horizon_.Raise(pool_.PeekSequence())) {
       return absl::UnavailableError("a sync of the medium has failed");
     }
   }
@@ -367,7 +367,7 @@ const typename LodgeTree<C>::Recovery::Logged* LodgeTree<C>::Recovery::NewestApp
 template <class C>
 absl::Status LodgeTree<C>::Recovery::KeepLogs() {
   constexpr size_t kPerTask = 65536;
-  tree_.applied_index_ = pool_.applied_index();
+  tree_.applied_.Restore(pool_.applied_index(), PartitionedVersionLog::kNoLog);
   const Logged* applied = NewestAppliedIndex();
   if (applied != nullptr) ++valid_[applied->log];
   log_ids_.assign(logs_.size(), PartitionedVersionLog::kNoLog);
@@ -389,8 +389,7 @@ absl::Status LodgeTree<C>::Recovery::KeepLogs() {
     return absl::OkStatus();
   });
   if (applied != nullptr) {
-    tree_.applied_index_ = applied->entry.pair.key;
-    tree_.applied_log_ = log_ids_[applied->log];
+    tree_.applied_.Restore(applied->entry.pair.key, log_ids_[applied->log]);
   }
   return status;
 }

@@ -74,7 +74,8 @@ void LodgeTree<C>::ChooseHolding(WriteContext& context, const Node* node) {
     const typename FlushPlan::Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
     if (target.group == 0 || !HoldsSpace(node, target)) continue;
     if (Splits(node, target)) {
-      const bool spare = plan.splits == 0 && EnsureSpares(context.worker, 1, pmem::Reserve::kKeep);
+      const bool spare =
+          plan.splits == 0 && context.worker.spares.Ensure(spare_source_, 1, pmem::Reserve::kKeep);
       if (!spare) continue;
       ++plan.splits;
     }

@@ -128,7 +128,9 @@ void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker& worker) {
   window.resize(waiting);
   std::ranges::sort(chunk);
   std::ranges::sort(window);
-  if (chunk.size() == 1 || EnsureSpares(worker, chunk.size() + 1, pmem::Reserve::kKeep)) return;
+  if (chunk.size() == 1 ||
+      worker.spares.Ensure(spare_source_, chunk.size() + 1, pmem::Reserve::kKeep))
+    return;
   // In a pool that is nearly full each operation is tried by itself.
   window.insert(window.end(), chunk.begin(), chunk.end());
   std::ranges::sort(window);
@@ -218,7 +220,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
       Discard(pending);
       *pending.result = {outcome, false, 0};
     }
-    TrimSpares(worker);
+    worker.spares.Trim(spare_source_);
     return outcome;
   };
   if (medium_.failed()) return fail_all(Outcome::kMediumFailed);
@@ -244,7 +246,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
   if (appends) DrainEmptied(context, group);
   UnlockAll(context);
   if (applied_log != PartitionedVersionLog::kNoLog) {
-    StoreAppliedIndex(*options.applied_index, applied_log);
+    applied_.Store(*options.applied_index, applied_log);
   }
   FinishWrite(worker);
   Outcome first = Outcome::kOk;
@@ -260,15 +262,12 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp> group, const WriteOptions&
 template <class C>
 uint32_t LodgeTree<C>::AppendAndApply(WriteContext& context, std::span<PendingOp> group,
                                       const WriteOptions& options) {
-  auto& unfenced_from = context.worker.unfenced_from;
-  if constexpr (C::kRecords) {
-    unfenced_from.store(pool_.PeekSequence(), std::memory_order_relaxed);
-  }
+  if constexpr (C::kRecords) horizon_.BeginTaking();
   const uint32_t applied_log = SharesFences(context, group)
                                    ? WriteInRounds(context, group, options)
                                    : AppendAndApplyEach(context, group, options);
   if (options.applied_index.has_value()) EnsureFenced(context);
-  if constexpr (C::kRecords) unfenced_from.store(UINT64_MAX, std::memory_order_release);
+  if constexpr (C::kRecords) horizon_.EndTaking();
   return applied_log;
 }
 
@@ -306,17 +305,6 @@ Outcome LodgeTree<C>::MakePair(const WriteOp& op, PendingOp* pending) {
   return StagePair(pool_, slab_, codec_, op, pending->key, &pending->staged);
 }
 
-// Durable before anyone else counts on it; seldom, since it only grows.
-template <class C>
-void LodgeTree<C>::NoteLongestKey(uint64_t bytes) {
-  const std::lock_guard lock(reclaim_mutex_);
-  if (bytes <= longest_key_.load(std::memory_order_relaxed)) return;
-  pmem::Word& word = pool_.engine_area()[media::kLongestKey];
-  medium_.Store(word, CheckedWord(bytes));
-  medium_.Persist(&word, sizeof(word));
-  longest_key_.store(bytes, std::memory_order_release);
-}
-
 template <class C>
 Outcome LodgeTree<C>::Prepare(const WriteOp& op, WriteResult* result, PendingOp* pending) {
   const Outcome format = CheckFormat(op, codec_);
@@ -334,10 +322,7 @@ Outcome LodgeTree<C>::Stage(const WriteOp& op, const Key& key, WriteResult* resu
   pending->op = &op;
   pending->result = result;
   pending->key = key;
-  if (C::kRecords && op.kind == WriteKind::kPut &&
-      op.key.size() > longest_key_.load(std::memory_order_acquire)) {
-    NoteLongestKey(op.key.size());
-  }
+  if (C::kRecords && op.kind == WriteKind::kPut) longest_key_.Note(op.key.size());
   if (op.kind == WriteKind::kPut) result->outcome = MakePair(op, pending);
   return result->outcome;
 }
@@ -359,7 +344,7 @@ template <class C>
     logged = in_one_log ? log_.Reserve(entries, reserve) : log_.ReserveSpread(entries, reserve);
     if (!logged) return false;
     const size_t leaves = group.size() > 1 ? group.size() + 1 : 0;
-    return EnsureSpares(worker, leaves, pmem::Reserve::kKeep) || !puts;
+    return worker.spares.Ensure(spare_source_, leaves, pmem::Reserve::kKeep) || !puts;
   };
   // A lone operation tries again by itself.
   const auto fits = [&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; };
@@ -372,7 +357,7 @@ template <class C>
 // emptied.
 template <class C>
 bool LodgeTree<C>::AdmitGroup(WriteContext& context, std::span<const PendingOp> group) {
-  if (context.worker.spare_leaves.size() > group.size()) [[likely]]
+  if (context.worker.spares.leaves() > group.size()) [[likely]]
     return true;
   absl::flat_hash_map<const Node*, unsigned> deletes;
   for (const PendingOp& pending : group) ++deletes[context.Covering(pending.key)];
@@ -381,7 +366,7 @@ bool LodgeTree<C>::AdmitGroup(WriteContext& context, std::span<const PendingOp> 
     const bool fit = node->index_count + node->buf_count + count < parameters_.node_slots;
     if (!fit || node->index_count < crowded_below_) leaves += PendingSplits(node);
   }
-  return EnsureSpares(context.worker, leaves, pmem::Reserve::kUse);
+  return context.worker.spares.Ensure(spare_source_, leaves, pmem::Reserve::kUse);
 }
 
 // Leaves that would split if all that is buffered were drained.
@@ -407,7 +392,7 @@ template <class C>
   if (BufferedIndex(node, pending.key, position.hits) >= 0) return true;
   if (!NeedsFlush(node, position.leaf)) {
     if (!pool_.tight() || pending.tombstone || Fits(node, position.leaf, pending.key)) return true;
-    context.drains_own = EnsureSpares(context.worker, 1, pmem::Reserve::kKeep);
+    context.drains_own = context.worker.spares.Ensure(spare_source_, 1, pmem::Reserve::kKeep);
     return context.drains_own;
   }
   if (!context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
@@ -415,11 +400,12 @@ template <class C>
   const bool strict = pool_.tight() && !pending.tombstone;
   if (strict && !context.plan.Has(position.leaf) && !Fits(node, position.leaf, pending.key)) {
     context.drains_own =
-        EnsureSpares(context.worker, context.plan.splits + 1, pmem::Reserve::kKeep);
+        context.worker.spares.Ensure(spare_source_, context.plan.splits + 1, pmem::Reserve::kKeep);
     return context.drains_own;
   }
   const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
-  if (context.plan.splits == 0 || EnsureSpares(context.worker, 1, reserve)) return true;
+  if (context.plan.splits == 0 || context.worker.spares.Ensure(spare_source_, 1, reserve))
+    return true;
   return AdmitWithoutLeaf(context, pending);
 }
 
@@ -459,7 +445,7 @@ void LodgeTree<C>::LockOne(WriteContext& context, const Key& key, Seen seen) {
     context.position = position;
     context.plan_ready = position.hits == 0 && NeedsFlush(node, position.leaf);
     if (context.plan_ready) ChooseTargets(node, position.leaf, &context.plan);
-    if (context.plan_ready && context.plan.splits > 0) PrefetchSpareLeaf(context.worker);
+    if (context.plan_ready && context.plan.splits > 0) context.worker.spares.Prefetch(pool_);
     if (node->lock.TryUpgrade(snapshot)) {
       context.locked.push_back(node);
       context.searched = true;
@@ -617,16 +603,6 @@ void LodgeTree<C>::FenceLog() {
   LODGEKV_CRASH_POINT(medium_, "lodgetree.log_append.2");
 }
 
-// After the fence of the entry that `log` holds: the older entry is no longer needed.
-template <class C>
-void LodgeTree<C>::StoreAppliedIndex(uint64_t index, uint32_t log) {
-  const std::lock_guard lock(applied_mutex_);
-  if (index < applied_index_.load(std::memory_order_relaxed)) return log_.Release(log);
-  applied_index_.store(index, std::memory_order_release);
-  const uint32_t old = applied_log_.exchange(log, std::memory_order_acq_rel);
-  if (old != PartitionedVersionLog::kNoLog) log_.Release(old);
-}
-
 template <class C>
 void LodgeTree<C>::EnsureFenced(WriteContext& context) {
   if (context.fenced) return;
@@ -704,7 +680,7 @@ template <class C>
 void LodgeTree<C>::FinishWrite(Worker& worker) {
   // Under a tracer space is used again as soon as it may be.
   if (worker.retired.full() || medium_.tracer() != nullptr) worker.retired.HandTo(reclaimer_);
-  TrimSpares(worker);
+  worker.spares.Trim(spare_source_);
   if (!worker.sparse_nodes.empty()) MergeSparseNodes(worker);
 }
 

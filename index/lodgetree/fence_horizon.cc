@@ -1,0 +1,43 @@
+#include "index/lodgetree/fence_horizon.h"
+
+#include "index/lodgetree/layout.h"
+#include "index/node/version_lock.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lodgetree {
+
+// Until all numbers below `number`, which was the next one at some time, are fenced.
+void FenceHorizon::WaitUntilFenced(uint64_t number) const {
+  marks_.ForEach([number](const Mark& mark) {
+    for (Backoff wait; mark.unfenced_from.load(std::memory_order_acquire) < number;) {
+      wait.PauseLong();
+    }
+  });
+}
+
+bool FenceHorizon::Raise(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  pmem::Medium& medium = pool_.medium();
+  // Whoever failed to fence its numbers has noticed that before it let them go.
+  if (medium.failed()) return false;
+  pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
+  if (number > fenced_below_ && !medium.Canary("lodgetree.horizon.stays")) {
+    fenced_below_ = number;
+    medium.Store(word, CheckedWord(number));
+    medium.FlushLine(&word);
+    LODGEKV_CRASH_POINT(medium, "lodgetree.horizon.1");
+    medium.Fence();
+  }
+  return !medium.failed();
+}
+
+Reclaimer::Horizon FenceHorizon::ForReclaimer() {
+  return {.now = [this] { return pool_.PeekSequence(); },
+          .reached =
+              [this](uint64_t number) {
+                WaitUntilFenced(number);
+                return Raise(number);
+              }};
+}
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,56 @@
+// The number below which every log entry is fenced: the engine word kFencedBelow. Recovery meets
+// log entries without a whole record: those whose record was given back, and those whose fence was
+// never reached. Their numbers tell them apart. (Codecs with records only; README, Giving records
+// back.)
+//
+// Invariants
+//  1. fenced_below() is what the word says, durably, and never falls.
+//  2. Every entry with a number below it was fenced, or was dropped for good by a recovery.
+//  3. Who takes numbers has called BeginTaking before, and calls EndTaking when all that it has
+//     taken is fenced; so a number below all of the threads' marks is fenced.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "index/node/reclaimer.h"
+#include "index/pmem/per_worker.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::lodgetree {
+
+class FenceHorizon {
+ public:
+  explicit FenceHorizon(pmem::Pool& pool) : pool_(pool) {}
+
+  // Around what one thread numbers and fences.
+  void BeginTaking() {
+    marks_.Current().unfenced_from.store(pool_.PeekSequence(), std::memory_order_relaxed);
+  }
+  void EndTaking() { marks_.Current().unfenced_from.store(UINT64_MAX, std::memory_order_release); }
+
+  uint64_t fenced_below() const { return fenced_below_; }
+  // Recovery: what the word says.
+  void Restore(uint64_t fenced_below) { fenced_below_ = fenced_below; }
+  // To `number`, below which all is fenced. False: it is not durable.
+  bool Raise(uint64_t number);
+  // For records that are about to be given back: the horizon is raised over their numbers first.
+  Reclaimer::Horizon ForReclaimer();
+
+ private:
+  struct alignas(64) Mark {
+    // At most the first number that the operation in hand has taken and not fenced.
+    std::atomic<uint64_t> unfenced_from{UINT64_MAX};
+  };
+  void WaitUntilFenced(uint64_t number) const;
+
+  pmem::Pool& pool_;
+  std::mutex mutex_;
+  uint64_t fenced_below_ = 0;
+  pmem::PerWorker<Mark> marks_;
+};
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,77 @@
+#include "index/lodgetree/spare_space.h"
+
+#include <algorithm>
+
+#include "index/lodgetree/layout.h"
+#include "index/node/record.h"
+
+namespace lodgekv::lodgetree {
+
+void LongestKey::Raise(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes <= bytes_.load(std::memory_order_relaxed)) return;
+  pmem::Medium& medium = pool_.medium();
+  pmem::Word& word = pool_.engine_area()[media::kLongestKey];
+  medium.Store(word, CheckedWord(bytes));
+  medium.Persist(&word, sizeof(word));
+  bytes_.store(bytes, std::memory_order_release);
+}
+
+bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::Reserve reserve) {
+  while (leaves_.size() < count) {
+    const pmem::Offset leaf = source.leaves.Allocate(reserve);
+    if (leaf == 0) return false;
+    leaves_.push_back(leaf);
+  }
+  return !source.fences || EnsureFences(source, count, reserve);
+}
+
+bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::Reserve reserve) {
+  const uint64_t bytes = RecordBytes(source.longest_key.bytes(), 0, false);
+  if (!fences_.empty() && fences_.back().bytes < bytes) {
+    for (const Fence& fence : fences_) source.slab.Free(fence.space);
+    fences_.clear();
+  }
+  // Of very long keys a few must do: a drain that splits makes sure of one before it begins.
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
+  while (fences_.size() < count) {
+    const pmem::Offset space = source.slab.Allocate(bytes, reserve);
+    if (space == 0) return false;
+    fences_.push_back({space, bytes});
+  }
+  return true;
+}
+
+void SpareSpace::Prefetch(const pmem::Pool& pool) const {
+  if (leaves_.empty()) return;
+  const char* line = pool.At<char>(leaves_.back());
+  for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * pmem::kLineBytes, 1, 3);
+}
+
+void SpareSpace::Trim(const SpareSource& source) {
+  // In a full pool one that a delete took from the reserve would serve the next put.
+  const size_t kept = source.pool.tight() ? 0 : 8;
+  for (; leaves_.size() > kept; leaves_.pop_back()) source.leaves.Free(leaves_.back());
+  for (; fences_.size() > kept; fences_.pop_back()) source.slab.Free(fences_.back().space);
+}
+
+uint64_t SpareSpace::fence_bytes(const pmem::RecordSlab& slab) const {
+  uint64_t bytes = 0;
+  for (const Fence& fence : fences_) bytes += slab.SpaceAt(fence.space);
+  return bytes;
+}
+
+pmem::Offset SpareSpace::TakeLeaf() {
+  const pmem::Offset leaf = leaves_.back();
+  leaves_.pop_back();
+  return leaf;
+}
+
+SpareSpace::Fence SpareSpace::TakeFence() {
+  const Fence fence = fences_.back();
+  fences_.pop_back();
+  return fence;
+}
+
+}  // namespace lodgekv::lodgetree
