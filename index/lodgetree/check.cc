@@ -13,7 +13,7 @@ namespace lodgekv::lodgetree {
 template <class C>
 class LodgeTree<C>::Checker : LeafChainChecker {
  public:
-  explicit Checker(LodgeTree& tree) : tree_(tree), context_(tree.CurrentWorker()) {}
+  explicit Checker(TreeParts<C>& parts) : parts_(parts), held_(parts) {}
 
   CheckReport Run() {
     LockAll();
@@ -21,8 +21,8 @@ class LodgeTree<C>::Checker : LeafChainChecker {
     ExpectEnd();
     CheckCounts();
     // Elsewhere other threads retire records meanwhile.
-    if (tree_.medium_.tracer() != nullptr) CheckRecords();
-    tree_.UnlockAll(context_);
+    if (parts_.medium.tracer() != nullptr) CheckRecords();
+    held_.UnlockAll();
     return Report();
   }
 
@@ -49,7 +49,7 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   const Node* LockNext(const Key& low);
   void LockAll();
   void FollowBehind(const Node& node, unsigned leaf) {
-    const media::Leaf& media = *tree_.LeafAt(&node, leaf);
+    const media::Leaf& media = *parts_.access.LeafAt(&node, leaf);
     Follow(media.next[(media.commit.Load() & media::kUseN) != 0 ? 1 : 0]);
   }
   void CheckNode(const Node& node);
@@ -59,15 +59,15 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   void CheckPair(Pair pair, pmem::Offset where);
   void AddRecord(Pair pair) {
     if constexpr (C::kRecords) {
-      if (C::IsRecord(pair.value)) record_bytes_ += tree_.slab_.SpaceAt(C::RecordOf(pair.value));
+      if (C::IsRecord(pair.value)) record_bytes_ += parts_.slab.SpaceAt(C::RecordOf(pair.value));
     }
   }
   void CheckBuffer(const Node& node);
   void CheckCounts();
   void CheckRecords();
 
-  LodgeTree& tree_;
-  WriteContext context_;
+  TreeParts<C>& parts_;
+  HeldNodes<C> held_;
   std::vector<const Node*> nodes_;
   std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
   int64_t keys_ = 0;
@@ -86,12 +86,10 @@ class LodgeTree<C>::Checker : LeafChainChecker {
 // Locks the node that covers `low`, then gives back what was held.
 template <class C>
 auto LodgeTree<C>::Checker::LockNext(const Key& low) -> const Node* {
-  const size_t held = context_.locked.size();
-  tree_.LockOne(context_, low);
-  for (size_t i = 0; i < held; ++i) context_.locked[i]->lock.Unlock();
-  context_.locked.erase(context_.locked.begin(),
-                        context_.locked.begin() + static_cast<ptrdiff_t>(held));
-  return context_.locked.back();
+  const size_t before = held_.size();
+  const Node* node = held_.Lock(low);
+  held_.UnlockFirst(before);
+  return node;
 }
 
 // The next ones in passing. The chain is taken up at the last node looked at. False: that was all.
@@ -102,30 +100,29 @@ bool LodgeTree<C>::Checker::CheckSomeNodes() {
   for (unsigned i = 0; more && i < kNodesAtATime; ++i) {
     const Key key = C::MakeKey(low);
     const Node* node = LockNext(key);
-    if (!reached_) Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
+    if (!reached_) Follow(parts_.pool.engine_area()[media::kFirstLeaf]);
     const bool takes_up = i == 0 && reached_;
     const bool again = takes_up && EndsAsReached(*node);
     if (takes_up) TakeUpAt(node->values[0]);
     again ? FollowBehind(*node, node->index_count - 1u) : CheckNode(*node);
-    more = GoesOnBehind(node, key);
+    more = node->GoesOnAfter(key);
     std::string high = node->bounded ? C::TextOf(node->high) : std::string();
     reached_ = {std::exchange(low, high), high, node->bounded};
   }
   if (!more) ExpectEnd();
-  tree_.UnlockAll(context_);
+  held_.UnlockAll();
   return more;
 }
 
 template <class C>
 void LodgeTree<C>::Checker::LockAll() {
-  Follow(tree_.pool_.engine_area()[media::kFirstLeaf]);
+  Follow(parts_.pool.engine_area()[media::kFirstLeaf]);
   Separator low = C::MinusInfinity();
   for (bool more = true; more;) {
     const Key key = C::KeyOf(low);
-    tree_.LockOne(context_, key);
-    const Node* node = context_.locked.back();
+    const Node* node = held_.Lock(key);
     nodes_.push_back(node);
-    more = GoesOnBehind(node, key);
+    more = node->GoesOnAfter(key);
     if (!more && node->bounded) Problem("separators out of order: the rest is not looked at");
     low = node->high;
   }
@@ -146,15 +143,15 @@ void LodgeTree<C>::Checker::CheckLeaf(const Node& node, unsigned leaf) {
   const pmem::Offset offset = node.values[leaf];
   ++report_.leaves;
   report_.bytes_reachable += kLeafBytes;
-  if (!ExpectLeaf(offset) && !tree_.leaves_.IsUnit(offset)) return;
-  const media::Leaf& media = *tree_.LeafAt(&node, leaf);
+  if (!ExpectLeaf(offset) && !parts_.leaves.IsUnit(offset)) return;
+  const media::Leaf& media = *parts_.access.LeafAt(&node, leaf);
   const LeafMirror& mirror = node.mirrors[leaf];
   const uint64_t commit = media.commit.Load();
   FollowBehind(node, leaf);
   if (commit != mirror.CommitWord()) Problem("leaf ", offset, ": commit word and mirror differ");
   if (node.leaf_count[leaf] != mirror.count()) Problem("leaf ", offset, ": wrong leaf_count");
   uint64_t watermark;
-  if (!ReadChecked(media.watermark.Load(), &watermark) || watermark >= tree_.pool_.PeekSequence()) {
+  if (!ReadChecked(media.watermark.Load(), &watermark) || watermark >= parts_.pool.PeekSequence()) {
     Problem("leaf ", offset, ": watermark ", watermark, " was never handed out");
   }
   CheckFence(node, leaf, media);
@@ -165,7 +162,7 @@ template <class C>
 void LodgeTree<C>::Checker::CheckFence(const Node& node, unsigned leaf, const media::Leaf& media) {
   Separator low;
   const FenceWords fence{media.low[0].Load(), media.low[1].Load()};
-  if (!tree_.codec_.DecodeFence(fence, fences_, &low)) {
+  if (!parts_.codec.DecodeFence(fence, fences_, &low)) {
     Problem("leaf ", node.values[leaf], ": a damaged low fence");
   } else {
     if (C::Compare(low, node.LowOf(leaf)) != 0) {
@@ -174,7 +171,7 @@ void LodgeTree<C>::Checker::CheckFence(const Node& node, unsigned leaf, const me
     C::Discard(fences_, low);
   }
   if (fence.kind() == FenceWords::kRecord) {
-    record_bytes_ += tree_.slab_.SpaceAt(fence.record());
+    record_bytes_ += parts_.slab.SpaceAt(fence.record());
   }
 }
 
@@ -189,10 +186,10 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
     const auto slot = static_cast<unsigned>(std::countr_zero(rest));
     const Pair pair = SlotPair(&media, slot);
     CheckPair(pair, offset);
-    if (!tree_.codec_.KeyInRange(pair, node.LowOf(leaf), bounded, high)) {
+    if (!parts_.codec.KeyInRange(pair, node.LowOf(leaf), bounded, high)) {
       Problem("leaf ", offset, " slot ", slot, ": key out of the leaf's range");
     }
-    const uint8_t fingerprint = FingerprintOf(tree_.codec_.HashOf(pair));
+    const uint8_t fingerprint = FingerprintOf(parts_.codec.HashOf(pair));
     const uint64_t word = media.fingerprints[slot / 8].LoadRelaxed();
     if (static_cast<uint8_t>(word >> (8 * (slot % 8))) != fingerprint ||
         node.mirrors[leaf].fingerprints[slot] != fingerprint) {
@@ -200,9 +197,9 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
     }
     pairs.push_back(pair);
   }
-  std::sort(pairs.begin(), pairs.end(), [&](Pair a, Pair b) { return tree_.codec_.Less(a, b); });
+  std::sort(pairs.begin(), pairs.end(), [&](Pair a, Pair b) { return parts_.codec.Less(a, b); });
   for (size_t i = 1; i < pairs.size(); ++i) {
-    if (tree_.codec_.SameKey(pairs[i - 1], pairs[i])) Problem("leaf ", offset, ": a key twice");
+    if (parts_.codec.SameKey(pairs[i - 1], pairs[i])) Problem("leaf ", offset, ": a key twice");
   }
   keys_ += static_cast<int64_t>(pairs.size());
 }
@@ -210,7 +207,7 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
 template <class C>
 void LodgeTree<C>::Checker::CheckPair(Pair pair, pmem::Offset where) {
   if constexpr (C::kRecords) {
-    if (this->CheckRecordPair(tree_.codec_, tree_.pool_, tree_.slab_, where, pair)) {
+    if (this->CheckRecordPair(parts_.codec, parts_.pool, parts_.slab, where, pair)) {
       AddRecord(pair);
     }
   }
@@ -226,15 +223,15 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
       continue;
     }
     const bool last = leaf + 1u == node.index_count;
-    if (!tree_.codec_.KeyInRange(pair, node.LowOf(leaf), !last || node.bounded,
+    if (!parts_.codec.KeyInRange(pair, node.LowOf(leaf), !last || node.bounded,
                                  last ? node.high : node.LowOf(leaf + 1))) {
       Problem("a buffered pair whose key is not its leaf's (", node.values[leaf], ")");
     }
     for (unsigned j = node.buf_start(); j < i; ++j) {
-      if (tree_.codec_.SameKey(pair, node.BufferedPair(j))) Problem("a key buffered twice");
+      if (parts_.codec.SameKey(pair, node.BufferedPair(j))) Problem("a key buffered twice");
     }
     ++buffered_in_log_[node.buf_ver[i]];
-    const int slot = tree_.FindPairInLeaf(&node, leaf, pair);
+    const int slot = parts_.access.FindPairInLeaf(&node, leaf, pair);
     const bool in_leaf = slot >= 0;
     const uint64_t before = record_bytes_;
     if (node.IsTombstone(i)) {
@@ -247,22 +244,22 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
     // A tombstone's record is mostly the leaf's, and so is that of a pair that was replayed
     // although it had been drained.
     const bool in_both =
-        in_leaf &&
-        SlotPair(tree_.LeafAt(&node, leaf), static_cast<unsigned>(slot)).value == pair.value;
+        in_leaf && SlotPair(parts_.access.LeafAt(&node, leaf), static_cast<unsigned>(slot)).value ==
+                       pair.value;
     if (in_both) record_bytes_ = before;
   }
 }
 
 template <class C>
 void LodgeTree<C>::Checker::CheckCounts() {
-  const uint32_t applied = tree_.applied_.log();
+  const uint32_t applied = parts_.applied.log();
   if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
   uint64_t spare = 0;
-  tree_.workers_.ForEach([&](const Worker& worker) {
+  parts_.workers.ForEach([&](const Worker<C>& worker) {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
     spare += worker.spares.leaves();
   });
-  tree_.log_.VisitLive([&](uint32_t log, uint32_t valid) {
+  parts_.log.VisitLive([&](uint32_t log, uint32_t valid) {
     const uint32_t expected = buffered_in_log_[log];
     if (valid != expected) {
       Problem("log ", log, ": ", valid, " entries counted as valid, ", expected, " are");
@@ -272,8 +269,8 @@ void LodgeTree<C>::Checker::CheckCounts() {
   for (const auto& [log, count] : buffered_in_log_) {
     if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
   }
-  if (tree_.leaves_.used_units() != report_.leaves + spare) {
-    Problem(tree_.leaves_.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
+  if (parts_.leaves.used_units() != report_.leaves + spare) {
+    Problem(parts_.leaves.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
             " spare");
   }
 }
@@ -282,11 +279,11 @@ void LodgeTree<C>::Checker::CheckCounts() {
 template <class C>
 void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // at hand for the next split, or about to be given back
-  tree_.workers_.ForEach([&](const Worker& worker) {
+  parts_.workers.ForEach([&](const Worker<C>& worker) {
     waiting += worker.retired.bytes();
-    waiting += worker.spares.fence_bytes(tree_.slab_);
+    waiting += worker.spares.fence_bytes(parts_.slab);
   });
-  const uint64_t used = tree_.slab_.used_bytes();
+  const uint64_t used = parts_.slab.used_bytes();
   if (used == record_bytes_ + waiting) return;
   Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
           " are spare or about to be given back");
@@ -294,13 +291,13 @@ void LodgeTree<C>::Checker::CheckRecords() {
 
 template <class C>
 CheckReport LodgeTree<C>::Check() {
-  const std::lock_guard lock(reclaim_mutex_);
-  return Checker(*this).Run();
+  const std::lock_guard lock(parts_.reclaim_mutex);
+  return Checker(parts_).Run();
 }
 
 template <class C>
 CheckReport LodgeTree<C>::CheckInPassing(CheckPause go_on) {
-  return Checker(*this).RunInPassing(go_on);
+  return Checker(parts_).RunInPassing(go_on);
 }
 
 template class LodgeTree<Fixed64Codec>;

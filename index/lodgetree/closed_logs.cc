@@ -49,11 +49,6 @@ bool PartitionedVersionLog::IsLive(const OldLog& old) const {
          LogAt(old.id).version.load(std::memory_order_relaxed) == old.found.version;
 }
 
-bool PartitionedVersionLog::ReadOld(const OldLog& old, unsigned position, ReadEntry* entry) const {
-  unsigned left;
-  return ReadEntryAt(old.found, position, entry, &left);
-}
-
 // The rest is called under the list's mutex.
 void PartitionedVersionLog::LinkLast(ClosedList& list, uint32_t id) {
   Log& log = LogAt(id);

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "index/lodgetree/last_level_node.h"
+
 namespace lodgekv::lodgetree {
 
 // `kMember` is the link, `kBit` the list's bit in Node::held.
@@ -59,6 +61,29 @@ class HoldingNodes {
 
   std::atomic<Node*> first_{nullptr};  // added last
   std::atomic<Node*> taken_{nullptr};  // what is left of the list that was taken last
+};
+
+// Both lists.
+template <class C>
+class SpaceHolders {
+ public:
+  using Node = LastLevelNode<C>;
+  using Deletes = HoldingNodes<Node, &Node::next_with_deletes, 1>;
+  using Puts = HoldingNodes<Node, &Node::next_with_puts, 2>;
+
+  Deletes& deletes() { return deletes_; }
+  Puts& puts() { return puts_; }
+  bool empty() const { return deletes_.empty() && puts_.empty(); }
+
+  // What is buffered in the locked node.
+  void Note(Node* node) {
+    if (node->tombstones != 0) deletes_.Add(node);
+    if (C::kRecords && node->buf_count != 0) puts_.Add(node);
+  }
+
+ private:
+  Deletes deletes_;
+  Puts puts_;  // codecs with records
 };
 
 }  // namespace lodgekv::lodgetree

@@ -127,6 +127,10 @@ struct alignas(64) LastLevelNode {
       return {words[i], values[i]};
     }
   }
+  // Of a node that may be left of the key's: it is not.
+  bool EndsAfter(const Key& key) const { return !bounded || C::CompareToKey(high, key) > 0; }
+  // For a walk over the nodes. Separators ascend, but for those of keys that were damaged.
+  bool GoesOnAfter(const Key& from) const { return bounded && C::CompareToKey(high, from) > 0; }
   bool IsTombstone(unsigned i) const { return (tombstones >> i & 1) != 0; }
 
   struct Position {

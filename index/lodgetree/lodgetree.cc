@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "index/lodgetree/drain_all.h"
+#include "index/lodgetree/held_nodes.h"
 #include "index/node/by_key_format.h"
 #include "index/pmem/naw_section.h"
 
@@ -30,15 +32,6 @@ constexpr EngineOption kOptions[] = {
     {"use_n_split", 1, 0, 1, "switch: split without a log; off: the leaf is written aside first"},
     {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
 };
-
-// A node of uniform keys pins about one log of 1 KiB (README, The log's limit).
-constexpr uint64_t kLogBytesOfNode = 2048;
-constexpr uint64_t kLeastLogLimit = uint64_t{64} << 20;
-constexpr uint64_t kLogShareOfPool = 8;
-
-unsigned CrowdedBelow(const Parameters& p) {
-  return p.node_slots + 2 > p.leaf_slots ? p.node_slots + 2 - p.leaf_slots : 0;
-}
 
 constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"buffer_flushes_total", "Leaf-count flushes of a last-level node's buffer"},
@@ -70,51 +63,21 @@ Parameters::Parameters(const OptionValues& options)
       multiple_split(options.Get("multiple_split") != 0),
       use_n_split(options.Get("use_n_split") != 0),
       log_reuse(options.Get("log_reuse") != 0),
-      log_limit_bytes(options.Get("log_limit_bytes")) {}
-
-template <class C>
-LodgeTree<C>::LodgeTree(const EngineContext& context, unsigned log_entries)
-    : pool_(*context.pool),
-      medium_(context.pool->medium()),
-      parameters_(context.options),
-      threads_(context.recovery_threads),
-      crowded_below_(CrowdedBelow(parameters_)),
-      leaves_(pool_, pmem::ChunkUse::kNodes, kLeafBytes),
-      slab_(pool_),
-      codec_(pool_, &slab_, context.inline_pairs),
-      values_(pool_, codec_),
-      texts_(dram_,
-             [this](SeparatorTexts::Batch gone) {
-               reclaimer_.AfterEpochs([this, gone = std::move(gone)] { texts_.Free(gone); });
-             }),
-      tree_(dram_, texts_),
-      log_(
-          pool_, log_entries, [this] { return LogLimit(); }, parameters_.log_reuse),
-      applied_(pool_, log_),
-      horizon_(pool_),
-      longest_key_(pool_),
-      reclaimer_(slab_, medium_.tracer() != nullptr,
-                 C::kRecords ? horizon_.ForReclaimer() : Reclaimer::Horizon{}) {}
-
-template <class C>
-uint64_t LodgeTree<C>::LogLimit() const {
-  if (parameters_.log_limit_bytes != 0) return parameters_.log_limit_bytes;
-  const uint64_t of_nodes = node_count_.load(std::memory_order_relaxed) * kLogBytesOfNode;
-  return std::min(std::max(of_nodes, kLeastLogLimit), pool_.capacity_bytes() / kLogShareOfPool);
-}
+      log_limit_bytes(options.Get("log_limit_bytes")),
+      crowded_below(node_slots + 2 > leaf_slots ? node_slots + 2 - leaf_slots : 0) {}
 
 // A pool begins with one empty leaf, whose low fence is minus infinity.
 template <class C>
 absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext& context) {
   const auto log_entries = context.options.Get("log_entries");
   std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
-  const pmem::Offset leaf = tree->leaves_.Allocate(pmem::Reserve::kKeep);
+  const pmem::Offset leaf = tree->parts_.leaves.Allocate(pmem::Reserve::kKeep);
   if (leaf == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
-  tree->log_.TakeOwnChunks();
-  pmem::Medium& medium = tree->medium_;
-  auto* first = tree->pool_.template At<media::Leaf>(leaf);
+  tree->parts_.log.TakeOwnChunks();
+  pmem::Medium& medium = tree->parts_.medium;
+  auto* first = tree->parts_.pool.template At<media::Leaf>(leaf);
   medium.StoreZeros(first, offsetof(media::Leaf, slots));
-  const auto area = tree->pool_.engine_area();
+  const auto area = tree->parts_.pool.engine_area();
   medium.Store(area[media::kLogEntries], CheckedWord(log_entries));
   pmem::NawSection section(medium);
   if (!medium.Canary("lodgetree.create.leaf_not_flushed")) {
@@ -123,36 +86,20 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   section.Stage(&area[media::kLogEntries], sizeof(pmem::Word));
   section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
 
-  Node* node = tree->NewNode();
+  Node* node = tree->parts_.nodes.New();
   node->index_count = 1;
   node->values[0] = leaf;
   if constexpr (C::kRecords) node->separators.low[0] = C::MinusInfinity();
   const typename Inner::Child child{C::MinusInfinity(), node};
-  tree->tree_.Build({&child, 1});
+  tree->parts_.tree.Build({&child, 1});
   return tree;
-}
-
-// Of its leaves and its buffer.
-template <class C>
-int64_t LodgeTree<C>::KeysOf(const Node& node) const {
-  int64_t keys = 0;
-  for (unsigned leaf = 0; leaf < node.index_count; ++leaf) keys += node.leaf_count[leaf];
-  for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
-    const bool in_leaf = FindPairInLeaf(&node, node.leaf_count[i], node.BufferedPair(i)) >= 0;
-    if (node.IsTombstone(i)) {
-      keys -= in_leaf ? 1 : 0;
-    } else {
-      keys += in_leaf ? 0 : 1;
-    }
-  }
-  return keys;
 }
 
 template <class C>
 uint64_t LodgeTree<C>::CountKeys() {
   int64_t keys = 0;
-  ForEachNodeFrom(C::TextOf(C::MinusInfinity()), [&](const Node& node) {
-    keys += KeysOf(node);
+  ForEachNodeFrom(parts_, C::TextOf(C::MinusInfinity()), [&](const Node& node) {
+    keys += parts_.access.KeysOf(node);
     return true;
   });
   return static_cast<uint64_t>(keys);
@@ -160,14 +107,15 @@ uint64_t LodgeTree<C>::CountKeys() {
 
 template <class C>
 uint64_t LodgeTree<C>::AppliedIndex() const {
-  return applied_.value();
+  return parts_.applied.value();
 }
 
 template <class C>
 void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
   VisitSums(
-      kCounters, workers_, [](const Worker& worker) -> auto& { return worker.counters; }, visitor);
-  const auto log = log_.counters();
+      kCounters, parts_.workers, [](const Worker<C>& worker) -> auto& { return worker.counters; },
+      visitor);
+  const auto log = parts_.log.counters();
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
     visitor({name, help, CounterKind::kGauge, static_cast<double>(value)});
   };
@@ -175,35 +123,35 @@ void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(log.logs_opened)});
   visitor({"logs_reused_total", "Logs opened in space that a partition had freed",
            CounterKind::kCounter, static_cast<double>(log.logs_reused)});
-  gauge("log_live_bytes", "Bytes of logs with valid entries", log_.live_bytes());
+  gauge("log_live_bytes", "Bytes of logs with valid entries", parts_.log.live_bytes());
   gauge("log_limit_bytes",
         "Bytes that live logs may take; from seven eighths on old ones are emptied",
-        log_.limit_bytes());
-  gauge("leaves", "Leaves of the tree", leaves_.used_units());
-  gauge("last_level_nodes", "Last-level internal nodes",
-        node_count_.load(std::memory_order_relaxed));
-  gauge("inner_nodes", "Nodes above the last level", tree_.node_count());
+        parts_.log.limit_bytes());
+  gauge("leaves", "Leaves of the tree", parts_.leaves.used_units());
+  gauge("last_level_nodes", "Last-level internal nodes", parts_.nodes.count());
+  gauge("inner_nodes", "Nodes above the last level", parts_.tree.node_count());
 }
 
 template <class C>
 MemoryUse LodgeTree<C>::GetMemoryUse() const {
   MemoryUse use;
-  use.medium_bytes = leaves_.used_units() * kLeafBytes + slab_.used_bytes() + log_.live_bytes();
-  use.dram_bytes = dram_.used_bytes() + log_.dram_bytes();
+  use.medium_bytes =
+      parts_.leaves.used_units() * kLeafBytes + parts_.slab.used_bytes() + parts_.log.live_bytes();
+  use.dram_bytes = parts_.dram.used_bytes() + parts_.log.dram_bytes();
   return use;
 }
 
 // Everything acknowledged is durable already; retired records go back. Where that is quick, what is
 // buffered goes to its leaves, so that the next opening replays nothing and needs no record that
-// only a log knows. On a file each flush would wait for the disk.
+// only a log knows. On a file each drain would wait for the disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
-  if (!medium_.long_fences()) FlushAllBuffers(threads_);
-  workers_.ForEach([&](Worker& worker) { worker.retired.HandTo(reclaimer_); });
-  (void)reclaimer_.Drain();
-  const uint32_t applied_log = applied_.log();
-  if (applied_log != PartitionedVersionLog::kNoLog) applied_.LeaveLog(applied_log);
-  if (medium_.failed()) return absl::UnavailableError("a sync of the medium has failed");
+  if (!parts_.medium.long_fences()) DrainAllBuffers(parts_);
+  parts_.workers.ForEach([&](Worker<C>& worker) { worker.retired.HandTo(parts_.reclaimer); });
+  (void)parts_.reclaimer.Drain();
+  const uint32_t applied_log = parts_.applied.log();
+  if (applied_log != PartitionedVersionLog::kNoLog) parts_.applied.LeaveLog(applied_log);
+  if (parts_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
   return absl::OkStatus();
 }
 

@@ -390,6 +390,11 @@ bool PartitionedVersionLog::ReadEntryAt(const FoundLog& log, unsigned position, 
   return true;
 }
 
+bool PartitionedVersionLog::ReadOld(const OldLog& old, unsigned position, ReadEntry* entry) const {
+  unsigned left;
+  return ReadEntryAt(old.found, position, entry, &left);
+}
+
 // --- recovery ---
 
 void PartitionedVersionLog::Adopt(const std::vector<pmem::Chunk>& chunks) {

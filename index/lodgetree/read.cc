@@ -17,29 +17,6 @@
 
 namespace lodgekv::lodgetree {
 
-template <class C>
-int LodgeTree<C>::FindInLeaf(const Node* node, unsigned leaf, const Key& key) const {
-  const media::Leaf* media = LeafAt(node, leaf);
-  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(key.hash));
-  for (; slots != 0; slots &= slots - 1) {
-    const int slot = std::countr_zero(slots);
-    const Pair pair = SlotPair(media, static_cast<unsigned>(slot));
-    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) return slot;
-  }
-  return -1;
-}
-
-template <class C>
-int LodgeTree<C>::FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const {
-  const media::Leaf* media = LeafAt(node, leaf);
-  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(codec_.HashOf(pair)));
-  for (; slots != 0; slots &= slots - 1) {
-    const int slot = std::countr_zero(slots);
-    if (codec_.SameKey(SlotPair(media, static_cast<unsigned>(slot)), pair)) return slot;
-  }
-  return -1;
-}
-
 // Looks into one node as of `snapshot`. False: the node has changed meanwhile.
 template <class C>
 bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
@@ -49,15 +26,15 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   const auto position = node->Search(key);
   // True and `*found`, or true and not: decided. A candidate's record may be read once validated.
   const auto is_key = [&](Pair pair, bool* valid) {
-    if (!codec_.MayMatch(key, pair)) return false;
+    if (!parts_.codec.MayMatch(key, pair)) return false;
     if constexpr (C::kRecords) {
       // The line behind the header's, where the value is; the header's is asked for right away.
       if (C::IsRecord(pair.value)) {
-        Prefetch(pool_.At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
+        Prefetch(parts_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
       }
       *valid = node->lock.Validate(snapshot);
       const OptimisticSection::Validated validated;
-      return *valid && codec_.Matches(key, pair);
+      return *valid && parts_.codec.Matches(key, pair);
     }
     return true;
   };
@@ -75,7 +52,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   const pmem::Offset offset = node->values[position.leaf];
   // What may be no leaf's address is not followed.
   if (slots != 0) valid = node->lock.Validate(snapshot);
-  const auto* leaf = slots != 0 && valid ? pool_.At<media::Leaf>(offset) : nullptr;
+  const auto* leaf = slots != 0 && valid ? parts_.pool.template At<media::Leaf>(offset) : nullptr;
   for (; slots != 0 && valid; slots &= slots - 1) {
     const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
     if (!is_key(pair, &valid)) continue;
@@ -90,7 +67,7 @@ template <class C>
 bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   for (;;) {
     uint64_t snapshot;
-    const Node* node = tree_.Descend(key, &snapshot);
+    const Node* node = parts_.tree.Descend(key, &snapshot);
     bool found;
     if (FindInNode(node, snapshot, key, &found, value_word)) return found;
   }
@@ -109,7 +86,8 @@ void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
 template <class C>
 void LodgeTree<C>::FetchSlots(const Lookup& lookup) const {
   const OptimisticSection section;
-  const uintptr_t first = LeafAddress(lookup.node, lookup.leaf) + offsetof(media::Leaf, slots);
+  const uintptr_t first =
+      parts_.access.LeafAddress(lookup.node, lookup.leaf) + offsetof(media::Leaf, slots);
   uint32_t slots = lookup.node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
   for (; slots != 0; slots &= slots - 1) {
     const auto slot = static_cast<unsigned>(std::countr_zero(slots));
@@ -122,8 +100,8 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
   const OptimisticSection section;
   const Node* node = lookup.node;
   const auto fetch = [&](Pair pair) {
-    if (!codec_.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
-    const char* record = pool_.At<char>(C::RecordOf(pair.value));
+    if (!parts_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
+    const char* record = parts_.pool.template At<char>(C::RecordOf(pair.value));
     Prefetch(record);
     Prefetch(record + pmem::kLineBytes - 1);
   };
@@ -134,7 +112,7 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
   uint32_t slots = node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
   // What may be no leaf's address is not followed.
   if (!node->lock.Validate(lookup.snapshot)) return;
-  const auto* leaf = pool_.At<media::Leaf>(offset);
+  const auto* leaf = parts_.pool.template At<media::Leaf>(offset);
   for (; slots != 0; slots &= slots - 1) {
     fetch(SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots))));
   }
@@ -142,7 +120,7 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
 
 template <class C>
 void LodgeTree<C>::FetchLookups(std::span<Lookup> lookups) const {
-  for (Lookup& lookup : lookups) lookup.node = tree_.Descend(lookup.key, &lookup.snapshot);
+  for (Lookup& lookup : lookups) lookup.node = parts_.tree.Descend(lookup.key, &lookup.snapshot);
   for (Lookup& lookup : lookups) FetchMirror(&lookup);
   for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
@@ -160,7 +138,7 @@ bool LodgeTree<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) cons
 template <class C>
 Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                            const ReadOptions& options) {
-  return PointReads<C, LodgeTree>(*this, values_, options).Read(keys, results);
+  return PointReads<C, LodgeTree>(*this, parts_.values, options).Read(keys, results);
 }
 
 template class LodgeTree<Fixed64Codec>;

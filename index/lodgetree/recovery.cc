@@ -17,8 +17,8 @@ absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
     return Damaged("a word of the engine area with wrong check bits",
                    pool_.OffsetOf(pool_.engine_area().data()));
   }
-  tree_.longest_key_.Restore(longest_key);
-  tree_.horizon_.Restore(fenced_below);
+  parts_.longest_key.Restore(longest_key);
+  parts_.horizon.Restore(fenced_below);
   return absl::OkStatus();
 }
 
@@ -31,9 +31,9 @@ void LodgeTree<C>::Recovery::CountKeys() {
   (void)Parallel(tasks, [&](size_t task) {
     const Part part = Part::Of(nodes_.size(), tasks, task);
     int64_t here = 0;
-    tree_.ForEachNodeFrom(C::TextOf(nodes_[part.begin]->low()), [&](const Node& node) {
+    ForEachNodeFrom(parts_, C::TextOf(nodes_[part.begin]->low()), [&](const Node& node) {
       if (part.end < nodes_.size() && &node == nodes_[part.end]) return false;
-      here += tree_.KeysOf(node);
+      here += parts_.access.KeysOf(node);
       return true;
     });
     keys += here;
@@ -48,9 +48,9 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   report_.clean = pool_.was_clean();
   report_.threads = std::max(1u, context_.recovery_threads);
   const std::vector<pmem::Chunk> chunks = pool_.Chunks();
-  tree_.leaves_.Adopt(chunks);
-  tree_.log_.Adopt(chunks);
-  tree_.slab_.Adopt();
+  parts_.leaves.Adopt(chunks);
+  parts_.log.Adopt(chunks);
+  parts_.slab.Adopt();
   absl::Status status = ReadEngineArea();
   if (status.ok()) status = BuildNodes();
   if (status.ok()) status = ReplayLogs();
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Recover(const EngineContex
     return Damaged("a size of logs that no pool has", context.pool->OffsetOf(&word));
   }
   std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
-  const absl::Status status = Recovery(*tree, context, report).Run();
+  const absl::Status status = Recovery(tree->parts_, context, report).Run();
   if (!status.ok()) return status;
   return tree;
 }

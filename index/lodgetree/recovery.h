@@ -36,9 +36,9 @@ inline absl::Status Damaged(std::string_view what, pmem::Offset offset) {
 template <class C>
 class LodgeTree<C>::Recovery {
  public:
-  Recovery(LodgeTree& tree, const EngineContext& context, RecoveryReport* report)
-      : tree_(tree),
-        pool_(tree.pool_),
+  Recovery(TreeParts<C>& parts, const EngineContext& context, RecoveryReport* report)
+      : parts_(parts),
+        pool_(parts.pool),
         context_(context),
         report_(*report),
         settler_(pool_.medium(),
@@ -126,7 +126,7 @@ class LodgeTree<C>::Recovery {
   absl::Status Replay();
   absl::Status ReplayPart(std::vector<Candidate> winners);
 
-  LodgeTree& tree_;
+  TreeParts<C>& parts_;
   pmem::Pool& pool_;
   const EngineContext& context_;
   RecoveryReport& report_;

@@ -25,15 +25,15 @@ absl::Status LodgeTree<C>::Recovery::Links::Next(pmem::Offset offset, pmem::Offs
 template <class C>
 absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   if (first_leaf_ == 0) return Damaged("no first leaf", 0);
-  if (!tree_.leaves_.IsUnit(first_leaf_)) {
+  if (!parts_.leaves.IsUnit(first_leaf_)) {
     return Damaged("a leaf pointer that leads to no leaf", first_leaf_);
   }
-  Chain chain(pool_, tree_.leaves_, {pool_});
+  Chain chain(pool_, parts_.leaves, {pool_});
   PhaseProgress walked(context_.progress, "leaf chain", 0);
   absl::Status status = chain.Run(first_leaf_, context_.recovery_threads, walked);
   if (!status.ok()) return status;
   report_.leaves_scanned = chain.size();
-  const size_t leaves_per_node = std::max(1u, tree_.parameters_.node_slots * 11 / 20);
+  const size_t leaves_per_node = std::max(1u, parts_.parameters.node_slots * 11 / 20);
   nodes_.resize(PartsOf(chain.size(), leaves_per_node));
   const size_t tasks = PartsOf(chain.size(), kLeavesPerTask, nodes_.size());
   PhaseProgress built(context_.progress, "leaves", chain.size());
@@ -49,7 +49,7 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
     status = EndNode(nodes_[end - 1], end < nodes_.size() ? nodes_[end] : nullptr);
   }
   if (!status.ok()) return status;
-  separators_.ForEach([this](TextsOfThread& own) { tree_.dram_.Take(own.arena); });
+  separators_.ForEach([this](TextsOfThread& own) { parts_.dram.Take(own.arena); });
   std::vector<typename Inner::Child> children(nodes_.size());
   (void)Parallel(tasks, [&](size_t task) {
     const Part part = Part::Of(nodes_.size(), tasks, task);
@@ -59,7 +59,7 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
     }
     return absl::OkStatus();
   });
-  tree_.tree_.Build(children, context_.recovery_threads);
+  parts_.tree.Build(children, context_.recovery_threads);
   return absl::OkStatus();
 }
 
@@ -68,7 +68,7 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::BuildSome(const Chain& chain, Part nodes) {
   const Part all{LeavesOf(nodes.begin).begin, LeavesOf(nodes.end - 1).end};
   const std::vector<pmem::Offset> leaves = chain.Leaves(all.begin, all.end);
-  tree_.MakeNodes({nodes_.data() + nodes.begin, nodes.end - nodes.begin});
+  parts_.nodes.Make({nodes_.data() + nodes.begin, nodes.end - nodes.begin});
   for (size_t n = nodes.begin; n < nodes.end; ++n) {
     const Part part = LeavesOf(n);
     const std::span<const pmem::Offset> rest(
@@ -86,7 +86,7 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, std::span<const pmem::Offset> leaves,
                                               bool first_of_all) {
   // A time before the first split would be the pool's birth.
-  node->ps_counter = node->ls_counter = tree_.Tick();
+  node->ps_counter = node->ls_counter = parts_.Tick();
   for (unsigned at = 0; at < node->index_count; ++at) {
     if (at + kLeavesAhead < leaves.size()) {
       const char* ahead = pool_.At<char>(leaves[at + kLeavesAhead]);
@@ -118,13 +118,13 @@ absl::Status LodgeTree<C>::Recovery::ReadLowFence(pmem::Offset offset, bool firs
                                                   Separator* low) {
   const auto* leaf = pool_.At<media::Leaf>(offset);
   const FenceWords fence{leaf->low[0].Load(), leaf->low[1].Load()};
-  if (!tree_.codec_.DecodeFence(fence, separators_.Current().texts, low) ||
+  if (!parts_.codec.DecodeFence(fence, separators_.Current().texts, low) ||
       first_of_all != (fence.kind() == FenceWords::kMinusInfinity)) {
     return Damaged("a low fence that is damaged or out of order", offset);
   }
   if constexpr (C::kRecords) {
     if (fence.kind() == FenceWords::kRecord &&
-        tree_.slab_.Mark(fence.record()) != pmem::UnitArena::MarkResult::kMarked) {
+        parts_.slab.Mark(fence.record()) != pmem::UnitArena::MarkResult::kMarked) {
       return Damaged("a fence record with another owner", offset);
     }
   }
@@ -138,7 +138,7 @@ typename C::Separator LodgeTree<C>::Recovery::LowOfPairs(const media::Leaf* leaf
   const auto slots = static_cast<uint32_t>(leaf->commit.Load() & media::kBitmapMask);
   if (slots == 0) return low;
   const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
-  return tree_.codec_.Between(pair, pair, separators_.Current().texts);
+  return parts_.codec.Between(pair, pair, separators_.Current().texts);
 }
 
 // Once its right neighbour is filled (null: there is none).
@@ -152,7 +152,7 @@ absl::Status LodgeTree<C>::Recovery::EndNode(Node* node, const Node* right) {
     node->high = right->low();
     C::Keep(node->high);
   }
-  node->Rebase(tree_.codec_);
+  node->Rebase(parts_.codec);
   return absl::OkStatus();
 }
 
@@ -167,9 +167,9 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror*
   if (!ReadChecked(leaf->watermark.Load(), &value)) {
     return Damaged("a damaged watermark in the leaf", offset);
   }
-  if ((commit & media::kBitmapMask) >> tree_.parameters_.leaf_slots != 0) {
+  if ((commit & media::kBitmapMask) >> parts_.parameters.leaf_slots != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("leaf_slots is ", tree_.parameters_.leaf_slots,
+        absl::StrCat("leaf_slots is ", parts_.parameters.leaf_slots,
                      ", but a leaf of the pool has more pairs; open it with the larger value"));
   }
   for (unsigned slot = 0; slot < kLeafSlots; ++slot) {
@@ -179,7 +179,7 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror*
   mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
                  ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
   settler_.Settle(leaf,
-                  sizeof(*leaf));  // new values too: a flush that finds one there does not write it
+                  sizeof(*leaf));  // new values too: a drain that finds one there does not write it
   const absl::Status status = MarkSlots(leaf, mirror->slots());
   if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
   return Damaged("a fingerprint that is not its key's in the leaf", offset);
@@ -191,7 +191,7 @@ bool LodgeTree<C>::Recovery::FingerprintsFit(const media::Leaf* leaf,
                                              const LeafMirror& mirror) const {
   for (uint32_t slots = mirror.slots(); slots != 0; slots &= slots - 1) {
     const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-    const uint16_t hash = tree_.codec_.HashOf(SlotPair(leaf, slot));
+    const uint16_t hash = parts_.codec.HashOf(SlotPair(leaf, slot));
     if (FingerprintOf(hash) != mirror.fingerprints[slot]) return false;
   }
   return true;
@@ -202,12 +202,12 @@ absl::Status LodgeTree<C>::Recovery::MarkSlots(const media::Leaf* leaf, uint32_t
   if constexpr (C::kRecords) {
     for (; slots != 0; slots &= slots - 1) {
       const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
-      if (!tree_.codec_.PairIsSound(pair)) {
+      if (!parts_.codec.PairIsSound(pair)) {
         return Damaged("a pair whose check bits do not fit in the leaf", pool_.OffsetOf(leaf));
       }
       if (!C::IsRecord(pair.value)) continue;
       const pmem::Offset record = C::RecordOf(pair.value);
-      if (tree_.slab_.Mark(record) != pmem::UnitArena::MarkResult::kMarked) {
+      if (parts_.slab.Mark(record) != pmem::UnitArena::MarkResult::kMarked) {
         return Damaged("a pair whose record is none or another's", pool_.OffsetOf(leaf));
       }
     }

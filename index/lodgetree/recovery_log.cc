@@ -44,7 +44,7 @@ bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, LogPart* part, K
     if (C::IsRecord(entry.pair.value)) {
       RecordView view;
       const pmem::Offset record = C::RecordOf(entry.pair.value);
-      if (!VerifyRecord(pool_, tree_.slab_, record, &view)) return false;
+      if (!VerifyRecord(pool_, parts_.slab, record, &view)) return false;
       const bool any = pool_.medium().Canary("lodgetree.recovery.any_record");
       if (view.crc != entry.record_crc && !any) return false;
       if (entry.in_last_group) settler_.Settle(pool_.At<char>(record), SizeOf(view));
@@ -52,7 +52,7 @@ bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, LogPart* part, K
       return true;
     }
     auto& text = part->inline_keys.emplace_back();
-    *key = C::MakeKey(tree_.codec_.KeyText(entry.pair, text.bytes));
+    *key = C::MakeKey(parts_.codec.KeyText(entry.pair, text.bytes));
     return true;
   } else {
     *key = C::KeyOfWord(entry.pair.key);
@@ -63,15 +63,15 @@ bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, LogPart* part, K
 template <class C>
 uint64_t LodgeTree<C>::Recovery::WatermarkFor(const Key& key) const {
   uint64_t snapshot;
-  const Node* node = tree_.tree_.Descend(key, &snapshot);
-  return media::WatermarkOf(tree_.LeafAt(node, node->Search(key).leaf));
+  const Node* node = parts_.tree.Descend(key, &snapshot);
+  return media::WatermarkOf(parts_.access.LeafAt(node, node->Search(key).leaf));
 }
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, LogPart* part) {
   std::vector<ReadEntry> entries;
   std::string problem;
-  if (!tree_.log_.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
+  if (!parts_.log.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
   settler_.Settle(pool_.At<char>(logs_[log].offset),
                   sizeof(media::LogHeader) + entries.size() * sizeof(media::LogEntry));
   for (const ReadEntry& entry : entries) {
@@ -93,7 +93,7 @@ absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, LogPart* part) {
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadLogs() {
-  logs_ = tree_.log_.FindLogs(context_.recovery_threads);
+  logs_ = parts_.log.FindLogs(context_.recovery_threads);
   log_parts_.resize(PartsOf(logs_.size(), kLogsPerTask, kMostLogTasks));
   const bool by_log = pool_.medium().Canary("lodgetree.recovery.order_by_log");
   PhaseProgress progress(context_.progress, "logs", logs_.size());
@@ -126,7 +126,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
     // The key begins so: it is nowhere to the left of the leaf that has the shortest such key.
     const Key least = C::MakeKey({text, length});
     uint64_t snapshot;
-    const Node* first = tree_.tree_.Descend(least, &snapshot);
+    const Node* first = parts_.tree.Descend(least, &snapshot);
     auto node = std::lower_bound(
         nodes_.begin(), nodes_.end(), first->low(),
         [](const Node* a, Separator low) { return C::Compare(a->low(), low) < 0; });
@@ -134,7 +134,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
       for (; leaf < (*node)->index_count; ++leaf) {
         const Separator low = (*node)->LowOf(leaf);
         if (C::CompareToKey(low, least) > 0 && C::WordOf(low, 0) > entry.pair.key) return false;
-        if (media::WatermarkOf(tree_.LeafAt(*node, leaf)) >= entry.sequence) return true;
+        if (media::WatermarkOf(parts_.access.LeafAt(*node, leaf)) >= entry.sequence) return true;
       }
     }
   }
@@ -145,7 +145,7 @@ bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
 template <class C>
 uint64_t LodgeTree<C>::Recovery::FencedBelow() const {
   if (pool_.medium().Canary("lodgetree.recovery.no_horizon")) return UINT64_MAX;
-  return tree_.horizon_.fenced_below();
+  return parts_.horizon.fenced_below();
 }
 
 // An entry without a whole record is dead, its record given back: then its number is below
@@ -174,7 +174,7 @@ absl::Status LodgeTree<C>::Recovery::ExplainShare(size_t share, size_t shares) {
   // The newest entry of each {key word, hash}: it supersedes the older ones.
   std::unordered_map<uint64_t, uint64_t> newest;
   const auto tag = [&](const ReadEntry& entry) {
-    return entry.pair.key * kMix + tree_.codec_.HashOf(entry.pair);
+    return entry.pair.key * kMix + parts_.codec.HashOf(entry.pair);
   };
   for (const LogPart& part : log_parts_) {
     for (const auto& [entry, log] : part.unreadable) {
@@ -234,7 +234,7 @@ void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
   std::vector<ReadEntry> entries;
   std::string problem;
   for (size_t log = 0; log < logs_.size(); ++log) {
-    if (tail_dropped_[log] == 0 || !tree_.log_.ReadLog(logs_[log], &entries, &problem)) continue;
+    if (tail_dropped_[log] == 0 || !parts_.log.ReadLog(logs_[log], &entries, &problem)) continue;
     size_t first = 0;
     while (!entries[first].in_last_group) ++first;
     auto* entry = pool_.At<media::LogEntry>(logs_[log].offset + sizeof(media::LogHeader)) + first;
@@ -308,15 +308,16 @@ absl::Status LodgeTree<C>::Recovery::MarkWinner(const Candidate& winner) {
     const Pair pair = winner.entry.pair;
     if (!C::IsRecord(pair.value)) return absl::OkStatus();
     const pmem::Offset record = C::RecordOf(pair.value);
-    const auto result = tree_.slab_.Mark(record);
+    const auto result = parts_.slab.Mark(record);
     if (result == pmem::UnitArena::MarkResult::kMarked) return absl::OkStatus();
     // A leaf may have it already: drained, but the watermark was not durable.
     uint64_t snapshot;
-    const Node* node = tree_.tree_.Descend(winner.key, &snapshot);
+    const Node* node = parts_.tree.Descend(winner.key, &snapshot);
     const unsigned leaf = node->Search(winner.key).leaf;
-    const int slot = tree_.FindPairInLeaf(node, leaf, pair);
+    const int slot = parts_.access.FindPairInLeaf(node, leaf, pair);
     if (result == pmem::UnitArena::MarkResult::kTwice && slot >= 0 &&
-        SlotPair(tree_.LeafAt(node, leaf), static_cast<unsigned>(slot)).value == pair.value) {
+        SlotPair(parts_.access.LeafAt(node, leaf), static_cast<unsigned>(slot)).value ==
+            pair.value) {
       return absl::OkStatus();
     }
     return Damaged("a log entry whose record is another's", logs_[winner.log].offset);
@@ -339,13 +340,13 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
   if (!status.ok()) return status;
   if constexpr (C::kRecords) {
     // What is not reached is given back from here on, and what was not fenced is forgotten.
-    if (!tree_.horizon_.Raise(pool_.PeekSequence())) {
+    if (!parts_.horizon.Raise(pool_.PeekSequence())) {
       return absl::UnavailableError("a sync of the medium has failed");
     }
   }
-  tree_.leaves_.FinishMark();
-  tree_.slab_.FinishMark();
-  tree_.log_.FinishAdopt();
+  parts_.leaves.FinishMark();
+  parts_.slab.FinishMark();
+  parts_.log.FinishAdopt();
   for (const auto& winners : winners_) report_.log_entries_replayed += winners.size();
   return absl::OkStatus();
 }
@@ -367,13 +368,13 @@ const typename LodgeTree<C>::Recovery::Logged* LodgeTree<C>::Recovery::NewestApp
 template <class C>
 absl::Status LodgeTree<C>::Recovery::KeepLogs() {
   constexpr size_t kPerTask = 65536;
-  tree_.applied_.Restore(pool_.applied_index(), PartitionedVersionLog::kNoLog);
+  parts_.applied.Restore(pool_.applied_index(), PartitionedVersionLog::kNoLog);
   const Logged* applied = NewestAppliedIndex();
   if (applied != nullptr) ++valid_[applied->log];
   log_ids_.assign(logs_.size(), PartitionedVersionLog::kNoLog);
   const auto kept = static_cast<uint32_t>(logs_.size()) -
                     static_cast<uint32_t>(std::count(valid_.begin(), valid_.end(), 0u));
-  uint32_t id = tree_.log_.TakeIds(kept);
+  uint32_t id = parts_.log.TakeIds(kept);
   if (id == PartitionedVersionLog::kNoLog) return Damaged("more logs than it has room for", 0);
   for (size_t log = 0; log < logs_.size(); ++log) {
     if (valid_[log] != 0) log_ids_[log] = id++;
@@ -384,12 +385,12 @@ absl::Status LodgeTree<C>::Recovery::KeepLogs() {
     const Part part = Part::Of(logs_.size(), tasks, task);
     for (size_t log = part.begin; log < part.end; ++log) {
       if (valid_[log] == 0) continue;
-      tree_.log_.Keep(log_ids_[log], logs_[log], uncounted ? 0 : valid_[log]);
+      parts_.log.Keep(log_ids_[log], logs_[log], uncounted ? 0 : valid_[log]);
     }
     return absl::OkStatus();
   });
   if (applied != nullptr) {
-    tree_.applied_.Restore(applied->entry.pair.key, log_ids_[applied->log]);
+    parts_.applied.Restore(applied->entry.pair.key, log_ids_[applied->log]);
   }
   return status;
 }
@@ -409,7 +410,7 @@ absl::Status LodgeTree<C>::Recovery::Replay() {
   return status;
 }
 
-// In order of numbers: so a flush in between finds every older pair of its node applied, and its
+// In order of numbers: so a drain in between finds every older pair of its node applied, and its
 // watermark is true.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReplayPart(std::vector<Candidate> winners) {
@@ -417,29 +418,29 @@ absl::Status LodgeTree<C>::Recovery::ReplayPart(std::vector<Candidate> winners) 
   std::sort(winners.begin(), winners.end(), [by_key](const Candidate& a, const Candidate& b) {
     return by_key ? a.key.word < b.key.word : a.entry.sequence < b.entry.sequence;
   });
+  Worker<C>& worker = parts_.CurrentWorker();
   WriteResult result;
   for (const Candidate& winner : winners) {
-    PendingOp pending;
+    PendingOp<C> pending;
     pending.result = &result;
     pending.key = winner.key;
     pending.staged.pair = winner.entry.pair;
     pending.tombstone = winner.entry.op == media::LogOp::kDelete;
     pending.sequence = winner.entry.sequence;
     pending.log = log_ids_[winner.log];
-    WriteContext context(tree_.CurrentWorker());
-    context.fenced = true;
-    context.replaying = true;
-    tree_.LockOne(context, pending.key);
-    tree_.Apply(context, pending);
-    tree_.UnlockAll(context);
-    if (context.stuck) {
+    NodeWriter<C> nodes(parts_, worker);
+    nodes.fenced = true;
+    nodes.replaying = true;
+    nodes.Lock(pending.key);
+    nodes.Apply(pending);
+    nodes.held.UnlockAll();
+    if (nodes.stuck) {
       return absl::ResourceExhaustedError(
           "the pool is full: there is no leaf for what its log holds; nothing is lost");
     }
   }
-  Worker& worker = tree_.CurrentWorker();
-  tree_.ReleaseDrainedLogs(worker);
-  worker.retired.HandTo(tree_.reclaimer_);
+  worker.ReleaseDrainedLogs(parts_.log);
+  worker.retired.HandTo(parts_.reclaimer);
   const std::lock_guard lock(mutex_);
   replayers_.insert(std::this_thread::get_id());
   return absl::OkStatus();

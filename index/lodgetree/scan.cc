@@ -38,7 +38,7 @@ class LodgeTree<C>::Cursor {
     }
   };
 
-  explicit Cursor(const LodgeTree& tree) : tree_(tree) {}
+  explicit Cursor(const TreeParts<C>& parts) : parts_(parts) {}
 
   bool has_place() const { return node_ != nullptr; }
   void Forget() { node_ = nullptr; }
@@ -53,7 +53,7 @@ class LodgeTree<C>::Cursor {
   void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
   void PrefetchLeaf(unsigned leaf) const;
 
-  const LodgeTree& tree_;
+  const TreeParts<C>& parts_;
   // The next leaf, which is sought when there is no node.
   const Node* node_ = nullptr;
   uint64_t snapshot_ = 0;
@@ -64,10 +64,10 @@ template <class C>
 void LodgeTree<C>::Cursor::Seek(const Key* near, bool reverse, uint64_t wanted) {
   do {
     if (near == nullptr) {
-      node_ = tree_.tree_.DescendLast(&snapshot_);
+      node_ = parts_.tree.DescendLast(&snapshot_);
     } else {
       const auto seek = reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
-      node_ = tree_.tree_.Descend(*near, &snapshot_, seek);
+      node_ = parts_.tree.Descend(*near, &snapshot_, seek);
     }
     Prefetch(node_->leaf_count);
     leaf_ = LeafOfBound(near, reverse);
@@ -112,7 +112,7 @@ bool LodgeTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const
 template <class C>
 void LodgeTree<C>::Cursor::CopyPairs(pmem::Offset offset, uint32_t slots, uint32_t group,
                                      Leaf* copy) const {
-  const auto* leaf = tree_.pool_.template At<media::Leaf>(offset);
+  const auto* leaf = parts_.pool.template At<media::Leaf>(offset);
   unsigned count = 0;
   for (; slots != 0; slots &= slots - 1) {
     const Pair pair = SlotPair(leaf, static_cast<unsigned>(std::countr_zero(slots)));
@@ -150,7 +150,7 @@ void LodgeTree<C>::Cursor::PrefetchAhead(unsigned distance, bool reverse, uint64
 // What will be read of a leaf, on the medium and in the node.
 template <class C>
 void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
-  const uintptr_t media = tree_.LeafAddress(node_, leaf);
+  const uintptr_t media = parts_.access.LeafAddress(node_, leaf);
   for (unsigned line = LineOfSlot(0); line < kLeafLines; ++line) {
     Prefetch(reinterpret_cast<const void*>(media + line * pmem::kLineBytes));
   }
@@ -163,7 +163,7 @@ void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
 // A buffered pair takes the place of the leaf's pair of that key.
 template <class C>
 void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun<C>* run) const {
-  const C& codec = tree_.codec_;
+  const C& codec = parts_.codec;
   for (unsigned i = 0; i < copy.buffered_count; ++i) {
     const Pair pair = copy.buffered[i];
     const bool deleted = (copy.deleted >> i & 1) != 0;
@@ -182,7 +182,8 @@ void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun<C>* run) const {
 
 template <class C>
 Outcome LodgeTree<C>::Scan(const ScanOptions& options, ScanVisitor visitor) {
-  return LeafScan<C, Cursor>(pool_, codec_, values_, Cursor(*this), options).Run(visitor);
+  return LeafScan<C, Cursor>(parts_.pool, parts_.codec, parts_.values, Cursor(parts_), options)
+      .Run(visitor);
 }
 
 template class LodgeTree<Fixed64Codec>;

@@ -50,9 +50,9 @@ constexpr Canary kCanaries[] = {
      Ask("lodgetree.split.next_after_commit")},
     {"bitmap and use_n in two stores", "leaf split", Bc(4, 6), Ask("lodgetree.split.two_words")},
     {"commit word torn", "leaf split", Bc(10), Ask("lodgetree.split.torn_commit")},
-    {"pairs not flushed", "second commit", Bc(1), Forget("lodgetree.flush.6")},
-    {"pairs not fenced before the commit", "second commit", Bc(3), DropFence("lodgetree.flush.6")},
-    {"commit not flushed", "second commit", Bc(1), DropFlushes("lodgetree.flush.4")},
+    {"pairs not flushed", "second commit", Bc(1), Forget("lodgetree.flush.5")},
+    {"pairs not fenced before the commit", "second commit", Bc(3), DropFence("lodgetree.flush.5")},
+    {"commit not flushed", "second commit", Bc(1), DropFlushes("lodgetree.flush.6")},
     // The leaf is half rebuilt then.
     {"watermark with the first commit", "second commit", Bc(22),
      Ask("lodgetree.second_commit.watermark"), Under::kLinePrefix},

@@ -1,0 +1,167 @@
+#include "index/lodgetree/drain_round.h"
+
+#include <bit>
+
+#include "index/lodgetree/leaf_merge.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::lodgetree {
+
+// Of the operations of the turn: which go to their leaf with the drain. Returns the buffered pairs
+// that they supersede.
+template <class C>
+uint32_t DrainRound<C>::SendDirect(Turn& turn, std::span<PendingOp<C>> group) {
+  uint32_t superseded = 0;
+  for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
+    PendingOp<C>& pending = group[worker_.order[i]];
+    if ((turn.leaves >> pending.leaf & 1) == 0) continue;
+    worker_.drained_logs.push_back(pending.log);
+    turn.removes |= pending.tombstone;
+    if (pending.buffered < 0) continue;
+    const auto at = static_cast<unsigned>(pending.buffered);
+    superseded |= uint32_t{1} << at;
+    worker_.counters.Add(WorkerCounters::kSuperseded);
+    if (parts_.access.LosesRecord(turn.node, at, pending.key, pending.staged.pair.value))
+      worker_.unlinked.push_back(turn.node->values[at]);
+  }
+  return superseded;
+}
+
+// Buffered pairs that something newer of the group supersedes do not come so far.
+template <class C>
+void DrainRound<C>::SortIntoLeaf(const Node* node, uint32_t superseded, LeafWork& work) {
+  for (uint32_t left = work.group & ~superseded; left != 0;) {
+    const unsigned i = 31 - static_cast<unsigned>(std::countl_zero(left));
+    left &= ~(uint32_t{1} << i);
+    writer_.SortPair(node, node->BufferedPair(i), node->IsTombstone(i), true, work);
+  }
+}
+
+// Their log entries share the fence of the leaf's new slots.
+template <class C>
+void DrainRound<C>::SortDirect(const Turn& turn, std::span<PendingOp<C>> group, LeafWork& work) {
+  const bool in_place = parts_.medium.Canary("lodgetree.group.update_in_place");
+  for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
+    const PendingOp<C>& pending = group[worker_.order[i]];
+    if (pending.leaf != work.leaf) continue;
+    writer_.SortPair(turn.node, pending.staged.pair, pending.tombstone, in_place, work);
+  }
+}
+
+template <class C>
+void DrainRound<C>::StageTurn(Turn& turn, std::span<PendingOp<C>> group) {
+  const Node* node = turn.node;
+  const uint32_t superseded = SendDirect(turn, group);
+  turn.first_work = worker_.round.work_count;
+  for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
+    const auto leaf = static_cast<unsigned>(std::countr_zero(leaves));
+    LeafWork& work = worker_.round.NextWork();
+    writer_.Begin(node, leaf, node->GroupMask(leaf), turn.watermark, &work);
+    work.first_fresh = static_cast<unsigned>(worker_.round.fresh.size());
+    turn.drained |= work.group;
+    SortIntoLeaf(node, superseded, work);
+    SortDirect(turn, group, work);
+    writer_.Stage(turn, work);
+    turn.second_commit |= work.second_commit;
+  }
+  turn.work_count = worker_.round.work_count - turn.first_work;
+  for (uint32_t left = turn.drained; left != 0; left &= left - 1) {
+    worker_.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
+  }
+  turn.removes |= (turn.drained & node->tombstones) != 0;
+}
+
+template <class C>
+void DrainRound<C>::FenceStaged() {
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.1");
+  parts_.medium.Fence();
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.2");
+}
+
+template <class C>
+void DrainRound<C>::PublishDrain(const Turn& turn) {
+  Round<C>& round = worker_.round;
+  const std::span<const LeafWork> works = round.WorksOf(turn);
+  for (const LeafWork& work : works) {
+    turn.node->SetMirror(work.leaf, work.MirrorBits(), work.filled, work.fingerprints);
+  }
+  turn.node->DropDrained(turn.drained);
+  // From right to left, so that leaves to be split are found where they were.
+  for (size_t i = works.size(); i-- > 0;) {
+    for (unsigned j = 0; j < works[i].new_count; ++j) {
+      turn.node->InsertLeaf(works[i].leaf + 1, round.new_leaves[works[i].first_new + j],
+                            parts_.codec);
+    }
+  }
+}
+
+template <class C>
+void DrainRound<C>::CommitAndPublishSecond() {
+  Round<C>& round = worker_.round;
+  const bool readers_go_on = parts_.medium.Canary("lodgetree.second_commit.readers_go_on");
+  for (const Turn& turn : round.turns) {
+    if (turn.second_commit && !readers_go_on) turn.node->lock.BeginPublish();
+  }
+  writer_.CommitSecond();
+  for (const Turn& turn : round.turns) {
+    if (!turn.second_commit) continue;
+    if (readers_go_on) turn.node->lock.BeginPublish();
+    PublishDrain(turn);
+    turn.node->lock.EndPublish();
+  }
+  for (const LeafWork& work : round.Works()) {
+    if (work.second_commit) worker_.counters.Add(WorkerCounters::kSecondCommits);
+  }
+}
+
+// The leaves of a round, all under the same fences.
+//
+// Readers wait from BeginPublish to EndPublish, behind the fence that makes it durable what they
+// then see. Where that fence is one of the processor, what is published is written while the lines
+// are on their way; where it syncs a file, readers do not wait for it. A second commit writes over
+// slots in which readers still look: they wait for it.
+template <class C>
+void DrainRound<C>::CommitAndPublish() {
+  Round<C>& round = worker_.round;
+  writer_.StoreCommits(round.Works(), LeafWriter<C>::Pass::kFirst);
+  const bool ahead = !parts_.medium.long_fences();
+  const auto publish = [&](const Turn& turn) {
+    turn.node->lock.BeginPublish();
+    PublishDrain(turn);
+  };
+  for (const Turn& turn : round.turns) {
+    if (ahead && turn.PublishesAtOnce()) publish(turn);
+  }
+  parts_.medium.Fence();
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.4");
+  bool second = false;
+  for (const Turn& turn : round.turns) {
+    second |= turn.second_commit;
+    if (!turn.PublishesAtOnce()) continue;
+    if (!ahead) publish(turn);
+    turn.node->lock.EndPublish();
+  }
+  if (second) CommitAndPublishSecond();
+}
+
+template <class C>
+void DrainRound<C>::RetireUnlinked() {
+  if (parts_.medium.Canary("lodgetree.flush.unlinked_stay")) worker_.unlinked.clear();
+  for (const uint64_t value_word : worker_.unlinked) worker_.RetireRecord(parts_.slab, value_word);
+  worker_.unlinked.clear();
+}
+
+template <class C>
+void DrainRound<C>::FinishTurn(const Turn& turn) {
+  if (turn.removes || turn.node->sparse)
+    LeafMerger<C>(parts_, worker_).MergeSparseLeaves(turn.node, turn.watermark);
+  worker_.counters.Add(WorkerCounters::kFlushes);
+  worker_.counters.Add(WorkerCounters::kFlushedLeaves, turn.work_count);
+  worker_.counters.Add(WorkerCounters::kFlushedPairs,
+                       static_cast<uint64_t>(std::popcount(turn.drained)));
+}
+
+template class DrainRound<Fixed64Codec>;
+template class DrainRound<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,54 @@
+// The drains of a round: leaves are staged, one fence later committed, another one later published
+// (README, The drain, and The drains of a group). Buffers drain; lines are flushed.
+//
+// Whoever drains clears the worker's round, gives each node a turn that says what to drain, stages
+// the turns, fences, and calls CommitAndPublish, RetireUnlinked, and FinishTurn for each.
+//
+// Invariants
+//  1. No commit word is stored before all that was staged, and the log entries, are fenced.
+//  2. Nothing is published that is not durable, but to readers who wait.
+//  3. What a drain replaces is given back behind the fence of its commits.
+//
+// Thread safety: for whoever holds the locks of all nodes that have a turn.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "index/lodgetree/leaf_writer.h"
+#include "index/lodgetree/pending_op.h"
+#include "index/lodgetree/tree_parts.h"
+
+namespace lodgekv::lodgetree {
+
+template <class C>
+class DrainRound {
+ public:
+  using Node = LastLevelNode<C>;
+  using Turn = NodeTurn<C>;
+
+  DrainRound(TreeParts<C>& parts, Worker<C>& worker)
+      : parts_(parts), worker_(worker), writer_(parts, worker) {}
+
+  // Of `group`: the operations of a round; a drain by itself has none.
+  void StageTurn(Turn& turn, std::span<PendingOp<C>> group);
+  // For what is staged, and for log entries.
+  void FenceStaged();
+  void CommitAndPublish();
+  void RetireUnlinked();
+  // When the drain is published, and what else came to the node is in its buffer.
+  void FinishTurn(const Turn& turn);
+
+ private:
+  void SortIntoLeaf(const Node* node, uint32_t superseded, LeafWork& work);
+  uint32_t SendDirect(Turn& turn, std::span<PendingOp<C>> group);
+  void SortDirect(const Turn& turn, std::span<PendingOp<C>> group, LeafWork& work);
+  void CommitAndPublishSecond();
+  void PublishDrain(const Turn& turn);
+
+  TreeParts<C>& parts_;
+  Worker<C>& worker_;
+  LeafWriter<C> writer_;
+};
+
+}  // namespace lodgekv::lodgetree

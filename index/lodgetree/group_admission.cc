@@ -1,0 +1,112 @@
+// What a group may need is at hand before its first durable step.
+#include "absl/container/flat_hash_map.h"
+#include "index/lodgetree/group_write.h"
+#include "index/lodgetree/log_reclaim.h"
+#include "index/lodgetree/space_reclaim.h"
+
+namespace lodgekv::lodgetree {
+
+// What a group may need from the medium is at hand before its first durable step: each operation
+// may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne, a group
+// of deletes by AdmitGroup.)
+template <class C>
+[[gnu::noinline]] bool GroupWrite<C>::MakeRoom() {
+  const bool puts = std::any_of(group_.begin(), group_.end(), [](const Op& pending) {
+    return pending.op->kind == WriteKind::kPut;
+  });
+  const auto reserve = puts ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
+  const auto entries = static_cast<unsigned>(group_.size()) + ExtraEntries();
+  bool logged = false;
+  const auto enough = [&] {
+    const bool in_one_log = options_.atomic || group_.size() == 1;
+    logged = in_one_log ? parts_.log.Reserve(entries, reserve)
+                        : parts_.log.ReserveSpread(entries, reserve);
+    if (!logged) return false;
+    const size_t leaves = group_.size() > 1 ? group_.size() + 1 : 0;
+    return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::Reserve::kKeep) || !puts;
+  };
+  // A lone operation tries again by itself.
+  const auto fits = [&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; };
+  const Outcome outcome =
+      group_.size() == 1 ? fits() : SpaceReclaimer<C>(parts_, worker_).TryToFit(fits);
+  return outcome == Outcome::kOk ||
+         (!logged && LogReclaimer<C>(parts_, worker_).MakeLogRoom(reserve, enough));
+}
+
+// Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
+// they go, and have to leave, may need some. These may use the reserve, so that a full pool can be
+// emptied.
+template <class C>
+bool GroupWrite<C>::AdmitGroup() {
+  if (worker_.spares.leaves() > group_.size()) [[likely]]
+    return true;
+  absl::flat_hash_map<const Node*, unsigned> deletes;
+  for (const Op& pending : group_) ++deletes[nodes_.held.Covering(pending.key)];
+  size_t leaves = 0;
+  for (const auto& [node, count] : deletes) {
+    const bool fit = node->index_count + node->buf_count + count < parts_.parameters.node_slots;
+    if (!fit || node->index_count < parts_.parameters.crowded_below)
+      leaves += parts_.planner.PendingSplits(node);
+  }
+  return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::Reserve::kUse);
+}
+
+// The plan is cut down to what needs no leaf. Splitting the node makes room for a delete and for a
+// put of a key that the leaf has, which have their place there.
+template <class C>
+bool GroupWrite<C>::AdmitWithoutLeaf(const Op& pending) {
+  Node* node = nodes_.held.front();
+  const unsigned leaf = nodes_.position.leaf;
+  const uint32_t version = node->lock.PublishCount() + 1;
+  if (node->full_at == version) {
+    nodes_.plan.Clear();
+  } else {
+    parts_.planner.DropSplits(node, &nodes_.plan);
+    if (nodes_.plan.count == 0) node->full_at = version;
+  }
+  const bool has_place =
+      pending.tombstone || parts_.access.FindInLeaf(node, leaf, pending.key) >= 0;
+  if (parts_.planner.IsCrowded(node, leaf)) {
+    // Nothing makes room but its own leaf's drain.
+    return nodes_.plan.Has(leaf) && (has_place || parts_.planner.Fits(node, leaf, pending.key));
+  }
+  if (nodes_.plan.count == 0) return has_place && node->index_count > 1;
+  return has_place || parts_.planner.Fits(node, leaf, pending.key);
+}
+
+// Can the operation be buffered, if need be after a drain? Where no leaf is to be had, only what
+// needs no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
+// Before it comes to that, in a pool that is nearly full, a put whose leaf has no room for it
+// splits the leaf at once. So what is buffered can always be drained; else it would keep its log,
+// and its place in the buffer, from those that need no new leaf.
+template <class C>
+[[gnu::noinline]] bool GroupWrite<C>::AdmitOne(const Op& pending) {
+  Node* node = nodes_.held.front();
+  const auto position = nodes_.position;
+  if (parts_.access.BufferedIndex(node, pending.key, position.hits) >= 0) return true;
+  if (!parts_.planner.NeedsDrain(node, position.leaf)) {
+    if (!parts_.pool.tight() || pending.tombstone ||
+        parts_.planner.Fits(node, position.leaf, pending.key))
+      return true;
+    nodes_.drains_own = worker_.spares.Ensure(parts_.spare_source, 1, pmem::Reserve::kKeep);
+    return nodes_.drains_own;
+  }
+  if (!nodes_.plan_ready) parts_.planner.ChooseTargets(node, position.leaf, &nodes_.plan);
+  nodes_.plan_ready = true;
+  const bool strict = parts_.pool.tight() && !pending.tombstone;
+  if (strict && !nodes_.plan.Has(position.leaf) &&
+      !parts_.planner.Fits(node, position.leaf, pending.key)) {
+    nodes_.drains_own =
+        worker_.spares.Ensure(parts_.spare_source, nodes_.plan.splits + 1, pmem::Reserve::kKeep);
+    return nodes_.drains_own;
+  }
+  const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
+  if (nodes_.plan.splits == 0 || worker_.spares.Ensure(parts_.spare_source, 1, reserve))
+    return true;
+  return AdmitWithoutLeaf(pending);
+}
+
+template class GroupWrite<Fixed64Codec>;
+template class GroupWrite<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

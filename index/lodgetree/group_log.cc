@@ -1,0 +1,64 @@
+// The log entries of a group: one fence group, or several where it need not be atomic.
+#include "index/lodgetree/group_write.h"
+#include "index/lodgetree/log_fence.h"
+#include "index/node/record.h"
+
+namespace lodgekv::lodgetree {
+
+// Completes the operation's record; returns the checksum of the one that its entry names.
+template <class C>
+uint32_t GroupWrite<C>::FinishEntry(Op& pending) const {
+  if constexpr (C::kRecords) {
+    if (pending.staged.record.offset != 0) {
+      FinishRecord(parts_.pool, pending.staged.record, pending.sequence);
+    }
+    if (!pending.tombstone && !parts_.codec.inline_pairs())
+      pending.result->version = pending.sequence;
+    if (pending.tombstone && C::IsRecord(pending.staged.pair.value)) {
+      return ViewRecord(parts_.pool, C::RecordOf(pending.staged.pair.value)).crc;
+    }
+  }
+  return pending.staged.record.crc;
+}
+
+// How many of so many entries go to the open log, as one fence group: all of an atomic group. Those
+// of another may go on in the next log, whose header is durable already.
+template <class C>
+unsigned GroupWrite<C>::BeginPart(unsigned entries) {
+  if (parts_.log.OpenRoom() == 0) (void)parts_.log.Reserve(1, pmem::Reserve::kUse);
+  return std::min(entries, parts_.log.OpenRoom());
+}
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t GroupWrite<C>::AppendToLog() {
+  unsigned entries = ExtraEntries();
+  for (const Op& pending : group_) entries += pending.apply ? 1 : 0;
+  uint32_t applied_log = PartitionedVersionLog::kNoLog;
+  if (entries == 0) return applied_log;
+  if (group_.size() > 1) parts_.log.PrepareNext(entries, options_.atomic);
+  const bool early =
+      group_.size() > 1 && parts_.medium.Canary("lodgetree.write.numbers_before_locks");
+  uint64_t sequence = early ? group_[0].sequence : parts_.pool.TakeSequence(entries);
+  unsigned left = 0;
+  for (Op& pending : group_) {
+    if (!pending.apply) continue;
+    if (left == 0) left = group_.size() == 1 ? entries : BeginPart(entries);
+    --entries;
+    pending.sequence = sequence++;
+    const uint32_t record_crc = FinishEntry(pending);
+    const auto op = pending.tombstone ? media::LogOp::kDelete : media::LogOp::kPut;
+    pending.log = parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, record_crc);
+  }
+  if (options_.applied_index.has_value()) {
+    const Pair pair{*options_.applied_index, 0};
+    applied_log = parts_.log.Append(pair, sequence, media::LogOp::kAppliedIndex, 0, 0);
+  }
+  EndAppend(parts_.medium);
+  return applied_log;
+}
+
+template class GroupWrite<Fixed64Codec>;
+template class GroupWrite<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

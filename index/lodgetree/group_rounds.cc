@@ -1,0 +1,254 @@
+// The drains of a group of writes share their fences.
+//
+// A group is written in rounds, nearly always one. Before the first, each node that has no room
+// for what comes to it chooses leaves to drain; then all log entries are written; then the leaves
+// of all nodes are staged, and one fence serves both. The commit words of all leaves share the next
+// fence, and second commits, where there are any, the two behind it (README, The drain,
+// has the steps).
+//
+// Drained is also what the group itself brings to such a leaf: it need not fit into the buffer, so
+// ascending keys go to their leaf at once, which splits into as many as they fill. The rest goes to
+// the buffers when all is durable.
+//
+// The watermark of a round is the number before that of the node's first operation that has to
+// wait for a later one, and else the last number taken: all operations of the node up to it are in
+// the round, since numbers were taken under the lock, and those of a leaf that is drained are
+// drained.
+#include <algorithm>
+#include <bit>
+
+#include "index/lodgetree/group_write.h"
+
+namespace lodgekv::lodgetree {
+
+// In a pool that has no leaf for each operation, they are admitted and drained one by one.
+template <class C>
+bool GroupWrite<C>::SharesFences() const {
+  return group_.size() > 1 && worker_.spares.leaves() > group_.size() &&
+         parts_.parameters.surrogate_buffer && !parts_.parameters.split_alone;
+}
+
+// New leaves that a node may have for `ops` operations: not those that others may come to need.
+template <class C>
+size_t GroupWrite<C>::NewLeavesAllowed(size_t ops) const {
+  const Round<C>& round = worker_.round;
+  const size_t others = worker_.order.size() - round.planned_ops - ops;
+  const auto left = [](size_t all, size_t taken) { return all > taken ? all - taken : 0; };
+  size_t allowed = left(worker_.spares.leaves(), round.planned_leaves + others);
+  // Of very long separators there are few at a time: the next round is made sure of before it.
+  if constexpr (C::kRecords) {
+    allowed = std::min(allowed, left(worker_.spares.fences(), round.planned_leaves));
+  }
+  return allowed;
+}
+
+// Which leaves the node drains, so that what comes finds room: none, where there is room. Else
+// those that a lone drain would choose, and as long as that is not enough the one with most pairs.
+// False: there is no such choice, or not with the new leaves that the node may have.
+template <class C>
+bool GroupWrite<C>::ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const {
+  const Node* node = turn->node;
+  unsigned pairs[kNodeSlots];  // of each leaf: those that are buffered for it, and those that come
+  for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
+    pairs[leaf] = static_cast<unsigned>(std::popcount(node->GroupMask(leaf)));
+  }
+  unsigned used = unsigned{node->index_count} + node->buf_count;
+  for (const uint32_t i : ops) {
+    if (group_[i].buffered >= 0) continue;
+    ++pairs[group_[i].leaf];
+    ++used;
+  }
+  turn->leaves = 0;
+  turn->new_leaves = 0;
+  const auto more = [&](unsigned leaf) {
+    return parts_.parameters.LeavesFor(node->leaf_count[leaf] + pairs[leaf]) - 1;
+  };
+  const auto drain = [&](unsigned leaf) {
+    if ((turn->leaves >> leaf & 1) != 0) return;
+    turn->leaves |= uint32_t{1} << leaf;
+    turn->new_leaves += more(leaf);
+    used = used + more(leaf) - pairs[leaf];
+  };
+  for (unsigned leaf = 0;
+       node->index_count < parts_.parameters.crowded_below && leaf < node->index_count; ++leaf) {
+    if (node->leaf_count[leaf] + pairs[leaf] >= 2 * parts_.parameters.leaf_slots) drain(leaf);
+  }
+  if (used > parts_.parameters.node_slots) {
+    parts_.planner.ChooseTargets(node, group_[ops[0]].leaf, &worker_.plan);
+    for (unsigned i = 0; i < worker_.plan.count; ++i) drain(worker_.plan.targets[i].leaf);
+  }
+  while (used > parts_.parameters.node_slots) {
+    unsigned best = kNodeSlots;
+    unsigned most = 0;
+    for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
+      const unsigned gain = pairs[leaf] - std::min(pairs[leaf], more(leaf));
+      if ((turn->leaves >> leaf & 1) != 0 || gain <= most) continue;
+      best = leaf;
+      most = gain;
+    }
+    if (best == kNodeSlots) return false;
+    drain(best);
+  }
+  const size_t leaves = node->index_count + turn->new_leaves;
+  if (turn->new_leaves > NewLeavesAllowed(ops.size()) || leaves > parts_.parameters.MaxIndex())
+    return false;
+  turn->further_leaves =
+      std::min<size_t>(parts_.parameters.node_slots - used, parts_.parameters.MaxIndex() - leaves);
+  return true;
+}
+
+// Takes as many of the node's operations as it has room for, in the order of their numbers; the
+// others wait for the next round. False: the node was split, and its parts are to be planned.
+template <class C>
+bool GroupWrite<C>::PlanTurn(Turn turn) {
+  Round<C>& round = worker_.round;
+  const std::span<uint32_t> ops(worker_.order.data() + turn.first_op, turn.op_count);
+  std::sort(ops.begin(), ops.end());
+  for (const uint32_t i : ops) {
+    const auto position = turn.node->Search(group_[i].key);
+    const int at = parts_.access.BufferedIndex(turn.node, group_[i].key, position.hits);
+    group_[i].leaf = static_cast<uint8_t>(position.leaf);
+    group_[i].buffered = static_cast<int8_t>(at);
+  }
+  size_t taken = ops.size();
+  while (taken > 0 && !ChooseLeaves(ops.first(taken), &turn)) {
+    taken -= (taken + 3) / 4;
+  }
+  const bool later = !round.turns.empty() && NewLeavesAllowed(ops.size()) == 0;
+  const bool crowded =
+      taken == 0 ? !later : turn.node->index_count > parts_.parameters.MaxIndex() / 2;
+  if (taken < ops.size() && turn.node->index_count > 1 && crowded) {
+    nodes_.Split(turn.node, group_[ops[0]].key);
+    SortByKey(ops);
+    return false;
+  }
+  if (taken == 0) {
+    if (round.turns.empty()) NodeWriter<C>::DieWithoutLeaf();
+    return true;
+  }
+  for (const uint32_t i : ops.first(taken)) group_[i].done = true;
+  if (taken < ops.size()) turn.waits = ops[taken];
+  turn.op_count = taken;
+  round.planned_ops += taken;
+  round.planned_leaves += turn.new_leaves;
+  round.turns.push_back(turn);
+  return true;
+}
+
+// Gives each node a turn, from left to right as the operations in `order`. Changes nothing but that
+// nodes split which have too many leaves for what comes.
+template <class C>
+void GroupWrite<C>::PlanRound() {
+  auto& todo = worker_.order;
+  worker_.round.Clear();
+  for (size_t begin = 0; begin < todo.size();) {
+    Turn turn;
+    turn.node = nodes_.held.Covering(group_[todo[begin]].key);
+    size_t end = begin + 1;
+    while (end < todo.size() && turn.node->EndsAfter(group_[todo[end]].key)) {
+      ++end;
+    }
+    turn.first_op = begin;
+    turn.op_count = end - begin;
+    if (PlanTurn(turn)) begin = end;
+  }
+}
+
+template <class C>
+void GroupWrite<C>::StageRound() {
+  const uint64_t own = parts_.medium.Canary("lodgetree.flush.own_number") ? 1 : 0;
+  const bool of_all = parts_.medium.Canary("lodgetree.group.watermark_of_all");
+  DrainRound<C> round(parts_, worker_);
+  bool drains = false;
+  for (Turn& turn : worker_.round.turns) {
+    if (turn.leaves == 0) continue;
+    const bool all = turn.waits == Turn::kNone || of_all;
+    const uint64_t next = all ? parts_.pool.PeekSequence() : group_[turn.waits].sequence;
+    turn.watermark = next - 1 + own;
+    round.StageTurn(turn, group_);
+    drains = true;
+  }
+  if (!drains) return nodes_.EnsureFenced();
+  round.FenceStaged();
+  nodes_.fenced = true;
+  round.CommitAndPublish();
+  round.RetireUnlinked();
+}
+
+// What is left goes to the buffer, where there is room now. Leaves merge only then: the watermark
+// of a leaf that was drained would speak for what waits for another.
+template <class C>
+void GroupWrite<C>::PublishTurn(const Turn& turn) {
+  const auto& order = worker_.order;
+  DrainRound<C> round(parts_, worker_);
+  const bool merge_first = parts_.medium.Canary("lodgetree.group.merge_first");
+  if (merge_first && turn.leaves != 0) round.FinishTurn(turn);
+  for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
+    Op& pending = group_[order[i]];
+    if ((turn.leaves >> pending.leaf & 1) != 0) continue;
+    const auto position = turn.node->Search(pending.key);
+    const int at = parts_.access.BufferedIndex(turn.node, pending.key, position.hits);
+    if (at >= 0) {
+      nodes_.Supersede(turn.node, static_cast<unsigned>(at), pending);
+    } else {
+      nodes_.Insert(turn.node, position.leaf, pending);
+    }
+  }
+  if (!merge_first && turn.leaves != 0) round.FinishTurn(turn);
+  if (turn.node->index_count < parts_.parameters.MaxIndex()) return;
+  nodes_.Split(turn.node, group_[order[turn.first_op]].key);
+}
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t GroupWrite<C>::WriteInRounds() {
+  auto& todo = worker_.order;
+  std::erase_if(todo, [&](uint32_t i) { return !group_[i].apply; });
+  if (todo.empty()) return AppendToLog();
+  PlanRound();
+  const uint32_t applied_log = AppendToLog();
+  for (;;) {
+    StageRound();
+    for (const Turn& turn : worker_.round.turns) PublishTurn(turn);
+    std::erase_if(todo, [&](uint32_t i) { return group_[i].done; });
+    if (todo.empty()) return applied_log;
+    SortByKey(todo);
+    (void)worker_.spares.Ensure(parts_.spare_source, todo.size() + 1, pmem::Reserve::kKeep);
+    PlanRound();
+  }
+}
+
+// Leaves that the group has emptied; it is all durable, and buffered or drained. Pairs only go, so
+// nothing is staged before the commit words, which share their fence.
+template <class C>
+void GroupWrite<C>::DrainEmptied() {
+  auto& turns = worker_.round.turns;
+  bool any = false;
+  for (const Op& pending : group_) {
+    if (!pending.tombstone || !pending.apply) continue;
+    Node* node = nodes_.held.Covering(pending.key);
+    const unsigned leaf = node->Search(pending.key).leaf;
+    if (!parts_.planner.IsEmptied(node, leaf)) continue;
+    if (!any) worker_.round.Clear();
+    any = true;
+    auto turn = std::find_if(turns.begin(), turns.end(),
+                             [node](const Turn& other) { return other.node == node; });
+    if (turn == turns.end()) turn = turns.insert(turn, Turn{.node = node});
+    turn->leaves |= uint32_t{1} << leaf;
+  }
+  if (!any) return;
+  DrainRound<C> round(parts_, worker_);
+  worker_.unlinked.clear();
+  for (Turn& turn : turns) {
+    turn.watermark = parts_.pool.PeekSequence() - 1;
+    round.StageTurn(turn, {});
+  }
+  round.CommitAndPublish();
+  round.RetireUnlinked();
+  for (const Turn& turn : turns) round.FinishTurn(turn);
+}
+
+template class GroupWrite<Fixed64Codec>;
+template class GroupWrite<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,162 @@
+#include "index/lodgetree/group_write.h"
+
+#include "index/lodgetree/node_merge.h"
+#include "index/lodgetree/space_reclaim.h"
+#include "index/node/op_rules.h"
+
+namespace lodgekv::lodgetree {
+
+template <class C>
+void GroupWrite<C>::LockMany() {
+  auto& order = worker_.order;
+  order.resize(group_.size());
+  for (uint32_t i = 0; i < group_.size(); ++i) order[i] = i;
+  SortByKey(order);
+  if (parts_.medium.Canary("lodgetree.write.numbers_before_locks")) {
+    group_[0].sequence = parts_.pool.TakeSequence(group_.size() + 1);
+  }
+  for (const uint32_t i : order) {
+    const Key& key = group_[i].key;
+    if (nodes_.held.EndBefore(key)) nodes_.Lock(key);
+  }
+  nodes_.ForgetSearch();
+}
+
+template <class C>
+CurrentPair GroupWrite<C>::FindCurrent(const Node* node, const Key& key) const {
+  const uint64_t now = options_.now_unix_ms;
+  const auto position = node->Search(key);
+  const int at = parts_.access.BufferedIndex(node, key, position.hits);
+  if (at >= 0) {
+    const auto i = static_cast<unsigned>(at);
+    return node->IsTombstone(i) ? CurrentPair{} : parts_.values.Describe(node->values[i], now);
+  }
+  const int slot = parts_.access.FindInLeaf(node, position.leaf, key);
+  if (slot < 0) return {};
+  const Pair pair =
+      SlotPair(parts_.access.LeafAt(node, position.leaf), static_cast<unsigned>(slot));
+  return parts_.values.Describe(pair.value, now);
+}
+
+// Decides whether the operation applies; for a delete, what its tombstone says.
+template <class C>
+Outcome GroupWrite<C>::Evaluate(const Node* node, Op& pending) const {
+  const WriteOp& op = *pending.op;
+  pending.tombstone = op.kind == WriteKind::kDelete;
+  pending.apply = true;
+  if (!pending.tombstone && op.condition == Condition::kNone) return Outcome::kOk;
+
+  const CurrentPair current = FindCurrent(node, pending.key);
+  if (!CheckCondition(op, current, pending.result)) {
+    pending.apply = false;
+    return Outcome::kConditionFailed;
+  }
+  if (pending.tombstone) {
+    if (current.exists && !parts_.values.IsSound(current.value_word)) {
+      // Recovery could not tell what its tombstone says.
+      pending.apply = false;
+      return Outcome::kDataLoss;
+    }
+    // Nothing to delete needs no tombstone; what has expired is removed all the same. With records
+    // the tombstone names its victim, which has the key.
+    pending.apply = current.exists;
+    pending.staged.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
+  }
+  return Outcome::kOk;
+}
+
+template <class C>
+bool GroupWrite<C>::EvaluateAll() {
+  bool all_hold = true;
+  for (Op& pending : group_) {
+    const Node* node = nodes_.held.Covering(pending.key);
+    pending.result->outcome = Evaluate(node, pending);
+    if (group_.size() == 1 && pending.apply && !AdmitOne(pending)) {
+      pending.apply = false;
+      *pending.result = {Outcome::kPoolFull, false, 0};
+    }
+    all_hold &= pending.result->outcome == Outcome::kOk;
+  }
+  return all_hold;
+}
+
+// One after the other: each drain has its own fences.
+template <class C>
+uint32_t GroupWrite<C>::AppendAndApplyEach() {
+  const uint32_t applied_log = AppendToLog();
+  for (Op& pending : group_) {
+    if (pending.apply) nodes_.Apply(pending);
+  }
+  return applied_log;
+}
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t GroupWrite<C>::AppendAndApply() {
+  if constexpr (C::kRecords) parts_.horizon.BeginTaking();
+  const uint32_t applied_log = SharesFences() ? WriteInRounds() : AppendAndApplyEach();
+  if (options_.applied_index.has_value()) nodes_.EnsureFenced();
+  if constexpr (C::kRecords) parts_.horizon.EndTaking();
+  return applied_log;
+}
+
+// Nothing of it was done.
+template <class C>
+Outcome GroupWrite<C>::FailAll(Outcome outcome) {
+  for (Op& pending : group_) {
+    DiscardStaged(parts_.slab, &pending.staged);
+    *pending.result = {outcome, false, 0};
+  }
+  worker_.spares.Trim(parts_.spare_source);
+  return outcome;
+}
+
+// False: the pool is full, and no lock is held.
+template <class C>
+bool GroupWrite<C>::LockAndAdmit(SeenNode<C> seen) {
+  nodes_.kept_leaves = group_.size() > 1 ? group_.size() : 0;
+  if (group_.size() == 1) {
+    nodes_.Lock(group_[0].key, seen);
+    return true;  // EvaluateAll admits it
+  }
+  SpaceReclaimer<C> space(parts_, worker_);
+  LockMany();
+  for (unsigned tries = 0; !AdmitGroup(); ++tries) {
+    nodes_.held.UnlockAll();
+    if (tries == SpaceReclaimer<C>::kMostReclaims || !space.Reclaim()) return false;
+    LockMany();
+  }
+  return true;
+}
+
+template <class C>
+Outcome GroupWrite<C>::Run(SeenNode<C> seen) {
+  if (parts_.medium.failed()) return FailAll(Outcome::kMediumFailed);
+  const bool has_room = group_.size() == 1 && parts_.log.OpenRoom() > ExtraEntries();
+  if (!has_room && !MakeRoom()) return FailAll(Outcome::kPoolFull);
+  if (!LockAndAdmit(seen)) return FailAll(Outcome::kPoolFull);
+  worker_.ReleaseDrainedLogs(parts_.log);
+  const bool all_hold = EvaluateAll();
+  const bool appends = all_hold || !options_.atomic;
+  const uint32_t applied_log = appends ? AppendAndApply() : PartitionedVersionLog::kNoLog;
+  if (appends) DrainEmptied();
+  nodes_.held.UnlockAll();
+  if (applied_log != PartitionedVersionLog::kNoLog) {
+    parts_.applied.Store(*options_.applied_index, applied_log);
+  }
+  FinishWrite(parts_, worker_);
+  Outcome first = Outcome::kOk;
+  for (Op& pending : group_) {
+    if (!pending.apply || (options_.atomic && !all_hold)) {
+      DiscardStaged(parts_.slab, &pending.staged);
+    }
+    if (parts_.medium.failed()) *pending.result = {Outcome::kMediumFailed, false, 0};
+    if (first == Outcome::kOk) first = pending.result->outcome;
+  }
+  return first;
+}
+
+template class GroupWrite<Fixed64Codec>;
+template class GroupWrite<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,89 @@
+// One group of writes that share a fence, or one write: from its locks to its results.
+//
+//   group_write.cc      the way of the group; locks and conditions
+//   group_admission.cc  what it may need is at hand before its first durable step
+//   group_log.cc        log entries
+//   group_rounds.cc     the drains of a group share their fences
+//
+// Invariants
+//  1. Nothing durable is done before the group is admitted: one that fails has changed nothing.
+//  2. Sequence numbers are taken under the locks of all nodes of the group, so in each node the
+//     order of numbers is the order of operations.
+//  3. What is in the log is applied before the locks are given back.
+//
+// One thread's, for one call of Run.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "index/lodgetree/node_writer.h"
+#include "index/lodgetree/tree_parts.h"
+
+namespace lodgekv::lodgetree {
+
+template <class C>
+class GroupWrite {
+ public:
+  using Key = typename C::Key;
+  using Node = LastLevelNode<C>;
+
+  GroupWrite(TreeParts<C>& parts, Worker<C>& worker, std::span<PendingOp<C>> group,
+             const WriteOptions& options)
+      : parts_(parts), worker_(worker), group_(group), options_(options), nodes_(parts, worker) {}
+
+  // The first outcome that is none of success. `seen`: of a lone key, where its search has ended.
+  Outcome Run(SeenNode<C> seen = {});
+
+ private:
+  using Op = PendingOp<C>;
+  using Turn = NodeTurn<C>;
+
+  // group_write.cc
+  Outcome FailAll(Outcome outcome);
+  bool LockAndAdmit(SeenNode<C> seen);
+  void LockMany();
+  void SortByKey(std::span<uint32_t> order) const {
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return group_[a].op->key < group_[b].op->key; });
+  }
+  bool EvaluateAll();
+  Outcome Evaluate(const Node* node, Op& pending) const;
+  CurrentPair FindCurrent(const Node* node, const Key& key) const;
+  uint32_t AppendAndApply();
+  uint32_t AppendAndApplyEach();
+
+  // group_admission.cc
+  bool MakeRoom();
+  bool AdmitGroup();
+  bool AdmitOne(const Op& pending);
+  bool AdmitWithoutLeaf(const Op& pending);
+
+  // group_log.cc
+  // Of the group's log entries: those that are no operation's.
+  unsigned ExtraEntries() const { return options_.applied_index.has_value() ? 1 : 0; }
+  uint32_t AppendToLog();
+  unsigned BeginPart(unsigned entries);
+  uint32_t FinishEntry(Op& pending) const;
+
+  // group_rounds.cc
+  bool SharesFences() const;
+  uint32_t WriteInRounds();
+  void PlanRound();
+  bool PlanTurn(Turn turn);
+  size_t NewLeavesAllowed(size_t ops) const;
+  bool ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const;
+  void StageRound();
+  void PublishTurn(const Turn& turn);
+  void DrainEmptied();
+
+  TreeParts<C>& parts_;
+  Worker<C>& worker_;
+  const std::span<Op> group_;
+  const WriteOptions& options_;
+  NodeWriter<C> nodes_;
+};
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,111 @@
+// Locks of last-level nodes, and those that one operation holds.
+//
+// Invariant of HeldNodes: they ascend from left to right. A node is waited for only when it lies to
+// the right of those held (Lock), or when none is held; else it is only tried (TryLock). One
+// thread's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "index/lodgetree/tree_parts.h"
+
+namespace lodgekv::lodgetree {
+
+// Waits for the node that covers `key`.
+template <class C>
+LastLevelNode<C>* LockCovering(const TreeParts<C>& parts, const typename C::Key& key) {
+  for (Backoff backoff;; backoff.Pause()) {
+    uint64_t snapshot;
+    LastLevelNode<C>* node = parts.tree.DescendForWrite(key, &snapshot);
+    if (node->lock.TryUpgrade(snapshot)) return node;
+  }
+}
+
+template <class C>
+class HeldNodes {
+ public:
+  using Key = typename C::Key;
+  using Node = LastLevelNode<C>;
+  using Inner = InnerTree<C, Node>;
+
+  explicit HeldNodes(const TreeParts<C>& parts) : parts_(parts) {}
+
+  bool empty() const { return nodes_.empty(); }
+  size_t size() const { return nodes_.size(); }
+  Node* front() const { return nodes_.front(); }
+  Node* back() const { return nodes_.back(); }
+  auto begin() const { return nodes_.begin(); }
+  auto end() const { return nodes_.end(); }
+
+  // Of those held, the one that covers `key`.
+  Node* Covering(const Key& key) const {
+    if (nodes_.size() == 1) return nodes_.front();
+    const auto above = std::partition_point(
+        nodes_.begin() + 1, nodes_.end(),
+        [&key](const Node* node) { return C::CompareToKey(node->low(), key) <= 0; });
+    return *(above - 1);
+  }
+  // `key` is to the right of the last one.
+  bool EndBefore(const Key& key) const { return nodes_.empty() || !nodes_.back()->EndsAfter(key); }
+
+  // Waits for the node that covers `key`.
+  Node* Lock(const Key& key) {
+    Node* node = LockCovering(parts_, key);
+    nodes_.push_back(node);
+    return node;
+  }
+  // Null: it is busy.
+  Node* TryLock(const Key& key, typename Inner::Seek seek) {
+    uint64_t snapshot;
+    Node* node = parts_.tree.Descend(key, &snapshot, seek);
+    if (std::find(nodes_.begin(), nodes_.end(), node) != nodes_.end()) return node;
+    if (!node->lock.TryUpgrade(snapshot)) return nullptr;
+    nodes_.push_back(node);
+    return node;
+  }
+  // One that the caller has locked, to the right of the others.
+  void Add(Node* node) { nodes_.push_back(node); }
+  // Locked parts of `node`, which lie right behind it now.
+  void AddBehind(const Node* node, std::span<const typename Inner::Child> parts) {
+    auto after = std::find(nodes_.begin(), nodes_.end(), node);
+    for (const auto& part : parts) after = nodes_.insert(after + 1, part.node);
+  }
+
+  void Unlock(Node* node) {
+    nodes_.erase(std::find(nodes_.begin(), nodes_.end(), node));
+    node->lock.Unlock();
+  }
+  // The first `count`.
+  void UnlockFirst(size_t count) {
+    for (size_t i = 0; i < count; ++i) nodes_[i]->lock.Unlock();
+    nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(count));
+  }
+  void UnlockAll() {
+    for (Node* node : nodes_) node->lock.Unlock();
+    nodes_.clear();
+  }
+
+ private:
+  const TreeParts<C>& parts_;
+  absl::InlinedVector<Node*, kMaxSplit> nodes_;
+};
+
+// Calls visit(node) for the last-level nodes from the one that covers the key `low` to the right,
+// each locked, until it says false.
+template <class C, class Visit>
+void ForEachNodeFrom(const TreeParts<C>& parts, std::string low, Visit visit) {
+  for (bool more = true; more;) {
+    const auto key = C::MakeKey(low);
+    LastLevelNode<C>* node = LockCovering<C>(parts, key);
+    more = visit(std::as_const(*node)) && node->GoesOnAfter(key);
+    if (more) low = C::TextOf(node->high);
+    node->lock.Unlock();
+  }
+}
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,115 @@
+// What a node and its leaves hold, together: a leaf's pairs are found by its mirror in the node.
+//
+// Thread safety: all of it for whoever holds the node's lock; LeafAddress for anyone.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "index/lodgetree/last_level_node.h"
+#include "index/lodgetree/layout.h"
+#include "index/node/codec.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::lodgetree {
+
+inline Pair SlotPair(const media::Leaf* leaf, unsigned slot) {
+  return {leaf->slots[slot].key.LoadRelaxed(), leaf->slots[slot].value.LoadRelaxed()};
+}
+
+template <class C>
+class LeafAccess {
+ public:
+  using Key = typename C::Key;
+  using Node = LastLevelNode<C>;
+
+  LeafAccess(pmem::Pool& pool, const C& codec) : pool_(pool), codec_(codec) {}
+
+  media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
+    return pool_.At<media::Leaf>(node->values[leaf]);
+  }
+  // The same of a node that is changing, where it may be none: to be fetched, not followed.
+  uintptr_t LeafAddress(const Node* node, unsigned leaf) const {
+    return reinterpret_cast<uintptr_t>(pool_.base()) + node->values[leaf];
+  }
+
+  // The slot; -1: the leaf does not have the key.
+  int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
+  int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
+  // Of buffered pairs that may have the key (LastLevelNode::Search) the one that has; -1: none.
+  int BufferedIndex(const Node* node, const Key& key, uint32_t hits) const;
+  // Does nothing own the record of the buffered pair `at` any more, once `value` replaces it?
+  bool LosesRecord(const Node* node, unsigned at, const Key& key, uint64_t value) const;
+  // Live keys of the leaves and the buffer.
+  int64_t KeysOf(const Node& node) const;
+
+ private:
+  pmem::Pool& pool_;
+  const C& codec_;
+};
+
+template <class C>
+int LeafAccess<C>::FindInLeaf(const Node* node, unsigned leaf, const Key& key) const {
+  const media::Leaf* media = LeafAt(node, leaf);
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(key.hash));
+  for (; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    const Pair pair = SlotPair(media, static_cast<unsigned>(slot));
+    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) return slot;
+  }
+  return -1;
+}
+
+template <class C>
+int LeafAccess<C>::FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const {
+  const media::Leaf* media = LeafAt(node, leaf);
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(codec_.HashOf(pair)));
+  for (; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    if (codec_.SameKey(SlotPair(media, static_cast<unsigned>(slot)), pair)) return slot;
+  }
+  return -1;
+}
+
+template <class C>
+int LeafAccess<C>::BufferedIndex(const Node* node, const Key& key, uint32_t hits) const {
+  for (; hits != 0; hits &= hits - 1) {
+    const int i = std::countr_zero(hits);
+    const Pair pair = node->BufferedPair(static_cast<unsigned>(i));
+    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) return i;
+  }
+  return -1;
+}
+
+// It may be named by the tombstone that replaces it. Or it may still be that of the leaf's pair,
+// which then owns it: the victim of a tombstone, or a pair that was drained before a crash and
+// replayed after it.
+template <class C>
+bool LeafAccess<C>::LosesRecord(const Node* node, unsigned at, const Key& key,
+                                uint64_t value) const {
+  if constexpr (C::kRecords) {
+    const uint64_t old_value = node->values[at];
+    if (old_value == value) return false;
+    const int slot = FindInLeaf(node, node->leaf_count[at], key);
+    const media::Leaf* leaf = LeafAt(node, node->leaf_count[at]);
+    return slot < 0 || SlotPair(leaf, static_cast<unsigned>(slot)).value != old_value;
+  }
+  return false;
+}
+
+template <class C>
+int64_t LeafAccess<C>::KeysOf(const Node& node) const {
+  int64_t keys = 0;
+  for (unsigned leaf = 0; leaf < node.index_count; ++leaf) keys += node.leaf_count[leaf];
+  for (unsigned i = node.buf_start(); i < kNodeSlots; ++i) {
+    const bool in_leaf = FindPairInLeaf(&node, node.leaf_count[i], node.BufferedPair(i)) >= 0;
+    if (node.IsTombstone(i)) {
+      keys -= in_leaf ? 1 : 0;
+    } else {
+      keys += in_leaf ? 0 : 1;
+    }
+  }
+  return keys;
+}
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,18 @@
+// The ends of a fence group: steps 1 and 2 of writing a group (README). On every write's way.
+#pragma once
+
+#include "index/pmem/crash_point.h"
+#include "index/pmem/persist.h"
+
+namespace lodgekv::lodgetree {
+
+inline void EndAppend(pmem::Medium& medium) {
+  LODGEKV_CRASH_POINT(medium, "lodgetree.log_append.1");
+}
+
+inline void FenceLog(pmem::Medium& medium) {
+  medium.Fence();
+  LODGEKV_CRASH_POINT(medium, "lodgetree.log_append.2");
+}
+
+}  // namespace lodgekv::lodgetree

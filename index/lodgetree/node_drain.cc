@@ -1,0 +1,107 @@
+// Draining the buffers of the nodes that an operation holds, where there is no room for its pair or
+// where their space is wanted.
+#include "index/lodgetree/hotness_aware_split.h"
+#include "index/lodgetree/node_writer.h"
+#include "index/pmem/last_words.h"
+
+namespace lodgekv::lodgetree {
+
+// The operation is in the log, so it can be neither refused nor forgotten. AdmitOne, AdmitGroup and
+// MakeRoom of GroupWrite see to it that this cannot be.
+template <class C>
+void NodeWriter<C>::DieWithoutLeaf() {
+  pmem::LastWords words;
+  words.Add("lodgetree: no leaf for an operation that was admitted\n");
+  words.Abort();
+}
+
+// Leaves the plan what there are leaves for.
+template <class C>
+void NodeWriter<C>::FitPlan(const Node* node) {
+  const bool single = node->index_count == 1;
+  const size_t needed = single ? 1 : kept_leaves + 1;
+  const bool may_split = single || !replaying;
+  // The plan counts splits that may come. Replay asks exactly: the one leaf that is left may be
+  // what another thread needs.
+  const bool exactly = replaying && single;
+  const bool sure =
+      plan.splits > 0 && (!exactly || parts_.planner.Splits(node, plan.targets.front()));
+  if (sure && !(may_split && worker_.spares.Ensure(parts_.spare_source, needed, reserve))) {
+    parts_.planner.DropSplits(node, &plan);
+  }
+}
+
+// A drain by itself: a round of one turn.
+template <class C>
+void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
+  worker_.round.Clear();
+  worker_.unlinked.clear();
+  NodeTurn<C>& turn = worker_.round.turns.emplace_back();
+  turn.node = node;
+  turn.watermark = watermark;
+  turn.leaves = plan.Leaves();
+  DrainRound<C> round(parts_, worker_);
+  round.StageTurn(turn, {});
+  // Deletes alone stage nothing: the commit words say it all.
+  if (!fenced || worker_.round.staged) {
+    round.FenceStaged();
+    fenced = true;
+  }
+  round.CommitAndPublish();
+  round.RetireUnlinked();
+  round.FinishTurn(turn);
+}
+
+template <class C>
+typename NodeWriter<C>::Node* NodeWriter<C>::DrainPlanned(Node* node, const Key& key,
+                                                          uint64_t watermark) {
+  Drain(node, watermark);
+  return node->index_count >= parts_.parameters.MaxIndex() ? Split(node, key) : node;
+}
+
+template <class C>
+typename NodeWriter<C>::Node* NodeWriter<C>::DrainWhereRoom(Node* node, const Key& key,
+                                                            uint64_t watermark) {
+  FitPlan(node);
+  return plan.count == 0 ? node : DrainPlanned(node, key, watermark);
+}
+
+// For an operation that needs room in the buffer. Where no leaf can be had for a leaf split,
+// splitting the node makes room without any.
+template <class C>
+typename NodeWriter<C>::Node* NodeWriter<C>::DrainOrSplit(Node* node, const Key& key,
+                                                          uint64_t watermark) {
+  FitPlan(node);
+  stuck = plan.count == 0 && node->index_count == 1;
+  if (stuck) return node;
+  if (plan.count == 0) return Split(node, key);
+  return DrainPlanned(node, key, watermark);
+}
+
+// Drains until a pair of `pending`'s key can be buffered; returns the node that covers it then.
+template <class C>
+typename NodeWriter<C>::Node* NodeWriter<C>::MakeBufferRoom(Node* node,
+                                                            const PendingOp<C>& pending) {
+  for (;;) {
+    const unsigned leaf = node->Search(pending.key).leaf;
+    if (!parts_.planner.NeedsDrain(node, leaf)) return node;
+    if (stuck) {
+      if (!replaying) DieWithoutLeaf();
+      return node;
+    }
+    if (!plan_ready) parts_.planner.ChooseTargets(node, leaf, &plan);
+    plan_ready = false;
+    const uint64_t own = parts_.medium.Canary("lodgetree.flush.own_number") ? 1 : 0;
+    node = DrainOrSplit(node, pending.key, pending.sequence - 1 + own);
+  }
+}
+
+template <class C>
+typename NodeWriter<C>::Node* NodeWriter<C>::Split(Node* node, const Key& key) {
+  return NodeSplitter<C>(parts_, worker_).Split(held, node, key);
+}
+
+template class NodeWriter<Fixed64Codec>;
+template class NodeWriter<BytesCodec>;
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,61 @@
+// The memory of last-level nodes. One that was merged into another serves again; its lock's version
+// goes on, so who looked at it before finds that it has changed. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "index/node/dram_arena.h"
+#include "index/node/version_lock.h"
+
+namespace lodgekv::lodgetree {
+
+template <class Node>
+class NodePool {
+ public:
+  explicit NodePool(DramArena& dram) : dram_(dram) {}
+
+  uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+  Node* New() {
+    count_.fetch_add(1, std::memory_order_relaxed);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        Node* node = free_.back();
+        free_.pop_back();
+        // Every field is set by who fills it; the lock keeps its version, the node its place among
+        // those that hold space: who looks for some may have locked it, to find nothing.
+        for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
+        return node;
+      }
+    }
+    return new (dram_.Allocate(sizeof(Node))) Node{};
+  }
+
+  // For recovery: one after the other in memory.
+  void Make(std::span<Node*> nodes) {
+    count_.fetch_add(nodes.size(), std::memory_order_relaxed);
+    auto* space = static_cast<Node*>(dram_.Allocate(nodes.size() * sizeof(Node)));
+    for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = new (space + i) Node{};
+  }
+
+  // Unlocked, and out of the tree; readers may still look at it.
+  void Free(Node* node) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(node);
+    count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  DramArena& dram_;
+  std::atomic<uint64_t> count_{0};
+  std::mutex mutex_;
+  std::vector<Node*> free_;
+};
+
+}  // namespace lodgekv::lodgetree

@@ -1,0 +1,75 @@
+// What the parts of one tree share: the classes that write leaves, drain buffers, split and join
+// nodes and make room all work on one TreeParts.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "index/engine.h"
+#include "index/engine_info.h"
+#include "index/lodgetree/applied_entry.h"
+#include "index/lodgetree/drain_plan.h"
+#include "index/lodgetree/fence_horizon.h"
+#include "index/lodgetree/holding_nodes.h"
+#include "index/lodgetree/last_level_node.h"
+#include "index/lodgetree/leaf_access.h"
+#include "index/lodgetree/node_pool.h"
+#include "index/lodgetree/parameters.h"
+#include "index/lodgetree/partitioned_version_log.h"
+#include "index/lodgetree/spare_space.h"
+#include "index/lodgetree/worker.h"
+#include "index/node/codec.h"
+#include "index/node/dram_arena.h"
+#include "index/node/inner_tree.h"
+#include "index/node/reclaimer.h"
+#include "index/node/separator_texts.h"
+#include "index/node/stored_values.h"
+#include "index/pmem/full_memo.h"
+#include "index/pmem/per_worker.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+#include "index/pmem/unit_arena.h"
+
+namespace lodgekv::lodgetree {
+
+template <class C>
+struct TreeParts {
+  using Node = LastLevelNode<C>;
+  using Inner = InnerTree<C, Node>;
+
+  TreeParts(const EngineContext& context, unsigned log_entries);
+  TreeParts(const TreeParts&) = delete;
+  TreeParts& operator=(const TreeParts&) = delete;
+
+  Worker<C>& CurrentWorker() { return workers.Current(); }
+  // global_counter of III-C: no clock is read, no shared line is written.
+  uint32_t Tick() const { return static_cast<uint32_t>(pool.PeekSequence() >> 10); }
+  uint64_t LogLimit() const;
+
+  pmem::Pool& pool;
+  pmem::Medium& medium;
+  const Parameters parameters;
+  const unsigned threads;  // for what is done before the first call and behind the last one
+  pmem::UnitArena leaves;
+  pmem::RecordSlab slab;
+  DramArena dram;
+  C codec;
+  const StoredValues<C> values;
+  SeparatorTexts texts;
+  Inner tree;
+  NodePool<Node> nodes;
+  PartitionedVersionLog log;
+  AppliedEntry applied;
+  FenceHorizon horizon;  // codecs with records
+  LongestKey longest_key;
+  const SpareSource spare_source;
+  Reclaimer reclaimer;
+  const LeafAccess<C> access;
+  const DrainPlanner<C> planner;
+  SpaceHolders<C> holders;
+  std::mutex reclaim_mutex;   // one thread at a time makes room in a full pool
+  pmem::FullMemo logs_stuck;  // what log_reclaim.cc has tried in vain
+  pmem::PerWorker<Worker<C>> workers;
+};
+
+}  // namespace lodgekv::lodgetree
