@@ -22,22 +22,6 @@ constexpr size_t kFreeLogsOfPartition = 4;
 constexpr uint64_t kMostOwnChunks = 2;
 constexpr uint64_t kChunksForOneOwn = 128;
 
-// An entry before it is written.
-struct EntryWords {
-  uint64_t key;
-  uint64_t value;
-  uint64_t meta;
-  uint64_t checksums;
-};
-static_assert(sizeof(EntryWords) == sizeof(media::LogEntry));
-
-uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
-                  uint32_t record_crc) {
-  const uint64_t covered[4] = {entry.key, entry.value, entry.meta,
-                               uint64_t{record_crc} << 32 | position};
-  return Crc32c(crc_base, covered, sizeof(covered));
-}
-
 // Live logs above this are emptied, so that they hardly ever come to their limit.
 uint64_t EmptiedFrom(uint64_t limit) { return limit - limit / 8; }
 
@@ -79,6 +63,7 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
                                              bool reuse)
     : pool_(pool),
       medium_(pool.medium()),
+      reader_(pool),
       entries_(entries),
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
       limit_(std::move(limit)),
@@ -107,7 +92,7 @@ uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
   return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
 }
 
-PartitionedVersionLog::Partition& PartitionedVersionLog::Current() const {
+PartitionedVersionLog::Partition& PartitionedVersionLog::CurrentPartition() const {
   Partition* partition = partitions_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
   return partition != nullptr ? *partition : NewPartition();
 }
@@ -121,14 +106,14 @@ PartitionedVersionLog::Partition& PartitionedVersionLog::Current() const {
 }
 
 unsigned PartitionedVersionLog::OpenRoom() const {
-  const Partition& partition = Current();
+  const Partition& partition = CurrentPartition();
   return partition.Room();
 }
 
 // --- append ---
 
 bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   if (partition.Room() >= count) return true;
   if (!partition.next.empty() && count <= entries_) {
     SwitchTo(partition, partition.next.front());
@@ -152,7 +137,7 @@ void PartitionedVersionLog::FenceHeaders() {
 }
 
 bool PartitionedVersionLog::ReserveSpread(unsigned count, pmem::Reserve reserve) {
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   const bool enough = partition.SpreadRoom(entries_) >= count;
   if (enough) return true;
   const bool all = OpenUpTo(partition, count, reserve);
@@ -171,7 +156,7 @@ bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room, pmem::Re
 }
 
 void PartitionedVersionLog::PrepareNext(unsigned count, bool in_one_log) {
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   if (!in_one_log) {
     (void)OpenUpTo(partition, 2 * size_t{count}, pmem::Reserve::kKeep);
     return;
@@ -198,7 +183,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
   partition.open.store(id, std::memory_order_relaxed);
   partition.entries = log.entries.load(std::memory_order_relaxed);
   partition.offset = log.offset.load(std::memory_order_relaxed);
-  partition.crc_base = CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
+  partition.crc_base =
+      reader_.CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
 }
 
 // A log with a new version, pinned; its header is written but not fenced.
@@ -216,7 +202,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
   Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
                          std::memory_order_relaxed);
-  alignas(pmem::kLineBytes) const uint64_t header[8] = {found.version, entries, HeaderCrc(found)};
+  alignas(pmem::kLineBytes)
+      const uint64_t header[8] = {found.version, entries, reader_.HeaderCrc(found)};
   medium_.StreamLine(pool_.At<media::LogHeader>(found.offset), header);
   return id;
 }
@@ -274,14 +261,14 @@ uint32_t PartitionedVersionLog::TakeIdsLocked(uint32_t count) {
 
 uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
                                        uint32_t record_crc) {
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   const unsigned position = partition.Position();
   partition.position.store(position + 1, std::memory_order_relaxed);
   EntryWords& entry = partition.line[position % 2];
   if (position % 2 == 0) partition.line[1] = {};
   entry = {pair.key, pair.value, media::PackMeta(sequence, op, left), 0};
-  entry.checksums =
-      uint64_t{record_crc} << 32 | EntryCrc(partition.crc_base, position, entry, record_crc);
+  entry.checksums = uint64_t{record_crc} << 32 |
+                    LogReader::EntryCrc(partition.crc_base, position, entry, record_crc);
   // Two entries of a group that share a line are written once.
   if (position % 2 == 1 || left == 0) {
     const Offset line =
@@ -319,10 +306,10 @@ uint64_t PartitionedVersionLog::CurrentLimit() const {
   return std::min(limit, logs_->total_units() * UnitBytes(entries_));
 }
 
-unsigned PartitionedVersionLog::owed() const { return Current().owed; }
+unsigned PartitionedVersionLog::owed() const { return CurrentPartition().owed; }
 
 unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   if (live_bytes() <= EmptiedFrom(CurrentLimit())) partition.owed = 0;
   const size_t share = appended * (partition.owed > entries_ ? 2 : 1);
   const auto taken = static_cast<uint32_t>(std::min<size_t>(share, partition.owed));
@@ -330,7 +317,7 @@ unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
   return taken;
 }
 
-void PartitionedVersionLog::Forgive() { Current().owed = 0; }
+void PartitionedVersionLog::Forgive() { CurrentPartition().owed = 0; }
 
 // What the count of a log holds beyond its valid entries.
 uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
@@ -349,7 +336,7 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
   RemoveClosed(id);
-  Partition& partition = Current();
+  Partition& partition = CurrentPartition();
   if (entries == entries_ && partition.free_logs.size() < kept_logs_) {
     partition.free_logs.push_back(id);
     return;
@@ -357,42 +344,6 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   ArenaFor(entries).Free(log.offset.load(std::memory_order_relaxed));
   const std::lock_guard lock(mutex_);
   free_ids_.push_back(id);
-}
-
-// --- checksums ---
-
-uint32_t PartitionedVersionLog::HeaderCrc(const FoundLog& log) const {
-  const uint64_t covered[3] = {log.version, log.entries, log.offset};
-  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
-}
-
-uint32_t PartitionedVersionLog::CrcBase(Offset offset, uint64_t version) const {
-  const uint64_t covered[2] = {medium_.Canary("lodgetree.log.any_version") ? 0 : version, offset};
-  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
-}
-
-bool PartitionedVersionLog::ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry,
-                                        unsigned* left) const {
-  const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
-  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(), at->meta.LoadRelaxed(),
-                            at->checksums.LoadRelaxed()};
-  entry->record_crc = static_cast<uint32_t>(words.checksums >> 32);
-  const uint32_t crc =
-      EntryCrc(CrcBase(log.offset, log.version), position, words, entry->record_crc);
-  if (crc != static_cast<uint32_t>(words.checksums)) {
-    // The canary takes every entry that was ever written.
-    if (words.meta == 0 || !medium_.Canary("lodgetree.log.checksum_ignored")) return false;
-  }
-  entry->pair = {words.key, words.value};
-  entry->sequence = media::SequenceOf(words.meta);
-  entry->op = media::OpOf(words.meta);
-  *left = media::LeftOf(words.meta);
-  return true;
-}
-
-bool PartitionedVersionLog::ReadOld(const OldLog& old, unsigned position, ReadEntry* entry) const {
-  unsigned left;
-  return ReadEntryAt(old.found, position, entry, &left);
 }
 
 // --- recovery ---
@@ -412,7 +363,7 @@ std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogsIn(
     const FoundLog log{offset, header->version.LoadRelaxed(), static_cast<unsigned>(entries)};
     if (entries != log.entries || log.version == 0) return;
     if (UnitBytes(log.entries) != arena.unit_bytes()) return;
-    if (header->checksum.LoadRelaxed() == HeaderCrc(log)) found.push_back(log);
+    if (header->checksum.LoadRelaxed() == reader_.HeaderCrc(log)) found.push_back(log);
   });
   return found;
 }
@@ -432,52 +383,6 @@ std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs(
   std::vector<FoundLog> all;
   for (const auto& some : found) all.insert(all.end(), some.begin(), some.end());
   return all;
-}
-
-// Behind the tail only entries of the one group whose fence was not reached may be whole.
-bool PartitionedVersionLog::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
-  unsigned end = 0;
-  for (unsigned i = tail; i < log.entries; ++i) {
-    ReadEntry entry;
-    unsigned left;
-    if (!ReadEntryAt(log, i, &entry, &left)) continue;
-    if (end != 0 && end != i + left) return false;
-    end = i + left;
-  }
-  return true;
-}
-
-bool PartitionedVersionLog::ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries,
-                                    std::string* problem) const {
-  entries->clear();
-  size_t last_group = 0;
-  unsigned tail = 0;
-  while (tail < log.entries) {
-    ReadEntry entry;
-    unsigned left = 0;
-    const size_t group = entries->size();
-    unsigned expected = 0;
-    unsigned i = tail;
-    bool whole = false;
-    while (!whole && i < log.entries && ReadEntryAt(log, i, &entry, &left)) {
-      if (i != tail && left != expected) break;
-      entries->push_back(entry);
-      expected = left - 1;
-      ++i;
-      whole = left == 0;
-    }
-    if (!whole) {
-      if (!medium_.Canary("lodgetree.recovery.part_of_group")) entries->resize(group);
-      break;
-    }
-    last_group = group;
-    tail = i;
-  }
-  for (size_t i = last_group; i < entries->size(); ++i) (*entries)[i].in_last_group = true;
-  if (TailIsOneGroup(log, tail)) return true;
-  *problem = absl::StrCat("log at offset ", log.offset, " version ", log.version, ": entry ", tail,
-                          " is damaged, entries behind it are whole");
-  return false;
 }
 
 void PartitionedVersionLog::Keep(uint32_t id, const FoundLog& found, uint32_t valid) {

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "index/lodgetree/layout.h"
+#include "index/lodgetree/log_reader.h"
 #include "index/node/codec.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
@@ -36,15 +37,6 @@
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::lodgetree {
-
-// A log entry as read back.
-struct ReadEntry {
-  Pair pair;
-  uint64_t sequence = 0;
-  media::LogOp op = media::LogOp::kPut;
-  uint32_t record_crc = 0;
-  bool in_last_group = false;  // nothing behind it proves that its fence was reached
-};
 
 class PartitionedVersionLog {
  public:
@@ -79,11 +71,7 @@ class PartitionedVersionLog {
   void Release(uint32_t log);
 
   // --- emptying old logs (closed_logs.cc) ---
-  struct FoundLog {
-    pmem::Offset offset;
-    uint64_t version;
-    unsigned entries;
-  };
+  using FoundLog = lodgetree::FoundLog;
   // A log as it was when it was chosen; it may have begun another life since.
   struct OldLog {
     uint32_t id = kNoLog;
@@ -100,7 +88,10 @@ class PartitionedVersionLog {
   bool NextToEmpty(OldLog* log);
   bool IsLive(const OldLog& log) const;
   // False: the log has no such entry, or its space is used again.
-  bool ReadOld(const OldLog& log, unsigned position, ReadEntry* entry) const;
+  bool ReadOld(const OldLog& log, unsigned position, ReadEntry* entry) const {
+    unsigned left;
+    return reader_.ReadOne(log.found, position, entry, &left);
+  }
 
   // Calls visit(log, valid) with the number of valid entries of every live log.
   template <class Visit>
@@ -131,7 +122,9 @@ class PartitionedVersionLog {
   // Every log with a right header, by arena and offset.
   std::vector<FoundLog> FindLogs(unsigned threads) const;
   // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
-  bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
+  bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const {
+    return reader_.ReadAll(log, entries, problem);
+  }
   // The first of `count` new numbers in a row, for the logs that are to be kept, each of them;
   // kNoLog: there are not so many.
   uint32_t TakeIds(uint32_t count);
@@ -184,7 +177,7 @@ class PartitionedVersionLog {
   std::atomic<uint32_t>& ValidOf(uint32_t id) const {
     return blocks_[id / kBlock].load(std::memory_order_acquire)->valid[id % kBlock];
   }
-  Partition& Current() const;
+  Partition& CurrentPartition() const;
   Partition& NewPartition() const;
   // kNoLog: there are no more numbers, each log of the pool having one.
   uint32_t NewLogId();
@@ -203,11 +196,7 @@ class PartitionedVersionLog {
   void RemoveClosed(uint32_t id);
   void LinkLast(ClosedList& list, uint32_t id);
   void Unlink(ClosedList& list, uint32_t id);
-  uint32_t HeaderCrc(const FoundLog& log) const;
-  uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
-  bool ReadEntryAt(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
   std::vector<FoundLog> FindLogsIn(const pmem::UnitArena& arena, const pmem::Chunk& chunk) const;
-  bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
   static uint32_t UnitBytes(unsigned entries);
   static uint32_t BlockCount(uint64_t logs);
   pmem::UnitArena& ArenaFor(unsigned entries) const {
@@ -216,6 +205,7 @@ class PartitionedVersionLog {
 
   pmem::Pool& pool_;
   pmem::Medium& medium_;
+  const LogReader reader_;
   const unsigned entries_;
   const unsigned largest_group_;
   const Limit limit_;

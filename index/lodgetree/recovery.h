@@ -116,7 +116,7 @@ class LodgeTree<C>::Recovery {
   uint64_t FencedBelow() const;
   void ForgetDroppedGroups();
   static bool Precedes(const Candidate& a, const Candidate& b, bool by_log);
-  static bool SameKey(const Candidate& a, const Candidate& b);
+  static bool AreOfOneKey(const Candidate& a, const Candidate& b);
   absl::Status ChooseWinners();
   std::vector<Candidate> WinnersOf(Part nodes) const;
   absl::Status MarkWinner(const Candidate& winner);

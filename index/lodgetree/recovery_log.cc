@@ -248,7 +248,7 @@ void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
 // --- the newest entry of each key ---
 
 template <class C>
-bool LodgeTree<C>::Recovery::SameKey(const Candidate& a, const Candidate& b) {
+bool LodgeTree<C>::Recovery::AreOfOneKey(const Candidate& a, const Candidate& b) {
   if (a.key.word != b.key.word) return false;
   if constexpr (C::kRecords) return a.key.text == b.key.text;
   return true;
@@ -298,7 +298,7 @@ std::vector<typename LodgeTree<C>::Recovery::Candidate> LodgeTree<C>::Recovery::
   }
   std::sort(winners.begin(), winners.end(),
             [=](const Candidate& a, const Candidate& b) { return Precedes(a, b, by_log); });
-  winners.erase(std::unique(winners.begin(), winners.end(), SameKey), winners.end());
+  winners.erase(std::unique(winners.begin(), winners.end(), AreOfOneKey), winners.end());
   return winners;
 }
 

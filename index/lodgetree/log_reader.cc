@@ -1,0 +1,89 @@
+#include "index/lodgetree/log_reader.h"
+
+#include "absl/strings/str_cat.h"
+#include "index/node/optimistic_section.h"
+#include "index/pmem/crc32c.h"
+
+namespace lodgekv::lodgetree {
+
+using pmem::Crc32c;
+
+uint32_t LogReader::HeaderCrc(const FoundLog& log) const {
+  const uint64_t covered[3] = {log.version, log.entries, log.offset};
+  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
+}
+
+uint32_t LogReader::CrcBase(pmem::Offset offset, uint64_t version) const {
+  const uint64_t covered[2] = {pool_.medium().Canary("lodgetree.log.any_version") ? 0 : version,
+                               offset};
+  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
+}
+
+bool LogReader::ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry,
+                        unsigned* left) const {
+  // Who empties old logs may read one that is freed at the same time: the checksum tells.
+  const OptimisticSection section;
+  const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
+  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(), at->meta.LoadRelaxed(),
+                            at->checksums.LoadRelaxed()};
+  entry->record_crc = static_cast<uint32_t>(words.checksums >> 32);
+  const uint32_t crc =
+      EntryCrc(CrcBase(log.offset, log.version), position, words, entry->record_crc);
+  if (crc != static_cast<uint32_t>(words.checksums)) {
+    // The canary takes every entry that was ever written.
+    if (words.meta == 0 || !pool_.medium().Canary("lodgetree.log.checksum_ignored")) return false;
+  }
+  entry->pair = {words.key, words.value};
+  entry->sequence = media::SequenceOf(words.meta);
+  entry->op = media::OpOf(words.meta);
+  *left = media::LeftOf(words.meta);
+  return true;
+}
+
+// Behind the tail only entries of the one group whose fence was not reached may be whole.
+bool LogReader::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
+  unsigned end = 0;
+  for (unsigned i = tail; i < log.entries; ++i) {
+    ReadEntry entry;
+    unsigned left;
+    if (!ReadOne(log, i, &entry, &left)) continue;
+    if (end != 0 && end != i + left) return false;
+    end = i + left;
+  }
+  return true;
+}
+
+bool LogReader::ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries,
+                        std::string* problem) const {
+  entries->clear();
+  size_t last_group = 0;
+  unsigned tail = 0;
+  while (tail < log.entries) {
+    ReadEntry entry;
+    unsigned left = 0;
+    const size_t group = entries->size();
+    unsigned expected = 0;
+    unsigned i = tail;
+    bool whole = false;
+    while (!whole && i < log.entries && ReadOne(log, i, &entry, &left)) {
+      if (i != tail && left != expected) break;
+      entries->push_back(entry);
+      expected = left - 1;
+      ++i;
+      whole = left == 0;
+    }
+    if (!whole) {
+      if (!pool_.medium().Canary("lodgetree.recovery.part_of_group")) entries->resize(group);
+      break;
+    }
+    last_group = group;
+    tail = i;
+  }
+  for (size_t i = last_group; i < entries->size(); ++i) (*entries)[i].in_last_group = true;
+  if (TailIsOneGroup(log, tail)) return true;
+  *problem = absl::StrCat("log at offset ", log.offset, " version ", log.version, ": entry ", tail,
+                          " is damaged, entries behind it are whole");
+  return false;
+}
+
+}  // namespace lodgekv::lodgetree

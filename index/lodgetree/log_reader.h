@@ -1,0 +1,71 @@
+// How a log is read back: by recovery, and by who empties old logs.
+//
+// INVARIANT  An entry is believed only if its checksum is right for the pool, the log's version,
+//            its offset and its position: what the space held before is never read as an entry.
+//
+// Thread safety: all calls, also of a log whose space is freed and used again meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "index/lodgetree/layout.h"
+#include "index/node/codec.h"
+#include "index/pmem/crc32c.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::lodgetree {
+
+// A log as found on the medium.
+struct FoundLog {
+  pmem::Offset offset;
+  uint64_t version;
+  unsigned entries;
+};
+
+// A log entry as read back.
+struct ReadEntry {
+  Pair pair;
+  uint64_t sequence = 0;
+  media::LogOp op = media::LogOp::kPut;
+  uint32_t record_crc = 0;
+  bool in_last_group = false;  // nothing behind it proves that its fence was reached
+};
+
+// An entry before it is written.
+struct EntryWords {
+  uint64_t key;
+  uint64_t value;
+  uint64_t meta;
+  uint64_t checksums;
+};
+static_assert(sizeof(EntryWords) == sizeof(media::LogEntry));
+
+class LogReader {
+ public:
+  explicit LogReader(pmem::Pool& pool) : pool_(pool) {}
+
+  uint32_t HeaderCrc(const FoundLog& log) const;
+  // What the checksums of all its entries begin with.
+  uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
+  // Inline: every Put appends an entry.
+  static uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
+                           uint32_t record_crc) {
+    const uint64_t covered[4] = {entry.key, entry.value, entry.meta,
+                                 uint64_t{record_crc} << 32 | position};
+    return pmem::Crc32c(crc_base, covered, sizeof(covered));
+  }
+
+  // False: there is no such entry. `left`: entries that follow in its fence group.
+  bool ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
+  // All up to the tail. False: a hole that no crash leaves (`problem` says where).
+  bool ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
+
+ private:
+  bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
+
+  pmem::Pool& pool_;
+};
+
+}  // namespace lodgekv::lodgetree
