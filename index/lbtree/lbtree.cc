@@ -45,8 +45,8 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Create(const EngineContext& c
   const auto area = tree.pool.engine_area();
   medium.Store(area[media::kBlocks], CheckedWord(blocks));
   pmem::NawSection section(medium);
-  if (!medium.Canary("lbtree.create.leaf_not_flushed")) section.Stage(first, tree.leaf_bytes());
-  section.Stage(&area[media::kBlocks], sizeof(pmem::Word));
+  if (!medium.Canary("lbtree.create.leaf_not_flushed")) section.Flush(first, tree.leaf_bytes());
+  section.Flush(&area[media::kBlocks], sizeof(pmem::Word));
   section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
   const typename TreeState<C>::Inner::Child child{C::MinusInfinity(), first};
   tree.inner.Build({&child, 1});

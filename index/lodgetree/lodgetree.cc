@@ -81,9 +81,9 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   medium.Store(area[media::kLogEntries], CheckedWord(log_entries));
   pmem::NawSection section(medium);
   if (!medium.Canary("lodgetree.create.leaf_not_flushed")) {
-    section.Stage(first, offsetof(media::Leaf, slots));
+    section.Flush(first, offsetof(media::Leaf, slots));
   }
-  section.Stage(&area[media::kLogEntries], sizeof(pmem::Word));
+  section.Flush(&area[media::kLogEntries], sizeof(pmem::Word));
   section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
 
   Node* node = tree->parts_.nodes.New();

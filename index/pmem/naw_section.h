@@ -1,8 +1,8 @@
-// An 8-byte-atomic-write section (NAW; LB+-Tree, Definition 2.1): anything may be staged in space
+// An 8-byte-atomic-write section (NAW; LB+-Tree, Definition 2.1): anything may be written to space
 // that nobody looks at, then one store of a word makes all of it count.
 //
 //   NawSection section(medium);
-//   section.Stage(node, bytes);   // written before, through the medium: flushed here
+//   section.Flush(node, bytes);   // written before, through the medium
 //   section.Commit(word, value);  // fence, store, persist
 //
 // Whoever finds the old word after a crash finds nothing of the section, whoever finds the new one
@@ -21,7 +21,7 @@ class NawSection {
   explicit NawSection(Medium& medium) : medium_(medium) {}
 
   // [address, address + bytes) has been written and is to be durable before the commit.
-  void Stage(const void* address, size_t bytes) { medium_.Flush(address, bytes); }
+  void Flush(const void* address, size_t bytes) { medium_.Flush(address, bytes); }
 
   void Commit(Word& word, uint64_t value) {
     medium_.Fence();
