@@ -25,6 +25,17 @@ def function_of(lines, name="F"):
     return f"int {name}() {{\n" + "  Step();\n" * (lines - 2) + "}\n"
 
 
+def class_of(methods, beside_name=""):
+    return (f"class A {beside_name} {{\n public:\n  A(int a);\n  ~A();\n  int size() const;\n"
+            + "".join(f"  int F{i}(std::function<void()> f);\n" for i in range(methods)) + "};\n")
+
+
+def point(name):
+    return f'LODGEKV_CRASH_POINT(m, "{name}");\n'
+
+
+SPLIT_TABLE = "**Split** (`tree.split`; [a.cc](a.cc))\n\n| 1 | a new leaf |\n"
+
 # rule -> bad trees, each {path: text}. Words that the rules look for are split, so that this file
 # passes.
 BAD = {
@@ -45,6 +56,8 @@ BAD = {
         {"index/lodgetree/a.cc": "#include <libpmemobj.h>\n"},
         {"bench/a.cc": "#include <libpmem.h>\n"},
         {"index/lodgetree/a.cc": '#include "layout.h"\n'},
+        {"tests/crash/lab/a.cc": '#include "tests/crash/explorer/plan.h"\n'},
+        {"tests/crash/scenarios/a.cc": '#include "tests/crash/schedule/program.h"\n'},
     ],
     "medium_access": [
         {"index/lodgetree/a.cc": "void F() { _mm_" + "clwb(p); }\n"},
@@ -104,6 +117,33 @@ BAD = {
         {"index/lodgetree/a.cc": 'LODGEKV_CRASH_POINT(m, "lodgetree.split.1");\n',
          "index/lodgetree/b.cc": 'LODGEKV_CRASH_POINT(m, "lodgetree.split.1");\n'},
     ],
+    "class_size": [
+        {"index/a.h": header(class_of(46))},
+        {"server/a.cc": "template <class T>\n" + class_of(46, "final : public Base")},
+    ],
+    "no_circles": [
+        {"index/lodgetree/a.cc": "void Tree::Split() {\n  Drain();\n}\n",
+         "index/lodgetree/b.cc": "void Tree::Drain() {\n  tree.Split(1);\n}\n"},
+        {"index/lodgetree/a.cc": "void Tree<C>::A() {\n  B();\n}\n",
+         "index/lodgetree/b.cc": "void Tree<C>::B() {\n  C();\n}\n",
+         "index/lodgetree/c.cc": "template <class C>\nvoid Tree<C>::C() {\n  node->A();\n}\n"},
+    ],
+    "flush_makes_no_fence": [
+        {"index/lodgetree/a.cc": "void Tree::FlushLeaf() {\n  medium_.Fence();\n}\n"},
+        {"index/node/a.h": header("inline void Flush(Medium& m) { m.Persist(p, 8); }\n")},
+    ],
+    "crash_tables": [
+        {"index/tree/a.cc": point("tree.split.1")},
+        {"index/tree/a.cc": point("tree.split.2"), "index/tree/README.md": SPLIT_TABLE},
+        {"index/tree/a.cc": point("tree.split.1"),
+         "index/tree/README.md": SPLIT_TABLE + "| 2 | b |\n"},
+        {"index/tree/a.cc": point("tree.split.1") + point("tree.split.2"),
+         "index/tree/README.md": SPLIT_TABLE.replace("| 1 |", "| 2 | b |\n| 1 |")},
+    ],
+    "documents_name_what_files_have": [
+        {"index/tree/README.md": "`Tree::Split` ([a.cc](a.cc))\n", "index/tree/a.cc": "// Split\n"},
+        {"ARCHITECTURE.md": "`Drain` and `Split` (`a.cc`)\n", "index/tree/a.cc": "void Drain();\n"},
+    ],
 }
 
 GOOD = {
@@ -119,7 +159,15 @@ GOOD = {
                             '#include "index/lodgetree/layout.h"\n'
                             '// The commit word x = 3 (see README); the rest follows.\n'
                             'LODGEKV_CRASH_POINT(m, "lodgetree.leaf_split.1");\n'
-                            'LODGEKV_CRASH_POINT(pool->medium(), "lodgetree.leaf_split.2");\n',
+                            'LODGEKV_CRASH_POINT(pool->medium(), "lodgetree.leaf_split.2");\n'
+                            "void Tree::FlushLeaf() {\n  medium_.FlushLine(p);\n  Drain();\n}\n",
+    "index/lodgetree/b.cc": "void Tree::Drain() {\n  node.Publish();\n}\n"
+                            'void Tree::Merge() {\n'
+                            '  LODGEKV_CRASH_POINT(m, "lodgetree.merge.1");\n}\n',
+    "index/lodgetree/README.md": "**Split** (`lodgetree.leaf_split`; [a.cc](a.cc))\n\n| 1 | a |\n"
+                                 "| | fence |\n| 2 | b |\n\n"
+                                 "**Merge** (`lodgetree.merge`; `Merge` in `b.cc`): 1, the word.\n",
+    "index/lodgetree/large.h": header(class_of(45)),
     "index/a_test.cc": 'TEST(A, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
                        + "".join(function_of(35, f"G{i}") for i in range(9)),
     "tests/a.cc": '#include "index/lodgetree/layout.h"\n#include "server/limits.h"\n',
