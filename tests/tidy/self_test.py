@@ -34,6 +34,7 @@ def point(name):
     return f'LODGEKV_CRASH_POINT(m, "{name}");\n'
 
 
+DECISION = "# 0001. A\n\n## Context\n\n## Decision\n\n## Consequences\n"
 SPLIT_TABLE = "**Split** (`tree.split`; [a.cc](a.cc))\n\n| 1 | a new leaf |\n"
 
 # rule -> bad trees, each {path: text}. Words that the rules look for are split, so that this file
@@ -140,6 +141,13 @@ BAD = {
         {"index/tree/a.cc": point("tree.split.1") + point("tree.split.2"),
          "index/tree/README.md": SPLIT_TABLE.replace("| 1 |", "| 2 | b |\n| 1 |")},
     ],
+    "decisions_have_one_form": [
+        {"docs/decisions/0001-a.md": DECISION, "docs/decisions/README.md": "none\n"},
+        {"docs/decisions/0001-a.md": DECISION.replace("0001.", "0001:"),
+         "docs/decisions/README.md": "[0001](0001-a.md)\n"},
+        {"docs/decisions/0001-a.md": DECISION.replace("## Context", "**Context.**"),
+         "docs/decisions/README.md": "[0001](0001-a.md)\n"},
+    ],
     "documents_name_what_files_have": [
         {"index/tree/README.md": "`Tree::Split` ([a.cc](a.cc))\n", "index/tree/a.cc": "// Split\n"},
         {"ARCHITECTURE.md": "`Drain` and `Split` (`a.cc`)\n", "index/tree/a.cc": "void Drain();\n"},
@@ -174,6 +182,8 @@ GOOD = {
     "README.md": "See docs/work/main and https://example.org/work/farm/.\n"
                  "[a](docs/b.md#part) [b](https://example.org/b.md) [c](#here) `index/pmem/`\n"
                  "`server/a.cc` `index/*.h` `index/lodgetree/a` `x/y`\n",
+    "docs/decisions/0001-a.md": DECISION,
+    "docs/decisions/README.md": "[0001](0001-a.md)\n",
     "docs/b.md": "[up](../README.md) [here](b.md)\n",
 }
 

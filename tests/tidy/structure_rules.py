@@ -271,10 +271,32 @@ def documents_name_what_files_have(tree):
                                   f"`{name}` is not in {', '.join(files)}")
 
 
+DECISION = re.compile(r"^docs/decisions/(\d{4})-[\w.-]+\.md$")
+DECISION_SECTIONS = ["Context", "Decision", "Consequences"]
+
+
+def decisions_have_one_form(tree):
+    index = next((source for source in tree.sources
+                  if source.path == "docs/decisions/README.md"), None)
+    for source in tree.sources:
+        page = DECISION.match(source.path)
+        if not page:
+            continue
+        if not re.match(rf"# {page.group(1)}\. \S", source.text):
+            yield Finding(source.path, 1, f'the first line is "# {page.group(1)}. TITLE"')
+        sections = re.findall(r"^## (.+)$", source.text, re.MULTILINE)
+        if [name for name in sections if name in DECISION_SECTIONS] != DECISION_SECTIONS:
+            yield Finding(source.path, 1, f"its sections are {sections}; a decision has Context, "
+                          "Decision and Consequences")
+        if index is None or f"({source.name})" not in index.text:
+            yield Finding(source.path, 1, "is not listed in docs/decisions/README.md")
+
+
 RULES = {
     "class_size": class_size,
     "no_circles": no_circles,
     "flush_makes_no_fence": flush_makes_no_fence,
     "crash_tables": crash_tables,
     "documents_name_what_files_have": documents_name_what_files_have,
+    "decisions_have_one_form": decisions_have_one_form,
 }
