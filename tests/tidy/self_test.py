@@ -26,7 +26,8 @@ def function_of(lines, name="F"):
 
 
 def class_of(methods, beside_name=""):
-    return (f"class A {beside_name} {{\n public:\n  A(int a);\n  ~A();\n  int size() const;\n"
+    return (f"class A {beside_name} {{\n public:\n  explicit A(int a);\n  ~A();\n"
+            "  int size() const;\n"
             + "".join(f"  int F{i}(std::function<void()> f);\n" for i in range(methods)) + "};\n")
 
 
@@ -135,6 +136,7 @@ BAD = {
     ],
     "crash_tables": [
         {"index/tree/a.cc": point("tree.split.1")},
+        {"index/tree/README.md": SPLIT_TABLE},
         {"index/tree/a.cc": point("tree.split.2"), "index/tree/README.md": SPLIT_TABLE},
         {"index/tree/a.cc": point("tree.split.1"),
          "index/tree/README.md": SPLIT_TABLE + "| 2 | b |\n"},
@@ -174,7 +176,7 @@ GOOD = {
                             '  LODGEKV_CRASH_POINT(m, "lodgetree.merge.1");\n}\n',
     "index/lodgetree/README.md": "**Split** (`lodgetree.leaf_split`; [a.cc](a.cc))\n\n| 1 | a |\n"
                                  "| | fence |\n| 2 | b |\n\n"
-                                 "**Merge** (`lodgetree.merge`; `Merge` in `b.cc`): 1, the word.\n",
+                                 "**Merge** (`lodgetree.merge`; `Merge` in `b.cc`)\n\n| 1 | a |\n",
     "index/lodgetree/large.h": header(class_of(45)),
     "index/a_test.cc": 'TEST(A, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
                        + "".join(function_of(35, f"G{i}") for i in range(9)),

@@ -15,10 +15,11 @@ MAX_METHODS = 45
 # --- classes ------------------------------------------------------------------
 
 CLASS = re.compile(
-    r"^(?:template\s*<[^{;]*>\s*)?(?:class|struct)\s+(?:alignas\s*\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*"
+    r"^(?:template\s*<[^{;]*>\s*)?(?:requires\b[^{;]*?\s)?"
+    r"(?:class|struct)\s+(?:alignas\s*\([^)]*\)\s*|\[\[[^\]]*\]\]\s*)*"
     r"(?P<name>[\w:]+)(?:<[^{;]*>)?\s*(?:final\s*)?(?::[^:].*)?$", re.DOTALL)
 NO_METHOD = re.compile(r"^(?:using|typedef|friend|static_assert|enum|class|struct|union)\b")
-TEMPLATE_HEAD = re.compile(r"^template\s*<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>\s*(?:requires[^;{]*)?")
+TEMPLATE_HEAD = re.compile(r"^template\s*<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>\s*")
 BRACKETS = re.compile(r"<[^<>()=;]*>|\[\[[^\]]*\]\]|alignas\s*\([^)]*\)")
 METHOD = re.compile(r"(?P<name>operator\s*[^\s(]+|~?\b\w+)\s*\(")
 
@@ -53,7 +54,7 @@ def members_of(code, begin):
             text.append(letter)
 
 
-def method_name(member):
+def method_name(member, class_name):
     """Of a declaration of a method that does something: no constructor or destructor, nothing that
     is defaulted or deleted, and no accessor, whose name is in lower case."""
     member = source_file.ACCESS.sub(" ", member).strip()
@@ -65,7 +66,8 @@ def method_name(member):
     found = METHOD.search(re.split(r"(?<!operator)(?<![=!<>])=(?!=)", member)[0])
     if not found or not re.search(r"[\w&*>]\s+$|[&*]$", member[:found.start()]):
         return None
-    return found.group("name") if re.match(r"[A-Z]|operator", found.group("name")) else None
+    name = found.group("name")
+    return name if re.match(r"[A-Z]|operator", name) and name != class_name else None
 
 
 def classes_of(source):
@@ -76,7 +78,8 @@ def classes_of(source):
         found = CLASS.match(head)
         if not found:
             continue
-        names = (method_name(member) for member in members_of(code, brace.end()))
+        own = found.group("name").split("::")[-1]
+        names = (method_name(member, own) for member in members_of(code, brace.end()))
         yield Class(found.group("name"), source.path, source.line_of(brace.start()),
                     tuple(name for name in names if name is not None))
 
@@ -200,45 +203,46 @@ POINT = re.compile(r"LODGEKV_CRASH_POINT\s*\([^;]*?\"(\w+\.\w+)\.(\d+)\"")
 BLOCK_BEGIN = re.compile(r"^(?:\*\*|#)", re.MULTILINE)
 PROTOCOL = re.compile(r"\(`(\w+\.\w+)`")
 ROW = re.compile(r"^\| *(\d+) *\|", re.MULTILINE)
-INLINE_STEP = re.compile(r"\b(\d), ")
 
 
 def protocols_of(document):
-    """protocol -> (line, numbers of its rows, numbers of steps in its text)."""
+    """protocol -> (line, numbers of its rows)."""
     begins = [match.start() for match in BLOCK_BEGIN.finditer(document.text)]
     tables = {}
     for begin, end in zip(begins, begins[1:] + [len(document.text)]):
         block = document.text[begin:end]
-        named = list(PROTOCOL.finditer(block))
-        for i, match in enumerate(named):
-            last = named[i + 1].start() if i + 1 < len(named) else len(block)
-            part = block[match.start():last]
-            tables[match.group(1)] = (document.line_of(begin + match.start()),
-                                      [int(row) for row in ROW.findall(part)],
-                                      {int(step) for step in INLINE_STEP.findall(part)})
+        for match in PROTOCOL.finditer(block):
+            rows = [int(row) for row in ROW.findall(block[match.start():])]
+            tables[match.group(1)] = (document.line_of(begin + match.start()), rows)
     return tables
 
 
-def crash_tables(tree):
-    documents = {source.path: source for source in tree.sources if source.name == "README.md"}
-    points = collections.defaultdict(dict)  # (document, protocol) -> number -> (path, line)
-    for source in tree.cpp():
+def points_of(sources):
+    """(README of the point's folder, protocol) -> number -> (path, line)."""
+    points = collections.defaultdict(dict)
+    for source in sources:
         if source.is_test or not source.path.startswith("index/"):
             continue
-        document = posixpath.join(posixpath.dirname(source.path), "README.md")
+        readme = posixpath.join(posixpath.dirname(source.path), "README.md")
         for match in POINT.finditer(source.text):
             place = (source.path, source.line_of(match.start()))
-            points[document, match.group(1)][int(match.group(2))] = place
-    for (path, protocol), numbers in sorted(points.items()):
-        tables = protocols_of(documents[path]) if path in documents else {}
-        line, rows, steps = tables.get(protocol, (1, [], set()))
-        for number, place in sorted(numbers.items()):
-            if number not in rows and number not in steps:
-                yield Finding(*place, f"crash point \"{protocol}.{number}\" is no row of a crash "
-                              f"table of {protocol} in {path}")
-        for row in rows:
-            if row not in numbers:
-                yield Finding(path, line, f"row {row} of {protocol} is no crash point in the code")
+            points[readme, match.group(1)][int(match.group(2))] = place
+    return points
+
+
+def crash_tables(tree):
+    points = points_of(tree.cpp())
+    tables = {(source.path, protocol): table for source in tree.sources
+              if re.match(r"index/\w+/README\.md$", source.path)
+              for protocol, table in protocols_of(source).items()}
+    for path, protocol in sorted(set(points) | set(tables)):
+        numbers = points.get((path, protocol), {})
+        line, rows = tables.get((path, protocol), (1, []))
+        for number in sorted(set(numbers) - set(rows)):
+            yield Finding(*numbers[number], f"crash point \"{protocol}.{number}\" is no row of a "
+                          f"crash table of {protocol} in {path}")
+        for row in sorted(set(rows) - set(numbers)):
+            yield Finding(path, line, f"row {row} of {protocol} is no crash point in the code")
         if rows != sorted(rows):
             yield Finding(path, line, f"the rows of {protocol} are numbered {rows}: number steps "
                           "in the order of their execution")
