@@ -27,7 +27,7 @@ namespace lodgekv::lodgectl {
 struct LoadOptions {
   // Operations a call; of 1, puts are single Puts, which the server groups.
   uint64_t batch = 256;
-  // Calls under way.
+  // Calls under way; a few more while a batch goes in halves.
   uint64_t concurrency = 4;
   // Everything in one call, all or nothing, whatever `batch` says.
   bool atomic = false;

@@ -155,7 +155,7 @@ void Checker<C>::CheckSpace() {
   const uint64_t used = tree_.slab.used_bytes();
   if (used == record_bytes_ + waiting) return;
   Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
-          " are about to be given back");
+          " are about to be freed");
 }
 
 }  // namespace

@@ -286,7 +286,7 @@ void LodgeTree<C>::Checker::CheckRecords() {
   const uint64_t used = parts_.slab.used_bytes();
   if (used == record_bytes_ + waiting) return;
   Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
-          " are spare or about to be given back");
+          " are spare or about to be freed");
 }
 
 template <class C>

@@ -1,15 +1,15 @@
 // The number below which every log entry is fenced: the engine word kFencedBelow. Recovery meets
-// log entries without a whole record: those whose record was given back, and those whose fence was
+// log entries without a whole record: those whose record was freed, and those whose fence was
 // never reached. Their numbers tell them apart. (Codecs with records only; README, Giving records
 // back.)
 //
 // Invariants
-//  1. fenced_below() is what the word says, durably, and never falls.
+//  1. fenced_below() is what the word says once Raise has returned true, and never falls.
 //  2. Every entry with a number below it was fenced, or was dropped for good by a recovery.
 //  3. Who takes numbers has called BeginTaking before, and calls EndTaking when all that it has
 //     taken is fenced; so a number below all of the threads' marks is fenced.
 //
-// Thread-safe.
+// Thread safety: all calls but fenced_below and Restore, which are recovery's.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class FenceHorizon {
   void Restore(uint64_t fenced_below) { fenced_below_ = fenced_below; }
   // To `number`, below which all is fenced. False: it is not durable.
   bool Raise(uint64_t number);
-  // For records that are about to be given back: the horizon is raised over their numbers first.
+  // For records that are about to be freed: the horizon is raised over their numbers first.
   Reclaimer::Horizon ForReclaimer();
 
  private:

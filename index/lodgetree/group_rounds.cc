@@ -3,8 +3,7 @@
 // A group is written in rounds, nearly always one. Before the first, each node that has no room
 // for what comes to it chooses leaves to drain; then all log entries are written; then the leaves
 // of all nodes are staged, and one fence serves both. The commit words of all leaves share the next
-// fence, and second commits, where there are any, the two behind it (README, The drain,
-// has the steps).
+// fence, and second commits, where there are any, the two after it (the steps: README, The drain).
 //
 // Drained is also what the group itself brings to such a leaf: it need not fit into the buffer, so
 // ascending keys go to their leaf at once, which splits into as many as they fill. The rest goes to

@@ -1,8 +1,9 @@
 // Locks of last-level nodes, and those that one operation holds.
 //
-// Invariant of HeldNodes: they ascend from left to right. A node is waited for only when it lies to
-// the right of those held (Lock), or when none is held; else it is only tried (TryLock). One
-// thread's.
+// INVARIANT  A node is waited for only when it lies to the right of those held (Lock), or when none
+//            is held; else it is only tried (TryLock). HeldNodes ascend from left to right unless
+//            TryLock has taken one: Covering, EndBefore and AddBehind are not called then.
+// Thread safety: none; they belong to one operation.
 #pragma once
 
 #include <algorithm>
@@ -35,10 +36,8 @@ class HeldNodes {
 
   explicit HeldNodes(const TreeParts<C>& parts) : parts_(parts) {}
 
-  bool empty() const { return nodes_.empty(); }
   size_t size() const { return nodes_.size(); }
   Node* front() const { return nodes_.front(); }
-  Node* back() const { return nodes_.back(); }
   auto begin() const { return nodes_.begin(); }
   auto end() const { return nodes_.end(); }
 

@@ -33,7 +33,6 @@ namespace lodgekv::lodgetree {
 template <class C>
 class LodgeTree final : public Engine {
  public:
-  using Codec = C;
   using Key = typename C::Key;
   using Separator = typename C::Separator;
   using Node = LastLevelNode<C>;

@@ -1,7 +1,6 @@
 #include "index/lodgetree/log_reader.h"
 
 #include "absl/strings/str_cat.h"
-#include "index/node/optimistic_section.h"
 #include "index/pmem/crc32c.h"
 
 namespace lodgekv::lodgetree {
@@ -21,8 +20,6 @@ uint32_t LogReader::CrcBase(pmem::Offset offset, uint64_t version) const {
 
 bool LogReader::ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry,
                         unsigned* left) const {
-  // Who empties old logs may read one that is freed at the same time: the checksum tells.
-  const OptimisticSection section;
   const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
   const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(), at->meta.LoadRelaxed(),
                             at->checksums.LoadRelaxed()};

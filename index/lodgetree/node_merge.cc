@@ -62,7 +62,7 @@ auto NodeMerger<C>::MergeNodes(HeldNodes<C>& held, Node* left, Node* right) -> A
   if (!join) leaves.FreeLeaf(emptied);
   held.Unlock(right);
   parts_.nodes.Free(right);
-  // Else an empty leaf of the right one would stay until something is flushed here.
+  // Else an empty leaf of the right one would stay until something is drained here.
   leaves.MergeSparseLeaves(left, watermark);
   if (!parts_.tree.Shrink(low)) worker_.sparse_nodes.push_back(text);
   return Attempt::kDone;

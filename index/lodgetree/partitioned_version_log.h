@@ -1,7 +1,7 @@
 // The Partitioned Version Log (LodgeTree III-D, Fig. 10).
 //
 // Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its
-// version. A count of valid entries per log falls as buffered pairs are flushed or superseded; at
+// version. A count of valid entries per log falls as buffered pairs are drained or superseded; at
 // zero the space is used again, under a new version. Counts are volatile: recovery makes them anew.
 //
 // A fence group is what is appended to one log between two fences. Recovery takes it whole or not
@@ -31,6 +31,7 @@
 #include "index/lodgetree/layout.h"
 #include "index/lodgetree/log_reader.h"
 #include "index/node/codec.h"
+#include "index/node/optimistic_section.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/unit_arena.h"
@@ -89,6 +90,8 @@ class PartitionedVersionLog {
   bool IsLive(const OldLog& log) const;
   // False: the log has no such entry, or its space is used again.
   bool ReadOld(const OldLog& log, unsigned position, ReadEntry* entry) const {
+    // The log may be freed at the same time, and its space serve another: the checksum tells.
+    const OptimisticSection section;
     unsigned left;
     return reader_.ReadOne(log.found, position, entry, &left);
   }
@@ -162,8 +165,8 @@ class PartitionedVersionLog {
     uint32_t behind = kNoLog;
     uint64_t since = 0;  // sequence number: when it was closed, or chosen last
   };
-  // Numbers of logs come in blocks. Counts lie together: a flush looks up one for each pair it
-  // drains.
+  // Numbers of logs come in blocks. Counts lie together: a drain looks up one for each of
+  // its pairs.
   static constexpr uint32_t kBlock = 256;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};

@@ -2,7 +2,7 @@
 // newest entry of each key that is in a log alone is replayed (recovery_log.cc), all of it by
 // several threads. Two things change the medium: a fence group that is dropped because one of its
 // records is not whole is made unreadable, before anything else; and replay may find a buffer full,
-// and flushes by the ordinary protocol. So recovery may be cut anywhere and begun again.
+// and drains by the ordinary protocol. So recovery may be cut anywhere and begun again.
 //
 // After a kill without a power cut recovery sees stores that were never flushed. A power cut that
 // comes later must not take back what it believed: so it flushes that first (Settle).

@@ -63,6 +63,7 @@ struct TreeParts {
   FenceHorizon horizon;  // codecs with records
   LongestKey longest_key;
   const SpareSource spare_source;
+  // Its thread uses what stands before it, and ends before that goes.
   Reclaimer reclaimer;
   const LeafAccess<C> access;
   const DrainPlanner<C> planner;

@@ -1,9 +1,9 @@
 // What ThreadSanitizer is told of optimistic readers; nothing in any other build.
 //
 // A reader between VersionLock::ReadBegin and Validate races with writers on purpose: what it read
-// counts only when nothing was published meanwhile. In an OptimisticSection the thread's accesses
-// are not watched. Writers are not in one, so two of them are still found out, and so is a reader
-// that looks further than it has validated.
+// counts only when nothing was published meanwhile. So does one whose bytes carry a checksum. In an
+// OptimisticSection the thread's accesses are not watched. Writers are not in one, so two of them
+// are still found out, and so is a reader that looks further than it has validated.
 #pragma once
 
 #include "absl/base/dynamic_annotations.h"

@@ -30,7 +30,7 @@ std::optional<SocketUse> WatchedSocket::Look() {
   if (counted) (void)ioctl(fd_, FIONREAD, &unread);
   // If it is ours now, it was when it was asked: a socket that was closed does not come back.
   if (!IsOurs(fd_)) return std::nullopt;
-  if (!counted) return SocketUse{};
+  if (!counted) return seen_;
   // What comes between the two questions is among the unread bytes alone, so that the difference
   // may fall. Who subtracts would take that for 2^64 bytes, and end the connection for them.
   const uint64_t received = info.tcpi_bytes_received;
