@@ -1,4 +1,4 @@
-// What the journal of a pool on an ordinary file holds and has done (index/pmem/journal.h).
+// What the journal of a pool on an ordinary file holds, and has done (pmem/internal/journal.h).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 #include "index/store.h"
 
 namespace lodgekv {

@@ -10,7 +10,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "index/key_format_name.h"
-#include "index/pmem/journal_replay.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/pool_path.h"
 #include "index/pmem/pool_watch.h"

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "index/pmem/pool.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv {
 namespace {
@@ -72,8 +72,9 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateFake(const EngineContext& context)
     EXPECT_TRUE(context.pool->LargeObjects().empty());
     // What a crash in here leaves behind.
     context.pool->medium().Store(context.pool->engine_area()[0], 99);
-    EXPECT_TRUE(context.pool->AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::Reserve::kKeep).ok());
-    context.pool->PublishLarge(context.pool->ReserveLarge(100'000, pmem::Reserve::kKeep));
+    EXPECT_TRUE(
+        context.pool->AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::ReservePolicy::kKeep).ok());
+    context.pool->CommitLarge(context.pool->ReserveLarge(100'000, pmem::ReservePolicy::kKeep));
     if (script.die_in_create) _exit(0);
   }
   if (!script.create.ok()) return script.create;

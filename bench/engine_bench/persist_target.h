@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/engine_bench/target.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::bench {
 

@@ -13,7 +13,7 @@
 namespace lodgekv::lbtree {
 
 namespace {
-// Where a fence is an instruction: little is on its way, and blocks are counted right (persist.h).
+// Where a fence is an instruction: little is on its way, and blocks are counted right (medium.h).
 constexpr size_t kLeavesPerFence = 8;
 
 // One load, into a pool that nobody else has. Its thread's own.
@@ -56,7 +56,7 @@ class BulkLoader {
 
 template <class C>
 absl::Status BulkLoader<C>::Run() {
-  leaf_ = tree_.leaves.Allocate(pmem::Reserve::kKeep);
+  leaf_ = tree_.leaves.Allocate(pmem::ReservePolicy::kKeep);
   if (leaf_ == 0) return PoolIsFull();
   unsigned wanted = WantedIn(0);
   for (WriteOp op;;) {
@@ -90,7 +90,7 @@ absl::Status BulkLoader<C>::Stage(const WriteOp& op, Pair* pair) {
 // `next` is the first pair of the leaf that follows.
 template <class C>
 absl::Status BulkLoader<C>::EndLeaf(Pair next) {
-  const pmem::Offset following = tree_.leaves.Allocate(pmem::Reserve::kKeep);
+  const pmem::Offset following = tree_.leaves.Allocate(pmem::ReservePolicy::kKeep);
   if (following == 0) return PoolIsFull();
   WriteLeaf(following);
   low_ = tree_.codec.Between(in_leaf_[count_ - 1], next, tree_.texts);

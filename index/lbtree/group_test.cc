@@ -12,7 +12,7 @@
 
 #include "index/engine_info.h"
 #include "index/lbtree/lbtree_test_util.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv::lbtree {
 namespace {

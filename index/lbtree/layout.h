@@ -8,7 +8,7 @@
 
 #include "index/node/batch_intent.h"
 #include "index/node/checked_word.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::lbtree {
 

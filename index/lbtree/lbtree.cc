@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LbTree<C>::Create(const EngineContext& c
   const auto blocks = static_cast<unsigned>(context.options.Get("leaf_blocks"));
   std::unique_ptr<LbTree> engine(new LbTree(context, blocks));
   TreeState<C>& tree = engine->tree_;
-  const pmem::Offset leaf = tree.leaves.Allocate(pmem::Reserve::kKeep);
+  const pmem::Offset leaf = tree.leaves.Allocate(pmem::ReservePolicy::kKeep);
   if (leaf == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
   pmem::Medium& medium = tree.medium;
   media::Block* first = tree.LeafAt(leaf);

@@ -26,7 +26,7 @@ class LeafSpace {
   // Sets aside what is missing to `count` leaves. False: the pool is full.
   bool SetAside(Worker& worker, size_t count) {
     while (worker.spare_leaves.size() < count) {
-      const pmem::Offset leaf = leaves_.Allocate(pmem::Reserve::kKeep);
+      const pmem::Offset leaf = leaves_.Allocate(pmem::ReservePolicy::kKeep);
       if (leaf == 0) return false;
       worker.spare_leaves.push_back(leaf);
     }
@@ -39,11 +39,11 @@ class LeafSpace {
   }
 
   // kUse: splits may take what the pool keeps for emptying it, too.
-  void set_reserve(pmem::Reserve reserve) { reserve_ = reserve; }
+  void set_reserve(pmem::ReservePolicy policy) { reserve_ = policy; }
 
  private:
   pmem::UnitArena& leaves_;
-  pmem::Reserve reserve_ = pmem::Reserve::kKeep;
+  pmem::ReservePolicy reserve_ = pmem::ReservePolicy::kKeep;
 };
 
 }  // namespace lodgekv::lbtree

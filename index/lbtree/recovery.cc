@@ -421,10 +421,10 @@ absl::Status Recovery<C>::Run() {
   if (!status.ok()) return status;
   tree_.leaves.FinishMark();
   tree_.slab.FinishMark();
-  tree_.space.set_reserve(pmem::Reserve::kUse);
+  tree_.space.set_reserve(pmem::ReservePolicy::kUse);
   status = DoIntents();
   if (!status.ok()) return status;
-  tree_.space.set_reserve(pmem::Reserve::kKeep);
+  tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();

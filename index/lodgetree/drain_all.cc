@@ -23,7 +23,7 @@ void DrainBuffers(TreeParts<C>& parts, std::string low, const std::string* end) 
     NodeWriter<C> nodes(parts, worker);
     const auto key = C::MakeKey(low);
     nodes.fenced = true;
-    nodes.reserve = pmem::Reserve::kKeep;
+    nodes.reserve_policy = pmem::ReservePolicy::kKeep;
     nodes.Lock(key);
     nodes.plan_ready = false;
     LastLevelNode<C>* locked = nodes.held.front();

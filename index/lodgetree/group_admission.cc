@@ -14,23 +14,23 @@ template <class C>
   const bool puts = std::any_of(group_.begin(), group_.end(), [](const Op& pending) {
     return pending.op->kind == WriteKind::kPut;
   });
-  const auto reserve = puts ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
+  const auto policy = puts ? pmem::ReservePolicy::kKeep : pmem::ReservePolicy::kUse;
   const auto entries = static_cast<unsigned>(group_.size()) + ExtraEntries();
   bool logged = false;
   const auto enough = [&] {
     const bool in_one_log = options_.atomic || group_.size() == 1;
-    logged = in_one_log ? parts_.log.Reserve(entries, reserve)
-                        : parts_.log.ReserveSpread(entries, reserve);
+    logged = in_one_log ? parts_.log.ReserveInOneLog(entries, policy)
+                        : parts_.log.ReserveAcrossLogs(entries, policy);
     if (!logged) return false;
     const size_t leaves = group_.size() > 1 ? group_.size() + 1 : 0;
-    return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::Reserve::kKeep) || !puts;
+    return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::ReservePolicy::kKeep) || !puts;
   };
   // A lone operation tries again by itself.
   const auto fits = [&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; };
   const Outcome outcome =
       group_.size() == 1 ? fits() : SpaceReclaimer<C>(parts_, worker_).TryToFit(fits);
   return outcome == Outcome::kOk ||
-         (!logged && LogReclaimer<C>(parts_, worker_).MakeLogRoom(reserve, enough));
+         (!logged && LogReclaimer<C>(parts_, worker_).MakeLogRoom(policy, enough));
 }
 
 // Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
@@ -48,7 +48,7 @@ bool GroupWrite<C>::AdmitGroup() {
     if (!fit || node->index_count < parts_.parameters.crowded_below)
       leaves += parts_.planner.PendingSplits(node);
   }
-  return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::Reserve::kUse);
+  return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::ReservePolicy::kUse);
 }
 
 // The plan is cut down to what needs no leaf. Splitting the node makes room for a delete and for a
@@ -88,7 +88,7 @@ template <class C>
     if (!parts_.pool.tight() || pending.tombstone ||
         parts_.planner.Fits(node, position.leaf, pending.key))
       return true;
-    nodes_.drains_own = worker_.spares.Ensure(parts_.spare_source, 1, pmem::Reserve::kKeep);
+    nodes_.drains_own = worker_.spares.Ensure(parts_.spare_source, 1, pmem::ReservePolicy::kKeep);
     return nodes_.drains_own;
   }
   if (!nodes_.plan_ready) parts_.planner.ChooseTargets(node, position.leaf, &nodes_.plan);
@@ -96,13 +96,12 @@ template <class C>
   const bool strict = parts_.pool.tight() && !pending.tombstone;
   if (strict && !nodes_.plan.Has(position.leaf) &&
       !parts_.planner.Fits(node, position.leaf, pending.key)) {
-    nodes_.drains_own =
-        worker_.spares.Ensure(parts_.spare_source, nodes_.plan.splits + 1, pmem::Reserve::kKeep);
+    nodes_.drains_own = worker_.spares.Ensure(parts_.spare_source, nodes_.plan.splits + 1,
+                                              pmem::ReservePolicy::kKeep);
     return nodes_.drains_own;
   }
-  const auto reserve = pending.tombstone ? pmem::Reserve::kUse : pmem::Reserve::kKeep;
-  if (nodes_.plan.splits == 0 || worker_.spares.Ensure(parts_.spare_source, 1, reserve))
-    return true;
+  const auto policy = pending.tombstone ? pmem::ReservePolicy::kUse : pmem::ReservePolicy::kKeep;
+  if (nodes_.plan.splits == 0 || worker_.spares.Ensure(parts_.spare_source, 1, policy)) return true;
   return AdmitWithoutLeaf(pending);
 }
 

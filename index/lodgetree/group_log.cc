@@ -25,7 +25,7 @@ uint32_t GroupWrite<C>::FinishEntry(Op& pending) const {
 // of another may go on in the next log, whose header is durable already.
 template <class C>
 unsigned GroupWrite<C>::BeginPart(unsigned entries) {
-  if (parts_.log.OpenRoom() == 0) (void)parts_.log.Reserve(1, pmem::Reserve::kUse);
+  if (parts_.log.OpenRoom() == 0) (void)parts_.log.ReserveInOneLog(1, pmem::ReservePolicy::kUse);
   return std::min(entries, parts_.log.OpenRoom());
 }
 

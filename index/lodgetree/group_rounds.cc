@@ -212,7 +212,7 @@ uint32_t GroupWrite<C>::WriteInRounds() {
     std::erase_if(todo, [&](uint32_t i) { return group_[i].done; });
     if (todo.empty()) return applied_log;
     SortByKey(todo);
-    (void)worker_.spares.Ensure(parts_.spare_source, todo.size() + 1, pmem::Reserve::kKeep);
+    (void)worker_.spares.Ensure(parts_.spare_source, todo.size() + 1, pmem::ReservePolicy::kKeep);
     PlanRound();
   }
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "index/node/checked_word.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::lodgetree {
 

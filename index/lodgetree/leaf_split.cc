@@ -179,13 +179,14 @@ template <class C>
 FenceWords LeafSplitter<C>::StageFence(Separator separator) {
   const std::string_view text = C::FenceText(separator);
   if (text.empty()) return C::EncodeFence(separator, 0);
-  StagedRecord record = StageRecord(parts_.pool, parts_.slab, text, {}, 0, pmem::Reserve::kUse);
+  StagedRecord record =
+      StageRecord(parts_.pool, parts_.slab, text, {}, 0, pmem::ReservePolicy::kUse);
   if (record.offset == 0) {
     const auto [space, bytes] = worker_.spares.TakeFence();
     record = StageRecordAt(parts_.pool, parts_.slab, space, text, {}, 0);
     if (parts_.slab.IsLarge(bytes) && !record.large) {
       parts_.medium.Persist(parts_.pool.template At<char>(space), record.bytes);
-      parts_.slab.Publish(space);
+      parts_.slab.Commit(space);
     }
   }
   FinishRecord(parts_.pool, record, 0);

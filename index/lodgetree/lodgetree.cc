@@ -71,7 +71,7 @@ template <class C>
 absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext& context) {
   const auto log_entries = context.options.Get("log_entries");
   std::unique_ptr<LodgeTree> tree(new LodgeTree(context, static_cast<unsigned>(log_entries)));
-  const pmem::Offset leaf = tree->parts_.leaves.Allocate(pmem::Reserve::kKeep);
+  const pmem::Offset leaf = tree->parts_.leaves.Allocate(pmem::ReservePolicy::kKeep);
   if (leaf == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
   tree->parts_.log.TakeOwnChunks();
   pmem::Medium& medium = tree->parts_.medium;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "index/pmem/crash_point.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::lodgetree {
 

@@ -100,8 +100,9 @@ void LogReclaimer<C>::AddOldPair(const Node* node, const OldPair& pair, size_t s
   (void)parts_.planner.AddTarget(node, position.leaf, plan);
   if (plan->splits == before.splits) return;
   // The plan counts splits that may come.
-  const bool spare = worker_.spares.Ensure(parts_.spare_source, splits + 1, pmem::Reserve::kKeep) &&
-                     (!C::kRecords || worker_.spares.fences() > splits);
+  const bool spare =
+      worker_.spares.Ensure(parts_.spare_source, splits + 1, pmem::ReservePolicy::kKeep) &&
+      (!C::kRecords || worker_.spares.fences() > splits);
   if (!spare && parts_.planner.Splits(node, plan->targets[plan->count - 1])) *plan = before;
 }
 
@@ -173,9 +174,9 @@ void LogReclaimer<C>::EmptyOldLogs(size_t ops) {
 }
 
 template <class C>
-bool LogReclaimer<C>::MakeLogRoom(pmem::Reserve reserve, absl::FunctionRef<bool()> enough) {
+bool LogReclaimer<C>::MakeLogRoom(pmem::ReservePolicy policy, absl::FunctionRef<bool()> enough) {
   const uint64_t leaves = parts_.leaves.free_state();
-  const bool keep = reserve == pmem::Reserve::kKeep;
+  const bool keep = policy == pmem::ReservePolicy::kKeep;
   if (keep && parts_.logs_stuck.Holds(leaves)) return false;
   for (unsigned i = 0; i < (keep ? 1 : kTriesOfDelete); ++i) {
     (void)GatherOldPairs(kEntriesForRoom);

@@ -31,7 +31,7 @@ class LogReclaimer {
   // Where no log can be had: drains what some entries of old ones have left in buffers, until
   // `enough`. A put gives up at once when its like has tried in vain, and no leaf has come free
   // since: what waits in the buffers waits for leaves.
-  bool MakeLogRoom(pmem::Reserve reserve, absl::FunctionRef<bool()> enough);
+  bool MakeLogRoom(pmem::ReservePolicy policy, absl::FunctionRef<bool()> enough);
 
  private:
   unsigned GatherOldPairs(unsigned entries);

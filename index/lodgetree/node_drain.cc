@@ -26,7 +26,7 @@ void NodeWriter<C>::FitPlan(const Node* node) {
   const bool exactly = replaying && single;
   const bool sure =
       plan.splits > 0 && (!exactly || parts_.planner.Splits(node, plan.targets.front()));
-  if (sure && !(may_split && worker_.spares.Ensure(parts_.spare_source, needed, reserve))) {
+  if (sure && !(may_split && worker_.spares.Ensure(parts_.spare_source, needed, reserve_policy))) {
     parts_.planner.DropSplits(node, &plan);
   }
 }

@@ -72,7 +72,7 @@ class NodeWriter {
   bool plan_ready = false;
   bool fenced = false;
   bool drains_own = false;  // the leaf splits at once: else nothing could drain it later
-  pmem::Reserve reserve = pmem::Reserve::kUse;  // for the leaves of splits
+  pmem::ReservePolicy reserve_policy = pmem::ReservePolicy::kUse;  // for the leaves of splits
   size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
   // Recovery: a leaf splits only where splitting its node does not make room. So it needs no leaf
   // that was not at hand before the crash (README, Recovery).

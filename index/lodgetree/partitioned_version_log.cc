@@ -15,7 +15,7 @@ namespace {
 using pmem::ChunkUse;
 using pmem::Crc32c;
 using pmem::Offset;
-using pmem::Reserve;
+using pmem::ReservePolicy;
 
 constexpr size_t kFreeLogsOfPartition = 4;
 // For logs of each size; a smaller pool has fewer.
@@ -112,7 +112,7 @@ unsigned PartitionedVersionLog::OpenRoom() const {
 
 // --- append ---
 
-bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
+bool PartitionedVersionLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy policy) {
   Partition& partition = CurrentPartition();
   if (partition.Room() >= count) return true;
   if (!partition.next.empty() && count <= entries_) {
@@ -124,7 +124,7 @@ bool PartitionedVersionLog::Reserve(unsigned count, pmem::Reserve reserve) {
     SwitchTo(partition, std::exchange(partition.next_long, kNoLog));
     return true;
   }
-  const uint32_t id = OpenLog(partition, count <= entries_ ? entries_ : largest_group_, reserve);
+  const uint32_t id = OpenLog(partition, count <= entries_ ? entries_ : largest_group_, policy);
   if (id == kNoLog) return false;
   FenceHeaders();
   SwitchTo(partition, id);
@@ -136,19 +136,20 @@ void PartitionedVersionLog::FenceHeaders() {
   medium_.Fence();
 }
 
-bool PartitionedVersionLog::ReserveSpread(unsigned count, pmem::Reserve reserve) {
+bool PartitionedVersionLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy) {
   Partition& partition = CurrentPartition();
   const bool enough = partition.SpreadRoom(entries_) >= count;
   if (enough) return true;
-  const bool all = OpenUpTo(partition, count, reserve);
+  const bool all = OpenUpTo(partition, count, policy);
   // What was opened is opened for good, and may be the next one that a write takes.
   FenceHeaders();
   return all;
 }
 
-bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve) {
+bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room,
+                                     pmem::ReservePolicy policy) {
   while (partition.SpreadRoom(entries_) < room) {
-    const uint32_t id = OpenLog(partition, entries_, reserve);
+    const uint32_t id = OpenLog(partition, entries_, policy);
     if (id == kNoLog) return false;
     partition.next.push_back(id);
   }
@@ -158,14 +159,14 @@ bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room, pmem::Re
 void PartitionedVersionLog::PrepareNext(unsigned count, bool in_one_log) {
   Partition& partition = CurrentPartition();
   if (!in_one_log) {
-    (void)OpenUpTo(partition, 2 * size_t{count}, pmem::Reserve::kKeep);
+    (void)OpenUpTo(partition, 2 * size_t{count}, pmem::ReservePolicy::kKeep);
     return;
   }
   if (partition.Room() >= 2 * count || partition.next_long != kNoLog) return;
   if (count > entries_) {
-    partition.next_long = OpenLog(partition, largest_group_, pmem::Reserve::kKeep);
+    partition.next_long = OpenLog(partition, largest_group_, pmem::ReservePolicy::kKeep);
   } else if (partition.next.empty()) {
-    (void)OpenUpTo(partition, partition.Room() + 1, pmem::Reserve::kKeep);
+    (void)OpenUpTo(partition, partition.Room() + 1, pmem::ReservePolicy::kKeep);
   }
 }
 
@@ -189,8 +190,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
 
 // A log with a new version, pinned; its header is written but not fenced.
 [[gnu::noinline]] uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
-                                                          pmem::Reserve reserve) {
-  const uint32_t id = TakeFree(partition, entries, reserve);
+                                                          pmem::ReservePolicy policy) {
+  const uint32_t id = TakeFree(partition, entries, policy);
   if (id == kNoLog) return kNoLog;
   Log& log = LogAt(id);
   const FoundLog found{log.offset.load(std::memory_order_relaxed), pool_.TakeSequence(1), entries};
@@ -209,7 +210,7 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
 }
 
 uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
-                                         pmem::Reserve reserve) {
+                                         pmem::ReservePolicy policy) {
   if (entries == entries_ && !partition.free_logs.empty()) {
     const uint32_t id = partition.free_logs.back();
     partition.free_logs.pop_back();
@@ -217,7 +218,7 @@ uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
                            std::memory_order_relaxed);
     return id;
   }
-  const Offset offset = ArenaFor(entries).Allocate(reserve);
+  const Offset offset = ArenaFor(entries).Allocate(policy);
   if (offset == 0) return kNoLog;
   const uint32_t id = NewLogId();
   if (id == kNoLog) {
@@ -276,7 +277,7 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
     medium_.StreamLine(pool_.At<char>(line), partition.line);
   }
   if (position + 1 == partition.entries && partition.next.empty()) {
-    const uint32_t next = OpenLog(partition, entries_, pmem::Reserve::kKeep);
+    const uint32_t next = OpenLog(partition, entries_, pmem::ReservePolicy::kKeep);
     if (next != kNoLog) partition.next.push_back(next);
   }
   return partition.Open();

@@ -51,20 +51,21 @@ class PartitionedVersionLog {
 
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
   // the medium is full. May fence.
-  bool Reserve(unsigned count, pmem::Reserve reserve);
-  // The same, where they may go on in logs that follow the open one: Reserve(1) opens the next,
-  // without a fence.
-  bool ReserveSpread(unsigned count, pmem::Reserve reserve);
+  bool ReserveInOneLog(unsigned count, pmem::ReservePolicy policy);
+  // The same, where they may go on in logs that follow the open one: ReserveInOneLog(1) opens the
+  // next, without a fence.
+  bool ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy);
   // Before `count` entries, for which there is room, are appended: writes the headers of what a
   // group of the same size will need behind them, so that they share its fence. In a full pool,
   // nothing.
   void PrepareNext(unsigned count, bool in_one_log);
-  // The largest count that Reserve can serve, and how many entries are left in the open log.
+  // The largest count that ReserveInOneLog can serve, and how many entries the open log has room
+  // for.
   unsigned largest_group() const { return largest_group_; }
   unsigned OpenRoom() const;
 
-  // Appends without a fence, after Reserve, and counts the entry as valid. `left` is the number of
-  // entries that follow in this fence group.
+  // Appends without a fence what was reserved, and counts the entry as valid. `left` is the number
+  // of entries that follow in this fence group.
   uint32_t Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
                   uint32_t record_crc);
 
@@ -187,11 +188,11 @@ class PartitionedVersionLog {
   uint32_t TakeIdsLocked(uint32_t count);
   uint32_t Untaken(uint32_t id) const;
   void ReleaseMany(uint32_t id, uint32_t count);
-  uint32_t OpenLog(Partition& partition, unsigned entries, pmem::Reserve reserve);
-  uint32_t TakeFree(Partition& partition, unsigned entries, pmem::Reserve reserve);
+  uint32_t OpenLog(Partition& partition, unsigned entries, pmem::ReservePolicy policy);
+  uint32_t TakeFree(Partition& partition, unsigned entries, pmem::ReservePolicy policy);
   void SwitchTo(Partition& partition, uint32_t id);
   void FenceHeaders();
-  bool OpenUpTo(Partition& partition, size_t room, pmem::Reserve reserve);
+  bool OpenUpTo(Partition& partition, size_t room, pmem::ReservePolicy policy);
   void FreeLog(uint32_t id);
   uint64_t CurrentLimit() const;
   void Owe(Partition& partition, unsigned entries, uint64_t live) const;

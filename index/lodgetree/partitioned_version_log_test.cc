@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "index/cost.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv::lodgetree {
 namespace {
@@ -39,7 +39,7 @@ class PartitionedVersionLogTest : public ::testing::Test {
 
   // One fence group of `count` entries; returns their log.
   uint32_t AppendGroup(unsigned count) {
-    EXPECT_TRUE(log_->Reserve(count, pmem::Reserve::kKeep));
+    EXPECT_TRUE(log_->ReserveInOneLog(count, pmem::ReservePolicy::kKeep));
     uint32_t id = Log::kNoLog;
     for (unsigned left = count; left-- > 0;) {
       const uint64_t sequence = pool_->TakeSequence(1);
@@ -137,7 +137,7 @@ TEST_F(PartitionedVersionLogTest, AGroupLiesInOneLogAndLongOnesInALongLog) {
 
 TEST_F(PartitionedVersionLogTest, OneLineAnEntryAndNoFence) {
   AppendGroup(1);
-  ASSERT_TRUE(log_->Reserve(1, pmem::Reserve::kKeep));
+  ASSERT_TRUE(log_->ReserveInOneLog(1, pmem::ReservePolicy::kKeep));
   const Cost before = ThreadCost();
   (void)log_->Append({1, 2}, pool_->TakeSequence(1), media::LogOp::kPut, 0, 0);
   EXPECT_EQ((ThreadCost() - before).lines_flushed, 1u);
@@ -246,7 +246,7 @@ TEST_F(PartitionedVersionLogTest, AHoleIsDamageAndIsNamed) {
 // The first entry tells of two more in its group, the second is a group of its own: no crash leaves
 // that.
 TEST_F(PartitionedVersionLogTest, AGroupThatAnotherCutsShortIsDamage) {
-  ASSERT_TRUE(log_->Reserve(2, pmem::Reserve::kKeep));
+  ASSERT_TRUE(log_->ReserveInOneLog(2, pmem::ReservePolicy::kKeep));
   for (const unsigned left : {2u, 0u}) {
     (void)log_->Append({1, 2}, pool_->TakeSequence(1), media::LogOp::kPut, left, 0);
   }
@@ -415,7 +415,7 @@ TEST_F(PartitionedVersionLogTest, WithoutANumberForALogThereIsNone) {
   EXPECT_EQ(log_->TakeIds(1u << 31), Log::kNoLog);
   while (log_->TakeIds(1) != Log::kNoLog) {
   }
-  EXPECT_FALSE(log_->Reserve(1, pmem::Reserve::kUse));
+  EXPECT_FALSE(log_->ReserveInOneLog(1, pmem::ReservePolicy::kUse));
   EXPECT_EQ(log_->live_bytes(), 0u);
 }
 

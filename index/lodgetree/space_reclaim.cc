@@ -19,8 +19,8 @@ void SpaceReclaimer<C>::ChooseHolding(const Node* node, DrainPlan* plan) {
     const DrainPlan::Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
     if (target.group == 0 || !parts_.planner.HoldsSpace(node, target)) continue;
     if (parts_.planner.Splits(node, target)) {
-      const bool spare =
-          plan->splits == 0 && worker_.spares.Ensure(parts_.spare_source, 1, pmem::Reserve::kKeep);
+      const bool spare = plan->splits == 0 &&
+                         worker_.spares.Ensure(parts_.spare_source, 1, pmem::ReservePolicy::kKeep);
       if (!spare) continue;
       ++plan->splits;
     }

@@ -17,16 +17,16 @@ void LongestKey::Raise(uint64_t bytes) {
   bytes_.store(bytes, std::memory_order_release);
 }
 
-bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::Reserve reserve) {
+bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
   while (leaves_.size() < count) {
-    const pmem::Offset leaf = source.leaves.Allocate(reserve);
+    const pmem::Offset leaf = source.leaves.Allocate(policy);
     if (leaf == 0) return false;
     leaves_.push_back(leaf);
   }
-  return !source.fences || EnsureFences(source, count, reserve);
+  return !source.fences || EnsureFences(source, count, policy);
 }
 
-bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::Reserve reserve) {
+bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
   const uint64_t bytes = RecordBytes(source.longest_key.bytes(), 0, false);
   if (!fences_.empty() && fences_.back().bytes < bytes) {
     for (const Fence& fence : fences_) source.slab.Free(fence.space);
@@ -36,7 +36,7 @@ bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::Res
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
   while (fences_.size() < count) {
-    const pmem::Offset space = source.slab.Allocate(bytes, reserve);
+    const pmem::Offset space = source.slab.Allocate(bytes, policy);
     if (space == 0) return false;
     fences_.push_back({space, bytes});
   }

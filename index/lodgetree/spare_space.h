@@ -61,7 +61,7 @@ class SpareSpace {
   };
 
   // False: there are not so many to be had.
-  bool Ensure(const SpareSource& source, size_t count, pmem::Reserve reserve);
+  bool Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
   // Gives back what is more than a few.
   void Trim(const SpareSource& source);
   // The leaf that TakeLeaf will give.
@@ -75,7 +75,7 @@ class SpareSpace {
   Fence TakeFence();
 
  private:
-  bool EnsureFences(const SpareSource& source, size_t count, pmem::Reserve reserve);
+  bool EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
 
   std::vector<pmem::Offset> leaves_;
   std::vector<Fence> fences_;  // for a full pool

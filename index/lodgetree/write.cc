@@ -119,7 +119,7 @@ void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker) {
   std::ranges::sort(chunk);
   std::ranges::sort(window);
   if (chunk.size() == 1 ||
-      worker.spares.Ensure(parts_.spare_source, chunk.size() + 1, pmem::Reserve::kKeep))
+      worker.spares.Ensure(parts_.spare_source, chunk.size() + 1, pmem::ReservePolicy::kKeep))
     return;
   // In a pool that is nearly full each operation is tried by itself.
   window.insert(window.end(), chunk.begin(), chunk.end());

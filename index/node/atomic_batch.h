@@ -128,9 +128,9 @@ template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::SetAside(std::span<const Pending> batch, BatchIntents::Intent* intent) {
   const auto puts = static_cast<size_t>(
       std::ranges::count_if(batch, [](const Pending& pending) { return !pending.remove(); }));
-  const auto reserve = puts > 0 ? pmem::Reserve::kKeep : pmem::Reserve::kUse;
+  const auto policy = puts > 0 ? pmem::ReservePolicy::kKeep : pmem::ReservePolicy::kUse;
   return tree_.SetAside(puts) &&
-         (intent->body != 0 || tree_.intents().Reserve(batch.size(), reserve, intent));
+         (intent->body != 0 || tree_.intents().Allocate(batch.size(), policy, intent));
 }
 
 // What the operations find now is what they will find: their keys are locked, and each leaf's lock

@@ -19,8 +19,8 @@ size_t BodyBytes(size_t ops) { return (kHeaderWords + kOpWords * ops) * sizeof(u
 
 }  // namespace
 
-bool BatchIntents::Reserve(size_t ops, pmem::Reserve reserve, Intent* intent) {
-  intent->body = slab_.Allocate(BodyBytes(ops), reserve);
+bool BatchIntents::Allocate(size_t ops, pmem::ReservePolicy policy, Intent* intent) {
+  intent->body = slab_.Allocate(BodyBytes(ops), policy);
   return intent->body != 0;
 }
 
@@ -59,7 +59,7 @@ void BatchIntents::Commit(Intent& intent, std::span<const IntendedOp> ops,
   if (!medium.Canary("node.batch_intent.body_not_flushed")) medium.Flush(body, bytes);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.1");
   medium.Fence();
-  if (slab_.IsLarge(bytes)) slab_.Publish(intent.body);
+  if (slab_.IsLarge(bytes)) slab_.Commit(intent.body);
   intent.root = TakeRoot();
   medium.Store(roots_[intent.root], CheckedWord(intent.body));
   medium.FlushLine(&roots_[intent.root]);

@@ -70,7 +70,7 @@ class BatchIntents {
 
   // Space for `ops` operations (at most kMostOps); a batch of deletes may take it from the reserve,
   // so that a full pool can be emptied. False: there is none.
-  bool Reserve(size_t ops, pmem::Reserve reserve, Intent* intent);
+  bool Allocate(size_t ops, pmem::ReservePolicy policy, Intent* intent);
   // Gives back what was reserved and not committed.
   void Drop(Intent& intent);
   // Steps 1 and 2; the records of `ops` have been flushed by this thread. Durable on return.

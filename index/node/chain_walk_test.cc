@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv {
 namespace {
@@ -37,7 +37,7 @@ class ChainWalkTest : public ::testing::TestWithParam<unsigned> {
  protected:
   ChainWalkTest() : random_(GetParam()) {
     pmem::UnitArena arena(*pool_, pmem::ChunkUse::kNodes, kLeafBytes);
-    while (const Offset unit = arena.Allocate(pmem::Reserve::kKeep)) units_.push_back(unit);
+    while (const Offset unit = arena.Allocate(pmem::ReservePolicy::kKeep)) units_.push_back(unit);
     std::shuffle(units_.begin(), units_.end(), random_);
     const size_t leaves = units_.size() / 2;
     chain_.assign(units_.begin(), units_.begin() + static_cast<ptrdiff_t>(leaves));

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv {
 namespace {
@@ -99,7 +99,7 @@ TEST(Fixed64CodecTest, FencesRoundTrip) {
 class BytesCodecTest : public ::testing::TestWithParam<bool> {
  protected:
   Pair RecordPair(std::string_view key, std::string_view value) {
-    StagedRecord record = StageRecord(*pool_, slab_, key, value, 0, pmem::Reserve::kKeep);
+    StagedRecord record = StageRecord(*pool_, slab_, key, value, 0, pmem::ReservePolicy::kKeep);
     EXPECT_NE(record.offset, 0u);
     FinishRecord(*pool_, record, 1);
     return {KeyWord(key, 0), BytesCodec::RecordWord(KeyWord(key, 0), record.offset, SlotHash(key))};

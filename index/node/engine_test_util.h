@@ -15,7 +15,7 @@
 #include "index/engine_info.h"
 #include "index/node/checked_word.h"
 #include "index/node/key_word.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv {
 

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv {
 

@@ -9,7 +9,7 @@
 
 #include "index/node/epoch.h"
 #include "index/node/retired_records.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv {
 namespace {
@@ -22,7 +22,7 @@ class ReclaimerTest : public ::testing::Test {
   std::vector<Offset> Take(unsigned records) {
     std::vector<Offset> taken;
     for (unsigned i = 0; i < records; ++i) {
-      taken.push_back(slab_.Allocate(100, pmem::Reserve::kKeep));
+      taken.push_back(slab_.Allocate(100, pmem::ReservePolicy::kKeep));
       EXPECT_NE(taken.back(), 0u);
     }
     return taken;
@@ -151,7 +151,7 @@ TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
 TEST_F(ReclaimerTest, AThreadHoldsBackFewRecordsAndFewBytes) {
   RetiredRecords retired;
   EXPECT_FALSE(retired.full());
-  const Offset large = slab_.Allocate(RetiredRecords::kMostBytes, pmem::Reserve::kKeep);
+  const Offset large = slab_.Allocate(RetiredRecords::kMostBytes, pmem::ReservePolicy::kKeep);
   ASSERT_NE(large, 0u);
   retired.Add(slab_, large);
   EXPECT_TRUE(retired.full());

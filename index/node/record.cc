@@ -38,9 +38,10 @@ uint64_t RecordBytes(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry) 
 }
 
 StagedRecord StageRecord(Pool& pool, pmem::RecordSlab& slab, std::string_view key,
-                         std::string_view value, uint64_t expiry_unix_ms, pmem::Reserve reserve) {
+                         std::string_view value, uint64_t expiry_unix_ms,
+                         pmem::ReservePolicy policy) {
   const uint64_t bytes = RecordBytes(key.size(), value.size(), expiry_unix_ms != 0);
-  const Offset space = slab.Allocate(bytes, reserve);
+  const Offset space = slab.Allocate(bytes, policy);
   if (space == 0) return {};
   return StageRecordAt(pool, slab, space, key, value, expiry_unix_ms);
 }
@@ -67,7 +68,7 @@ StagedRecord StageRecordAt(Pool& pool, pmem::RecordSlab& slab, Offset space, std
   record.large = slab.IsLarge(record.bytes);
   if (record.large) {
     medium.Persist(at, record.bytes);
-    slab.Publish(record.offset);
+    slab.Commit(record.offset);
   }
   return record;
 }

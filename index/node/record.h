@@ -57,7 +57,8 @@ uint64_t RecordBytes(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
 // Allocates and writes all but version and checksum. offset stays 0 when there is no room. A large
 // record's body is durable on return.
 StagedRecord StageRecord(pmem::Pool& pool, pmem::RecordSlab& slab, std::string_view key,
-                         std::string_view value, uint64_t expiry_unix_ms, pmem::Reserve reserve);
+                         std::string_view value, uint64_t expiry_unix_ms,
+                         pmem::ReservePolicy policy);
 
 // The same in space that the slab has given before, of at least RecordBytes.
 StagedRecord StageRecordAt(pmem::Pool& pool, pmem::RecordSlab& slab, pmem::Offset space,

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "index/cost.h"
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv {
 namespace {
 
 using pmem::Offset;
-using pmem::Reserve;
+using pmem::ReservePolicy;
 
 constexpr uint64_t kVersion = 0x123456789;
 constexpr uint64_t kExpiry = 1'900'000'000'000;
@@ -19,7 +19,7 @@ constexpr uint64_t kExpiry = 1'900'000'000'000;
 class RecordTest : public ::testing::Test {
  protected:
   StagedRecord Stage(std::string_view key, std::string_view value, uint64_t expiry = 0) {
-    StagedRecord record = StageRecord(*pool_, slab_, key, value, expiry, Reserve::kKeep);
+    StagedRecord record = StageRecord(*pool_, slab_, key, value, expiry, ReservePolicy::kKeep);
     EXPECT_NE(record.offset, 0u);
     return record;
   }
@@ -65,7 +65,7 @@ TEST_F(RecordTest, LargestKey) {
   pmem::TestArena arena(1 << 22, 1 << 18);
   auto pool = arena.Create();
   pmem::RecordSlab slab(*pool);
-  StagedRecord record = StageRecord(*pool, slab, key, "v", kExpiry, Reserve::kKeep);
+  StagedRecord record = StageRecord(*pool, slab, key, "v", kExpiry, ReservePolicy::kKeep);
   FinishRecord(*pool, record, 1);
   ASSERT_TRUE(VerifyRecord(*pool, slab, record.offset, &view));
   EXPECT_EQ(view.key, key);
@@ -119,7 +119,7 @@ TEST_F(RecordTest, BoundToItsPlaceAndPool) {
   identity.pool_id[0] = 1;
   auto other = other_arena.Create(identity);
   pmem::RecordSlab slab(*other);
-  StagedRecord record = StageRecord(*other, slab, "key", "value", 0, Reserve::kKeep);
+  StagedRecord record = StageRecord(*other, slab, "key", "value", 0, ReservePolicy::kKeep);
   FinishRecord(*other, record, kVersion);
   RecordView view;
   ASSERT_TRUE(VerifyRecord(*other, slab, record.offset, &view));
@@ -184,7 +184,7 @@ TEST_F(RecordTest, EveryFlippedBitOfAHeaderIsFoundWithoutReadingPastThePool) {
 
 TEST_F(RecordTest, NoRoom) {
   const StagedRecord record =
-      StageRecord(*pool_, slab_, "key", std::string(2 << 20, 'v'), 0, Reserve::kKeep);
+      StageRecord(*pool_, slab_, "key", std::string(2 << 20, 'v'), 0, ReservePolicy::kKeep);
   EXPECT_EQ(record.offset, 0u);
 }
 

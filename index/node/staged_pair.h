@@ -33,7 +33,7 @@ Outcome StagePair(pmem::Pool& pool, pmem::RecordSlab& slab, const C& codec, cons
   if constexpr (C::kRecords) {
     if (codec.InlineWord(op.key, op.value, &staged->pair.value)) return Outcome::kOk;
     staged->record =
-        StageRecord(pool, slab, op.key, op.value, op.expiry_unix_ms, pmem::Reserve::kKeep);
+        StageRecord(pool, slab, op.key, op.value, op.expiry_unix_ms, pmem::ReservePolicy::kKeep);
     if (staged->record.offset == 0) return Outcome::kPoolFull;
     staged->pair.value = C::RecordWord(key.word, staged->record.offset, key.hash);
   } else {

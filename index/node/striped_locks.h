@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "index/node/version_lock.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv {
 

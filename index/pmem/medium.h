@@ -1,55 +1,258 @@
-// Finds out what a pool lies on, and how stores become durable there.
+// The persist seam: every store to the medium, every flush and every fence goes through Medium.
+//
+// Verbs. Flush: write lines back, no fence. Fence: wait until this thread's flushes are durable.
+// Persist: Flush + Fence. Stage: write space that no reader or recovery looks at yet. Commit: the
+// one 8-byte store that makes staged data count.
+//
+// The model (docs/crash_model.md): the unit of atomicity is an aligned 8-byte word, the unit of
+// persistence a 64-byte line. Before its fence a line may hold any prefix of the stores made to it;
+// under strict_order() any subset of its words.
+//
+// Thread safety: all verbs may be called from any thread. A Fence covers the flushes of its own
+// thread.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <immintrin.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string_view>
 
-#include "absl/status/statusor.h"
-#include "index/pmem/file_sync.h"
-#include "index/pmem/persist.h"
-#include "index/pmem/pool.h"
-#include "index/pmem/pool_path.h"
+#include "index/cost.h"
+#include "index/pmem/internal/file_fence.h"
+#include "index/pmem/internal/tracer.h"
 
 namespace lodgekv::pmem {
 
-// What can be seen of the medium; apart from MediumClassOf so that tests can ask for any
-// combination.
-struct MediumFacts {
-  bool device = false;       // every part is a devdax device, which is mapped synchronously
-  bool cxl = false;          // some part is behind a CXL driver
-  bool ram = false;          // some devdax device is of volatile memory
-  bool synchronous = false;  // MAP_SYNC is in force for the whole mapping
-  bool forced = false;       // PMEM_IS_PMEM_FORCE=1
-  bool memory_file = false;  // some part is on tmpfs, ramfs or hugetlbfs
-  bool auto_flush = false;   // eADR: caches are within the power-fail domain
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kBlockBytes = 256;
+
+// Offset of an object from the pool's base. 0 is null.
+using Offset = uint64_t;
+
+// An 8-byte word on the medium. Loads are plain members; only Medium stores.
+class Word {
+ public:
+  uint64_t Load() const { return Ref().load(std::memory_order_acquire); }
+  uint64_t LoadRelaxed() const { return Ref().load(std::memory_order_relaxed); }
+
+ private:
+  friend class Medium;
+  std::atomic_ref<uint64_t> Ref() const {
+    return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(raw_));
+  }
+  uint64_t raw_;
+};
+static_assert(sizeof(Word) == 8 && alignof(Word) == 8);
+
+// How a Flush and a Fence are made; chosen once when the pool is opened.
+enum class FlushMode : uint8_t {
+  kClwb,
+  kClflushopt,
+  kClflush,
+  kNone,  // eADR: fence only; `process` durability: order only
+  kFile,  // an ordinary file: see file_fence.h
 };
 
-MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes);
-MediumClass MediumClassOf(const MediumFacts& facts);
-// By a device's place in sysfs. The ranges of persistent memory stand below an NVDIMM bus, those of
-// CXL, too; other devdax devices are of volatile memory. Empty, not known: neither.
-bool IsBehindCxl(std::string_view place);
-bool IsRam(std::string_view place);
+// Counters of one thread; summed by TotalCost(). Written by that thread only.
+struct alignas(kLineBytes) ThreadCounters {
+  std::atomic<uint64_t> lines_flushed{0};
+  std::atomic<uint64_t> fences{0};
+  std::atomic<uint64_t> media_writes_256b{0};
+  std::atomic<uint64_t> bytes_stored{0};
+  // The distinct blocks flushed since the last fence; past the array's end each flush counts.
+  uint32_t block_count = 0;
+  uint64_t blocks[61];
 
-// Whether what lies at `path`, or would in its folder, is on tmpfs, ramfs or hugetlbfs.
-bool OnMemoryFileSystem(const std::string& path);
+  static ThreadCounters& Current() {
+    if (current_ == nullptr) [[unlikely]]
+      current_ = Register();
+    return *current_;
+  }
 
-// FailedPrecondition when the medium is volatile and that was not allowed.
-absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_class);
+ private:
+  static ThreadCounters* Register();  // medium.cc; the block is reused when the thread ends
+  static constinit inline thread_local ThreadCounters* current_ = nullptr;
+};
 
-// The line write-back of this processor: clwb, else clflushopt, else clflush.
-FlushMode ProcessorFlushMode();
+class Medium {
+ public:
+  struct Options {
+    FlushMode mode = FlushMode::kNone;
+    bool fence_instruction = true;  // false: `process` durability, a compiler barrier is enough
+    bool strict_order = true;  // lines may tear: commit protocols fence between words of one line
+    bool long_fences = false;  // a fence may wait for a disk; always so with FlushMode::kFile
+    FileFence* file_fence = nullptr;  // with FlushMode::kFile; outlives the Medium
+    Tracer* tracer = nullptr;         // tests only; outlives the Medium
+  };
+  explicit Medium(const Options& options)
+      : mode_(options.mode),
+        fence_instruction_(options.fence_instruction),
+        strict_order_(options.strict_order),
+        long_fences_(options.long_fences || options.mode == FlushMode::kFile),
+        file_fence_(options.file_fence),
+        tracer_(options.tracer) {}
+  Medium(const Medium&) = delete;
+  Medium& operator=(const Medium&) = delete;
 
-// Opens each part of a pool that is mapped at `base`, for syncing.
-absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
-                                                       const PoolPath& pool, char* base);
+  // One atomic 8-byte store, visible to other threads in order (release).
+  void Store(Word& word, uint64_t value) {
+    word.Ref().store(value, std::memory_order_release);
+    CountBytes(sizeof(uint64_t));
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(&word, sizeof(uint64_t), false);
+  }
 
-// How to make stores durable on a medium. `file_sync`: of an ordinary file.
-std::unique_ptr<Medium> MakeMedium(const PoolOptions& options, MediumClass medium_class,
-                                   FileSync* file_sync);
+  // Stages bytes in space that nobody reads yet. Not atomic.
+  void StoreBulk(void* dst, const void* src, size_t bytes) {
+    std::memcpy(dst, src, bytes);
+    CountBytes(bytes);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, bytes, false);
+  }
 
-// One sentence: what a durable store survives.
-std::string DurabilityDetail(MediumClass medium_class, bool process_durability);
+  // Stages zeros in space that nobody reads yet.
+  void StoreZeros(void* dst, size_t bytes) {
+    std::memset(dst, 0, bytes);
+    CountBytes(bytes);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, bytes, false);
+  }
+
+  // Writes one whole line past the cache and counts it as flushed: the next Fence makes it durable.
+  // Both pointers are line-aligned. Until then its words may survive independently of one another,
+  // so what is written carries a checksum.
+  void StreamLine(void* dst, const void* src) {
+    if (mode_ == FlushMode::kClwb || mode_ == FlushMode::kClflushopt) {
+      const auto* from = static_cast<const __m256i*>(src);
+      auto* to = static_cast<__m256i*>(dst);
+      _mm256_stream_si256(to, _mm256_load_si256(from));
+      _mm256_stream_si256(to + 1, _mm256_load_si256(from + 1));
+    } else {
+      std::memcpy(dst, src, kLineBytes);
+      if (mode_ == FlushMode::kClflush || mode_ == FlushMode::kFile) WriteBack(dst);
+    }
+    CountBytes(kLineBytes);
+    CountLine(dst);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(dst, kLineBytes, true);
+  }
+
+  // Writes back the line that holds `address`.
+  void FlushLine(const void* address) {
+    CountLine(address);
+    WriteBack(address);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnFlush(LineOf(address));
+  }
+
+  // Writes back every line that [address, address + bytes) touches; nothing when bytes is 0.
+  void Flush(const void* address, size_t bytes) {
+    if (bytes == 0) return;
+    const char* line = LineOf(address);
+    const char* end = static_cast<const char*>(address) + bytes;
+    for (; line < end; line += kLineBytes) FlushLine(line);
+  }
+
+  // Returns when what this thread has flushed is durable. On a file that cannot be written or
+  // synced: failed() is true from then on, and the failure handler has been called.
+  void Fence() {
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnFence();
+    if (mode_ == FlushMode::kFile) {
+      FenceFile();
+    } else if (fence_instruction_) {
+      _mm_sfence();
+    } else {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    CountFence();
+  }
+
+  void Persist(const void* address, size_t bytes) {
+    Flush(address, bytes);
+    Fence();
+  }
+
+  // [address, address + bytes), whole lines, goes back to libpmemobj: nothing that was fenced there
+  // comes back after a crash. Call it before; when it says false (failed()) keep the space.
+  bool Revoke(const void* address, size_t bytes);
+
+  // How fences are made on an ordinary file from here on. While no other thread uses the medium.
+  void SetFileFence(FileFence* file_fence) { file_fence_ = file_fence; }
+
+  // True: a line's words may survive in any combination, so a protocol that relies on the order of
+  // two stores to one line fences between them.
+  bool strict_order() const { return strict_order_; }
+
+  // False: a fence is an instruction. True: it may wait for a disk, and no reader should have to
+  // wait for it without need.
+  bool long_fences() const { return long_fences_; }
+
+  // True after a sync has failed; nothing may be acknowledged any more.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+
+  FlushMode mode() const { return mode_; }
+  Tracer* tracer() const { return tracer_; }
+
+  // See crash_point.h.
+  void CrashPoint(std::string_view name) {
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnCrashPoint(name);
+  }
+  // True only in a test that asks for this mistake.
+  bool Canary(std::string_view name) { return tracer_ != nullptr && tracer_->OnCanary(name); }
+
+ private:
+  static const char* LineOf(const void* address) {
+    return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(address) & ~(kLineBytes - 1));
+  }
+
+  void WriteBack(const void* address) {
+    void* p = const_cast<void*>(address);
+    switch (mode_) {
+      case FlushMode::kClwb: _mm_clwb(p); break;
+      case FlushMode::kClflushopt: _mm_clflushopt(p); break;
+      case FlushMode::kClflush: _mm_clflush(p); break;
+      case FlushMode::kNone: break;
+      case FlushMode::kFile: file_fence_->Note(LineOf(address)); break;
+    }
+  }
+
+  static void Add(std::atomic<uint64_t>& counter, uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+
+  static void CountBytes(size_t bytes) { Add(ThreadCounters::Current().bytes_stored, bytes); }
+
+  static void CountLine(const void* address) {
+    ThreadCounters& c = ThreadCounters::Current();
+    Add(c.lines_flushed, 1);
+    const uint64_t block = reinterpret_cast<uintptr_t>(address) / kBlockBytes;
+    for (uint32_t i = c.block_count; i-- > 0;) {
+      if (c.blocks[i] == block) return;
+    }
+    if (c.block_count < std::size(c.blocks)) c.blocks[c.block_count++] = block;
+    Add(c.media_writes_256b, 1);
+  }
+
+  static void CountFence() {
+    ThreadCounters& c = ThreadCounters::Current();
+    Add(c.fences, 1);
+    c.block_count = 0;
+  }
+
+  void FenceFile();  // medium.cc
+
+  const FlushMode mode_;
+  const bool fence_instruction_;
+  const bool strict_order_;
+  const bool long_fences_;
+  std::atomic<bool> failed_{false};
+  FileFence* file_fence_;
+  Tracer* const tracer_;
+};
 
 }  // namespace lodgekv::pmem

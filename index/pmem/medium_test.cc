@@ -1,110 +1,256 @@
 #include "index/pmem/medium.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include "index/pmem/temp_dir.h"
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "index/pmem/internal/file_sync.h"
 
 namespace lodgekv::pmem {
 namespace {
 
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using ::testing::Not;
+using ::testing::IsEmpty;
 
-TEST(MediumClass, IsWhatTheFactsShow) {
-  const MediumFacts device{.device = true};
-  EXPECT_EQ(MediumClassOf(device), MediumClass::kPmemAdr);
-  const MediumFacts fsdax{.synchronous = true};
-  EXPECT_EQ(MediumClassOf(fsdax), MediumClass::kPmemAdr);
-  // Real persistent memory stays that when it is also forced.
-  EXPECT_EQ(MediumClassOf({.synchronous = true, .forced = true}), MediumClass::kPmemAdr);
-  EXPECT_EQ(MediumClassOf({.device = true, .auto_flush = true}), MediumClass::kPmemEadr);
-  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true}), MediumClass::kCxl);
-  EXPECT_EQ(MediumClassOf({.device = true, .cxl = true, .ram = true}), MediumClass::kVolatile);
-  EXPECT_EQ(MediumClassOf({.device = true, .ram = true}), MediumClass::kVolatile);
-  EXPECT_EQ(MediumClassOf({.device = true, .ram = true, .forced = true}), MediumClass::kPmemAdr);
-  EXPECT_EQ(MediumClassOf({.forced = true, .memory_file = true}), MediumClass::kPmemForced);
-  EXPECT_EQ(MediumClassOf({.forced = true}), MediumClass::kPmemForced);
-  EXPECT_EQ(MediumClassOf({.memory_file = true}), MediumClass::kVolatile);
-  EXPECT_EQ(MediumClassOf({}), MediumClass::kFile);
-  // eADR of the machine says nothing about a disk.
-  EXPECT_EQ(MediumClassOf({.auto_flush = true}), MediumClass::kFile);
-  // Without MAP_SYNC a file behind CXL is a file, too.
-  EXPECT_EQ(MediumClassOf({.cxl = true}), MediumClass::kFile);
+class RecordingTracer : public Tracer {
+ public:
+  void OnStore(const void* dst, size_t bytes, bool stream) override {
+    const auto* p = static_cast<const char*>(dst);
+    stores.emplace_back(p, p + bytes);
+    if (stream) ++streamed;
+  }
+  void OnFlush(const void* line) override { flushed.push_back(static_cast<const char*>(line)); }
+  void OnFence() override { flushed_at_fence.push_back(flushed.size()); }
+  void OnCrashPoint(std::string_view name) override { points.emplace_back(name); }
+  bool OnCanary(std::string_view name) override { return name == "asked"; }
+
+  std::vector<std::pair<const char*, const char*>> stores;
+  std::vector<const char*> flushed;
+  std::vector<size_t> flushed_at_fence;
+  std::vector<std::string> points;
+  int streamed = 0;
+};
+
+struct alignas(kBlockBytes) Memory {
+  char bytes[1024];
+};
+
+TEST(Persist, FlushesExactlyTheLinesTouchedAtEveryOffsetAndLength) {
+  static Memory memory;
+  for (size_t offset = 0; offset < 2 * kLineBytes; ++offset) {
+    for (size_t bytes = 0; bytes <= 5 * kLineBytes; ++bytes) {
+      RecordingTracer tracer;
+      Medium medium({.tracer = &tracer});
+      const Cost before = ThreadCost();
+      medium.Persist(memory.bytes + offset, bytes);
+      const Cost cost = ThreadCost() - before;
+      std::vector<const char*> lines;
+      for (size_t line = 0; line < sizeof memory; line += kLineBytes) {
+        const bool touched = line < offset + bytes && line + kLineBytes > offset && bytes > 0;
+        if (touched) lines.push_back(memory.bytes + line);
+      }
+      ASSERT_THAT(tracer.flushed, ElementsAreArray(lines)) << offset << "+" << bytes;
+      ASSERT_THAT(tracer.flushed_at_fence, ElementsAreArray({lines.size()}));
+      ASSERT_EQ(cost.lines_flushed, lines.size());
+      ASSERT_EQ(cost.fences, 1u);
+    }
+  }
 }
 
-// As Linux 6.1 lays its devices out.
-TEST(MediumClass, ADeviceIsPersistentBelowAnNvdimmBus) {
-  constexpr std::string_view kNvdimm =
-      "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/dax0.0/dax0.0";
-  constexpr std::string_view kCxlPmem =
-      "/sys/devices/platform/ACPI0017:00/root0/nvdimm-bridge0/ndbus0/region0/dax0.1/dax0.0";
-  constexpr std::string_view kCxlRam =
-      "/sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax0.0";
-  constexpr std::string_view kReserved = "/sys/devices/platform/hmem.0/dax0.0";
-  EXPECT_FALSE(IsRam(kNvdimm));
-  EXPECT_FALSE(IsRam(kCxlPmem));
-  EXPECT_TRUE(IsRam(kCxlRam));
-  EXPECT_TRUE(IsRam(kReserved));
-  EXPECT_FALSE(IsRam("")) << "not known: as the operator says";
-  EXPECT_FALSE(IsBehindCxl(kNvdimm));
-  EXPECT_TRUE(IsBehindCxl(kCxlPmem));
-  EXPECT_TRUE(IsBehindCxl(kCxlRam));
+TEST(Persist, StoresAreTracedWithTheirContentInPlace) {
+  static Memory memory;
+  static Memory source;
+  static Word word;
+  std::fill(std::begin(source.bytes), std::end(source.bytes), 'x');
+  RecordingTracer tracer;
+  Medium medium({.tracer = &tracer});
+  const Cost before = ThreadCost();
+  medium.Store(word, 42);
+  medium.StoreBulk(memory.bytes + 3, source.bytes, 100);
+  medium.StoreZeros(memory.bytes + 10, 5);
+  medium.StreamLine(memory.bytes + 256, source.bytes);
+  EXPECT_EQ((ThreadCost() - before).bytes_stored, 8u + 100 + 5 + 64);
+  EXPECT_EQ((ThreadCost() - before).lines_flushed, 1u);
+  EXPECT_EQ(word.Load(), 42u);
+  EXPECT_EQ(std::string(memory.bytes, 15), std::string(3, '\0') + "xxxxxxx" + std::string(5, '\0'));
+  EXPECT_EQ(std::string(memory.bytes + 256, 65), std::string(64, 'x') + '\0');
+  ASSERT_EQ(tracer.stores.size(), 4u);
+  EXPECT_EQ(tracer.stores[1].first, memory.bytes + 3);
+  EXPECT_EQ(tracer.stores[1].second, memory.bytes + 103);
+  EXPECT_EQ(tracer.streamed, 1);
 }
 
-TEST(MediumClass, HasItsNameEverywhere) {
-  EXPECT_EQ(MediumClassName(MediumClass::kPmemAdr), "pmem-adr");
-  EXPECT_EQ(MediumClassName(MediumClass::kPmemEadr), "pmem-eadr");
-  EXPECT_EQ(MediumClassName(MediumClass::kPmemForced), "pmem-forced");
-  EXPECT_EQ(MediumClassName(MediumClass::kCxl), "cxl");
-  EXPECT_EQ(MediumClassName(MediumClass::kFile), "file");
-  EXPECT_EQ(MediumClassName(MediumClass::kVolatile), "volatile");
+TEST(Persist, EveryModeOfThisProcessorStoresAndCounts) {
+  static Memory memory;
+  alignas(kLineBytes) char line[kLineBytes];
+  for (const FlushMode mode :
+       {FlushMode::kClwb, FlushMode::kClflushopt, FlushMode::kClflush, FlushMode::kNone}) {
+    Medium medium({.mode = mode});
+    EXPECT_EQ(medium.mode(), mode);
+    std::fill(std::begin(line), std::end(line), static_cast<char>('a' + static_cast<int>(mode)));
+    const Cost before = ThreadCost();
+    medium.StreamLine(memory.bytes, line);
+    medium.StoreBulk(memory.bytes + 64, line, 64);
+    medium.Persist(memory.bytes + 64, 64);
+    EXPECT_EQ(std::string(memory.bytes, 64), std::string(line, 64));
+    EXPECT_EQ((ThreadCost() - before).lines_flushed, 2u);
+    EXPECT_EQ((ThreadCost() - before).fences, 1u);
+    EXPECT_FALSE(medium.failed());
+  }
 }
 
-std::unique_ptr<Medium> Make(MediumClass medium_class, bool process = false) {
-  PoolOptions options;
-  options.process_durability = process;
-  return MakeMedium(options, medium_class, nullptr);
+TEST(Persist, CountsDistinctBlocksBetweenTwoFences) {
+  static Memory memory;
+  Medium medium({});
+  medium.Fence();
+  Cost before = ThreadCost();
+  for (int i = 0; i < 3; ++i) medium.Flush(memory.bytes, 256);
+  EXPECT_EQ((ThreadCost() - before).media_writes_256b, 1u);
+  medium.Flush(memory.bytes + 255, 2);
+  EXPECT_EQ((ThreadCost() - before).media_writes_256b, 2u);
+  medium.Fence();
+  before = ThreadCost();
+  medium.Flush(memory.bytes, 64);
+  EXPECT_EQ((ThreadCost() - before).media_writes_256b, 1u);
 }
 
-TEST(Medium, FlushesAndOrdersAsItsClassNeeds) {
-  EXPECT_EQ(Make(MediumClass::kPmemAdr)->mode(), ProcessorFlushMode());
-  EXPECT_FALSE(Make(MediumClass::kPmemAdr)->strict_order());
-  EXPECT_EQ(Make(MediumClass::kPmemEadr)->mode(), FlushMode::kNone);
-  EXPECT_FALSE(Make(MediumClass::kPmemEadr)->strict_order());
-  EXPECT_EQ(Make(MediumClass::kPmemForced)->mode(), ProcessorFlushMode());
-  EXPECT_FALSE(Make(MediumClass::kPmemForced)->strict_order());
-  EXPECT_EQ(Make(MediumClass::kCxl)->mode(), ProcessorFlushMode());
-  EXPECT_TRUE(Make(MediumClass::kCxl)->strict_order());
-  EXPECT_EQ(Make(MediumClass::kFile)->mode(), FlushMode::kFile);
-  EXPECT_TRUE(Make(MediumClass::kFile)->strict_order());
-  EXPECT_EQ(Make(MediumClass::kVolatile)->mode(), FlushMode::kNone);
-  EXPECT_EQ(Make(MediumClass::kFile, true)->mode(), FlushMode::kNone);
-  EXPECT_EQ(Make(MediumClass::kPmemAdr, true)->mode(), FlushMode::kNone);
+TEST(Persist, CrashPointsAndCanariesReachTheTracerOnly) {
+  RecordingTracer tracer;
+  Medium traced({.tracer = &tracer});
+  traced.CrashPoint("a.1");
+  EXPECT_THAT(tracer.points, ElementsAreArray({"a.1"}));
+  EXPECT_TRUE(traced.Canary("asked"));
+  EXPECT_FALSE(traced.Canary("other"));
+  Medium untraced({});
+  untraced.CrashPoint("a.1");
+  EXPECT_FALSE(untraced.Canary("asked"));
 }
 
-TEST(Medium, TellsWhatAWriteSurvives) {
-  EXPECT_THAT(DurabilityDetail(MediumClass::kPmemAdr, false), HasSubstr("and a power cut"));
-  EXPECT_THAT(DurabilityDetail(MediumClass::kFile, false), HasSubstr("and a power cut"));
-  EXPECT_THAT(DurabilityDetail(MediumClass::kFile, true), HasSubstr("not a power cut"));
-  EXPECT_THAT(DurabilityDetail(MediumClass::kPmemForced, false), HasSubstr("nothing confirms"));
-  EXPECT_THAT(DurabilityDetail(MediumClass::kVolatile, false), Not(HasSubstr("power cut:")));
+TEST(ThreadCounters, TotalsKeepWhatEndedThreadsDid) {
+  static Word word;
+  Medium medium({});
+  const Cost before = TotalCost();
+  for (int i = 0; i < 100; ++i) {
+    std::thread([&] {
+      const Cost start = ThreadCost();
+      medium.Store(word, 1);
+      medium.Persist(&word, sizeof word);
+      EXPECT_EQ((ThreadCost() - start).fences, 1u);
+    }).join();
+  }
+  const Cost cost = TotalCost() - before;
+  EXPECT_EQ(cost.fences, 100u);
+  EXPECT_EQ(cost.lines_flushed, 100u);
+  EXPECT_EQ(cost.bytes_stored, 800u);
 }
 
-TEST(PoolPath, SumsTheSizesOfAPoolset) {
-  TempDir dir;
-  FILE* set = fopen((dir / "set").c_str(), "w");
-  fprintf(set,
-          "PMEMPOOLSET\nOPTION SINGLEHDR\n1G /nowhere/a\n  512KiB\t/nowhere/b\n# note\n"
-          "1000 /nowhere/c\n2KB /nowhere/d\n");
-  fclose(set);
-  auto path = PoolPath::Inspect(dir / "set");
-  ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_EQ(path->kind, PoolPath::Kind::kPoolset);
-  ASSERT_EQ(path->parts.size(), 4u);
-  EXPECT_EQ(path->parts[1].path, "/nowhere/b");
-  EXPECT_EQ(path->bytes(), (uint64_t{1} << 30) + (512 << 10) + 1000 + 2000);
-  EXPECT_FALSE(*path->Occupied());
+TEST(ThreadCounters, ABlockIsReusedWhenItsThreadEnds) {
+  const ThreadCounters* first = nullptr;
+  std::thread([&] { first = &ThreadCounters::Current(); }).join();
+  for (int i = 0; i < 10; ++i) {
+    std::thread([&] { EXPECT_EQ(&ThreadCounters::Current(), first); }).join();
+  }
+  EXPECT_NE(&ThreadCounters::Current(), first);
+}
+
+TEST(ThreadCounters, LiveThreadsCountApart) {
+  Medium medium({});
+  const Cost before = TotalCost();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      const Cost start = ThreadCost();
+      for (int i = 0; i < 10'000; ++i) medium.Fence();
+      EXPECT_EQ((ThreadCost() - start).fences, 10'000u);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ((TotalCost() - before).fences, 40'000u);
+}
+
+int OpenTemporary(std::string* path) {
+  *path =
+      std::string(getenv("TMPDIR") != nullptr ? getenv("TMPDIR") : "/tmp") + "/file_sync_XXXXXX";
+  const int fd = mkstemp(path->data());
+  EXPECT_GE(fd, 0);
+  return fd;
+}
+
+TEST(FileSync, ThreadsShareSyncs) {
+  std::string path;
+  const int fd = OpenTemporary(&path);
+  FileSync sync({{path, fd}}, nullptr, [](const std::string& what) { FAIL() << what; });
+  constexpr int kThreads = 8;
+  constexpr int kEach = 50;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach; ++i) EXPECT_TRUE(sync.Sync());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  unlink(path.c_str());
+  EXPECT_GE(sync.rounds(), static_cast<uint64_t>(kEach));
+  EXPECT_LT(sync.rounds(), static_cast<uint64_t>(kThreads * kEach));
+}
+
+TEST(FileSync, FenceOfAFileSyncsItOnce) {
+  std::string path;
+  const int fd = OpenTemporary(&path);
+  FileSync sync({{path, fd}}, nullptr, nullptr);
+  Medium medium({.mode = FlushMode::kFile, .file_fence = &sync});
+  const Cost before = ThreadCost();
+  medium.Fence();
+  medium.Fence();
+  unlink(path.c_str());
+  EXPECT_EQ(sync.rounds(), 2u);
+  EXPECT_EQ((ThreadCost() - before).fences, 2u);
+  EXPECT_FALSE(medium.failed());
+}
+
+// A pipe cannot be synced: fdatasync fails as it does on a broken device.
+TEST(FileSync, AFailureIsFinalAndToldOnce) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  std::vector<std::string> told;
+  std::mutex mu;
+  FileSync sync({{"/pool/file", pipe_fds[0]}}, nullptr, [&](const std::string& what) {
+    std::lock_guard lock(mu);
+    told.push_back(what);
+  });
+  Medium medium({.mode = FlushMode::kFile, .file_fence = &sync});
+  EXPECT_FALSE(medium.failed());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) {
+        medium.Fence();
+        EXPECT_TRUE(medium.failed());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // The descriptor now works, and still nothing is pretended.
+  std::string path;
+  const int good = OpenTemporary(&path);
+  dup2(good, pipe_fds[0]);
+  medium.Fence();
+  EXPECT_TRUE(medium.failed());
+  EXPECT_FALSE(sync.Sync());
+  EXPECT_EQ(sync.rounds(), 1u);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], HasSubstr("/pool/file"));
+  EXPECT_THAT(told[0], HasSubstr("Invalid argument"));
+  unlink(path.c_str());
+  close(good);
+  close(pipe_fds[1]);
 }
 
 }  // namespace

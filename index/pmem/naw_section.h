@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::pmem {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/internal/pool_state.h"
 #include "index/pmem/last_words.h"
-#include "index/pmem/pool_state.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -103,9 +103,9 @@ void Pool::PersistAppliedIndex(uint64_t index) {
   state_->header.Update(next);
 }
 
-absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve) {
+absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy) {
   std::lock_guard lock(state_->chunk_mu);
-  auto chunk = state_->table->Acquire(*state_->source, use, unit_bytes, reserve);
+  auto chunk = state_->table->Acquire(*state_->source, use, unit_bytes, policy);
   if (chunk.ok()) NoteTight();
   return chunk;
 }
@@ -152,23 +152,23 @@ std::vector<Chunk> Pool::Chunks() const {
 
 Chunk Pool::FindChunk(Offset offset) const { return state_->table->Find(offset); }
 
-Offset Pool::ReserveLarge(uint64_t bytes, Reserve reserve) {
-  auto& [refused, memo] = state_->full_for_large[static_cast<size_t>(reserve)];
+Offset Pool::ReserveLarge(uint64_t bytes, ReservePolicy policy) {
+  auto& [refused, memo] = state_->full_for_large[static_cast<size_t>(policy)];
   if (bytes >= refused.load(std::memory_order_relaxed) && memo.Holds(came_free())) return 0;
-  Offset offset = TryReserveLarge(bytes, reserve);
+  Offset offset = TryReserveLarge(bytes, policy);
   if (offset != 0) return offset;
   NoteFull();
   const uint64_t before = came_free();
-  if (CollectEmptyChunks()) offset = TryReserveLarge(bytes, reserve);
+  if (CollectEmptyChunks()) offset = TryReserveLarge(bytes, policy);
   if (offset != 0) return offset;
   refused.store(bytes, std::memory_order_relaxed);
   memo.Note(before);
   return 0;
 }
 
-Offset Pool::TryReserveLarge(uint64_t bytes, Reserve reserve) {
+Offset Pool::TryReserveLarge(uint64_t bytes, ReservePolicy policy) {
   std::lock_guard lock(state_->chunk_mu);
-  const uint64_t keep = reserve == Reserve::kKeep ? state_->table->reserve_rows() : 0;
+  const uint64_t keep = policy == ReservePolicy::kKeep ? state_->table->reserve_rows() : 0;
   ChunkSource& source = *state_->source;
   if (!state_->table->Stock(source, keep)) return 0;
   ChunkSource::Large large = source.ReserveLarge(*state_->table, bytes, keep);
@@ -183,9 +183,9 @@ Offset Pool::TryReserveLarge(uint64_t bytes, Reserve reserve) {
   return large.offset;
 }
 
-void Pool::PublishLarge(Offset offset) {
+void Pool::CommitLarge(Offset offset) {
   std::lock_guard lock(state_->chunk_mu);
-  state_->source->PublishLarge(*state_->table, offset);
+  state_->source->CommitLarge(*state_->table, offset);
 }
 
 void Pool::FreeLarge(Offset offset) {

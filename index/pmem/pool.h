@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/journal_use.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::pmem {
 
@@ -76,7 +76,14 @@ struct Chunk {
 
 // Whether an allocation may take from the reserve (the smaller of 1 % and 64 MiB of the pool),
 // which is kept so that deletes, flushes and splits always work.
-enum class Reserve : uint8_t { kKeep, kUse };
+enum class ReservePolicy : uint8_t { kKeep, kUse };
+
+// What opening a pool in an ordinary file has replayed from its journal.
+struct JournalReplay {
+  uint64_t groups = 0;
+  uint64_t lines = 0;         // stored
+  uint64_t milliseconds = 0;  // with the sync of the pool
+};
 
 // Where chunks and large objects come from: libpmemobj, or a test's arena.
 class ChunkSource;
@@ -85,7 +92,6 @@ class PoolMapping;
 class PoolWatch;
 struct ArenaJournal;
 struct PoolLoss;
-struct JournalReplay;
 struct PoolGeometry;
 
 // Holds chunks that it may be able to do without: an arena. Asked when the pool is full.
@@ -195,7 +201,7 @@ class Pool {
   // --- chunks ---
   // A free chunk, or a new one from the source, with its use persisted before it is returned.
   // ResourceExhausted when there is none.
-  absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, Reserve reserve);
+  absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy);
   // Gives back a chunk in which nothing is used. It may be handed out again at once.
   void ReleaseChunk(uint32_t index);
   // An arena counts as holder from its construction to its destruction.
@@ -226,15 +232,15 @@ class Pool {
 
   // --- objects too large for a chunk's units ---
   // 256-byte aligned; 0 when there is no room. Reserved only: after a crash it is gone unless
-  // PublishLarge was called (which is durable on return).
-  Offset ReserveLarge(uint64_t bytes, Reserve reserve);
-  void PublishLarge(Offset offset);
+  // CommitLarge was called (which is durable on return).
+  Offset ReserveLarge(uint64_t bytes, ReservePolicy policy);
+  void CommitLarge(Offset offset);
   void FreeLarge(Offset offset);
   uint64_t LargeBytes(Offset offset) const;  // usable bytes; 0 when `offset` is no large object
   std::vector<Offset> LargeObjects() const;
 
   // Bytes of the pool that chunks and large objects can use; those in chunks and large objects now;
-  // those kept back for Reserve::kUse.
+  // those kept back for ReservePolicy::kUse.
   uint64_t capacity_bytes() const;
   uint64_t allocated_bytes() const;
   uint64_t reserve_bytes() const;
@@ -250,7 +256,7 @@ class Pool {
   Pool() = default;
   void ReserveSequence(uint64_t at_least);
   absl::Status CheckSequence(uint64_t next) const;
-  Offset TryReserveLarge(uint64_t bytes, Reserve reserve);
+  Offset TryReserveLarge(uint64_t bytes, ReservePolicy policy);
   void NoteTight();  // under the lock of the chunks
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();

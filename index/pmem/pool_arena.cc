@@ -1,9 +1,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/arena_source.h"
+#include "index/pmem/internal/arena_source.h"
+#include "index/pmem/internal/pool_state.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/pool_state.h"
 
 namespace lodgekv::pmem {
 namespace {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -111,8 +111,8 @@ TEST(ArenaPool, EngineCreatedSurvivesAndResetTakesEverythingBack) {
   {
     auto pool = arena.Create();
     EXPECT_FALSE(pool->engine_created());
-    ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok());
-    pool->PublishLarge(pool->ReserveLarge(10'000, Reserve::kKeep));
+    ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
+    pool->CommitLarge(pool->ReserveLarge(10'000, ReservePolicy::kKeep));
     pool->medium().Store(pool->engine_area()[3], 5);
   }
   {
@@ -137,7 +137,7 @@ TEST(ArenaPool, ChunksSurviveAndAreFoundByOffset) {
   {
     auto pool = arena.Create();
     for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
-      taken.push_back(*pool->AcquireChunk(use, 512, Reserve::kKeep));
+      taken.push_back(*pool->AcquireChunk(use, 512, ReservePolicy::kKeep));
       EXPECT_EQ(taken.back().begin % 256, 0u);
     }
     pool->ReleaseChunk(taken[1].index);
@@ -164,15 +164,15 @@ TEST(ArenaPool, ReserveServesOnlyWhoMayUseIt) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   uint64_t kept = 0;
-  while (pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok()) ++kept;
+  while (pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok()) ++kept;
   EXPECT_EQ(pool->capacity_bytes() - pool->allocated_bytes(), pool->reserve_bytes());
-  EXPECT_EQ(pool->ReserveLarge(5000, Reserve::kKeep), 0u);
-  const auto last = pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kUse);
+  EXPECT_EQ(pool->ReserveLarge(5000, ReservePolicy::kKeep), 0u);
+  const auto last = pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kUse);
   ASSERT_TRUE(last.ok());
-  const auto none = pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kUse);
+  const auto none = pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kUse);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kResourceExhausted);
   pool->ReleaseChunk(last->index);
-  EXPECT_FALSE(pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok());
+  EXPECT_FALSE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
   EXPECT_GE(kept, 4u);
 }
 
@@ -181,8 +181,8 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
   Offset published = 0;
   {
     auto pool = arena.Create();
-    const Offset reserved = pool->ReserveLarge(20'000, Reserve::kKeep);
-    published = pool->ReserveLarge(20'000, Reserve::kKeep);
+    const Offset reserved = pool->ReserveLarge(20'000, ReservePolicy::kKeep);
+    published = pool->ReserveLarge(20'000, ReservePolicy::kKeep);
     ASSERT_NE(reserved, 0u);
     ASSERT_NE(published, 0u);
     EXPECT_EQ(published % 256, 0u);
@@ -190,8 +190,8 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
     EXPECT_GE(pool->LargeBytes(published), 20'000u);
     EXPECT_EQ(pool->LargeBytes(published + 16), 0u);
     EXPECT_EQ(pool->FindChunk(published).index, UINT32_MAX);
-    pool->PublishLarge(published);
-    EXPECT_EQ(pool->ReserveLarge(1 << 20, Reserve::kUse), 0u);
+    pool->CommitLarge(published);
+    EXPECT_EQ(pool->ReserveLarge(1 << 20, ReservePolicy::kUse), 0u);
   }
   auto pool = arena.Open();
   EXPECT_EQ(pool->LargeObjects(), std::vector<Offset>{published});
@@ -204,7 +204,7 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
 TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
-  ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok());
+  ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
   const size_t bytes = PoolHeader::BytesFor(pool->capacity_bytes() / pool->chunk_bytes());
   pool->medium().Store(pool->engine_area()[3], 0x1234);
   ASSERT_TRUE(pool->Close(true).ok());
@@ -222,7 +222,7 @@ TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
   for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
     TestArena arena(64 << 10);
     auto pool = arena.Create();
-    const absl::StatusOr<Chunk> chunk = pool->AcquireChunk(use, 256, Reserve::kKeep);
+    const absl::StatusOr<Chunk> chunk = pool->AcquireChunk(use, 256, ReservePolicy::kKeep);
     ASSERT_TRUE(chunk.ok());
     pool->medium().StoreZeros(pool->At<char>(chunk->begin), chunk->bytes);
     ASSERT_TRUE(pool->Close(true).ok());
@@ -245,7 +245,7 @@ TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
 TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
-  const Chunk chunk = *pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep);
+  const Chunk chunk = *pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep);
   ASSERT_TRUE(pool->Close(true).ok());
   for (uint64_t life = 1; life <= 3; ++life) {
     pool = arena.Open();
@@ -266,7 +266,7 @@ TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
   size_t bytes = 0;
   {
     auto pool = arena.Create();
-    ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok());
+    ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
     bytes = PoolHeader::BytesFor(pool->capacity_bytes() / pool->chunk_bytes());
     pool->PersistAppliedIndex(5);
     image.assign(arena.data(), arena.data() + bytes);
@@ -321,7 +321,8 @@ TEST(ArenaPool, ThreadsTakeDistinctSequenceNumbersAndChunks) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 2000; ++i) {
         numbers[t].push_back(pool->TakeSequence(1000));
-        const auto chunk = pool->AcquireChunk(ChunkUse::kRecords, 16 * (t + 1), Reserve::kKeep);
+        const auto chunk =
+            pool->AcquireChunk(ChunkUse::kRecords, 16 * (t + 1), ReservePolicy::kKeep);
         ASSERT_TRUE(chunk.ok());
         ASSERT_EQ(pool->FindChunk(chunk->begin + 5).unit_bytes, 16u * (t + 1));
         pool->ReleaseChunk(chunk->index);

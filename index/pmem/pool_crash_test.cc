@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -178,7 +178,7 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
     uint32_t row = 0;
     while (promises_.chunks.contains(row) || RowInLarge(pool, row)) ++row;
     promises_.chunks_after.insert(row);
-    const auto chunk = pool.AcquireChunk(ChunkUse::kLogs, 256, Reserve::kKeep);
+    const auto chunk = pool.AcquireChunk(ChunkUse::kLogs, 256, ReservePolicy::kKeep);
     if (chunk.ok()) {
       ASSERT_EQ(chunk->index, row);
     } else {
@@ -207,14 +207,14 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
   }
 
   void AddLarge(Pool& pool) {
-    const Offset offset = pool.ReserveLarge(1 + random_() % 20'000, Reserve::kKeep);
+    const Offset offset = pool.ReserveLarge(1 + random_() % 20'000, ReservePolicy::kKeep);
     if (offset == 0) return;
     if (random_() % 3 == 0) {
       pool.FreeLarge(offset);
       return;
     }
     promises_.large_after.insert(offset);
-    pool.PublishLarge(offset);
+    pool.CommitLarge(offset);
   }
 
   void DropLarge(Pool& pool) {

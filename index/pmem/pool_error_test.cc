@@ -13,10 +13,10 @@
 #include <functional>
 #include <iterator>
 
+#include "index/pmem/internal/pool_header.h"
+#include "index/pmem/internal/pool_mapping.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/pool_header.h"
-#include "index/pmem/pool_mapping.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -44,7 +44,7 @@ PoolOptions OptionsFor(const std::string& path, uint64_t bytes = 8 * kMiB) {
 void MakePool(const PoolOptions& options) {
   auto pool = Pool::Create(options, TestIdentity());
   ASSERT_TRUE(pool.ok()) << pool.status();
-  ASSERT_TRUE((*pool)->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kKeep).ok());
+  ASSERT_TRUE((*pool)->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
   (*pool)->PersistAppliedIndex(5);
   ASSERT_TRUE((*pool)->Close(true).ok());
 }

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/file_blocks.h"
-#include "index/pmem/medium.h"
-#include "index/pmem/metadata_guard.h"
-#include "index/pmem/pmemobj_source.h"
+#include "index/pmem/internal/file_blocks.h"
+#include "index/pmem/internal/medium_class.h"
+#include "index/pmem/internal/metadata_guard.h"
+#include "index/pmem/internal/pmemobj_source.h"
+#include "index/pmem/internal/pool_mapping.h"
+#include "index/pmem/internal/pool_state.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/pool_mapping.h"
 #include "index/pmem/pool_path.h"
-#include "index/pmem/pool_state.h"
 #include "index/pmem/pool_watch.h"
 
 namespace lodgekv::pmem {

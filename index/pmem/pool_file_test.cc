@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "index/pmem/journal_replay.h"
-#include "index/pmem/medium.h"
+#include "index/pmem/internal/journal_replay.h"
+#include "index/pmem/internal/medium_class.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -136,19 +136,20 @@ TEST(PoolFile, ChunksAndLargeObjectsSurvive) {
     {
       auto pool = Create(options);
       for (int i = 0; i < 9; ++i) {
-        taken.push_back(*pool->AcquireChunk(ChunkUse::kRecords, 64 * (i + 1), Reserve::kKeep));
+        taken.push_back(
+            *pool->AcquireChunk(ChunkUse::kRecords, 64 * (i + 1), ReservePolicy::kKeep));
         EXPECT_EQ(taken.back().begin % 256, 0u);
         EXPECT_EQ(taken.back().bytes, pool->chunk_bytes());
         std::memset(pool->At<char>(taken.back().begin), i, taken.back().bytes);
       }
       pool->ReleaseChunk(taken[4].index);
       taken.erase(taken.begin() + 4);
-      ASSERT_NE(pool->ReserveLarge(100'000, Reserve::kKeep), 0u);
-      published = pool->ReserveLarge(150'000, Reserve::kKeep);
+      ASSERT_NE(pool->ReserveLarge(100'000, ReservePolicy::kKeep), 0u);
+      published = pool->ReserveLarge(150'000, ReservePolicy::kKeep);
       EXPECT_EQ(published % 256, 0u);
       EXPECT_GE(pool->LargeBytes(published), 150'000u);
       std::memset(pool->At<char>(published), 9, 150'000);
-      pool->PublishLarge(published);
+      pool->CommitLarge(published);
     }
     auto pool = Open(options);
     ASSERT_THAT(pool->Chunks(), SizeIs(8));
@@ -176,19 +177,19 @@ TEST(PoolFile, AFullPoolIsFullToItsCapacityAndServesAgain) {
   auto pool = Create(options);
   for (int round = 0; round < 3; ++round) {
     std::vector<Chunk> chunks;
-    for (const Reserve reserve : {Reserve::kKeep, Reserve::kUse}) {
+    for (const ReservePolicy policy : {ReservePolicy::kKeep, ReservePolicy::kUse}) {
       while (true) {
-        auto chunk = pool->AcquireChunk(ChunkUse::kNodes, 256, reserve);
+        auto chunk = pool->AcquireChunk(ChunkUse::kNodes, 256, policy);
         if (!chunk.ok()) {
           EXPECT_EQ(chunk.status().code(), absl::StatusCode::kResourceExhausted);
           break;
         }
         chunks.push_back(*chunk);
       }
-      const uint64_t left = reserve == Reserve::kKeep ? pool->reserve_bytes() : 0;
+      const uint64_t left = policy == ReservePolicy::kKeep ? pool->reserve_bytes() : 0;
       EXPECT_EQ(pool->capacity_bytes() - pool->allocated_bytes(), left);
     }
-    EXPECT_EQ(pool->ReserveLarge(100'000, Reserve::kUse), 0u);
+    EXPECT_EQ(pool->ReserveLarge(100'000, ReservePolicy::kUse), 0u);
     std::set<uint64_t> begins;
     for (const Chunk& chunk : chunks) begins.insert(chunk.begin);
     EXPECT_EQ(begins.size(), chunks.size());
@@ -196,14 +197,14 @@ TEST(PoolFile, AFullPoolIsFullToItsCapacityAndServesAgain) {
 
     // The same room as large objects; the reserve stays out of their reach.
     std::vector<Offset> large;
-    while (const Offset offset = pool->ReserveLarge(1'000'000, Reserve::kKeep)) {
+    while (const Offset offset = pool->ReserveLarge(1'000'000, ReservePolicy::kKeep)) {
       large.push_back(offset);
     }
     EXPECT_GT(pool->allocated_bytes(), pool->capacity_bytes() * 3 / 4);
-    EXPECT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kUse).ok());
+    EXPECT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kUse).ok());
     pool->ReleaseChunk(pool->Chunks()[0].index);
     for (const Offset offset : large) {
-      if (offset % 512 == 0) pool->PublishLarge(offset);
+      if (offset % 512 == 0) pool->CommitLarge(offset);
       pool->FreeLarge(offset);
     }
     EXPECT_EQ(pool->allocated_bytes(), 0u);
@@ -218,14 +219,14 @@ TEST(PoolFile, EveryRecordSizeFitsASmallPool) {
   RecordSlab slab(*pool);
   UnitArena nodes(*pool, ChunkUse::kNodes, 256);
   UnitArena logs(*pool, ChunkUse::kLogs, 4096);
-  EXPECT_NE(nodes.Allocate(Reserve::kKeep), 0u);
-  EXPECT_NE(logs.Allocate(Reserve::kKeep), 0u);
+  EXPECT_NE(nodes.Allocate(ReservePolicy::kKeep), 0u);
+  EXPECT_NE(logs.Allocate(ReservePolicy::kKeep), 0u);
   std::vector<Offset> held;
   for (uint64_t bytes = 32; bytes <= 16384; bytes += bytes / 4) {
-    held.push_back(slab.Allocate(bytes, Reserve::kKeep));
+    held.push_back(slab.Allocate(bytes, ReservePolicy::kKeep));
     EXPECT_NE(held.back(), 0u) << bytes;
   }
-  EXPECT_NE(slab.Allocate(200'000, Reserve::kKeep), 0u);
+  EXPECT_NE(slab.Allocate(200'000, ReservePolicy::kKeep), 0u);
 }
 
 TEST(PoolFile, ThreadsShareIt) {
@@ -240,9 +241,9 @@ TEST(PoolFile, ThreadsShareIt) {
         std::vector<Offset> held;
         for (int i = 0; i < 3000; ++i) {
           const uint64_t bytes = i % 100 == 0 ? 80'000 : 40 + (i * 37 + t) % 3000;
-          const Offset record = slab.Allocate(bytes, Reserve::kKeep);
+          const Offset record = slab.Allocate(bytes, ReservePolicy::kKeep);
           ASSERT_NE(record, 0u);
-          slab.Publish(record);
+          slab.Commit(record);
           held.push_back(record);
           if (held.size() < 100) continue;
           for (const Offset r : held) slab.Free(r);
@@ -446,7 +447,7 @@ TEST(Poolset, PartsMakeOnePool) {
     auto pool = Create(options);
     EXPECT_TRUE(*Pool::Exists(options.path));
     EXPECT_GT(pool->capacity_bytes(), 12 * kMiB);
-    while (pool->AcquireChunk(ChunkUse::kNodes, 256, Reserve::kUse).ok()) {
+    while (pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kUse).ok()) {
     }
     EXPECT_GT(pool->allocated_bytes(), pool->capacity_bytes() * 9 / 10);
     EXPECT_TRUE(pool->Close(true).ok());

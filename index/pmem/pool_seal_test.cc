@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/internal/pool_header.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/pool_header.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -33,7 +33,7 @@ class PoolSeal : public ::testing::TestWithParam<unsigned> {
     auto pool = Take(Pool::Create(options_, identity));
     for (size_t i = 0; i < kChunks; ++i) {
       const ChunkUse use = i % 2 == 0 ? ChunkUse::kNodes : ChunkUse::kLogs;
-      chunks_.push_back(*pool->AcquireChunk(use, 256, Reserve::kKeep));
+      chunks_.push_back(*pool->AcquireChunk(use, 256, ReservePolicy::kKeep));
       pool->medium().StoreZeros(pool->At<char>(chunks_[i].begin), chunks_[i].bytes);
       pool->medium().Store(*pool->At<Word>(chunks_[i].begin), i + 1);
     }

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <utility>
 
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv::pmem {
 namespace {

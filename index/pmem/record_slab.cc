@@ -80,12 +80,12 @@ struct RecordSlab::State {
 
   // From what the larger classes have: in a full pool, free units of another class are often all
   // the space there is.
-  Offset AllocateLarger(uint64_t bytes, Reserve reserve) const {
+  Offset AllocateLarger(uint64_t bytes, ReservePolicy policy) const {
     constexpr uint64_t kMostWaste = 4;
     for (size_t index = class_of[(bytes + 15) / 16] + size_t{1};
          index < sizes.size() && sizes[index] <= kMostWaste * bytes; ++index) {
       UnitArena* arena = arenas[index].load(std::memory_order_acquire);
-      const Offset record = arena != nullptr ? arena->Allocate(reserve) : 0;
+      const Offset record = arena != nullptr ? arena->Allocate(policy) : 0;
       if (record != 0) return record;
     }
     return 0;
@@ -111,14 +111,14 @@ RecordSlab::RecordSlab(Pool& pool)
 
 RecordSlab::~RecordSlab() = default;
 
-Offset RecordSlab::Allocate(uint64_t bytes, Reserve reserve) {
-  if (IsLarge(bytes)) return pool_.ReserveLarge(bytes, reserve);
-  const Offset record = state_->ArenaFor(bytes).Allocate(reserve);
-  return record != 0 ? record : state_->AllocateLarger(bytes, reserve);
+Offset RecordSlab::Allocate(uint64_t bytes, ReservePolicy policy) {
+  if (IsLarge(bytes)) return pool_.ReserveLarge(bytes, policy);
+  const Offset record = state_->ArenaFor(bytes).Allocate(policy);
+  return record != 0 ? record : state_->AllocateLarger(bytes, policy);
 }
 
-void RecordSlab::Publish(Offset record) {
-  if (pool_.LargeBytes(record) != 0) pool_.PublishLarge(record);
+void RecordSlab::Commit(Offset record) {
+  if (pool_.LargeBytes(record) != 0) pool_.CommitLarge(record);
 }
 
 void RecordSlab::Free(Offset record) {

@@ -19,9 +19,9 @@ class RecordSlab {
 
   // Space of at least `bytes`, 16-byte aligned, with arbitrary content, or 0 when the medium is
   // full: then not even a class of up to four times the size has a unit left. A large object
-  // (IsLarge) is only reserved: call Publish once its content is durable and before it is linked.
-  Offset Allocate(uint64_t bytes, Reserve reserve);
-  void Publish(Offset record);  // nothing for a slab record
+  // (IsLarge) is only reserved: call Commit once its content is durable and before it is linked.
+  Offset Allocate(uint64_t bytes, ReservePolicy policy);
+  void Commit(Offset record);  // nothing for a slab record
   void Free(Offset record);
 
   bool IsLarge(uint64_t bytes) const { return bytes > largest_class_; }

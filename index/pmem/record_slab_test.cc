@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -22,7 +22,7 @@ TEST(RecordSlab, WastesAtMostAQuarterAndHoldsWhatWasAsked) {
   auto pool = memory.Create();
   RecordSlab slab(*pool);
   for (uint64_t bytes = 1; bytes <= 65536; bytes = bytes < 4096 ? bytes + 1 : bytes + 97) {
-    const Offset record = slab.Allocate(bytes, Reserve::kKeep);
+    const Offset record = slab.Allocate(bytes, ReservePolicy::kKeep);
     ASSERT_NE(record, 0u) << bytes;
     EXPECT_FALSE(slab.IsLarge(bytes));
     EXPECT_EQ(record % 16, 0u);
@@ -41,9 +41,9 @@ TEST(RecordSlab, SpaceAtIsSafeForAnyOffset) {
   auto pool = memory.Create();
   RecordSlab slab(*pool);
   UnitArena nodes(*pool, ChunkUse::kNodes, 256);
-  const Offset node = nodes.Allocate(Reserve::kKeep);
-  const Offset record = slab.Allocate(96, Reserve::kKeep);
-  const Offset large = slab.Allocate(9000, Reserve::kKeep);
+  const Offset node = nodes.Allocate(ReservePolicy::kKeep);
+  const Offset record = slab.Allocate(96, ReservePolicy::kKeep);
+  const Offset large = slab.Allocate(9000, ReservePolicy::kKeep);
   EXPECT_EQ(slab.SpaceAt(record), 96u);
   EXPECT_GE(slab.SpaceAt(large), 9000u);
   for (const Offset wrong : {Offset{0}, record + 16, node, large + 16, ~Offset{0},
@@ -60,20 +60,20 @@ TEST(RecordSlab, MarkFindsRecordsAndFreesTheRest) {
     auto pool = memory.Create();
     RecordSlab slab(*pool);
     for (int i = 0; i < 200; ++i) {
-      const Offset record = slab.Allocate(30 + 8 * i, Reserve::kKeep);
+      const Offset record = slab.Allocate(30 + 8 * i, ReservePolicy::kKeep);
       if (i % 3 != 0) continue;
       kept.push_back(record);
       used += slab.SpaceAt(record);
     }
     for (int i = 0; i < 3; ++i) {
-      const Offset large = slab.Allocate(20'000, Reserve::kKeep);
-      slab.Publish(large);
+      const Offset large = slab.Allocate(20'000, ReservePolicy::kKeep);
+      slab.Commit(large);
       if (i != 1) continue;
       kept.push_back(large);
       used += slab.SpaceAt(large);
     }
     // Not published: gone after the crash.
-    EXPECT_NE(slab.Allocate(20'000, Reserve::kKeep), 0u);
+    EXPECT_NE(slab.Allocate(20'000, ReservePolicy::kKeep), 0u);
   }
   auto pool = memory.Open();
   RecordSlab slab(*pool);
@@ -97,8 +97,8 @@ TEST(RecordSlab, SpaceOfOneSizeServesAnotherOnceItIsFree) {
   for (const uint64_t bytes : {32, 2000, 100, 9000, 1000, 20'000, 48}) {
     std::vector<Offset> records;
     uint64_t space = 0;
-    while (const Offset record = slab.Allocate(bytes, Reserve::kUse)) {
-      slab.Publish(record);
+    while (const Offset record = slab.Allocate(bytes, ReservePolicy::kUse)) {
+      slab.Commit(record);
       records.push_back(record);
       space += slab.SpaceAt(record);
     }
@@ -115,15 +115,16 @@ TEST(RecordSlab, AFullPoolServesFromLargerClasses) {
   auto pool = memory.Create();
   RecordSlab slab(*pool);
   std::vector<Offset> records;
-  for (Offset record; (record = slab.Allocate(160, Reserve::kKeep)) != 0;) {
+  for (Offset record; (record = slab.Allocate(160, ReservePolicy::kKeep)) != 0;) {
     records.push_back(record);
   }
   ASSERT_FALSE(records.empty());
-  EXPECT_EQ(slab.Allocate(128, Reserve::kKeep), 0u);
+  EXPECT_EQ(slab.Allocate(128, ReservePolicy::kKeep), 0u);
   slab.Free(records.back());
-  EXPECT_EQ(slab.Allocate(32, Reserve::kKeep), 0u) << "five times the size: too great a waste";
-  EXPECT_EQ(slab.Allocate(320, Reserve::kKeep), 0u) << "does not fit";
-  const Offset record = slab.Allocate(128, Reserve::kKeep);
+  EXPECT_EQ(slab.Allocate(32, ReservePolicy::kKeep), 0u)
+      << "five times the size: too great a waste";
+  EXPECT_EQ(slab.Allocate(320, ReservePolicy::kKeep), 0u) << "does not fit";
+  const Offset record = slab.Allocate(128, ReservePolicy::kKeep);
   EXPECT_EQ(record, records.back());
   EXPECT_EQ(slab.SpaceAt(record), 160u);
 }
@@ -142,9 +143,9 @@ TEST(RecordSlab, ThreadsNeverShareSpace) {
         if (random() % 5 < 3) {
           const uint64_t bytes =
               random() % 50 == 0 ? 3000 + random() % 20'000 : random() % 1500 + 1;
-          const Offset record = slab.Allocate(bytes, Reserve::kKeep);
+          const Offset record = slab.Allocate(bytes, ReservePolicy::kKeep);
           if (record == 0) continue;
-          slab.Publish(record);
+          slab.Commit(record);
           std::memset(pool->At<char>(record), t + 1, bytes);
           held[record] = bytes;
         }

@@ -9,8 +9,8 @@
 
 #include "index/pmem/crash_point.h"
 #include "index/pmem/full_memo.h"
+#include "index/pmem/internal/unit_cache.h"
 #include "index/pmem/last_words.h"
-#include "index/pmem/unit_cache.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::pmem {
@@ -78,7 +78,7 @@ struct UnitArena::State {
   std::array<std::atomic<UnitCache*>, kMaxWorkerSlots> caches{};
   // As many as came with chunks of the reserve: so many free units are for who may use it.
   std::atomic<uint64_t> kept_units{0};
-  std::array<FullMemo, 2> full;         // by Reserve
+  std::array<FullMemo, 2> full;         // by ReservePolicy
   std::atomic<uint32_t> free_units{0};  // more than when the pool was full first
 
   mutable std::mutex mu;
@@ -195,28 +195,29 @@ UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes)
 
 UnitArena::~UnitArena() { pool_.RemoveHolder(this); }
 
-Offset UnitArena::Allocate(Reserve reserve) {
-  const Offset unit = TryAllocate(reserve);
+Offset UnitArena::Allocate(ReservePolicy policy) {
+  const Offset unit = TryAllocate(policy);
   if (unit != 0 && pool_.was_full()) state_->free_units.fetch_sub(1, std::memory_order_relaxed);
   return unit;
 }
 
-Offset UnitArena::TryAllocate(Reserve reserve) {
+Offset UnitArena::TryAllocate(ReservePolicy policy) {
   UnitCache& cache = state_->OwnCache();
-  const bool kept = reserve == Reserve::kKeep && state_->kept_units.load(std::memory_order_relaxed);
+  const bool kept =
+      policy == ReservePolicy::kKeep && state_->kept_units.load(std::memory_order_relaxed);
   if (!kept && cache.TryEnter(state_->process_barrier)) {
     const Offset unit = cache.Pop();
     cache.Leave();
     if (unit != 0) return unit;
   }
-  FullMemo& full = state_->full[static_cast<size_t>(reserve)];
+  FullMemo& full = state_->full[static_cast<size_t>(policy)];
   if (full.Holds(free_state())) return 0;
-  Offset unit = AllocateSlowly(cache, reserve);
+  Offset unit = AllocateSlowly(cache, policy);
   if (unit != 0) return unit;
   pool_.NoteFull();
   const uint64_t before = free_state();
   (void)pool_.CollectEmptyChunks();
-  unit = AllocateSlowly(cache, reserve);
+  unit = AllocateSlowly(cache, policy);
   if (unit == 0) full.Note(before);
   return unit;
 }
@@ -225,13 +226,13 @@ uint64_t UnitArena::free_state() const {
   return pool_.came_free() << 32 | state_->free_units.load(std::memory_order_relaxed);
 }
 
-Offset UnitArena::AllocateSlowly(UnitCache& cache, Reserve reserve) {
+Offset UnitArena::AllocateSlowly(UnitCache& cache, ReservePolicy policy) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
   // What was taken from the reserve does not serve who may not.
-  const bool kept = reserve == Reserve::kKeep && s.kept_units != 0;
-  if (kept && s.FreeUnits() <= s.kept_units && !AddChunk(reserve)) return 0;
-  if (cache.count() == 0 && s.free_in_chunks == 0 && !AddChunk(reserve)) Steal();
+  const bool kept = policy == ReservePolicy::kKeep && s.kept_units != 0;
+  if (kept && s.FreeUnits() <= s.kept_units && !AddChunk(policy)) return 0;
+  if (cache.count() == 0 && s.free_in_chunks == 0 && !AddChunk(policy)) Steal();
   if (cache.count() == 0) s.Refill(cache, unit_bytes_);
   return cache.Pop();
 }
@@ -258,16 +259,16 @@ void UnitArena::KeepChunks(uint64_t chunks) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
   s.kept_chunks = chunks;
-  while (s.chunk_count < chunks && AddChunk(Reserve::kUse)) {
+  while (s.chunk_count < chunks && AddChunk(ReservePolicy::kUse)) {
   }
 }
 
-bool UnitArena::AddChunk(Reserve reserve) {
-  absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, Reserve::kKeep);
+bool UnitArena::AddChunk(ReservePolicy policy) {
+  absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, ReservePolicy::kKeep);
   if (chunk.ok()) {
     state_->kept_units = 0;  // the reserve is whole
-  } else if (reserve == Reserve::kUse) {
-    chunk = pool_.AcquireChunk(use_, unit_bytes_, reserve);
+  } else if (policy == ReservePolicy::kUse) {
+    chunk = pool_.AcquireChunk(use_, unit_bytes_, policy);
     if (chunk.ok()) state_->kept_units += chunk->bytes / unit_bytes_;
   }
   if (!chunk.ok()) return false;

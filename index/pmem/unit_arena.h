@@ -29,7 +29,7 @@ class UnitArena final : public ChunkHolder {
 
   // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at
   // most 256), or 0 when the medium is full.
-  Offset Allocate(Reserve reserve);
+  Offset Allocate(ReservePolicy policy);
   void Free(Offset unit);
 
   // When an allocation has failed, the next one fails too as long as this is the same: it changes
@@ -72,11 +72,11 @@ class UnitArena final : public ChunkHolder {
  private:
   struct State;
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
-  Offset AllocateSlowly(UnitCache& cache, Reserve reserve);
-  Offset TryAllocate(Reserve reserve);
+  Offset AllocateSlowly(UnitCache& cache, ReservePolicy policy);
+  Offset TryAllocate(ReservePolicy policy);
   void FreeToCache(Offset unit);
   // Under the arena's mutex:
-  bool AddChunk(Reserve reserve);
+  bool AddChunk(ReservePolicy policy);
   void Steal();  // takes all units out of the caches
   void GiveBack(Offset unit);
   void Release(uint32_t row);  // an empty chunk

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "index/pmem/arena_test_util.h"
+#include "index/pmem/testing/arena_test_util.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::pmem {
@@ -20,9 +20,9 @@ using ::testing::ElementsAreArray;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAreArray;
 
-std::vector<Offset> TakeAll(UnitArena& arena, Reserve reserve = Reserve::kUse) {
+std::vector<Offset> TakeAll(UnitArena& arena, ReservePolicy policy = ReservePolicy::kUse) {
   std::vector<Offset> units;
-  while (const Offset unit = arena.Allocate(reserve)) units.push_back(unit);
+  while (const Offset unit = arena.Allocate(policy)) units.push_back(unit);
   return units;
 }
 
@@ -64,8 +64,8 @@ TEST(UnitArena, KeepsTheReserve) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
-  const size_t kept = TakeAll(arena, Reserve::kKeep).size();
-  const size_t more = TakeAll(arena, Reserve::kUse).size();
+  const size_t kept = TakeAll(arena, ReservePolicy::kKeep).size();
+  const size_t more = TakeAll(arena, ReservePolicy::kUse).size();
   EXPECT_EQ(more, pool->reserve_bytes() / 256);
   EXPECT_GT(kept, more);
 }
@@ -77,15 +77,15 @@ TEST(UnitArena, RefusesFastUntilSomethingComesFree) {
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
   std::vector<Offset> units = TakeAll(arena);
   const uint64_t full = arena.free_state();
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(arena.Allocate(Reserve::kUse), 0u);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(arena.Allocate(ReservePolicy::kUse), 0u);
   EXPECT_EQ(arena.free_state(), full);
   for (int i = 0; i < 1000; ++i) {
     arena.Free(units.back());
     EXPECT_NE(arena.free_state(), full);
-    units.back() = arena.Allocate(Reserve::kUse);
+    units.back() = arena.Allocate(ReservePolicy::kUse);
     ASSERT_NE(units.back(), 0u) << i;
     EXPECT_EQ(arena.free_state(), full);
-    EXPECT_EQ(arena.Allocate(Reserve::kUse), 0u);
+    EXPECT_EQ(arena.Allocate(ReservePolicy::kUse), 0u);
   }
 }
 
@@ -97,8 +97,8 @@ TEST(UnitArena, FullArenaFindsWhatAnotherThreadFrees) {
   const std::vector<Offset> units = TakeAll(arena);
   for (const Offset unit : units) {
     std::thread([&] { arena.Free(unit); }).join();
-    ASSERT_NE(arena.Allocate(Reserve::kUse), 0u);
-    ASSERT_EQ(arena.Allocate(Reserve::kUse), 0u);
+    ASSERT_NE(arena.Allocate(ReservePolicy::kUse), 0u);
+    ASSERT_EQ(arena.Allocate(ReservePolicy::kUse), 0u);
   }
 }
 
@@ -109,9 +109,9 @@ TEST(UnitArena, FullArenaFindsTheChunkOfAnother) {
   UnitArena small(*pool, ChunkUse::kRecords, 64);
   UnitArena big(*pool, ChunkUse::kRecords, 2048);
   const std::vector<Offset> units = TakeAll(small);
-  ASSERT_EQ(big.Allocate(Reserve::kUse), 0u);
+  ASSERT_EQ(big.Allocate(ReservePolicy::kUse), 0u);
   for (const Offset unit : units) small.Free(unit);
-  EXPECT_NE(big.Allocate(Reserve::kUse), 0u);
+  EXPECT_NE(big.Allocate(ReservePolicy::kUse), 0u);
 }
 
 TEST(UnitArena, EmptyChunksServeOtherClasses) {
@@ -140,7 +140,7 @@ TEST(UnitArena, KeptChunksStayTheArenas) {
     const size_t others = TakeAll(other).size();
     EXPECT_EQ(others * 256, pool->capacity_bytes() - kKept * pool->chunk_bytes());
     for (int round = 0; round < 3; ++round) {
-      const std::vector<Offset> units = TakeAll(logs, Reserve::kKeep);
+      const std::vector<Offset> units = TakeAll(logs, ReservePolicy::kKeep);
       EXPECT_THAT(units, SizeIs(kKept * pool->chunk_bytes() / 1024)) << round;
       for (const Offset unit : units) logs.Free(unit);
       logs.GiveBackEmptyChunks();
@@ -163,7 +163,7 @@ TEST(UnitArena, MarkTellsOnceTwiceAndNotAUnit) {
   {
     auto pool = memory.Create();
     UnitArena arena(*pool, ChunkUse::kNodes, 320);
-    for (int i = 0; i < 60; ++i) kept.push_back(arena.Allocate(Reserve::kKeep));
+    for (int i = 0; i < 60; ++i) kept.push_back(arena.Allocate(ReservePolicy::kKeep));
     dropped = kept[20];
     kept.erase(kept.begin() + 20);
   }
@@ -194,7 +194,7 @@ TEST(UnitArena, FinishMarkGivesUnreachedChunksBack) {
   {
     auto pool = memory.Create();
     UnitArena arena(*pool, ChunkUse::kNodes, 256);
-    TakeAll(arena, Reserve::kKeep);
+    TakeAll(arena, ReservePolicy::kKeep);
   }
   auto pool = memory.Open();
   const size_t chunks = pool->Chunks().size();
@@ -288,7 +288,7 @@ TEST(UnitArena, ThreadsNeverShareAUnit) {
       std::vector<Offset> held;
       for (int i = 0; i < 60'000; ++i) {
         if (random() % 2 == 0 || held.empty()) {
-          const Offset unit = arena.Allocate(Reserve::kUse);
+          const Offset unit = arena.Allocate(ReservePolicy::kUse);
           if (unit == 0) {
             ++full;
           } else {
@@ -321,7 +321,7 @@ TEST(UnitArena, MarksFromManyThreads) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   UnitArena taker(*pool, ChunkUse::kNodes, 64);
-  const std::vector<Offset> units = TakeAll(taker, Reserve::kKeep);
+  const std::vector<Offset> units = TakeAll(taker, ReservePolicy::kKeep);
   UnitArena arena(*pool, ChunkUse::kNodes, 64);
   arena.Adopt(pool->Chunks());
   std::atomic<uint64_t> marked{0};
@@ -343,7 +343,7 @@ TEST(UnitArenaDeathTest, RefusesToFreeTwice) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 2048);
-  const Offset unit = arena.Allocate(Reserve::kKeep);
+  const Offset unit = arena.Allocate(ReservePolicy::kKeep);
   EXPECT_DEATH(
       {
         for (int i = 0; i < 10; ++i) arena.Free(unit);

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "index/pmem/tracer.h"
+#include "index/pmem/internal/tracer.h"
 #include "tests/conformance/conformance_fixture.h"
 
 namespace lodgekv::test {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 #include "index/store.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/engine_case.h"

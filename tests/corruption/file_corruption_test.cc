@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_format.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 #include "index/store.h"
 #include "tests/corruption/victim.h"
 #include "tests/support/engine_calls.h"

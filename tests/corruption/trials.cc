@@ -19,8 +19,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/bad_page.h"
-#include "index/pmem/metadata_guard.h"
+#include "index/pmem/internal/bad_page.h"
+#include "index/pmem/internal/metadata_guard.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 #include "tests/support/pool_identity.h"

@@ -1,6 +1,6 @@
 // LB+-Tree: what its tests must know.
 #include "index/lbtree/layout.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
 #include "tests/engines/layout_writer.h"

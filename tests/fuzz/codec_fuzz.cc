@@ -23,8 +23,8 @@ struct World {
   BytesCodec inline_codec{pool, &slab, true};
   BytesCodec record_codec{pool, &slab, false};
   Fixed64Codec fixed_codec{pool, nullptr, false};
-  pmem::Offset spaces[2] = {slab.Allocate(kRecordBytes, pmem::Reserve::kKeep),
-                            slab.Allocate(kRecordBytes, pmem::Reserve::kKeep)};
+  pmem::Offset spaces[2] = {slab.Allocate(kRecordBytes, pmem::ReservePolicy::kKeep),
+                            slab.Allocate(kRecordBytes, pmem::ReservePolicy::kKeep)};
   std::unique_ptr<DramArena> dram;
   std::unique_ptr<SeparatorTexts> texts;
   int executions = 0;

@@ -1,7 +1,7 @@
 // A listener behind the persist seam that switches one canary on when the bug is planted.
 #pragma once
 
-#include "index/pmem/tracer.h"
+#include "index/pmem/internal/tracer.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace lodgekv::fuzz {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "index/pmem/crc32c.h"
-#include "index/pmem/group_crc.h"
-#include "index/pmem/journal_replay.h"
-#include "index/pmem/journal_test_util.h"
+#include "index/pmem/internal/group_crc.h"
+#include "index/pmem/internal/journal_replay.h"
+#include "index/pmem/testing/journal_test_util.h"
 #include "tests/fuzz/fuzz_tracer.h"
 
 namespace lodgekv::pmem {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "index/pmem/crc32c.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
 #include "tests/fuzz/arena_pool.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -36,12 +36,12 @@ void MakeImage(Image& image, bool sealed) {
   auto pool = Pool::CreateArena(image.Options(), identity);
   FUZZ_REQUIRE(pool.ok(), pool.status().ToString());
   for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
-    const auto chunk = (*pool)->AcquireChunk(use, 256, Reserve::kKeep);
+    const auto chunk = (*pool)->AcquireChunk(use, 256, ReservePolicy::kKeep);
     FUZZ_REQUIRE(chunk.ok(), chunk.status().ToString());
   }
-  const Offset large = (*pool)->ReserveLarge(2 * kChunkBytes, Reserve::kKeep);
+  const Offset large = (*pool)->ReserveLarge(2 * kChunkBytes, ReservePolicy::kKeep);
   FUZZ_REQUIRE(large != 0, "large object");
-  (*pool)->PublishLarge(large);
+  (*pool)->CommitLarge(large);
   (*pool)->MarkEngineCreated();
   const absl::Status closed = (*pool)->Close(sealed);
   FUZZ_REQUIRE(closed.ok(), closed.ToString());

@@ -17,8 +17,8 @@ struct World {
   fuzz::ArenaPool memory{size_t{1} << 16, 8192};
   pmem::Pool& pool = memory.pool();
   pmem::RecordSlab slab{pool};
-  pmem::Offset spaces[2] = {slab.Allocate(kSpaceBytes, pmem::Reserve::kKeep),
-                            slab.Allocate(kSpaceBytes, pmem::Reserve::kKeep)};
+  pmem::Offset spaces[2] = {slab.Allocate(kSpaceBytes, pmem::ReservePolicy::kKeep),
+                            slab.Allocate(kSpaceBytes, pmem::ReservePolicy::kKeep)};
   char* At(int number) { return pool.At<char>(spaces[number]); }
 };
 

@@ -30,7 +30,7 @@ struct Entry {
 // A pool with one log, whose entries are written over.
 struct World {
   World() {
-    FUZZ_REQUIRE(log.Reserve(1, pmem::Reserve::kKeep), "a log");
+    FUZZ_REQUIRE(log.ReserveInOneLog(1, pmem::ReservePolicy::kKeep), "a log");
     for (const Log::FoundLog& found : log.FindLogs(1)) offset = found.offset;
     FUZZ_REQUIRE(offset != 0, "a log");
     WriteHeader();

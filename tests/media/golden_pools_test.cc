@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/media/golden_set.h"
 #include "tests/media/gzip_file.h"

@@ -3,8 +3,8 @@
 #include "index/node/batch_intent.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
-#include "index/pmem/journal_layout.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/journal_layout.h"
+#include "index/pmem/internal/pool_header.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/layout_writer.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "index/engine_info.h"
-#include "index/pmem/temp_dir.h"
+#include "index/pmem/testing/temp_dir.h"
 
 namespace lodgekv::test {
 

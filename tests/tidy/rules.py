@@ -83,6 +83,14 @@ def allowed_includes(path):
             rf"{TOP_OF_INDEX}|index/(pmem|node|{folder})/")
 
 
+def may_see_part_of_pmem(source, included):
+    if source.path.startswith(("index/pmem/", "tests/")):
+        return True
+    if included.startswith("index/pmem/testing/"):
+        return source.is_test or source.name.endswith("_test_util.h")
+    return not included.startswith("index/pmem/internal/")
+
+
 def include_direction(tree):
     for source in tree.cpp():
         allowed = allowed_includes(source.path)
@@ -94,6 +102,9 @@ def include_direction(tree):
                               f"includes {included}: only index/pmem knows libpmem and libpmemobj")
             if match.group(2) or GENERATED.search(included):
                 continue
+            if not may_see_part_of_pmem(source, included):
+                yield Finding(source.path, line, f"includes {included}: index/pmem/internal/ is "
+                              "for index/pmem and tests/, index/pmem/testing/ for tests alone")
             if "/" not in included:
                 yield Finding(source.path, line, f"includes \"{included}\": project headers are "
                               "included by their path from the root")
@@ -289,7 +300,7 @@ def crash_points(tree):
             line, name = source.line_of(match.start()), match.group(2)
             places[name].append((source.path, line))
             form = CRASH_POINT_NAME.match(name)
-            folder = source.path.split("/")[-2] if "/" in source.path else ""
+            folder = (source.path.split("/") + [""])[1]
             if not form:
                 yield Finding(source.path, line, f"crash point \"{name}\": its form is "
                               "engine.protocol.N, as in \"lodgetree.split.2\"")

@@ -44,6 +44,9 @@ BAD = {
     "include_direction": [
         {"server/a.cc": '#include "index/lodgetree/layout.h"\n'},
         {"server/a.cc": '#include "index/pmem/pool.h"\n'},
+        {"index/lodgetree/a.cc": '#include "index/pmem/internal/pool_header.h"\n'},
+        {"bench/a.cc": '#include "index/pmem/internal/pool_header.h"\n'},
+        {"index/node/a.cc": '#include "index/pmem/testing/temp_dir.h"\n'},
         {"server/a.cc": '#include "client/lodgekv_client.h"\n'},
         {"base/a.cc": '#include "index/engine.h"\n'},
         {"index/lodgetree/a.cc": '#include "base/file_reader.h"\n'},

@@ -223,7 +223,7 @@ def points_of(sources):
     for source in sources:
         if source.is_test or not source.path.startswith("index/"):
             continue
-        readme = posixpath.join(posixpath.dirname(source.path), "README.md")
+        readme = "/".join(source.path.split("/")[:2] + ["README.md"])
         for match in POINT.finditer(source.text):
             place = (source.path, source.line_of(match.start()))
             points[readme, match.group(1)][int(match.group(2))] = place

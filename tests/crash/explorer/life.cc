@@ -130,7 +130,7 @@ void Explorer::Life::Explore(const char* position) {
   if (explorer_.Ended() || explorer_.result_.positions % kPositionsPerLook != 0) return;
   const std::span<const std::byte> durable = tracer_->durable();
   if (std::memcmp(image_.span().data(), durable.data(), durable.size()) != 0) {
-    Fail("recovery has changed the medium past the seam: index/pmem/persist.h has not seen it");
+    Fail("recovery has changed the medium past the seam: index/pmem/medium.h has not seen it");
   }
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "index/pmem/crc32c.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
 
 namespace lodgekv::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/persist.h"
+#include "index/pmem/medium.h"
 #include "tests/support/random.h"
 
 namespace lodgekv::test {

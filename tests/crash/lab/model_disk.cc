@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "index/pmem/journal_layout.h"
+#include "index/pmem/internal/journal_layout.h"
 
 namespace lodgekv::test {
 namespace {

@@ -1,7 +1,7 @@
 #include "tests/crash/lab/regions.h"
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/pool_header.h"
+#include "index/pmem/internal/pool_header.h"
 
 namespace lodgekv::test {
 namespace {

@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "index/pmem/persist.h"
-#include "index/pmem/tracer.h"
+#include "index/pmem/internal/tracer.h"
+#include "index/pmem/medium.h"
 #include "tests/support/arena_memory.h"
 
 namespace lodgekv::test {

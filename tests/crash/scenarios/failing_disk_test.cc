@@ -38,7 +38,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
   }
 
   void Use(Pool& pool) {
-    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::Reserve::kKeep);
+    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::ReservePolicy::kKeep);
     ASSERT_TRUE(chunk.ok()) << chunk.status();
     for (unsigned i = 1; i <= 60 && !pool.medium().failed(); ++i) {
       tried_ = i;

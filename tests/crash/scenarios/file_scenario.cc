@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/journal_replay.h"
+#include "index/pmem/internal/journal_replay.h"
 #include "tests/crash/explorer/open_pool.h"
 #include "tests/crash/explorer/plan.h"
 #include "tests/crash/lab/hands.h"

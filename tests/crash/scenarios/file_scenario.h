@@ -1,7 +1,7 @@
-// Engines on an ordinary file: over a pool with a journal (index/pmem/pool_journal.h) on the model
-// of a disk. The power goes off at every moment, with the pool's pages in any mixture; what is left
-// is opened by replay and the engine's real recovery, which is cut in turn, and compared. In
-// between the process is killed, or the pool closed cleanly, and opened again.
+// Engines on an ordinary file: over a pool with a journal (index/pmem/internal/pool_journal.h) on
+// the model of a disk. The power goes off at every moment, with the pool's pages in any mixture;
+// what is left is opened by replay and the engine's real recovery, which is cut in turn, and
+// compared. In between the process is killed, or the pool closed cleanly, and opened again.
 #pragma once
 
 #include <array>

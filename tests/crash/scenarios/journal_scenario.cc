@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "index/pmem/journal.h"
-#include "index/pmem/journal_reader.h"
-#include "index/pmem/journal_replay.h"
+#include "index/pmem/internal/journal.h"
+#include "index/pmem/internal/journal_reader.h"
+#include "index/pmem/internal/journal_replay.h"
 #include "tests/crash/lab/hands.h"
 #include "tests/crash/lab/journal_words.h"
 

@@ -1,4 +1,4 @@
-// The journal alone (index/pmem/journal.h): stores, flushes, fences, space given back and
+// The journal alone (index/pmem/internal/journal.h): stores, flushes, fences, space given back and
 // checkpoints of several hands on a model of a disk, whose power goes off at every moment. What a
 // replay makes of the image must be what the crash model allows: of each word what its last fence
 // made durable, or a later store. The replay itself is cut, and some images are lived on.

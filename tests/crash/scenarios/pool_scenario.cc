@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/internal/pool_header.h"
 #include "index/pmem/pool.h"
-#include "index/pmem/pool_header.h"
 #include "tests/crash/lab/high_numbers.h"
 #include "tests/crash/lab/image_set.h"
 #include "tests/support/random.h"
@@ -132,7 +132,7 @@ class Scenario {
 
   void Acquire(Pool& pool) {
     acquiring_ = true;
-    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, kUnit, pmem::Reserve::kKeep);
+    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, kUnit, pmem::ReservePolicy::kKeep);
     acquiring_ = false;
     if (!chunk.ok()) return;
     if (!rows_.after.insert(chunk->index).second) {
@@ -149,11 +149,11 @@ class Scenario {
   }
 
   void AddLarge(Pool& pool) {
-    const Offset offset = pool.ReserveLarge(1 + random_.Below(20'000), pmem::Reserve::kKeep);
+    const Offset offset = pool.ReserveLarge(1 + random_.Below(20'000), pmem::ReservePolicy::kKeep);
     if (offset == 0) return;
     if (random_.OneIn(3)) return pool.FreeLarge(offset);
     large_.after.insert(offset);
-    pool.PublishLarge(offset);
+    pool.CommitLarge(offset);
   }
 
   void DropLarge(Pool& pool) {

@@ -49,7 +49,7 @@ bool HoldsHeads(const ArenaMemory& image, const pmem::Chunk& chunk) {
 pmem::Chunk UseUp(pmem::Pool& pool, pmem::UnitArena& logs) {
   std::vector<pmem::Offset> units;
   for (uint64_t i = 0; i < pool.chunk_bytes() / kUnit; ++i) {
-    units.push_back(logs.Allocate(pmem::Reserve::kKeep));
+    units.push_back(logs.Allocate(pmem::ReservePolicy::kKeep));
   }
   const std::string content(kUnit, 'x');
   for (const pmem::Offset unit : units) {

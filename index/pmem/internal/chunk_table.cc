@@ -1,0 +1,246 @@
+#include "index/pmem/internal/chunk_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "index/pmem/crash_point.h"
+#include "index/pmem/crc32c.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+// Records carry checksums of their own, and would take long.
+bool IsSealed(const Chunk& chunk) {
+  return chunk.use == ChunkUse::kNodes || chunk.use == ChunkUse::kLogs;
+}
+
+constexpr uint64_t kContentSealed = uint64_t{1} << 32;
+
+// Calls one(i) for each i below count, in this order, from up to `threads` threads; until it says
+// false.
+template <class One>
+void ForEach(size_t count, unsigned threads, const One& one) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < count;) {
+      if (!one(i)) next.store(count);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+}  // namespace
+
+ChunkTable::ChunkTable(Medium& medium, const PoolHeader& header, uint64_t reserve_rows)
+    : medium_(medium),
+      rows_(header.rows()),
+      chunk_bytes_(header.geometry().chunk_bytes),
+      chunk_cost_(header.geometry().chunk_cost()),
+      pool_bytes_(header.geometry().pool_bytes),
+      shift_(static_cast<unsigned>(std::bit_width(chunk_bytes_)) - 1),
+      crc_seed_(header.crc_seed()),
+      reserve_rows_(reserve_rows),
+      state_(std::make_unique<RowState[]>(rows_.size())),
+      index_((pool_bytes_ >> shift_) + 2) {}
+
+absl::Status ChunkTable::Load(ChunkSource& source) {
+  for (uint32_t row = 0; row < rows_.size(); ++row) {
+    const uint64_t word = rows_[row].class_word.Load();
+    ChunkClass chunk_class;
+    if (!ChunkClass::Decode(word, crc_seed_, row, &chunk_class)) {
+      return absl::DataLossError(absl::StrFormat(
+          "its chunk table is damaged: row %u has class word 0x%016x with wrong check bits", row,
+          word));
+    }
+    state_[row].class_bits.store(chunk_class.use | uint64_t{chunk_class.unit_bytes} << 32,
+                                 std::memory_order_relaxed);
+  }
+  if (absl::Status status = source.Load(*this); !status.ok()) return status;
+  for (uint32_t row = 0; row < rows_.size(); ++row) {
+    if (!HasMemory(row)) bare_.insert(bare_.end(), row);
+    if (ClassOf(row).use == 0) continue;
+    if (!HasMemory(row)) {
+      return absl::DataLossError(
+          absl::StrFormat("its chunk table is damaged: row %u is in use but has no memory", row));
+    }
+    free_.erase(row);
+    if (ClassOf(row).use != ChunkClass::kLargeObject) ++in_use_;
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ChunkTable::ContentWord(const Chunk& chunk, const char* base) const {
+  return kContentSealed | Crc32c(crc_seed_, base + chunk.begin, chunk.bytes);
+}
+
+std::vector<Chunk> ChunkTable::ChunksToSeal() const {
+  std::vector<Chunk> chunks = InUse();
+  std::erase_if(chunks, [](const Chunk& chunk) { return !IsSealed(chunk); });
+  return chunks;
+}
+
+void ChunkTable::SealContents(const char* base, unsigned threads) {
+  const std::vector<Chunk> chunks = ChunksToSeal();
+  std::vector<uint64_t> word_of_row(rows_.size());  // 0 where there is nothing to seal
+  ForEach(chunks.size(), threads, [&](size_t i) {
+    word_of_row[chunks[i].index] = ContentWord(chunks[i], base);
+    return true;
+  });
+  for (const Chunk& chunk : InUse()) {
+    Word& word = rows_[chunk.index].content;
+    medium_.Store(word, word_of_row[chunk.index]);
+    medium_.Flush(&word, sizeof word);
+  }
+  LODGEKV_CRASH_POINT(medium_, "pmem.seal.1");
+  medium_.Fence();
+}
+
+absl::Status ChunkTable::CheckContents(const char* base, unsigned threads) const {
+  const std::vector<Chunk> chunks = ChunksToSeal();
+  std::atomic<size_t> first_bad{chunks.size()};
+  ForEach(chunks.size(), threads, [&](size_t i) {
+    const uint64_t sealed = rows_[chunks[i].index].content.Load();
+    // 0: closed by a program that made none. The seal covers the row, so nothing else becomes 0.
+    if (sealed == 0 || sealed == ContentWord(chunks[i], base)) return true;
+    // Every chunk before it has been begun.
+    size_t first = first_bad.load();
+    while (i < first && !first_bad.compare_exchange_weak(first, i)) {
+    }
+    return false;
+  });
+  if (first_bad == chunks.size()) return absl::OkStatus();
+  const Chunk& chunk = chunks[first_bad];
+  return absl::DataLossError(absl::StrFormat(
+      "its %s in chunk %u (offset %u to %u) are damaged: the pool was closed cleanly with "
+      "checksum 0x%08x over them, now it is 0x%08x",
+      chunk.use == ChunkUse::kNodes ? "nodes" : "logs", chunk.index, chunk.begin,
+      chunk.begin + chunk.bytes - 1, static_cast<uint32_t>(rows_[chunk.index].content.Load()),
+      static_cast<uint32_t>(ContentWord(chunk, base))));
+}
+
+absl::StatusOr<Chunk> ChunkTable::Acquire(ChunkSource& source, ChunkUse use, uint32_t unit_bytes,
+                                          ReservePolicy policy) {
+  const uint64_t kept = policy == ReservePolicy::kKeep ? reserve_rows_ : 0;
+  if (!Stock(source, kept + 1)) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "the pool is full: %u of its chunks of %u bytes are in use, %u are kept in reserve",
+        in_use_, chunk_bytes_, free_.size()));
+  }
+  const uint32_t row = *free_.begin();
+  free_.erase(free_.begin());
+  SetClass(row, {static_cast<uint8_t>(use), unit_bytes});
+  ++in_use_;
+  return MakeChunk(row);
+}
+
+void ChunkTable::Release(uint32_t row) {
+  SetClass(row, {});
+  free_.insert(row);
+  --in_use_;
+}
+
+std::vector<Chunk> ChunkTable::InUse() const {
+  std::vector<Chunk> chunks;
+  for (uint32_t row = 0; row < rows_.size(); ++row) {
+    const uint8_t use = ClassOf(row).use;
+    if (use != 0 && use != ChunkClass::kLargeObject) chunks.push_back(MakeChunk(row));
+  }
+  return chunks;
+}
+
+Chunk ChunkTable::Find(Offset offset) const {
+  if (offset < pool_bytes_) {
+    const uint64_t pair = index_[offset >> shift_].load(std::memory_order_acquire);
+    for (const uint32_t entry : {static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32)}) {
+      if (entry == 0 || offset - Begin(entry - 1) >= chunk_bytes_) continue;
+      const Chunk chunk = MakeChunk(entry - 1);
+      if (chunk.use == ChunkUse::kFree) break;
+      return chunk;
+    }
+  }
+  Chunk none;
+  none.index = UINT32_MAX;
+  return none;
+}
+
+ChunkClass ChunkTable::ClassOf(uint32_t row) const {
+  const uint64_t bits = state_[row].class_bits.load(std::memory_order_acquire);
+  return {static_cast<uint8_t>(bits), static_cast<uint32_t>(bits >> 32)};
+}
+
+void ChunkTable::SetClass(uint32_t row, const ChunkClass& chunk_class) {
+  Word& word = rows_[row].class_word;
+  medium_.Store(word, chunk_class.Encode(crc_seed_, row));
+  medium_.FlushLine(&word);
+  LODGEKV_CRASH_POINT(medium_, "pmem.chunk.1");
+  medium_.Fence();
+  state_[row].class_bits.store(chunk_class.use | uint64_t{chunk_class.unit_bytes} << 32,
+                               std::memory_order_release);
+}
+
+void ChunkTable::SetMemory(uint32_t row, Offset begin) {
+  state_[row].begin.store(begin, std::memory_order_release);
+  Index(row, begin, true);
+  bare_.erase(row);
+  free_.insert(free_.end(), row);
+}
+
+void ChunkTable::ClearMemory(uint32_t row) {
+  Index(row, Begin(row), false);
+  state_[row].begin.store(0, std::memory_order_release);
+  free_.erase(row);
+  bare_.insert(row);
+}
+
+void ChunkTable::Trim(ChunkSource& source, uint64_t keep) {
+  // From the end, so that chunks in use gather at the front of the table.
+  const std::vector<uint32_t> rows(free_.rbegin(), free_.rend());
+  for (const uint32_t row : rows) {
+    // The row may have gone with its neighbour.
+    if (free_.contains(row)) source.RemoveMemory(*this, row, keep);
+  }
+}
+
+bool ChunkTable::Stock(ChunkSource& source, uint64_t count) {
+  while (free_.size() < count) {
+    if (bare_.empty() || !source.AddMemory(*this, *bare_.begin())) return false;
+  }
+  return true;
+}
+
+Chunk ChunkTable::MakeChunk(uint32_t row) const {
+  const ChunkClass chunk_class = ClassOf(row);
+  Chunk chunk;
+  chunk.index = row;
+  chunk.begin = Begin(row);
+  chunk.bytes = chunk_bytes_;
+  // What an arena's large object covers is no chunk to anybody.
+  chunk.use = chunk_class.use == ChunkClass::kLargeObject ? ChunkUse::kFree
+                                                          : static_cast<ChunkUse>(chunk_class.use);
+  chunk.unit_bytes = chunk_class.unit_bytes;
+  return chunk;
+}
+
+void ChunkTable::Index(uint32_t row, Offset begin, bool add) {
+  const uint64_t entry = row + 1;
+  for (uint64_t i = begin >> shift_; i <= (begin + chunk_bytes_ - 1) >> shift_; ++i) {
+    const uint64_t pair = index_[i].load(std::memory_order_relaxed);
+    const uint64_t low = pair & 0xffffffff;
+    const uint64_t high = pair >> 32;
+    uint64_t next = pair;
+    if (add) {
+      next = low == 0 ? high << 32 | entry : entry << 32 | low;
+    } else {
+      next = low == entry ? high << 32 : low;
+    }
+    index_[i].store(next, std::memory_order_release);
+  }
+}
+
+}  // namespace lodgekv::pmem

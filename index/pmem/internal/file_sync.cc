@@ -1,0 +1,87 @@
+#include "index/pmem/internal/file_sync.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+std::string Describe(const std::string& call, int error) {
+  return absl::StrCat(call, " failed: ", std::generic_category().message(error),
+                      "; what has not been synced before may not be on the medium");
+}
+
+}  // namespace
+
+FileSync::~FileSync() {
+  for (const File& file : files_) close(file.fd);
+}
+
+bool FileSync::Sync() {
+  std::unique_lock lock(mu_);
+  // A round that is under way may have begun before this thread's last store.
+  const uint64_t needed = rounds_begun_ + 1;
+  while (!failed_ && rounds_done_ < needed) {
+    if (rounds_begun_ != rounds_done_) {
+      round_done_.wait(lock);
+      continue;
+    }
+    const uint64_t round = ++rounds_begun_;
+    lock.unlock();
+    const std::string error = SyncAll();
+    // Before anybody sees that the round is done: what it failed to write the next one leaves out.
+    if (!error.empty()) Fail(error);
+    lock.lock();
+    rounds_done_ = round;
+    round_done_.notify_all();
+  }
+  return !failed_;
+}
+
+bool FileSync::WriteBack(uint64_t begin, uint64_t bytes) {
+  while (msync(base_ + begin, bytes, MS_SYNC) != 0) {
+    if (errno == EINTR) continue;
+    Fail(Describe(absl::StrCat("msync of ", bytes, " bytes at ", begin, " of ", files_[0].path),
+                  errno));
+    return false;
+  }
+  const std::lock_guard lock(mu_);
+  return !failed_;
+}
+
+uint64_t FileSync::rounds() const {
+  std::lock_guard lock(mu_);
+  return rounds_done_;
+}
+
+std::string FileSync::SyncAll() const {
+  for (const File& file : files_) {
+    while (fdatasync(file.fd) != 0) {
+      if (errno == EINTR) continue;
+      return Describe("fdatasync of " + file.path, errno);
+    }
+  }
+  return {};
+}
+
+// The handler comes first: it ends the process, and nobody whose sync has failed may go on.
+void FileSync::Fail(const std::string& what) {
+  std::unique_lock lock(mu_);
+  if (told_) {
+    round_done_.wait(lock, [this] { return failed_; });
+    return;
+  }
+  told_ = true;
+  lock.unlock();
+  if (on_failure_) on_failure_(what);
+  lock.lock();
+  failed_ = true;
+  round_done_.notify_all();
+}
+
+}  // namespace lodgekv::pmem

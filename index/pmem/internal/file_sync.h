@@ -1,0 +1,71 @@
+// Syncs the files under an ordinary mapping.
+//
+// Group sync: one fdatasync serves every thread that called Sync before it began. A failure is
+// final: the kernel may have dropped the dirty pages, so a later fdatasync that succeeds proves
+// nothing.
+//
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "index/pmem/internal/file_fence.h"
+#include "index/pmem/internal/pool_writeback.h"
+
+namespace lodgekv::pmem {
+
+class FileSync : public FileFence, public PoolWriteback {
+ public:
+  struct File {
+    std::string path;
+    int fd = -1;
+  };
+  using FailureHandler = std::function<void(const std::string& what)>;
+
+  // Owns the descriptors; `base` is where the files are mapped. `on_failure` is called once, from
+  // the thread that saw the failure.
+  FileSync(std::vector<File> files, char* base, FailureHandler on_failure)
+      : files_(std::move(files)), base_(base), on_failure_(std::move(on_failure)) {}
+  ~FileSync() override;
+  FileSync(const FileSync&) = delete;
+  FileSync& operator=(const FileSync&) = delete;
+
+  // True when everything stored to the mapping before the call is on the medium. False for ever
+  // after the first failure.
+  bool Sync();
+
+  // FileFence: nothing need be noted, a sync takes all.
+  void Note(const void*) override {}
+  bool Fence() override { return Sync(); }
+  bool Revoke(const void*, uint64_t) override { return true; }
+
+  // PoolWriteback
+  bool WriteBack(uint64_t begin, uint64_t bytes) override;
+  bool WriteBackAll() override { return Sync(); }
+
+  // The syncs made; tests see from it that threads share them.
+  uint64_t rounds() const;
+
+ private:
+  // Empty when all files are synced, else what went wrong.
+  std::string SyncAll() const;
+  void Fail(const std::string& what);
+
+  const std::vector<File> files_;
+  char* const base_;
+  const FailureHandler on_failure_;
+  mutable std::mutex mu_;
+  std::condition_variable round_done_;
+  uint64_t rounds_begun_ = 0;
+  uint64_t rounds_done_ = 0;
+  bool told_ = false;  // of the failure
+  bool failed_ = false;
+};
+
+}  // namespace lodgekv::pmem

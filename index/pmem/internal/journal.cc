@@ -1,0 +1,318 @@
+#include "index/pmem/internal/journal.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "index/pmem/crc32c.h"
+
+namespace lodgekv::pmem {
+namespace {
+
+constexpr uint64_t kMostGroupBytes = uint64_t{1} << 20;
+// A slice of a checkpoint: small, so that the next group does not wait long for the disk.
+constexpr uint64_t kSlicePages = 64;
+
+uint64_t GroupBytes(uint64_t segment_bytes) {
+  return std::min(segment_bytes / 4 / kJournalBlock * kJournalBlock, kMostGroupBytes);
+}
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+}  // namespace
+
+Journal::Journal(const Options& options)
+    : options_(options),
+      most_lines_(options.segment_bytes / 2 / kLineBytes),
+      write_back_(options.pool_bytes),
+      open_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
+      writing_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
+      space_(options.segment_bytes),
+      touched_(options.pool_bytes) {
+  if (options.background) checkpoints_ = std::thread([this] { RunCheckpoints(); });
+}
+
+Journal::~Journal() {
+  {
+    const std::lock_guard lock(mu_);
+    ending_ = true;
+  }
+  work_.notify_all();
+  if (checkpoints_.joinable()) checkpoints_.join();
+}
+
+// --- flush and fence ---
+
+void Journal::Note(const void* line) {
+  Noted& mine = noted_.Current();
+  const std::lock_guard own(mine.mu);
+  if (mine.too_many) return;
+  const uint64_t number = LineNumber(line);
+  if (!mine.lines.empty() && mine.lines.back() == number) return;
+  mine.lines.push_back(number);
+  if (mine.lines.size() <= most_lines_) return;
+  mine.too_many = true;
+  mine.lines.clear();
+}
+
+bool Journal::Fence() {
+  Noted& mine = noted_.Current();
+  Lock own(mine.mu);
+  if (mine.too_many) {
+    mine.too_many = false;
+    own.unlock();
+    return SyncPool();
+  }
+  std::sort(mine.lines.begin(), mine.lines.end());
+  mine.lines.erase(std::unique(mine.lines.begin(), mine.lines.end()), mine.lines.end());
+  Lock lock(mu_);
+  if (mine.lines.empty()) return !failed_;
+  const uint64_t last = Capture(lock, mine.lines);
+  mine.lines.clear();
+  own.unlock();
+  ++use_.fences;
+  return Canary("pmem.journal.not_awaited") ? !failed_ : AwaitGroup(lock, last);
+}
+
+uint64_t Journal::Capture(Lock& lock, std::span<const uint64_t> lines) {
+  for (size_t done = 0; !failed_;) {
+    if (pool_syncs_waiting_ > 0) {
+      changed_.wait(lock);
+      continue;
+    }
+    const size_t taken = open_.Capture(options_.base, lines.subspan(done));
+    for (const uint64_t line : lines.subspan(done, taken)) {
+      touched_.Add(line * kLineBytes / PageSet::kPageBytes);
+    }
+    done += taken;
+    if (done == lines.size()) break;
+    (void)AwaitGroup(lock, open_sequence_);
+  }
+  return open_sequence_;
+}
+
+bool Journal::AwaitGroup(Lock& lock, uint64_t sequence) {
+  while (!failed_ && durable_ < sequence) {
+    if (writing_now_) {
+      changed_.wait(lock);
+    } else if (!space_.HasRoom(open_.bytes())) {
+      AwaitRoom(lock);
+    } else {
+      WriteOpenGroup(lock);
+    }
+  }
+  return !failed_;
+}
+
+void Journal::AwaitRoom(Lock& lock) {
+  const uint64_t begun = NowNs();
+  ++use_.waits;
+  if (options_.background) {
+    ++waiting_for_room_;
+    work_.notify_all();
+    changed_.wait(lock);
+    --waiting_for_room_;
+  } else {
+    lock.unlock();
+    (void)Checkpoint();
+    lock.lock();
+  }
+  use_.wait_ns += NowNs() - begun;
+}
+
+void Journal::WriteOpenGroup(Lock& lock) {
+  writing_now_ = true;
+  std::swap(open_, writing_);
+  open_.Reset();
+  const uint64_t sequence = open_sequence_++;
+  const bool had_full = space_.full_since_ns() != 0;
+  const uint64_t offset = space_.Take(writing_.bytes(), sequence, NowNs());
+  if (!had_full && space_.full_since_ns() != 0) work_.notify_all();
+  lock.unlock();
+  const std::span<const std::byte> group = writing_.Seal(sequence, options_.crc_seed);
+  const absl::Status status = options_.storage->Write(offset, group);
+  if (!status.ok()) Fail(std::string(status.message()));
+  lock.lock();
+  writing_now_ = false;
+  ++use_.syncs;
+  use_.written_bytes += group.size();
+  if (!failed_) durable_ = sequence;
+  changed_.notify_all();
+}
+
+// --- space that goes back ---
+
+bool Journal::Revoke(const void* address, uint64_t bytes) {
+  const uint64_t first = LineNumber(address);
+  const uint64_t count = bytes / kLineBytes;
+  noted_.ForEach([&](Noted& noted) {
+    if (Canary("pmem.journal.notes_stay")) return;
+    const std::lock_guard lock(noted.mu);
+    std::erase_if(noted.lines, [&](uint64_t line) { return line - first < count; });
+  });
+  Lock lock(mu_);
+  if (Canary("pmem.journal.not_revoked")) return !failed_;
+  while (!failed_ && !open_.AddRevocation(first, count)) (void)AwaitGroup(lock, open_sequence_);
+  return AwaitGroup(lock, open_sequence_);
+}
+
+// --- the pool itself ---
+
+bool Journal::SyncPool() {
+  Lock lock(mu_);
+  // No group may hold what was copied before the sync and be needed after it (rule 5).
+  ++pool_syncs_waiting_;
+  while (!failed_ && (writing_now_ || !open_.empty())) {
+    (void)AwaitGroup(lock, open_.empty() ? open_sequence_ - 1 : open_sequence_);
+  }
+  const uint64_t sequence = open_sequence_;
+  ++use_.pool_syncs;
+  --pool_syncs_waiting_;
+  changed_.notify_all();
+  if (failed_) return false;
+  lock.unlock();
+  if (!options_.pool->WriteBackAll()) {
+    Fail("");
+    return false;
+  }
+  const std::lock_guard one(checkpoint_mu_);
+  return Canary("pmem.journal.sync_undeclared") || Retire(sequence);
+}
+
+bool Journal::Checkpoint() {
+  const std::lock_guard one(checkpoint_mu_);
+  const uint64_t begun = NowNs();
+  uint64_t sequence = 0;
+  {
+    const Lock lock(mu_);
+    if (failed_) return false;
+    // What the open group holds so far is written back as well, but is needed until the next time.
+    sequence = open_sequence_ + (Canary("pmem.journal.retires_open_group") ? 1 : 0);
+    std::swap(touched_, write_back_);
+    used_before_checkpoint_ = space_.used_bytes();
+  }
+  if (Canary("pmem.journal.declared_first")) (void)Retire(sequence);
+  const bool done = WriteBack(write_back_) && Retire(sequence);
+  const uint64_t pages = write_back_.count();
+  write_back_.Clear();
+  const Lock lock(mu_);
+  ++use_.checkpoints;
+  use_.checkpoint_ns += NowNs() - begun;
+  use_.written_back_bytes += pages * PageSet::kPageBytes;
+  return done;
+}
+
+bool Journal::WriteBack(const PageSet& pages) {
+  uint64_t from = 0;
+  uint64_t done = 0;
+  for (;;) {
+    const PageSet::Run slice = pages.Next(from, kSlicePages);
+    if (slice.pages == 0) return true;
+    if (Ending()) return false;
+    const uint64_t begun = NowNs();
+    const uint64_t bytes = std::min(slice.bytes, options_.pool_bytes - slice.begin);
+    if (!options_.pool->WriteBack(slice.begin, bytes)) {
+      Fail("");
+      return false;
+    }
+    from = (slice.begin + slice.bytes) / PageSet::kPageBytes;
+    done += slice.pages;
+    const double share = static_cast<double>(done) / static_cast<double>(pages.count());
+    if (options_.background) Pace(slice, share, begun);
+  }
+}
+
+// Waits until the slice has taken as long as its rate says, but not while the segments that are
+// left fill faster than the checkpoint goes on.
+void Journal::Pace(const PageSet::Run& slice, double done, uint64_t begun_ns) {
+  const uint64_t due_ns = begun_ns + slice.pages * PageSet::kPageBytes * 1'000'000'000 /
+                                         options_.checkpoint_bytes_per_second;
+  Lock lock(mu_);
+  while (!ending_ && !failed_ && waiting_for_room_ == 0) {
+    const uint64_t used = space_.used_bytes() - used_before_checkpoint_;
+    const uint64_t left = space_.total_bytes() - used_before_checkpoint_;
+    const uint64_t now = NowNs();
+    if (now >= due_ns || static_cast<double>(used) > done * static_cast<double>(left)) return;
+    constexpr uint64_t kLook = 5'000'000;
+    work_.wait_for(lock, std::chrono::nanoseconds(std::min(due_ns - now, kLook)));
+  }
+}
+
+bool Journal::Retire(uint64_t sequence) {
+  {
+    const Lock lock(mu_);
+    if (failed_) return false;
+    if (sequence <= replay_from_) return true;
+  }
+  alignas(kJournalBlock) std::byte block[kJournalBlock]{};
+  media::JournalCheckpoint checkpoint{};
+  checkpoint.replay_from = sequence;
+  checkpoint.crc = Crc32c(options_.crc_seed, &checkpoint, offsetof(media::JournalCheckpoint, crc));
+  std::memcpy(block, &checkpoint, sizeof checkpoint);
+  const uint64_t slot = Canary("pmem.journal.one_block") ? 0 : checkpoints_written_++ % 2;
+  absl::Status status;
+  if (!Canary("pmem.journal.freed_undeclared")) {
+    status = options_.storage->Write(kJournalCheckpointBegin + slot * kJournalBlock, block);
+  }
+  if (!status.ok()) {
+    Fail(std::string(status.message()));
+    return false;
+  }
+  const Lock lock(mu_);
+  replay_from_ = sequence;
+  space_.FreeBelow(sequence);
+  changed_.notify_all();
+  return true;
+}
+
+bool Journal::Ending() const {
+  const Lock lock(mu_);
+  return ending_ || failed_;
+}
+
+void Journal::RunCheckpoints() {
+  Lock lock(mu_);
+  while (!ending_ && !failed_) {
+    if (space_.full_since_ns() == 0 && waiting_for_room_ == 0) {
+      work_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    (void)Checkpoint();
+    lock.lock();
+  }
+}
+
+// The handler comes first: it ends the process, and nobody whose fence has failed may go on to
+// store what counts on it.
+void Journal::Fail(const std::string& what) {
+  Lock lock(mu_);
+  if (told_) {
+    changed_.wait(lock, [this] { return failed_; });
+    return;
+  }
+  told_ = true;
+  lock.unlock();
+  // Without words: the pool's files have told.
+  if (!what.empty() && options_.on_failure) options_.on_failure(what);
+  lock.lock();
+  failed_ = true;
+  changed_.notify_all();
+  work_.notify_all();
+}
+
+JournalUse Journal::use() const {
+  const Lock lock(mu_);
+  JournalUse use = use_;
+  use.size_bytes = space_.total_bytes();
+  use.used_bytes = space_.used_bytes();
+  const uint64_t full_since_ns = space_.full_since_ns();
+  use.lag_ns = full_since_ns == 0 ? 0 : NowNs() - full_since_ns;
+  return use;
+}
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,56 @@
+// A group of the journal in memory: collects entries, then is written as it is. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "index/pmem/internal/journal_blocks.h"
+#include "index/pmem/internal/journal_layout.h"
+#include "index/pmem/medium.h"
+
+namespace lodgekv::pmem {
+
+// Lines of the pool of which libpmemobj writes some words itself: the rows of the chunk table. Such
+// a word never comes from a journal.
+struct ForeignWords {
+  uint64_t begin_line = 0;
+  uint64_t end_line = 0;
+  uint8_t ours = JournalEntry::kAllWords;  // in each of these lines
+
+  uint8_t OursOf(uint64_t line) const {
+    return line >= begin_line && line < end_line ? ours : JournalEntry::kAllWords;
+  }
+};
+
+class JournalGroupBuffer {
+ public:
+  // Room for a group of `bytes`, a multiple of kJournalBlock.
+  JournalGroupBuffer(uint64_t bytes, uint64_t pool_lines, const ForeignWords& foreign);
+
+  bool empty() const { return used_ == sizeof(media::JournalGroup); }
+  // As it will be written.
+  uint64_t bytes() const { return BlockBytes(used_); }
+  void Reset() { used_ = sizeof(media::JournalGroup); }
+
+  // Takes what lies in `lines` of the pool at `base` now; `lines` ascend. Returns how many of them
+  // had room.
+  size_t Capture(const char* base, std::span<const uint64_t> lines);
+  // False: no room.
+  bool AddRevocation(uint64_t first_line, uint64_t lines);
+
+  // Makes it the group `sequence`; what is to be written.
+  std::span<const std::byte> Seal(uint64_t sequence, uint32_t crc_seed);
+
+ private:
+  uint64_t RunAt(std::span<const uint64_t> lines) const;
+  void Append(uint64_t word);
+
+  uint64_t capacity_;
+  uint64_t pool_lines_;
+  ForeignWords foreign_;
+  JournalBlocks memory_;
+  uint64_t used_ = sizeof(media::JournalGroup);
+};
+
+}  // namespace lodgekv::pmem

@@ -1,0 +1,224 @@
+// The pool's header on the medium, byte by byte (docs/media_format.md draws it).
+//
+// In a libpmemobj pool the header begins at the first multiple of 256 in the root object; in an
+// arena at offset 0. Integers are little-endian.
+//
+// Invariants:
+// - The identity is written last when a pool is made, and never again. Without it there is no pool.
+// - The state word names the valid state slot: slot generation % 2. A change is written to the
+//   other slot and fenced, then the state word is stored: one 8-byte store makes the change count.
+// - A sealed state word says that the pool was closed cleanly: then both slots are copies of one
+//   another and `seal` covers the engine area and the chunk rows, which cover the chunks of nodes
+//   and logs, so that every flipped bit of them is found.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/pmem/medium.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::pmem {
+
+namespace media {
+
+inline constexpr uint64_t kMagic = 0x31564b6567646f4cULL;  // the bytes "LodgeKV1"
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr size_t kEngineNameBytes = 32;
+inline constexpr size_t kEngineAreaWords = 256;
+
+struct Identity {
+  uint64_t magic;
+  uint32_t format_version;
+  uint32_t header_bytes;  // sizeof(Header)
+  uint8_t pool_id[16];
+  char engine[kEngineNameBytes];  // padded with zeros, at least one
+  uint32_t media_version;
+  uint8_t key_format;
+  uint8_t inline_pairs;  // 0 or 1
+  uint16_t zero;
+  uint64_t pool_bytes;    // size of the pool when it was created
+  uint64_t chunk_bytes;   // of a chunk: a multiple of 256
+  uint64_t object_bytes;  // of the heap that an object takes, which holds chunks_per_object chunks
+  uint64_t chunk_rows;    // rows of the table behind the header
+  uint32_t chunks_per_object;
+  uint32_t zero2;
+  uint64_t reserved[17];
+  uint32_t zero3;
+  uint32_t crc;  // CRC32C of the bytes before it
+};
+static_assert(std::is_trivially_copyable_v<Identity> &&
+              std::has_unique_object_representations_v<Identity>);
+static_assert(sizeof(Identity) == 256);
+static_assert(offsetof(Identity, pool_id) == 16 && offsetof(Identity, engine) == 32 &&
+              offsetof(Identity, media_version) == 64 && offsetof(Identity, key_format) == 68 &&
+              offsetof(Identity, inline_pairs) == 69 && offsetof(Identity, pool_bytes) == 72 &&
+              offsetof(Identity, chunk_bytes) == 80 && offsetof(Identity, object_bytes) == 88 &&
+              offsetof(Identity, chunk_rows) == 96 &&
+              offsetof(Identity, chunks_per_object) == 104 && offsetof(Identity, reserved) == 112 &&
+              offsetof(Identity, crc) == 252);
+
+struct StateSlot {
+  uint64_t generation;  // the low 32 bits of it are those of the state word
+  uint64_t sequence;    // numbers below it may have been handed out
+  uint64_t applied_index;
+  uint64_t term;
+  uint8_t cluster_id[16];
+  uint64_t cluster_epoch;
+  uint64_t flags;  // kFlagEngineCreated
+  uint32_t seal;   // sealed: CRC32C of the engine area and the chunk rows; else 0
+  uint32_t zero;
+  uint64_t reserved[6];
+  uint32_t zero2;
+  uint32_t crc;  // CRC32C of the bytes before it, started with the pool's seed
+};
+static_assert(std::is_trivially_copyable_v<StateSlot> &&
+              std::has_unique_object_representations_v<StateSlot>);
+static_assert(sizeof(StateSlot) == 128);
+static_assert(offsetof(StateSlot, sequence) == 8 && offsetof(StateSlot, applied_index) == 16 &&
+              offsetof(StateSlot, term) == 24 && offsetof(StateSlot, cluster_id) == 32 &&
+              offsetof(StateSlot, cluster_epoch) == 48 && offsetof(StateSlot, flags) == 56 &&
+              offsetof(StateSlot, seal) == 64 && offsetof(StateSlot, reserved) == 72 &&
+              offsetof(StateSlot, crc) == 124);
+
+// The engine's create function has succeeded.
+inline constexpr uint64_t kFlagEngineCreated = 1;
+
+// A row of the chunk table. The first 16 bytes are the PMEMoid of the object that begins with this
+// chunk (zero in the rows of the object's further chunks), so that libpmemobj's atomic allocation
+// stores it; in an arena the first word is 0 and the second the chunk's offset.
+struct ChunkRow {
+  Word pool_uuid;
+  Word object;
+  Word class_word;  // 0: free; see ChunkClass
+  // While the pool is sealed, and the chunk holds nodes or logs: bit 32 and the CRC32C of the
+  // chunk, started with the seed. Otherwise without meaning.
+  Word content;
+};
+static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
+
+struct Header {
+  Identity identity;
+  Word state_word;    // see StateWord
+  Word pad[7];        // zero
+  Word journal_word;  // see JournalWord; in a line of its own
+  Word pad2[23];      // zero; the slots begin in a block of their own
+  StateSlot slots[2];
+  Word engine_area[kEngineAreaWords];
+};
+static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, journal_word) == 320 &&
+              offsetof(Header, slots) == 512 && offsetof(Header, engine_area) == 768 &&
+              sizeof(Header) == 2816);
+
+}  // namespace media
+
+uint32_t IdentityCrc(const media::Identity& identity);
+
+// The state word: bits 0..31 generation, bit 32 sealed, bits 33..39 zero, bits 40..63 check bits.
+struct StateWord {
+  uint32_t generation = 0;
+  bool sealed = false;
+
+  uint64_t Encode(uint32_t crc_seed) const;
+  // False when the check bits do not fit.
+  static bool Decode(uint64_t word, uint32_t crc_seed, StateWord* out);
+};
+
+// The journal word: 0, or bits 0..39 the low bits (never 0) of the number of a journal's session,
+// whose groups the pool needs, bits 40..63 check bits.
+struct JournalWord {
+  static constexpr uint64_t kSessionMask = (uint64_t{1} << 40) - 1;
+
+  static uint64_t Encode(uint64_t session, uint32_t crc_seed);
+};
+
+// The class word of a chunk row: bits 0..7 use, bits 8..31 check bits, bits 32..63 unit_bytes. The
+// check bits also cover the row's index.
+struct ChunkClass {
+  uint8_t use = 0;  // a ChunkUse, or kLargeObject
+  uint32_t unit_bytes = 0;
+
+  // In an arena: this chunk and the unit_bytes - 1 next ones are one large object.
+  static constexpr uint8_t kLargeObject = 4;
+
+  uint64_t Encode(uint32_t crc_seed, uint32_t row) const;
+  static bool Decode(uint64_t word, uint32_t crc_seed, uint32_t row, ChunkClass* out);
+};
+
+// How a pool is cut into chunks; part of the identity on the medium. Chunk rows i *
+// chunks_per_object and the ones behind it, up to the next such row, are neighbours in one object.
+struct PoolGeometry {
+  uint64_t pool_bytes = 0;
+  uint64_t chunk_bytes = 0;
+  uint64_t object_bytes = 0;
+  uint64_t chunk_rows = 0;
+  uint32_t chunks_per_object = 1;
+
+  // What a chunk takes of the pool.
+  uint64_t chunk_cost() const { return object_bytes / chunks_per_object; }
+};
+
+// Reads and writes a header. Not thread-safe.
+class PoolHeader {
+ public:
+  PoolHeader(Medium& medium, media::Header* header) : medium_(medium), header_(header) {}
+
+  static size_t BytesFor(uint64_t rows) {
+    return sizeof(media::Header) + rows * sizeof(media::ChunkRow);
+  }
+  static uint32_t SeedOf(const std::array<uint8_t, 16>& pool_id);
+
+  // Makes a new header and table over whatever is there, durable but for the identity: there is no
+  // pool before Finish.
+  void Prepare(const PoolIdentity& identity, const PoolGeometry& geometry);
+  void Finish();
+
+  // Takes the identity over, which is as it was since the pool was made. `available`: bytes from
+  // the header to the end of what may hold header and table. Errors do not name the pool: the
+  // caller does.
+  absl::Status LoadIdentity(size_t available);
+  // Checks everything else and takes the state over; what a journal holds has been replayed.
+  absl::Status LoadState();
+
+  // The session (its low 40 bits) whose journal the pool needs, 0: none. DataLoss when damaged.
+  absl::StatusOr<uint64_t> NeededSession() const;
+  // Durable on return, by a sync of the pool: not through the journal that it tells of.
+  void StoreNeededSession(uint64_t session);
+
+  const PoolIdentity& identity() const { return identity_; }
+  const PoolGeometry& geometry() const { return geometry_; }
+  uint32_t crc_seed() const { return crc_seed_; }
+  // Header, engine area and chunk rows are durable as they are.
+  void Persist();
+  bool sealed() const { return word_.sealed; }
+  const media::StateSlot& state() const { return state_; }
+  std::span<Word> engine_area() const { return header_->engine_area; }
+  std::span<media::ChunkRow> rows() const {
+    return {reinterpret_cast<media::ChunkRow*>(header_ + 1), geometry_.chunk_rows};
+  }
+
+  // Makes `next` the state; durable on return. Unseals.
+  void Update(media::StateSlot next);
+  // Makes `next` the state and seals; nothing may be stored in the pool afterwards.
+  void Seal(media::StateSlot next);
+
+ private:
+  absl::Status CheckSeal() const;
+  uint32_t SealCrc() const;
+  void WriteSlot(uint32_t index, const media::StateSlot& slot);
+  void StoreStateWord(const StateWord& word);
+
+  Medium& medium_;
+  media::Header* const header_;
+  PoolIdentity identity_;
+  PoolGeometry geometry_;
+  uint32_t crc_seed_ = 0;
+  StateWord word_;
+  media::StateSlot state_{};
+};
+
+}  // namespace lodgekv::pmem

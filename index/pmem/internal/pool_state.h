@@ -1,0 +1,57 @@
+// What a Pool is made of; for the files that implement it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "index/pmem/full_memo.h"
+#include "index/pmem/internal/chunk_source.h"
+#include "index/pmem/internal/chunk_table.h"
+#include "index/pmem/internal/file_sync.h"
+#include "index/pmem/internal/pool_header.h"
+#include "index/pmem/internal/pool_journal.h"
+#include "index/pmem/internal/pool_mapping.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::pmem {
+
+// Checks the engine's name and draws a pool id where there is none.
+absl::Status CompleteIdentity(PoolIdentity& identity);
+
+struct Pool::State {
+  State(Medium& medium, media::Header* on_media) : header(medium, on_media) {}
+
+  // Locks, in the order in which they are taken. An arena's own is between the first two.
+  std::mutex holder_mu;
+  std::mutex chunk_mu;
+  mutable std::mutex header_mu;
+  mutable std::shared_mutex large_mu;
+
+  std::vector<ChunkHolder*> holders;    // holder_mu
+  PoolHeader header;                    // header_mu
+  std::unique_ptr<ChunkSource> source;  // chunk_mu
+  std::unique_ptr<ChunkTable> table;    // chunk_mu, but for Find
+  // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
+  absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
+
+  // By ReservePolicy: of the last large object that there was no room for. No larger one need be
+  // tried.
+  struct FullForLarge {
+    std::atomic<uint64_t> bytes{UINT64_MAX};
+    FullMemo memo;
+  };
+  std::array<FullForLarge, 2> full_for_large;
+
+  std::unique_ptr<PoolMapping> mapping;  // none in an arena
+  std::unique_ptr<FileSync> file_sync;   // of an ordinary file
+  FileFence* direct_fence = nullptr;     // fences without the journal, where there is one
+  std::unique_ptr<PoolJournal> journal;  // ends before what it writes back
+};
+
+}  // namespace lodgekv::pmem
