@@ -2,11 +2,17 @@
 // it deletes, a put the record that it replaces. A full pool drains these nodes, and need not look
 // at any other.
 //
-// A list runs through the nodes, so that nothing is allocated. A node is in it at most once, and
+// A queue runs through the nodes, so that nothing is allocated. A node is in it at most once, and
 // stays there when its buffer is drained by other means: in a pool with room each node is added
 // once in its life.
 //
-// Thread safety: Add and Taken by whoever holds the node's lock, Take by one thread at a time.
+// Invariants
+//  1. last_ is null exactly when nothing is queued.
+//  2. From first_ on the links lead to last_, but for a node whose Add is between its two stores:
+//     what is behind it cannot be reached until it has made the second one.
+//
+// Thread safety: Add and Taken by whoever holds the node's lock, Take by one thread at a time. Each
+// takes a constant number of steps and waits for nobody.
 #pragma once
 
 #include <atomic>
@@ -16,54 +22,44 @@
 
 namespace lodgekv::lodgetree {
 
-// `kMember` is the link, `kBit` the list's bit in Node::held.
-template <class Node, Node* Node::*kMember, uint8_t kBit>
+// `kMember` is the link, `kBit` the queue's bit in Node::held.
+template <class Node, std::atomic<Node*> Node::*kMember, uint8_t kBit>
 class HoldingNodes {
  public:
   void Add(Node* node) {
     if ((node->held & kBit) != 0) [[likely]]
       return;
     node->held |= kBit;
-    Node* first = first_.load(std::memory_order_relaxed);
-    do {
-      node->*kMember = first;
-    } while (!first_.compare_exchange_weak(first, node, std::memory_order_release,
-                                           std::memory_order_relaxed));
+    (node->*kMember).store(nullptr, std::memory_order_relaxed);
+    Node* before = last_.exchange(node, std::memory_order_acq_rel);
+    std::atomic<Node*>& link = before == nullptr ? first_ : before->*kMember;
+    link.store(node, std::memory_order_release);
   }
 
-  // The one that has waited longest, so that more has gathered in its buffer; null: there is none.
-  // The caller locks it and calls Taken before it looks at the buffer.
+  // The one that has waited longest, so that more has gathered in its buffer; null: there is none,
+  // or it is being added. The caller locks it and calls Taken before it looks at the buffer.
   Node* Take() {
-    Node* node = taken_.load(std::memory_order_relaxed);
-    if (node == nullptr) node = TakeAll();
-    if (node != nullptr) taken_.store(node->*kMember, std::memory_order_relaxed);
-    return node;
+    Node* node = first_.load(std::memory_order_acquire);
+    if (node == nullptr) return nullptr;
+    Node* next = (node->*kMember).load(std::memory_order_acquire);
+    // Before an Add that finds the queue empty, which stores to it.
+    first_.store(next, std::memory_order_relaxed);
+    if (next != nullptr) return node;
+    Node* expected = node;
+    if (last_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) return node;
+    first_.store(node, std::memory_order_relaxed);
+    return nullptr;
   }
   static void Taken(Node* node) { node->held &= static_cast<uint8_t>(~kBit); }
 
-  bool empty() const {
-    return first_.load(std::memory_order_relaxed) == nullptr &&
-           taken_.load(std::memory_order_relaxed) == nullptr;
-  }
+  bool empty() const { return last_.load(std::memory_order_relaxed) == nullptr; }
 
  private:
-  // Turned round: the one added first comes first.
-  Node* TakeAll() {
-    Node* reversed = nullptr;
-    for (Node* node = first_.exchange(nullptr, std::memory_order_acquire); node != nullptr;) {
-      Node* next = node->*kMember;
-      node->*kMember = reversed;
-      reversed = node;
-      node = next;
-    }
-    return reversed;
-  }
-
-  std::atomic<Node*> first_{nullptr};  // added last
-  std::atomic<Node*> taken_{nullptr};  // what is left of the list that was taken last
+  std::atomic<Node*> first_{nullptr};  // added first
+  std::atomic<Node*> last_{nullptr};   // added last
 };
 
-// Both lists.
+// Both queues.
 template <class C>
 class SpaceHolders {
  public:

@@ -93,14 +93,14 @@ struct alignas(64) LastLevelNode {
   uint32_t ls_counter;  // time of the last split
   uint32_t tombstones;  // bit i: buffered pair i is a delete
   bool sparse;          // pairs were deleted: neighbouring leaves may be merged
-  uint8_t held;         // lists that it is in (holding_nodes.h)
-  LastLevelNode* next_with_deletes;
+  uint8_t held;         // queues that it is in (holding_nodes.h)
+  std::atomic<LastLevelNode*> next_with_deletes;
   uint64_t values[kNodeSlots];
 
   uint8_t leaf_count[32];
   uint32_t buf_ver[kNodeSlots];
   uint32_t full_at;  // version at which its buffer was full, and could be drained by splits alone
-  LastLevelNode* next_with_puts;
+  std::atomic<LastLevelNode*> next_with_puts;
   LeafMirror mirrors[kNodeSlots];
   [[no_unique_address]] NodeSeparators<Separator, C::kRecords> separators;
 
