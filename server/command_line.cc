@@ -100,7 +100,7 @@ std::string Lines(const std::vector<std::string>& warnings) {
 ExitNow CheckFiles(const LoadedConfig& loaded) {
   std::vector<std::string> warnings = loaded.warnings;
   if (loaded.config.tls()) {
-    const auto tls = LoadTlsMaterial(TlsFiles::Of(loaded.config), std::time(nullptr));
+    const auto tls = LoadTlsMaterial(loaded.config.tls_files(), std::time(nullptr));
     if (!tls.ok()) return Wrong(std::string(tls.status().message()));
     warnings.insert(warnings.end(), tls->warnings.begin(), tls->warnings.end());
   }

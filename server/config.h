@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "base/file_reader.h"
 #include "server/limits.h"
+#include "server/tls_files.h"
 
 namespace lodgekv::server {
 
@@ -91,6 +92,7 @@ struct Config {
 
   Limits RequestLimits() const;
   bool tls() const { return !tls_cert_file.empty(); }
+  TlsFiles tls_files() const { return {tls_cert_file, tls_key_file, tls_ca_file}; }
 };
 
 enum class FieldKind { kText, kChoice, kSwitch, kCount, kSize, kDuration, kOptions };

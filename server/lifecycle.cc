@@ -254,7 +254,7 @@ absl::Status Daemon::Listen() {
 absl::Status Daemon::StartTls() {
   const Config& config = state_.config();
   if (!config.tls()) return absl::OkStatus();
-  auto tls = TlsWatcher::Start(TlsFiles::Of(config),
+  auto tls = TlsWatcher::Start(config.tls_files(),
                                [this] { return milliseconds(state_.config().tls_refresh_ms); });
   if (!tls.ok()) return tls.status();
   tls_ = *std::move(tls);

@@ -10,20 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/config.h"
+#include "server/tls_files.h"
 
 namespace lodgekv::server {
-
-// Paths of PEM files. Without `ca` clients need no certificate.
-struct TlsFiles {
-  std::string cert;
-  std::string key;
-  std::string ca;
-
-  static TlsFiles Of(const Config& config) {
-    return {config.tls_cert_file, config.tls_key_file, config.tls_ca_file};
-  }
-};
 
 struct TlsMaterial {
   std::string identity_pem;      // the key, then its certificate and those behind it

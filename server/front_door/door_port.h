@@ -4,6 +4,7 @@
 //            to the door's thread once it runs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,20 +18,23 @@
 #include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
 #include "server/front_door/door_counters.h"
-#include "server/front_door/front_door.h"
 #include "server/front_door/listen_socket.h"
 #include "server/front_door/peer_buckets.h"
+#include "server/front_door/port_options.h"
 #include "server/front_door/watched_socket.h"
 
 namespace lodgekv::server {
 
-struct FrontDoor::Guest {
+struct Guest {
   Guest(int fd, std::string of_name, std::string of_network, DoorTime now)
       : socket(fd),
         name(std::move(of_name)),
         network(std::move(of_network)),
         hot_until(now + kHotFor),
         record(now) {}
+
+  // So long a new connection is looked at more often, and one of which much has moved.
+  static constexpr std::chrono::seconds kHotFor{2};
 
   WatchedSocket socket;
   const std::string name;
@@ -45,8 +49,8 @@ struct FrontDoor::Guest {
   bool ended = false;      // by us; it does not count any more
 };
 
-struct FrontDoor::Port {
-  Port(PortOptions with, ListenSocket on) : options(std::move(with)), listener(std::move(on)) {}
+struct DoorPort {
+  DoorPort(PortOptions with, ListenSocket on) : options(std::move(with)), listener(std::move(on)) {}
 
   uint64_t counted() const { return guests.size() - leaving + anteroom.size(); }
 

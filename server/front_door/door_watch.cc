@@ -63,7 +63,7 @@ std::string PeersInWords(std::vector<std::string> peers) {
 
 }  // namespace
 
-FrontDoor::Room FrontDoor::MakeRoom(Port& port, const Newcomer& newcomer,
+FrontDoor::Room FrontDoor::MakeRoom(DoorPort& port, const Newcomer& newcomer,
                                     const PortLimits& limits) {
   const std::string address(AddressOf(newcomer.name));
   const auto full = [&] { return port.counted() >= MaxConnections(port, limits); };
@@ -91,7 +91,7 @@ FrontDoor::Room FrontDoor::MakeRoom(Port& port, const Newcomer& newcomer,
 }
 
 // The oldest of those that are missed least; of one peer, where an address is given. Null: none.
-FrontDoor::Guest* FrontDoor::ChooseVictim(Port& port, std::string_view address) {
+Guest* FrontDoor::ChooseVictim(DoorPort& port, std::string_view address) {
   Guest* best = nullptr;
   int best_rank = 3;
   for (const auto& guest : port.guests) {
@@ -115,7 +115,7 @@ FrontDoor::Guest* FrontDoor::ChooseVictim(Port& port, std::string_view address) 
   return best;
 }
 
-uint64_t FrontDoor::MaxConnections(const Port& port, const PortLimits& limits) const {
+uint64_t FrontDoor::MaxConnections(const DoorPort& port, const PortLimits& limits) const {
   return std::min(limits.max_connections, &port == &ports_.front() ? descriptor_room_ : UINT64_MAX);
 }
 
@@ -135,19 +135,19 @@ void FrontDoor::FitToDescriptors() {
       {{"max_connections", wanted}, {"in_effect", descriptor_room_}});
 }
 
-bool FrontDoor::IsHot(const Port& port, const Guest& guest) const {
+bool FrontDoor::IsHot(const DoorPort& port, const Guest& guest) const {
   return port.options.small || now_ < guest.hot_until;
 }
 
 bool FrontDoor::AnyHot() const {
-  return std::any_of(ports_.begin(), ports_.end(), [this](const Port& port) {
+  return std::any_of(ports_.begin(), ports_.end(), [this](const DoorPort& port) {
     return std::any_of(port.guests.begin(), port.guests.end(),
                        [&](const auto& guest) { return IsHot(port, *guest); });
   });
 }
 
 // Looks at the sockets, and forgets those that are closed.
-void FrontDoor::Reap(Port& port, bool whole) {
+void FrontDoor::Reap(DoorPort& port, bool whole) {
   if (whole) port.reaped = now_;
   std::erase_if(port.guests, [&](const std::unique_ptr<Guest>& guest) {
     if (!whole && !IsHot(port, *guest)) return false;
@@ -160,7 +160,7 @@ void FrontDoor::Reap(Port& port, bool whole) {
   port.counters.open = port.guests.size();
 }
 
-void FrontDoor::Forget(Port& port, Guest& guest) {
+void FrontDoor::Forget(DoorPort& port, Guest& guest) {
   if (guest.ended) {
     --port.leaving;
   } else {
@@ -176,7 +176,7 @@ void FrontDoor::Forget(Port& port, Guest& guest) {
   if (named != port.by_name.end() && named->second == &guest) port.by_name.erase(named);
 }
 
-void FrontDoor::LeavePeer(Port& port, const Guest& guest) {
+void FrontDoor::LeavePeer(DoorPort& port, const Guest& guest) {
   const std::string_view address = AddressOf(guest.name);
   const auto peer = port.of_peer.find(absl::string_view(address.data(), address.size()));
   if (--peer->second == 0) port.of_peer.erase(peer);
@@ -184,7 +184,7 @@ void FrontDoor::LeavePeer(Port& port, const Guest& guest) {
 
 void FrontDoor::Look(bool whole) {
   uint64_t total = 0;
-  for (Port& port : ports_) {
+  for (DoorPort& port : ports_) {
     const PortLimits limits = port.options.limits();
     Reap(port, whole);
     FindTransports(port, whole);
@@ -208,11 +208,11 @@ void FrontDoor::Look(bool whole) {
 void FrontDoor::NoteHeat(Guest& guest) {
   const uint64_t moved = guest.use.bytes_read - guest.read_at_whole_look;
   guest.read_at_whole_look = guest.use.bytes_read;
-  if (moved >= kMuch) guest.hot_until = now_ + kHotFor;
+  if (moved >= kMuch) guest.hot_until = now_ + Guest::kHotFor;
 }
 
 // Matches the connections that have begun to speak with the transports that gRPC made of them.
-void FrontDoor::FindTransports(Port& port, bool whole) {
+void FrontDoor::FindTransports(DoorPort& port, bool whole) {
   if (port.channelz_server == 0) return;
   const uint64_t least = whole ? 0 : kWorthFinding;
   const bool wanted = std::any_of(port.guests.begin(), port.guests.end(), [&](const auto& guest) {
@@ -232,7 +232,7 @@ void FrontDoor::FindTransports(Port& port, bool whole) {
       });
 }
 
-void FrontDoor::LookAt(Port& port, Guest& guest, const PortLimits& limits) {
+void FrontDoor::LookAt(DoorPort& port, Guest& guest, const PortLimits& limits) {
   std::optional<StreamCounts> streams;
   if (guest.transport != 0 && guest.record.WantsStreams(guest.use, now_)) {
     streams = ReadStreamCounts(guest.transport);
@@ -251,9 +251,9 @@ void FrontDoor::LookAt(Port& port, Guest& guest, const PortLimits& limits) {
 // All together hold too much: the one that holds most goes.
 void FrontDoor::EndLargest(uint64_t total) {
   if (total <= hooks_.max_unfinished_total()) return;
-  Port* of_largest = nullptr;
+  DoorPort* of_largest = nullptr;
   Guest* largest = nullptr;
-  for (Port& port : ports_) {
+  for (DoorPort& port : ports_) {
     for (const auto& guest : port.guests) {
       if (guest->ended || guest->record.unfinished() <= kSmallUnfinished) continue;
       if (largest != nullptr && guest->record.unfinished() <= largest->record.unfinished())
@@ -265,7 +265,7 @@ void FrontDoor::EndLargest(uint64_t total) {
   if (largest != nullptr) End(*of_largest, *largest, EndReason::kLargest);
 }
 
-void FrontDoor::End(Port& port, Guest& guest, EndReason reason) {
+void FrontDoor::End(DoorPort& port, Guest& guest, EndReason reason) {
   guest.ended = true;
   ++port.leaving;
   LeavePeer(port, guest);
@@ -316,7 +316,7 @@ void FrontDoor::JudgeReachability() {
 
 // What a newcomer would find.
 bool FrontDoor::FirstPortHasRoom() {
-  Port& port = ports_.front();
+  DoorPort& port = ports_.front();
   const PortLimits limits = port.options.limits();
   return port.counted() < MaxConnections(port, limits) || !port.anteroom.empty() ||
          ChooseVictim(port, {}) != nullptr;

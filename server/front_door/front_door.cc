@@ -77,8 +77,8 @@ void FrontDoor::Start() {
   next_look_ = now_;
   next_hot_look_ = now_;
   FitToDescriptors();
-  const bool tls =
-      std::any_of(ports_.begin(), ports_.end(), [](const Port& port) { return port.options.tls; });
+  const bool tls = std::any_of(ports_.begin(), ports_.end(),
+                               [](const DoorPort& port) { return port.options.tls; });
   if (tls) {
     SetHandshakeTeller(this, [this](FailedHandshake failed) {
       const std::lock_guard lock(handshakes_mutex_);
@@ -99,7 +99,7 @@ void FrontDoor::Stop() {
     thread_.join();
   }
   usher_.Stop();
-  for (Port& port : ports_) {
+  for (DoorPort& port : ports_) {
     port.listener.reset();
     for (const auto& guest : port.guests) {
       if (guest->connection != nullptr) connections_.Remove(*guest->connection);
@@ -112,7 +112,7 @@ void FrontDoor::Stop() {
 
 std::vector<FrontDoor::PortView> FrontDoor::ports() const {
   std::vector<PortView> views;
-  for (const Port& port : ports_) views.push_back({port.options.name, port.counters});
+  for (const DoorPort& port : ports_) views.push_back({port.options.name, port.counters});
   return views;
 }
 
@@ -141,10 +141,10 @@ void FrontDoor::Run() {
 // Waits for connections, but while accepting is paused, or for the next look; accepts what came.
 void FrontDoor::AwaitEvents() {
   std::vector<pollfd> waiting{{wake_.get(), POLLIN, 0}};
-  std::vector<Port*> of_waiting{nullptr};
+  std::vector<DoorPort*> of_waiting{nullptr};
   now_ = SteadyClock::now();
   const bool paused = now_ < paused_until_;
-  for (Port& port : ports_) {
+  for (DoorPort& port : ports_) {
     for (const UniqueFd& socket : port.listener->sockets()) {
       if (paused) continue;
       waiting.push_back({socket.get(), POLLIN, 0});
@@ -172,7 +172,7 @@ void FrontDoor::AwaitEvents() {
 DoorTime FrontDoor::NextTurn() const {
   DoorTime next = AnyHot() ? std::min(next_look_, next_hot_look_) : next_look_;
   if (now_ < paused_until_) next = std::min(next, paused_until_);
-  for (const Port& port : ports_) {
+  for (const DoorPort& port : ports_) {
     if (port.anteroom.empty()) continue;
     const auto due = port.anteroom.NextDue(port.options.limits().entries, now_);
     next = std::min(next, due.value_or(next));
@@ -181,7 +181,7 @@ DoorTime FrontDoor::NextTurn() const {
 }
 
 // False: there is nothing more to accept, or not now.
-bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
+bool FrontDoor::AcceptOne(DoorPort& port, int listen_fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
   UniqueFd fd(accept4(listen_fd, reinterpret_cast<sockaddr*>(&address), &size,
@@ -193,7 +193,7 @@ bool FrontDoor::AcceptOne(Port& port, int listen_fd) {
 }
 
 // Lets it in, refuses it, or has it wait.
-void FrontDoor::Receive(Port& port, Newcomer newcomer) {
+void FrontDoor::Receive(DoorPort& port, Newcomer newcomer) {
   const PortLimits limits = port.options.limits();
   const auto place = port.anteroom.PlaceFor(newcomer.network, limits.entries, now_);
   if (place == Anteroom::Place::kNone) return RefuseForRate(port, newcomer);
@@ -216,7 +216,7 @@ void FrontDoor::Receive(Port& port, Newcomer newcomer) {
 }
 
 // Makes room where there is none, or refuses it.
-bool FrontDoor::MayComeIn(Port& port, const Newcomer& newcomer, const PortLimits& limits) {
+bool FrontDoor::MayComeIn(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits) {
   if (const auto until = port.offences.EmptyUntil(newcomer.network, limits.offences, now_)) {
     Bar(port, newcomer, *until);
     return false;
@@ -231,7 +231,7 @@ bool FrontDoor::MayComeIn(Port& port, const Newcomer& newcomer, const PortLimits
 }
 
 void FrontDoor::LetWaitingIn() {
-  for (Port& port : ports_) {
+  for (DoorPort& port : ports_) {
     if (port.anteroom.empty()) continue;
     const size_t before = usher_.waiting();
     if (before >= kMostWaiting) return;
@@ -243,7 +243,7 @@ void FrontDoor::LetWaitingIn() {
   }
 }
 
-void FrontDoor::Admit(Port& port, Newcomer newcomer) {
+void FrontDoor::Admit(DoorPort& port, Newcomer newcomer) {
   auto guest = std::make_unique<Guest>(newcomer.fd.get(), std::move(newcomer.name),
                                        std::move(newcomer.network), now_);
   if (!IsUnixAddress(guest->name)) {
@@ -258,7 +258,7 @@ void FrontDoor::Admit(Port& port, Newcomer newcomer) {
   usher_.HandOn(port.consumer, std::move(newcomer.fd));
 }
 
-void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name) {
+void FrontDoor::Refuse(DoorPort& port, RefuseReason reason, const std::string& name) {
   port.counters.Refused(reason);
   const bool others_too = reason == RefuseReason::kAll || reason == RefuseReason::kDescriptors;
   if (others_too && !shut_since_) shut_since_ = now_;
@@ -272,13 +272,13 @@ void FrontDoor::Refuse(Port& port, RefuseReason reason, const std::string& name)
        {"not_logged_before", suppressed}});
 }
 
-void FrontDoor::RefuseForRate(Port& port, const Newcomer& newcomer) {
+void FrontDoor::RefuseForRate(DoorPort& port, const Newcomer& newcomer) {
   ResetWhenClosed(newcomer.fd);
   port.counters.waiting = port.anteroom.size();
   Refuse(port, RefuseReason::kRate, newcomer.name);
 }
 
-void FrontDoor::Bar(Port& port, const Newcomer& newcomer, DoorTime until) {
+void FrontDoor::Bar(DoorPort& port, const Newcomer& newcomer, DoorTime until) {
   port.counters.Refused(RefuseReason::kOffences);
   ResetWhenClosed(newcomer.fd);
   uint64_t suppressed = 0;
@@ -291,7 +291,7 @@ void FrontDoor::Bar(Port& port, const Newcomer& newcomer, DoorTime until) {
        {"not_logged_before", suppressed}});
 }
 
-bool FrontDoor::OnAcceptError(Port& port, int listen_fd, int error) {
+bool FrontDoor::OnAcceptError(DoorPort& port, int listen_fd, int error) {
   if (error == EAGAIN || error == EINTR) return error == EINTR;
   const AcceptFailure kind = KindOf(error);
   ++accept_failures_[static_cast<size_t>(kind)];

@@ -35,7 +35,8 @@
 #include "server/front_door/connection_record.h"
 #include "server/front_door/descriptors.h"
 #include "server/front_door/door_counters.h"
-#include "server/front_door/peer_buckets.h"
+#include "server/front_door/door_port.h"
+#include "server/front_door/port_options.h"
 #include "server/front_door/unique_fd.h"
 #include "server/front_door/usher.h"
 #include "server/handshake_log.h"
@@ -43,31 +44,15 @@
 
 namespace lodgekv::server {
 
-struct PortLimits {
-  uint64_t max_connections = 0;
-  uint64_t max_connections_per_peer = 0;
-  BucketLimits offences;
-  EntryLimits entries;
-  ConnectionLimits connection;
-};
-
 enum class AcceptFailure { kDescriptors, kMemory, kOther };
 inline constexpr std::array<std::string_view, 3> kAcceptFailureNames{"descriptors", "memory",
                                                                      "other"};
-
-struct PortOptions {
-  std::string name;    // in metrics and log
-  bool small = false;  // few connections and small requests
-  bool tls = false;
-  std::function<PortLimits()> limits;
-};
 
 class FrontDoor {
  public:
   static constexpr std::chrono::milliseconds kLookInterval{100};
   // Of the connections of small ports, and of those that are new or move much.
   static constexpr std::chrono::milliseconds kHotLookInterval{10};
-  static constexpr std::chrono::seconds kHotFor{2};
   // A connection beyond them may be on its way out.
   static constexpr uint64_t kSpareDescriptors = 128;
 
@@ -103,46 +88,44 @@ class FrontDoor {
   }
 
  private:
-  struct Guest;
-  struct Port;
   enum class Room { kYes, kPort, kPeer };
 
   void Run();
   void AwaitEvents();
   DoorTime NextTurn() const;
-  bool AcceptOne(Port& port, int listen_fd);
-  void Receive(Port& port, Newcomer newcomer);
-  bool MayComeIn(Port& port, const Newcomer& newcomer, const PortLimits& limits);
+  bool AcceptOne(DoorPort& port, int listen_fd);
+  void Receive(DoorPort& port, Newcomer newcomer);
+  bool MayComeIn(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits);
   void LetWaitingIn();
-  void Admit(Port& port, Newcomer newcomer);
-  void Refuse(Port& port, RefuseReason reason, const std::string& name);
-  void RefuseForRate(Port& port, const Newcomer& newcomer);
-  void Bar(Port& port, const Newcomer& newcomer, DoorTime until);
-  bool OnAcceptError(Port& port, int listen_fd, int error);
+  void Admit(DoorPort& port, Newcomer newcomer);
+  void Refuse(DoorPort& port, RefuseReason reason, const std::string& name);
+  void RefuseForRate(DoorPort& port, const Newcomer& newcomer);
+  void Bar(DoorPort& port, const Newcomer& newcomer, DoorTime until);
+  bool OnAcceptError(DoorPort& port, int listen_fd, int error);
 
-  Room MakeRoom(Port& port, const Newcomer& newcomer, const PortLimits& limits);
-  Guest* ChooseVictim(Port& port, std::string_view address);
-  void Reap(Port& port, bool whole = true);
-  void Forget(Port& port, Guest& guest);
-  static void LeavePeer(Port& port, const Guest& guest);
+  Room MakeRoom(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits);
+  Guest* ChooseVictim(DoorPort& port, std::string_view address);
+  void Reap(DoorPort& port, bool whole = true);
+  void Forget(DoorPort& port, Guest& guest);
+  static void LeavePeer(DoorPort& port, const Guest& guest);
 
   void Look(bool whole);
   void NoteHeat(Guest& guest);
-  void LookAt(Port& port, Guest& guest, const PortLimits& limits);
-  void FindTransports(Port& port, bool whole);
+  void LookAt(DoorPort& port, Guest& guest, const PortLimits& limits);
+  void FindTransports(DoorPort& port, bool whole);
   bool AnyHot() const;
-  bool IsHot(const Port& port, const Guest& guest) const;
+  bool IsHot(const DoorPort& port, const Guest& guest) const;
   void EndLargest(uint64_t total);
-  void End(Port& port, Guest& guest, EndReason reason);
+  void End(DoorPort& port, Guest& guest, EndReason reason);
   void TellHandshakes();
   void JudgeReachability();
   bool FirstPortHasRoom();
-  uint64_t MaxConnections(const Port& port, const PortLimits& limits) const;
+  uint64_t MaxConnections(const DoorPort& port, const PortLimits& limits) const;
   void FitToDescriptors();
 
   ConnectionTable& connections_;
   const Hooks hooks_;
-  std::list<Port> ports_;
+  std::list<DoorPort> ports_;
   UniqueFd wake_;
   Usher usher_;
   std::thread thread_;
