@@ -16,11 +16,11 @@
 #include "base/version.h"
 #include "index/key_format_name.h"
 #include "index/registry.h"
-#include "server/config_values.h"
+#include "server/base/listen_error.h"
+#include "server/base/log.h"
+#include "server/config/config_values.h"
+#include "server/config/reload.h"
 #include "server/front_door/stream_counts.h"
-#include "server/listen_error.h"
-#include "server/log.h"
-#include "server/reload.h"
 #include "server/thread_supply.h"
 
 namespace lodgekv::server {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "server/limits.h"
+#include "server/base/limits.h"
 #include "server/testing/daemon_process.h"
 
 namespace lodgekv::server::testing {

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/testing/daemon_process.h"
 
 namespace lodgekv::server::testing {

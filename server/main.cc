@@ -11,13 +11,13 @@
 #include <string>
 #include <variant>
 
-#include "server/command_line.h"
-#include "server/config.h"
+#include "server/base/grpc_log.h"
+#include "server/base/log.h"
+#include "server/config/command_line.h"
+#include "server/config/config.h"
 #include "server/front_door/descriptors.h"
-#include "server/grpc_log.h"
 #include "server/hardening.h"
 #include "server/lifecycle.h"
-#include "server/log.h"
 #include "server/service_manager.h"
 #include "server/thread_supply.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "server/server_state.h"
+#include "server/rpc/server_state.h"
 
 namespace lodgekv::server {
 

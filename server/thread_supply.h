@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 namespace lodgekv::server {
 

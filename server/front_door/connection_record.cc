@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/limits.h"
+#include "server/base/limits.h"
 
 namespace lodgekv::server {
 namespace {

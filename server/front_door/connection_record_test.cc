@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/limits.h"
+#include "server/base/limits.h"
 
 namespace lodgekv::server {
 namespace {

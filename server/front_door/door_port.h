@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/connection.h"
+#include "server/base/connection.h"
 #include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
 #include "server/front_door/door_counters.h"

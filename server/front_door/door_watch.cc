@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "server/base/log.h"
 #include "server/front_door/door_port.h"
 #include "server/front_door/front_door.h"
 #include "server/front_door/stream_counts.h"
-#include "server/log.h"
 
 namespace lodgekv::server {
 namespace {

@@ -12,9 +12,9 @@
 #include <ctime>
 #include <utility>
 
+#include "server/base/log.h"
 #include "server/front_door/door_port.h"
 #include "server/front_door/peer_name.h"
-#include "server/log.h"
 
 namespace lodgekv::server {
 namespace {

@@ -30,7 +30,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/connection_table.h"
+#include "server/base/connection_table.h"
+#include "server/base/handshake_log.h"
+#include "server/base/line_pace.h"
 #include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
 #include "server/front_door/descriptors.h"
@@ -39,8 +41,6 @@
 #include "server/front_door/port_options.h"
 #include "server/front_door/unique_fd.h"
 #include "server/front_door/usher.h"
-#include "server/handshake_log.h"
-#include "server/line_pace.h"
 
 namespace lodgekv::server {
 

@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-#include "server/listen_error.h"
+#include "server/base/listen_error.h"
 
 namespace lodgekv::server {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/rpc_recorder.h"
+#include "server/rpc/rpc_recorder.h"
 
 namespace lodgekv::server::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <cctype>
 #include <string>
 
-#include "server/config.h"
-#include "server/config_values.h"
+#include "server/config/config.h"
+#include "server/config/config_values.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace lodgekv::server {

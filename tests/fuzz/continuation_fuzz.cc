@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "index/engine_info.h"
-#include "server/scan_pager.h"
+#include "server/rpc/scan_pager.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace lodgekv::dram {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "server/batch_wire.h"
-#include "server/request_check.h"
+#include "server/rpc/batch_wire.h"
+#include "server/rpc/request_check.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace lodgekv::server {

@@ -1,0 +1,137 @@
+// grpc.health.v1 over a real connection, and what reflection says of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "server/admin/health_service.h"
+#include "server/admin/health_state.h"
+#include "server/testing/test_daemon.h"
+
+namespace lodgekv::server::testing {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Stub = grpc::health::v1::Health::Stub;
+
+TEST(HealthTest, EachServiceHasAnAnswer) {
+  TestDaemon daemon;
+  for (const auto& channel : {daemon.data_channel(), daemon.admin_channel()}) {
+    EXPECT_EQ(HealthOf(channel), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "lodgekv.v1.KvService"), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "lodgekv.v1.AdminService"), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "no.such.Service"), "NOT_FOUND");
+  }
+}
+
+// A probe may insist on the medium that it was promised. The engine dram has none.
+TEST(HealthTest, TheClassOfTheMediumHasAnAnswer) {
+  TestDaemon daemon;
+  EXPECT_EQ(HealthOf(daemon.admin_channel(), "lodgekv.medium.none"), "SERVING");
+  for (const std::string other :
+       {"pmem-adr", "pmem-eadr", "cxl", "file", "pmem-forced", "volatile"}) {
+    EXPECT_EQ(HealthOf(daemon.admin_channel(), "lodgekv.medium." + other), "NOT_SERVING") << other;
+  }
+  EXPECT_EQ(HealthOf(daemon.admin_channel(), "lodgekv.medium.nosuch"), "NOT_FOUND");
+}
+
+TEST(HealthTest, ReflectionDescribesIt) {
+  TestDaemon daemon;
+  for (const auto& channel : {daemon.data_channel(), daemon.admin_channel()}) {
+    EXPECT_THAT(ListServices(channel), HasSubstr("grpc.health.v1.Health"));
+    EXPECT_THAT(DescribeSymbol(channel, "grpc.health.v1.Health"), HasSubstr("HealthCheckRequest"));
+  }
+}
+
+// A server with nothing but health, whose state the test holds.
+class WatchTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kMaxWatchers = 3;
+
+  WatchTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    stub_ = grpc::health::v1::Health::NewStub(grpc::CreateChannel(
+        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  }
+
+  ~WatchTest() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  HealthState state_{kMaxWatchers};
+  HealthService service_{state_};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Stub> stub_;
+};
+
+struct Stream {
+  Stream(Stub& stub, const std::string& name) {
+    SetDeadline(context);
+    HealthCheckRequest request;
+    request.set_service(name);
+    reader = stub.Watch(&context, request);
+  }
+
+  // The next answer, or the code that the stream ended with.
+  std::string Next() {
+    HealthCheckResponse response;
+    if (reader->Read(&response)) {
+      return HealthCheckResponse::ServingStatus_Name(response.status());
+    }
+    const grpc::Status status = reader->Finish();
+    return std::to_string(status.error_code()) + " " + status.error_message();
+  }
+
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+};
+
+TEST_F(WatchTest, SeesEachChangeOfItsName) {
+  Stream all(*stub_, "");
+  Stream unknown(*stub_, "no.such.Service");
+  EXPECT_EQ(all.Next(), "NOT_SERVING");
+  EXPECT_EQ(unknown.Next(), "SERVICE_UNKNOWN");
+  state_.Set("", true);
+  EXPECT_EQ(all.Next(), "SERVING");
+  state_.Set("lodgekv.v1.KvService", true);
+  state_.StopServing();
+  EXPECT_EQ(all.Next(), "NOT_SERVING");
+  state_.Set("", true);
+  EXPECT_EQ(state_.Get(""), Health::kNotServing);
+}
+
+TEST_F(WatchTest, TooManyStreamsAreRefusedAndThoseThatEndMakeRoom) {
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (size_t i = 0; i < kMaxWatchers; ++i) {
+    streams.push_back(std::make_unique<Stream>(*stub_, ""));
+    EXPECT_EQ(streams.back()->Next(), "NOT_SERVING");
+  }
+  EXPECT_THAT(Stream(*stub_, "").Next(), HasSubstr("8 too many streams"));
+  streams.front()->context.TryCancel();
+  EXPECT_THAT(streams.front()->Next(), HasSubstr("1 "));
+  std::string answer;
+  for (int i = 0; i < 1'000 && answer != "NOT_SERVING"; ++i) {
+    answer = Stream(*stub_, "").Next();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(answer, "NOT_SERVING");
+}
+
+TEST_F(WatchTest, ANameThatIsTooLongIsRefused) {
+  EXPECT_THAT(Stream(*stub_, std::string(201, 'x')).Next(), HasSubstr("3 the name"));
+  EXPECT_EQ(Stream(*stub_, std::string(200, 'x')).Next(), "SERVICE_UNKNOWN");
+}
+
+}  // namespace
+}  // namespace lodgekv::server::testing

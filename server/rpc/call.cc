@@ -1,0 +1,126 @@
+#include "server/rpc/call.h"
+
+#include <algorithm>
+
+#include "lodgekv/v1/kv.pb.h"
+#include "server/rpc/errors.h"
+
+namespace lodgekv::server {
+namespace {
+
+constexpr const char* kCostTrailer = "lodgekv-cost-bin";
+
+int64_t Milliseconds(Call::SteadyClock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& share) {
+  v1::Cost message;
+  message.set_lines_flushed(cost.lines_flushed);
+  message.set_fences(cost.fences);
+  message.set_media_writes_256b(cost.media_writes_256b);
+  message.set_bytes_stored(cost.bytes_stored);
+  message.set_group_operations(operations);
+  v1::CostShare& own = *message.mutable_share();
+  own.set_lines_flushed(share.lines_flushed);
+  own.set_fences(share.fences);
+  own.set_media_writes_256b(share.media_writes_256b);
+  own.set_bytes_stored(share.bytes_stored);
+  return message.SerializeAsString();
+}
+
+}  // namespace
+
+bool Call::Begin(uint64_t request_bytes) {
+  start_ = SteadyClock::now();
+  request_bytes_ = request_bytes;
+  connection_ = host_.state().connections().Find(context_->peer());
+  connection_->requests.fetch_add(1, std::memory_order_relaxed);
+  connection_->request_bytes.fetch_add(request_bytes, std::memory_order_relaxed);
+  if (host_.state().pool_gone()) {
+    Answer(PoolGoneError());
+    return false;
+  }
+  switch (host_.state().phase()) {
+    case Phase::kServing: return true;
+    case Phase::kRecovering: Answer(RecoveringError()); return false;
+    case Phase::kDraining: Answer(DrainingError()); return false;
+  }
+  return false;
+}
+
+grpc::Status Call::Refuse(const Admission::Verdict& verdict) {
+  host_.recorder().RecordRefusal(verdict.limit);
+  return OverloadedError(verdict);
+}
+
+bool Call::Admit(uint64_t operations, uint64_t bytes) {
+  const Admission::Verdict verdict =
+      host_.state().admission().Take(*connection_, operations, bytes, held_);
+  if (verdict.admitted) return true;
+  Answer(Refuse(verdict));
+  return false;
+}
+
+std::optional<grpc::Status> Call::Hold(uint64_t bytes, Admission::Held& held) {
+  const Admission::Verdict verdict = host_.state().admission().Take(*connection_, 0, bytes, held);
+  if (verdict.admitted) return std::nullopt;
+  return Refuse(verdict);
+}
+
+bool Call::TryHold(uint64_t bytes, Admission::Held& held) {
+  return host_.state().admission().Take(*connection_, 0, bytes, held).admitted;
+}
+
+void Call::KeepOf(Admission::Held& held, uint64_t bytes) {
+  host_.state().admission().KeepBytes(*connection_, held, bytes);
+}
+
+void Call::GiveBack(Admission::Held& held) {
+  if (connection_ != nullptr) host_.state().admission().Leave(*connection_, held);
+}
+
+void Call::Offered() {
+  offered_ = SteadyClock::now();
+  host_.AwaitTaken(*this);
+}
+
+void Call::Taken(bool ok) {
+  host_.NoteTaken(*this);
+  if (ok) connection_->taken_ms.store(Milliseconds(SteadyClock::now()), std::memory_order_relaxed);
+}
+
+bool Call::ConnectionTookNothingSince(SteadyClock::time_point since) const {
+  return connection_->taken_ms.load(std::memory_order_relaxed) < Milliseconds(since);
+}
+
+void Call::Finished(grpc::StatusCode code, bool want_cost) {
+  if (want_cost) {
+    context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_, share_));
+  }
+  if (code == grpc::StatusCode::INVALID_ARGUMENT) {
+    connection_->invalid_bytes.fetch_add(std::max(request_bytes_, BuiltBytes()),
+                                         std::memory_order_relaxed);
+  }
+  const auto now = SteadyClock::now();
+  const auto latency = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();
+  host_.NoteServed({.method = method_,
+                    .code = code,
+                    .latency_ns = static_cast<uint64_t>(latency),
+                    .held_bytes = held_.bytes,
+                    .cost = cost_,
+                    .share = share_,
+                    .group_operations = group_operations_});
+}
+
+void Call::Release() {
+  LetGo();
+  GiveBack(held_);
+  connection_.reset();
+  cost_ = {};
+  share_ = {};
+  group_operations_ = 0;
+  host_.Recycle(*this);
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,93 @@
+// The calls of KvService that answer once: how each checks its request, what it asks of the engine,
+// and what it answers. The batcher brings them together in groups.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "index/engine.h"
+#include "lodgekv/v1/kv.pb.h"
+#include "server/rpc/call_kinds.h"
+#include "server/rpc/call_messages.h"
+#include "server/rpc/unary_call.h"
+
+namespace lodgekv::server {
+
+class GetCall final : public UnaryCall<ReadCall, KeptMessages<v1::GetRequest, v1::GetResponse>> {
+ public:
+  explicit GetCall(CallHost& host) : UnaryCall(host, Method::kGet) {}
+  std::string_view key() const override { return request().key(); }
+  void AnswerRead(ReadResult& result) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+class PutCall final : public UnaryCall<WriteCall, KeptMessages<v1::PutRequest, v1::PutResponse>> {
+ public:
+  explicit PutCall(CallHost& host) : UnaryCall(host, Method::kPut) {}
+  void AnswerApplied(const WriteResult& result) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+class DeleteCall final
+    : public UnaryCall<WriteCall, KeptMessages<v1::DeleteRequest, v1::DeleteResponse>> {
+ public:
+  explicit DeleteCall(CallHost& host) : UnaryCall(host, Method::kDelete) {}
+  void AnswerApplied(const WriteResult& result) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+};
+
+// Until it is opened no other call is listened for in its place: what waits so is bounded in number
+// by the listeners, as what waits in the completion queue is, and in bytes by the poller.
+template <class Request, class Response>
+class UnaryBatchCall : public UnaryCall<BatchCall, ArenaMessages<Request, Response>> {
+ public:
+  using UnaryCall<BatchCall, ArenaMessages<Request, Response>>::UnaryCall;
+  uint64_t UnopenedBytes() const final { return this->messages_.WireBytes(); }
+  void Open() final { this->TakeApart(); }
+
+ protected:
+  void Come() final { this->host_.EnqueueUnopened(*this); }
+};
+
+class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchGetResponse> {
+ public:
+  explicit BatchGetCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchGet) {}
+  void Serve(Engine& engine) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+
+ private:
+  // Looks up keys [begin, end). Nothing, or the error of one of them.
+  std::optional<grpc::Status> Look(Engine& engine, int begin, int end);
+};
+
+class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::BatchWriteResponse> {
+ public:
+  explicit BatchWriteCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchWrite) {}
+  void Serve(Engine& engine) override;
+
+ protected:
+  void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void Accept() override;
+  void LetGoOfMessages() override;
+
+ private:
+  std::vector<WriteOp> ops_;
+  std::vector<WriteResult> results_;
+};
+
+}  // namespace lodgekv::server

@@ -1,0 +1,99 @@
+// A polling thread: takes the events of one completion queue and serves the calls behind them.
+//
+// Each turn takes what is ready, up to a bound; then what is in hand goes to the engine: groups of
+// single calls and batches by the batcher, pages of scans by their queue.
+//
+// INVARIANT  Everything but Start, RequestStop, Join and served() happens on the poller's thread.
+//            That thread also shuts the completion queue down, so that no operation starts on a
+//            closed one.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "server/rpc/batcher.h"
+#include "server/rpc/call.h"
+#include "server/rpc/call_host.h"
+#include "server/rpc/call_pool.h"
+#include "server/rpc/kv_service.h"
+#include "server/rpc/offered_answers.h"
+#include "server/rpc/page_queue.h"
+#include "server/rpc/rpc_recorder.h"
+#include "server/rpc/server_state.h"
+#include "server/rpc/slow_request_log.h"
+
+namespace lodgekv::server {
+
+class Poller final : private CallHost {
+ public:
+  Poller(ServerState& state, KvService& service, std::unique_ptr<grpc::ServerCompletionQueue> queue,
+         std::vector<Method> methods);
+  ~Poller();
+
+  // Once the server has started.
+  void Start();
+  // Once the server has shut down: the thread ends when all events are out.
+  void RequestStop();
+  void Join();
+
+  const RpcRecorder& served() const { return recorder_; }
+
+ private:
+  class StopEvent final : public Event {
+   public:
+    explicit StopEvent(Poller& poller) : poller_(poller) {}
+    void OnEvent(bool) override { poller_.stopping_ = true; }
+
+   private:
+    Poller& poller_;
+  };
+
+  // For the calls.
+  void ListenFor(Method method) override { calls_.Listen(method, *this); }
+  void Recycle(Call& call) override { calls_.Recycle(call); }
+  bool closed() const override { return closed_; }
+  void Enqueue(ReadCall& call) override { batcher_.Add(call); }
+  void Enqueue(WriteCall& call) override { batcher_.Add(call); }
+  void Enqueue(BatchCall& call) override { batcher_.Add(call); }
+  void Enqueue(PageCall& call) override { pages_.Add(call); }
+  void EnqueueUnopened(BatchCall& call) override { batcher_.AddUnopened(call); }
+  void AwaitTaken(Call& call) override { offered_.Add(call); }
+  void NoteTaken(Call& call) override { offered_.Remove(call); }
+  void NoteServed(const ServedCall& call) override;
+  CheckContext check_context() const override {
+    return {.limits = state_.limits(), .pool = state_.pool(), .now_unix_ms = now_unix_ms_};
+  }
+  ServerState& state() override { return state_; }
+  RpcRecorder& recorder() override { return recorder_; }
+
+  void Run();
+  bool TakeEvents();
+  bool Wait();
+  void Serve();
+  void Dispatch(void* tag, bool ok);
+  bool Idle() const { return batcher_.empty() && pages_.empty(); }
+
+  ServerState& state_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  const std::vector<Method> methods_;
+  RpcRecorder recorder_;
+  CallPool calls_;
+  Batcher batcher_;
+  PageQueue pages_;
+  OfferedAnswers offered_;
+  SlowRequestLog slow_log_;
+  // The time when the last event came.
+  uint64_t now_unix_ms_ = 0;
+  bool stopping_ = false;
+  bool closed_ = false;
+  StopEvent stop_event_{*this};
+  grpc::Alarm stop_alarm_;
+  std::thread thread_;
+};
+
+}  // namespace lodgekv::server

@@ -1,0 +1,230 @@
+#include "server/rpc/request_check.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "server/rpc/errors.h"
+
+namespace lodgekv::server {
+namespace {
+
+using MaybeError = std::optional<grpc::Status>;
+
+constexpr size_t kFixedBytes = 8;
+constexpr int64_t kMaxTtlSeconds = static_cast<int64_t>(kLastUnixMs / 1000);
+constexpr int32_t kNanosPerMs = 1'000'000;
+
+// Formatted for errors only: requests that are fine pay nothing for it.
+std::string Path(const Place& place, std::string_view field) {
+  if (place.index < 0) return std::string(field);
+  return fmt::format("{}[{}]{}{}", place.list, place.index, field.empty() ? "" : ".", field);
+}
+
+grpc::Status InvalidError(const Place& place, std::string_view field, std::string_view reason,
+                          std::string_view message) {
+  const std::string path = Path(place, field);
+  return InvalidFieldError(path, reason, fmt::format("{}: {}", path, message));
+}
+
+grpc::Status NotEightBytesError(const Place& place, std::string_view field, size_t size) {
+  return InvalidError(
+      place, field, "NOT_IN_KEY_FORMAT",
+      fmt::format("{} bytes, and the pool's key format fixed64 takes exactly 8", size));
+}
+
+MaybeError CheckValue(std::string_view value, const Place& place, const CheckContext& context) {
+  if (context.pool.key_format == KeyFormat::kFixed64) {
+    if (value.size() == kFixedBytes) return std::nullopt;
+    return NotEightBytesError(place, "value", value.size());
+  }
+  if (value.size() <= context.limits.max_value_size) return std::nullopt;
+  return InvalidError(place, "value", "VALUE_TOO_LARGE",
+                      fmt::format("{} bytes, more than max_value_size, {}", value.size(),
+                                  context.limits.max_value_size));
+}
+
+MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Place& place,
+                          const CheckContext& context, WriteOp& op) {
+  if (condition != v1::CONDITION_IF_VERSION && if_version != 0) {
+    return InvalidError(
+        place, "if_version", "VERSION_WITHOUT_CONDITION",
+        fmt::format("{}, but the condition is not CONDITION_IF_VERSION", if_version));
+  }
+  switch (condition) {
+    case v1::CONDITION_UNSPECIFIED: op.condition = Condition::kNone; return std::nullopt;
+    case v1::CONDITION_IF_ABSENT: op.condition = Condition::kIfAbsent; return std::nullopt;
+    case v1::CONDITION_IF_PRESENT: op.condition = Condition::kIfPresent; return std::nullopt;
+    case v1::CONDITION_IF_VERSION: break;
+    default:
+      return InvalidError(
+          place, "condition", "UNKNOWN_CONDITION",
+          fmt::format("{} is not a condition that this server knows", static_cast<int>(condition)));
+  }
+  if (!context.pool.HasVersions()) {
+    return InvalidError(place, "condition", "NOT_IN_KEY_FORMAT",
+                        fmt::format("the pool's key format, {}, has no versions, so that "
+                                    "CONDITION_IF_VERSION cannot be checked",
+                                    context.pool.Name()));
+  }
+  if (if_version == 0) {
+    return InvalidError(place, "if_version", "VERSION_ZERO",
+                        "0 is no version; for a key without a value use CONDITION_IF_ABSENT");
+  }
+  op.condition = Condition::kIfVersion;
+  op.if_version = if_version;
+  return std::nullopt;
+}
+
+MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
+                    const CheckContext& context, WriteOp& op) {
+  if (!context.pool.HasVersions()) {
+    return InvalidError(
+        place, "ttl", "NOT_IN_KEY_FORMAT",
+        fmt::format("the pool's key format, {}, has no room for an expiry", context.pool.Name()));
+  }
+  const bool negative = ttl.seconds() < 0 || ttl.nanos() < 0;
+  if (negative || (ttl.seconds() == 0 && ttl.nanos() == 0) || ttl.nanos() > 999'999'999) {
+    return InvalidError(
+        place, "ttl", "BAD_TTL",
+        fmt::format("{} s and {} ns; it must be more than 0", ttl.seconds(), ttl.nanos()));
+  }
+  const auto ms_of_nanos = static_cast<uint64_t>((ttl.nanos() + kNanosPerMs - 1) / kNanosPerMs);
+  if (ttl.seconds() <= kMaxTtlSeconds) {
+    op.expiry_unix_ms =
+        context.now_unix_ms + static_cast<uint64_t>(ttl.seconds()) * 1000 + ms_of_nanos;
+    if (op.expiry_unix_ms <= kLastUnixMs) return std::nullopt;
+  }
+  return InvalidError(
+      place, "ttl", "BAD_TTL",
+      fmt::format("{} s expires after the year 9999; leave ttl out for a value that never expires",
+                  ttl.seconds()));
+}
+
+// What PutRequest and a PUT of a batch have in common.
+template <class Put>
+MaybeError CheckPut(const Put& put, const Place& place, const CheckContext& context, WriteOp& op) {
+  op = {};
+  op.kind = WriteKind::kPut;
+  op.key = put.key();
+  op.value = put.value();
+  MaybeError error = CheckKey(put.key(), place, context);
+  if (!error) error = CheckValue(put.value(), place, context);
+  if (!error) error = CheckCondition(put.condition(), put.if_version(), place, context, op);
+  if (!error && put.has_ttl()) error = CheckTtl(put.ttl(), place, context, op);
+  return error;
+}
+
+template <class Delete>
+MaybeError CheckDelete(const Delete& del, const Place& place, const CheckContext& context,
+                       WriteOp& op) {
+  op = {};
+  op.kind = WriteKind::kDelete;
+  op.key = del.key();
+  MaybeError error = CheckKey(del.key(), place, context);
+  if (!error) error = CheckCondition(del.condition(), del.if_version(), place, context, op);
+  return error;
+}
+
+MaybeError CheckBatchDelete(const v1::Operation& operation, const Place& place,
+                            const CheckContext& context, WriteOp& op) {
+  if (!operation.value().empty()) {
+    return InvalidError(place, "value", "VALUE_WITHOUT_PUT", "a DELETE takes no value");
+  }
+  if (operation.has_ttl())
+    return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
+  return CheckDelete(operation, place, context, op);
+}
+
+MaybeError CheckOperation(const v1::Operation& operation, const Place& place,
+                          const CheckContext& context, WriteOp& op) {
+  switch (operation.kind()) {
+    case v1::OPERATION_KIND_PUT: return CheckPut(operation, place, context, op);
+    case v1::OPERATION_KIND_DELETE: return CheckBatchDelete(operation, place, context, op);
+    default:
+      return InvalidError(
+          place, "kind", "BAD_KIND",
+          fmt::format("{}; a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE",
+                      static_cast<int>(operation.kind())));
+  }
+}
+
+MaybeError CheckBatchBytes(uint64_t bytes, std::string_view field, const Limits& limits) {
+  if (bytes <= limits.max_batch_size) return std::nullopt;
+  return InvalidError({}, field, "BATCH_TOO_LARGE",
+                      fmt::format("{} bytes of keys and values, more than max_batch_size, {}",
+                                  bytes, limits.max_batch_size));
+}
+
+}  // namespace
+
+MaybeError CheckKey(std::string_view key, const Place& place, const CheckContext& context) {
+  const std::string_view field = place.is_key ? "" : "key";
+  if (context.pool.key_format == KeyFormat::kFixed64) {
+    if (key.size() == kFixedBytes) return std::nullopt;
+    return NotEightBytesError(place, field, key.size());
+  }
+  if (key.empty())
+    return InvalidError(place, field, "KEY_EMPTY", "empty; a key has 1 byte or more");
+  if (key.size() <= context.limits.max_key_size) return std::nullopt;
+  return InvalidError(
+      place, field, "KEY_TOO_LONG",
+      fmt::format("{} bytes, more than max_key_size, {}", key.size(), context.limits.max_key_size));
+}
+
+MaybeError ToWriteOp(const v1::PutRequest& request, const CheckContext& context, WriteOp& op) {
+  return CheckPut(request, {}, context, op);
+}
+
+MaybeError ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context, WriteOp& op) {
+  return CheckDelete(request, {}, context, op);
+}
+
+grpc::Status BatchTooLongError(std::string_view field, const Limits& limits) {
+  return InvalidError(
+      {}, field, "BATCH_TOO_LONG",
+      fmt::format("more of them than max_batch_operations, {}", limits.max_batch_operations));
+}
+
+MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& context,
+                      std::vector<WriteOp>& ops, uint64_t& bytes) {
+  const auto count = static_cast<size_t>(request.operations_size());
+  if (count > context.limits.max_batch_operations) {
+    return BatchTooLongError("operations", context.limits);
+  }
+  ops.resize(count);
+  absl::flat_hash_set<absl::string_view> keys;
+  keys.reserve(ops.size());
+  bytes = 0;
+  for (int i = 0; i < request.operations_size(); ++i) {
+    const v1::Operation& operation = request.operations(i);
+    const Place place{.list = "operations", .index = i};
+    WriteOp& op = ops[static_cast<size_t>(i)];
+    MaybeError error = CheckOperation(operation, place, context, op);
+    if (error) return error;
+    if (!keys.insert(operation.key()).second) {
+      return InvalidError(
+          place, "key", "KEY_TWICE",
+          "the key occurs earlier in the batch; an atomic batch takes each key once");
+    }
+    bytes += BytesOf(op);
+  }
+  return CheckBatchBytes(bytes, "operations", context.limits);
+}
+
+MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context,
+                         uint64_t& bytes) {
+  if (static_cast<uint64_t>(request.keys_size()) > context.limits.max_batch_operations) {
+    return BatchTooLongError("keys", context.limits);
+  }
+  MaybeError error;
+  bytes = 0;
+  for (int i = 0; !error && i < request.keys_size(); ++i) {
+    error = CheckKey(request.keys(i), {.list = "keys", .index = i, .is_key = true}, context);
+    bytes += request.keys(i).size();
+  }
+  if (!error) error = CheckBatchBytes(bytes, "keys", context.limits);
+  return error;
+}
+
+}  // namespace lodgekv::server

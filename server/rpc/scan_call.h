@@ -1,0 +1,46 @@
+// The call Scan: a stream of pages. The next page is read when the client has taken the one before,
+// so that a scan holds one page, whatever its range. The first page is refused when there is no
+// room for it; a later one waits until there is.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <optional>
+
+#include "lodgekv/v1/kv.pb.h"
+#include "server/rpc/call_kinds.h"
+#include "server/rpc/scan_pager.h"
+
+namespace lodgekv::server {
+
+class ScanCall final : public PageCall {
+ public:
+  explicit ScanCall(CallHost& host) : PageCall(host, Method::kScan) {}
+
+  void Listen(KvService& service, grpc::ServerCompletionQueue* queue) override;
+  void OnEvent(bool ok) override;
+  void Answer(const grpc::Status& status) override;
+
+  bool IsFirstPage() const override { return state_ == State::kFirstPage; }
+  bool ServePage(Engine& engine, PageMessage& message, bool stopping) override;
+
+ private:
+  enum class State { kListening, kFirstPage, kLaterPage, kFinishing };
+
+  void Accept();
+  std::optional<grpc::Status> ReadPage(Engine& engine, PageMessage& message,
+                                       v1::ScanResponse& page);
+  void SendPage(const v1::ScanResponse& page);
+  void LetGo() override;
+
+  State state_ = State::kListening;
+  bool want_cost_ = false;
+  v1::ScanRequest request_;
+  std::optional<ScanPager> pager_;
+  Admission::Held page_held_;
+  std::optional<grpc::ServerAsyncWriter<v1::ScanResponse>> writer_;
+};
+
+}  // namespace lodgekv::server

@@ -1,0 +1,80 @@
+// One scan, page by page: each page is one Scan of the engine, taken up by key where the last one
+// ended, so that between pages nothing is held but that key.
+//
+// INVARIANT  A page holds at most the asked items and bytes of keys and values, but for a single
+//            item that is larger alone. Its continuation is empty when the range is finished, else
+//            its last key.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "index/engine.h"
+#include "lodgekv/v1/kv.pb.h"
+#include "server/base/limits.h"
+#include "server/rpc/request_check.h"
+
+namespace lodgekv::server {
+
+// The first key behind all keys that begin with `prefix`; empty when there is none.
+std::string PrefixEnd(std::string_view prefix);
+
+class ScanPager {
+ public:
+  // Nothing when the request is fine, else the error to answer with.
+  std::optional<grpc::Status> Start(const v1::ScanRequest& request, const CheckContext& context);
+
+  // Fills the next page (`page` is cleared first).
+  Outcome NextPage(Engine& engine, uint64_t now_unix_ms, v1::ScanResponse* page);
+
+  // The page before was the last of this stream.
+  bool done() const { return done_; }
+  // Keys and values that a page may hold.
+  uint64_t MostBytes(const Limits& limits) const;
+  // Keys and values of the page before.
+  uint64_t page_bytes() const { return used_bytes_; }
+
+ private:
+  // Adds an item, or ends the page: false.
+  bool Visit(const ScanItem& item, v1::ScanResponse* page);
+  ScanOptions Options(uint64_t now_unix_ms) const;
+  uint64_t PageItems() const;
+
+  std::string start_;
+  std::string end_;     // empty: none
+  std::string resume_;  // the last key sent; empty: none
+  bool reverse_ = false;
+  bool keys_only_ = false;
+  bool limited_ = false;
+  uint64_t remaining_ = 0;  // items, when limited_
+  uint64_t max_items_ = 0;  // of a page
+  uint64_t max_bytes_ = 0;
+  uint64_t used_bytes_ = 0;
+  bool more_ = false;  // an item lies behind the page
+  bool done_ = false;
+};
+
+// The message of one page after another. It keeps what it once held, to allocate less for the next,
+// until what went through it may have left much in it.
+class PageMessage {
+ public:
+  v1::ScanResponse& ForNext() {
+    if (bytes_ > kMostKept) {
+      v1::ScanResponse().Swap(&message_);
+      bytes_ = 0;
+    }
+    return message_;
+  }
+  // Of the page just made.
+  void NoteBytes(uint64_t bytes) { bytes_ += bytes; }
+
+ private:
+  static constexpr uint64_t kMostKept = 4 * kMiB;
+
+  v1::ScanResponse message_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace lodgekv::server

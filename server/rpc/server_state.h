@@ -1,0 +1,107 @@
+// What the services, the metrics and the lifecycle share: the phase of the server, its store, and
+// the work in hand.
+//
+// INVARIANT  The phase goes recovering -> serving -> draining, or recovering -> draining, never
+// back.
+//            store() is set before the phase leaves recovering for serving, and stays until no
+//            service runs any more. What config() and limits() refer to stays as it is to the
+//            end: a reload puts another object in its place.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "index/store.h"
+#include "server/base/clock.h"
+#include "server/base/connection_table.h"
+#include "server/config/config.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/pool_fullness.h"
+#include "server/rpc/request_check.h"
+
+namespace lodgekv::server {
+
+enum class Phase { kRecovering, kServing, kDraining };
+
+struct Progress {
+  std::string phase;
+  uint64_t done = 0;
+  uint64_t total = 0;
+};
+
+class ServerState {
+ public:
+  ServerState(const Config& config, const Clock& clock)
+      : clock_(clock), admission_(config.RequestLimits()) {
+    Adopt(config);
+  }
+
+  // From now on this is the configuration. By one thread at a time.
+  void Adopt(const Config& config);
+
+  // From recovering to serving. Without effect on the phase when draining has begun.
+  void Serve(Store& store);
+  void Drain() { phase_.store(Phase::kDraining, std::memory_order_release); }
+
+  Phase phase() const { return phase_.load(std::memory_order_acquire); }
+  Store* store() const { return store_.load(std::memory_order_acquire); }
+  // Of the store in service.
+  const PoolFeatures& pool() const { return pool_; }
+
+  const Config& config() const { return settings_.load(std::memory_order_acquire)->config; }
+  const Limits& limits() const { return settings_.load(std::memory_order_acquire)->limits; }
+  const Clock& clock() const { return clock_; }
+  ConnectionTable& connections() { return connections_; }
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+
+  // Of a write, or of a whole batch. Between one that was refused for want of room and one that was
+  // applied Status says that the pool takes no more puts.
+  void NoteOutcome(Outcome outcome) {
+    if (outcome == Outcome::kOk) fullness_.NoteApplied();
+    if (outcome == Outcome::kPoolFull) fullness_.NoteFull();
+  }
+  bool pool_full() const { return fullness_.full(); }
+
+  // The pool's files are lost: nothing is answered OK any more, to the end.
+  void NotePoolGone() { pool_gone_.store(true, std::memory_order_release); }
+  bool pool_gone() const { return pool_gone_.load(std::memory_order_acquire); }
+
+  void SetProgress(Progress progress);
+  Progress progress() const;
+
+  std::chrono::steady_clock::duration Uptime() const {
+    return std::chrono::steady_clock::now() - started_;
+  }
+  uint64_t started_unix_ms() const { return started_unix_ms_; }
+
+ private:
+  struct Settings {
+    Config config;
+    Limits limits;
+  };
+
+  // The earlier ones are kept for whoever still reads them: a few hundred bytes for each reload
+  // that changed something.
+  std::vector<std::unique_ptr<const Settings>> all_settings_;
+  std::atomic<const Settings*> settings_{nullptr};
+  const MonotoneClock clock_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const uint64_t started_unix_ms_ = clock_.NowUnixMs();
+  std::atomic<Phase> phase_{Phase::kRecovering};
+  std::atomic<Store*> store_{nullptr};
+  PoolFeatures pool_;
+  Admission admission_;
+  ConnectionTable connections_;
+  PoolFullness fullness_;
+  std::atomic<bool> pool_gone_{false};
+  mutable std::mutex mutex_;
+  Progress progress_;  // guarded by mutex_
+};
+
+}  // namespace lodgekv::server

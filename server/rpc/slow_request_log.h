@@ -1,0 +1,23 @@
+// The log's lines about requests that took long.
+#pragma once
+
+#include <cstdint>
+
+#include "server/base/line_pace.h"
+#include "server/rpc/call_host.h"
+
+namespace lodgekv::server {
+
+class SlowRequestLog {
+ public:
+  // Logs the call if it took at least so long; 0: none does.
+  void Note(const ServedCall& call, uint64_t slow_request_ms);
+
+ private:
+  // Clients cause them.
+  static constexpr uint64_t kLinesPerSecond = 10;
+
+  LinePace pace_{kLinesPerSecond};
+};
+
+}  // namespace lodgekv::server
