@@ -56,6 +56,23 @@ LAB_FOLDERS = {"lab": "lab", "canaries": "lab|canaries", "explorer": "lab|canari
                "schedule": "lab|canaries|explorer|schedule"}
 
 
+# Of the server's folders each sees itself and these; its files beside the folders, which start,
+# stop and assemble, see all. Tests and server/testing see everything.
+SERVER_FOLDERS = {"base": "", "tls": "base", "config": "base|tls", "front_door": "base",
+                  "rpc": "base|config", "admin": "base|rpc", "metrics": "base|front_door|rpc|tls"}
+
+
+def allowed_to_server(path):
+    """What a file of server/ may include of server/, in words, and as a pattern."""
+    folder = path.split("/")[1]
+    if folder == "testing" or path.endswith("_test.cc"):
+        return "server", "server/"
+    if path.count("/") == 1:
+        return "server but for its tests", "server/(?!testing/)"
+    names = [folder, *filter(None, SERVER_FOLDERS.get(folder, "").split("|"))]
+    return f"of server {', '.join(names)}", rf"server/({'|'.join(names)})/"
+
+
 def allowed_includes(path):
     """(what the folder may include, in words, and as a pattern); None: everything is allowed."""
     parts = path.split("/")
@@ -67,7 +84,8 @@ def allowed_includes(path):
     if top == "base":
         return "base", r"base/"
     if top == "server":
-        return "base, index/*.h, proto and server", rf"base/|{TOP_OF_INDEX}|proto/|server/"
+        words, pattern = allowed_to_server(path)
+        return f"base, index/*.h, proto, {words}", rf"base/|{TOP_OF_INDEX}|proto/|{pattern}"
     if top == "client":
         return "base, proto and client", r"base/|proto/|client/"
     if top != "index":

@@ -48,13 +48,19 @@ BAD = {
         {"bench/a.cc": '#include "index/pmem/internal/pool_header.h"\n'},
         {"index/node/a.cc": '#include "index/pmem/testing/temp_dir.h"\n'},
         {"server/a.cc": '#include "client/lodgekv_client.h"\n'},
+        {"server/a.cc": '#include "server/testing/fake_store.h"\n'},
+        {"server/base/a.h": header('#include "server/config/config.h"\n')},
+        {"server/tls/a.cc": '#include "server/config/config.h"\n'},
+        {"server/rpc/a.cc": '#include "server/front_door/front_door.h"\n'},
+        {"server/rpc/a.h": header('#include "server/lifecycle.h"\n')},
+        {"server/forgotten/a.cc": '#include "server/base/log.h"\n'},
         {"base/a.cc": '#include "index/engine.h"\n'},
         {"index/lodgetree/a.cc": '#include "base/file_reader.h"\n'},
         {"client/a.cc": '#include "index/engine.h"\n'},
-        {"client/a.cc": '#include "server/limits.h"\n'},
+        {"client/a.cc": '#include "server/base/limits.h"\n'},
         {"index/lodgetree/a.cc": '#include "index/sstree/layout.h"\n'},
         {"index/lodgetree/a_test.cc": '#include "index/dram/dram_engine.h"\n'},
-        {"index/lodgetree/a.h": header('#include "server/limits.h"\n')},
+        {"index/lodgetree/a.h": header('#include "server/base/limits.h"\n')},
         {"index/node/a.h": header('#include "index/lodgetree/layout.h"\n')},
         {"index/pmem/a.h": header('#include "index/node/version_lock.h"\n')},
         {"index/a.cc": '#include "index/lodgetree/lodgetree.h"\n'},
@@ -133,6 +139,13 @@ BAD = {
          "index/lodgetree/b.cc": "void Tree<C>::B() {\n  C();\n}\n",
          "index/lodgetree/c.cc": "template <class C>\nvoid Tree<C>::C() {\n  node->A();\n}\n"},
     ],
+    "no_include_circles": [
+        {"server/rpc/a.h": header('#include "server/rpc/b.h"\n'),
+         "server/rpc/b.h": header('#include "server/rpc/a.h"\n')},
+        {"client/a.cc": '#include "client/b.h"\n',
+         "client/b.h": header('#include "client/c.h"\n'),
+         "client/c.h": header('#include "client/a.h"\n')},
+    ],
     "flush_makes_no_fence": [
         {"index/lodgetree/a.cc": "void Tree::FlushLeaf() {\n  medium_.Fence();\n}\n"},
         {"index/node/a.h": header("inline void Flush(Medium& m) { m.Persist(p, 8); }\n")},
@@ -161,7 +174,10 @@ BAD = {
 
 GOOD = {
     "server/a.cc": '#include "index/engine.h"\n#include "proto/lodgekv/v1/kv.grpc.pb.h"\n'
-                   '#include "server/limits.h"\n#include "absl/status/status.h"\n',
+                   '#include "server/rpc/a.h"\n#include "absl/status/status.h"\n',
+    "server/rpc/a.h": header('#include "server/rpc/b.h"\n#include "server/base/limits.h"\n'),
+    "server/rpc/a.cc": '#include "server/rpc/a.h"\n',
+    "server/rpc/a_test.cc": '#include "server/rpc/a.h"\n#include "server/testing/b.h"\n',
     "client/a.cc": '#include "client/b.h"\n#include "lodgekv/v1/kv.pb.h"\n',
     "index/a.cc": '#include "index/pmem/pool.h"\n#include "engine_list.inc"\n',
     "index/pmem/a.cc": "#include <libpmemobj.h>\n"
@@ -183,7 +199,7 @@ GOOD = {
     "index/lodgetree/large.h": header(class_of(45)),
     "index/a_test.cc": 'TEST(A, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
                        + "".join(function_of(35, f"G{i}") for i in range(9)),
-    "tests/a.cc": '#include "index/lodgetree/layout.h"\n#include "server/limits.h"\n',
+    "tests/a.cc": '#include "index/lodgetree/layout.h"\n#include "server/base/limits.h"\n',
     "README.md": "See docs/work/main and https://example.org/work/farm/.\n"
                  "[a](docs/b.md#part) [b](https://example.org/b.md) [c](#here) `index/pmem/`\n"
                  "`server/a.cc` `index/*.h` `index/lodgetree/a` `x/y`\n",

@@ -178,6 +178,27 @@ def no_circles(tree):
         yield Finding(f"index/{engine}/{circle[0]}.cc", 1, f"a circle of files: {words}")
 
 
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# A header and its source are one unit there.
+FOLDERS_WITHOUT_CIRCLES = ("base/", "bench/", "client/", "server/")
+
+
+def no_include_circles(tree):
+    units = collections.defaultdict(dict)
+    for source in tree.cpp():
+        if source.is_test or not source.path.startswith(FOLDERS_WITHOUT_CIRCLES):
+            continue
+        unit = str(pathlib.PurePosixPath(source.path).with_suffix(""))
+        for included in INCLUDE.findall(source.text):
+            other = str(pathlib.PurePosixPath(included).with_suffix(""))
+            if other != unit:
+                units[unit].setdefault(other, included)
+    circle = find_circle(units)
+    if circle:
+        words = ", which includes ".join(circle[1:] + circle[:1])
+        yield Finding(circle[0], 1, f"a circle of includes: it includes {words}")
+
+
 # --- verbs --------------------------------------------------------------------
 
 FENCE = re.compile(r"\b(?:Fence|Persist)\s*\(")
@@ -299,6 +320,7 @@ def decisions_have_one_form(tree):
 RULES = {
     "class_size": class_size,
     "no_circles": no_circles,
+    "no_include_circles": no_include_circles,
     "flush_makes_no_fence": flush_makes_no_fence,
     "crash_tables": crash_tables,
     "documents_name_what_files_have": documents_name_what_files_have,
