@@ -1,30 +1,19 @@
-// The search of a block's 14 fingerprints at once (LB+-Tree 3.1, SimdSearch of Alg. 1), and a
-// scalar twin that tests compare it with.
+// The search of a block's 14 fingerprints at once (LB+-Tree 3.1, SimdSearch of Alg. 1).
 #pragma once
-
-#include <immintrin.h>
 
 #include <cstdint>
 
 #include "index/lbtree/layout.h"
+#include "index/node/tag_match.h"
 
 namespace lodgekv::lbtree {
 
-// Bit i: slot i has this fingerprint, whether it counts or not. `header` is 16-byte aligned and may
-// be changing: the caller validates.
-inline uint32_t MatchFingerprints(const media::Word* header, uint8_t fingerprint) {
-  const __m128i bytes = _mm_load_si128(reinterpret_cast<const __m128i*>(header));
-  const __m128i wanted = _mm_set1_epi8(static_cast<char>(fingerprint));
-  const auto equal = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted)));
-  return equal >> media::kFirstFingerprintByte;
-}
-
-inline uint32_t MatchFingerprintsScalar(const Header& header, uint8_t fingerprint) {
-  uint32_t equal = 0;
-  for (unsigned slot = 0; slot < kBlockSlots; ++slot) {
-    equal |= static_cast<uint32_t>(header.FingerprintAt(slot) == fingerprint) << slot;
-  }
-  return equal;
+// Bit i: slot i has this fingerprint, whether it counts or not. `header`: a header's two words, on
+// the medium or in DRAM. They may be changing: the caller validates.
+inline uint32_t MatchFingerprints(const void* header, uint8_t fingerprint) {
+  const auto* bytes = static_cast<const uint8_t*>(header);
+  return static_cast<uint32_t>(MatchTags<sizeof(Header)>(bytes, fingerprint)) >>
+         media::kFirstFingerprintByte;
 }
 
 }  // namespace lodgekv::lbtree

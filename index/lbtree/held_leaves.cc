@@ -103,7 +103,7 @@ Place HeldLeaves<C>::FindPlaceIn(const GroupLeaf<C>& leaf, const Key& key) const
   if (place.found() && place.block != leaf.block) return place;
   uint32_t slots = leaf.header.slots();
   if (tree_.parameters.fingerprints) {
-    slots &= MatchFingerprintsScalar(leaf.header, FingerprintOf(key.hash));
+    slots &= MatchFingerprints(leaf.header.words, FingerprintOf(key.hash));
   }
   for (; slots != 0; slots &= slots - 1) {
     const int slot = std::countr_zero(slots);

@@ -31,6 +31,7 @@
 
 #include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/node/tag_match.h"
 #include "index/node/version_lock.h"
 #include "index/node/word_search.h"
 #include "index/pmem/pool.h"
@@ -45,9 +46,11 @@ struct alignas(32) LeafMirror {
   uint32_t slots() const { return bits & static_cast<uint32_t>(media::kBitmapMask); }
   unsigned count() const { return static_cast<unsigned>(std::popcount(slots())); }
   unsigned use_n() const { return bits >> 31; }
-  // Slots whose fingerprint is `fingerprint`.
+  // Slots whose fingerprint is `fingerprint`. All of a mirror is matched by one vector; `bits` is
+  // no slot's.
   uint32_t Candidates(uint8_t fingerprint) const {
-    return MatchBytes(fingerprints, fingerprint) & slots();
+    return static_cast<uint32_t>(MatchTags<sizeof(LeafMirror)>(fingerprints, fingerprint)) &
+           slots();
   }
   // The leaf's commit word.
   uint64_t CommitWord() const {
@@ -109,7 +112,8 @@ struct alignas(64) LastLevelNode {
   uint32_t BufferMask() const { return ((uint32_t{1} << buf_count) - 1) << buf_start(); }
   // Buffered pairs whose leaf is `leaf`.
   uint32_t GroupMask(unsigned leaf) const {
-    return MatchBytes(leaf_count, static_cast<uint8_t>(leaf)) & BufferMask();
+    const uint64_t same = MatchTags<sizeof(leaf_count)>(leaf_count, static_cast<uint8_t>(leaf));
+    return static_cast<uint32_t>(same) & BufferMask();
   }
 
   Separator LowOf(unsigned leaf) const {

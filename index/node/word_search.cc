@@ -1,5 +1,7 @@
 #include "index/node/word_search.h"
 
+#include <immintrin.h>
+
 #include <atomic>
 
 namespace lodgekv {

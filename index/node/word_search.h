@@ -2,8 +2,6 @@
 // scalar twin that tests compare them with.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 
 namespace lodgekv {
@@ -29,12 +27,5 @@ uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word);
 // The widest of them that this processor runs; chosen once, before main.
 extern const CompareWordsFunction CompareWords;
 extern const NotAboveFunction NotAbove;
-
-// Bit i: bytes[i] == byte. `bytes` has 32 elements, any alignment.
-inline uint32_t MatchBytes(const uint8_t* bytes, uint8_t byte) {
-  const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
-  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(byte));
-  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(all, wanted)));
-}
 
 }  // namespace lodgekv

@@ -89,20 +89,5 @@ TEST(CompareWordsScalarTest, EachPositionAndOrder) {
   }
 }
 
-TEST(MatchBytesTest, AnyAlignment) {
-  std::mt19937_64 random(2);
-  std::array<uint8_t, 64> bytes;
-  for (int round = 0; round < 1000; ++round) {
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() % 5 * 63);
-    const unsigned start = random() % 32;
-    const auto wanted = static_cast<uint8_t>(random() % 5 * 63);
-    uint32_t expected = 0;
-    for (unsigned i = 0; i < 32; ++i) {
-      expected |= static_cast<uint32_t>(bytes[start + i] == wanted) << i;
-    }
-    ASSERT_EQ(MatchBytes(bytes.data() + start, wanted), expected);
-  }
-}
-
 }  // namespace
 }  // namespace lodgekv
