@@ -3,6 +3,7 @@
 #include "index/node/batch_intent.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
+#include "index/node/two_generations.h"
 #include "index/pmem/internal/journal_layout.h"
 #include "index/pmem/internal/pool_header.h"
 #include "tests/engines/engine_rows.h"
@@ -99,6 +100,10 @@ void WriteRecords(LayoutWriter& writer) {
   LODGEKV_FIELD(IntendedOp, key);
   LODGEKV_FIELD(IntendedOp, value);
   LODGEKV_FIELD(IntendedOp, remove);
+  using media::GenerationHeader;
+  writer.Struct("GenerationHeader", sizeof(GenerationHeader));
+  LODGEKV_FIELD(GenerationHeader, checksum);
+  LODGEKV_FIELD(GenerationHeader, bytes);
 }
 
 }  // namespace

@@ -55,6 +55,24 @@ constexpr Canary kPool[] = {
     SessionRow("end without a sync", Bc(3), "pmem.journal.end_unsynced"),
 };
 
+constexpr Canary GenerationsRow(std::string_view name, Bugs bugs, Fault fault) {
+  return {name, "generations", bugs, fault, Under::kBoth, In::kAny, By::kGenerations};
+}
+
+constexpr Canary kUnusedParts[] = {
+    GenerationsRow("content not flushed", Bc(1), Forget("node.two_generations.1")),
+    GenerationsRow("header not flushed", Bc(1), Ask("node.two_generations.header_not_flushed")),
+    GenerationsRow("content not fenced before the root", Bc(3),
+                   DropFence("node.two_generations.1")),
+    GenerationsRow("space not committed before the root", Bc(3, 5),
+                   Ask("node.two_generations.space_not_committed")),
+    GenerationsRow("root not flushed", Bc(1), Forget("node.two_generations.3")),
+    GenerationsRow("root not fenced", Bc(2), DropFence("node.two_generations.3")),
+    GenerationsRow("old one freed before the root is durable", Bc(5, 21),
+                   Ask("node.two_generations.freed_early")),
+    GenerationsRow("old one never freed", Bc(11), Ask("node.two_generations.old_stays")),
+};
+
 }  // namespace
 
 std::span<const Canary> CanariesOf(std::string_view engine) {
@@ -68,5 +86,7 @@ std::span<const Canary> ScheduleCanariesOf(std::string_view engine) {
 }
 
 std::span<const Canary> PoolCanaries() { return kPool; }
+
+std::span<const Canary> UnusedPartCanaries() { return kUnusedParts; }
 
 }  // namespace lodgekv::test

@@ -23,8 +23,9 @@ enum class By : uint8_t {
   kBulkLoad,
   kPool,
   kHighNumbers,
-  kJournal,  // the journal alone
-  kFile,     // engines over a pool with a journal
+  kJournal,      // the journal alone
+  kFile,         // engines over a pool with a journal
+  kGenerations,  // arrays in two generations alone
 };
 
 // The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,
@@ -52,5 +53,7 @@ std::span<const Canary> CanariesOf(std::string_view engine);
 std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
 // Of the pool itself: every engine rests on it.
 std::span<const Canary> PoolCanaries();
+// Of parts of index/node that no engine uses yet.
+std::span<const Canary> UnusedPartCanaries();
 
 }  // namespace lodgekv::test

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iostream>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@
 #include "tests/crash/scenarios/batch_in_flight.h"
 #include "tests/crash/scenarios/bulk_load_scenario.h"
 #include "tests/crash/scenarios/file_scenario.h"
+#include "tests/crash/scenarios/generations_scenario.h"
 #include "tests/crash/scenarios/journal_scenario.h"
 #include "tests/crash/scenarios/kill_then_cut.h"
 #include "tests/crash/scenarios/pool_scenario.h"
@@ -127,6 +129,12 @@ std::string TryPool(const Canary& canary, CrashModel model) {
   return absl::StrFormat("caught %7d images  %s", seen.images, seen.problem->substr(0, 90));
 }
 
+std::string TryGenerations(const Canary& canary, CrashModel model) {
+  const GenerationsOutcome seen = RunGenerationsScenario(model, canary.fault);
+  if (!seen.problem) return absl::StrFormat("MISSED in %d images", seen.images);
+  return absl::StrFormat("caught %7d images  %s", seen.images, seen.problem->substr(0, 90));
+}
+
 std::string TryJournal(const Canary& canary) {
   const JournalOutcome seen = RunJournalScenario(canary.fault, kJournalRuns);
   if (!seen.problem) {
@@ -198,16 +206,16 @@ TEST_P(CanariesOfEngine, WithoutOneNothingIsCaught) {
 using Catches = std::array<std::vector<std::string>, kBugClasses>;
 
 // Throws one canary under one model; true when it is caught.
-bool Throw(const EngineInfo& engine, const Canary& canary, CrashModel model) {
-  const IsolatedResult result =
-      RunIsolated(kSecondsPerCanary, [&] { return HuntCanary(engine, canary, model); });
+bool Throw(std::string_view where, const Canary& canary, CrashModel model,
+           const std::function<std::string()>& hunt) {
+  const IsolatedResult result = RunIsolated(kSecondsPerCanary, hunt);
   const std::string outcome =
       result.death.empty() ? result.report : absl::StrCat("caught  ", result.death);
   const bool caught = outcome.substr(0, 6) == "caught";
   std::cout << absl::StreamFormat("%-13s %-14s %-50s %s\n", std::string(canary.group),
                                   ModelName(model), std::string(canary.name), outcome);
-  EXPECT_TRUE(caught) << "engine " << engine.name << ", " << canary.group << ": " << canary.name
-                      << ", " << ModelName(model) << ": " << outcome << "; " << SeedNote();
+  EXPECT_TRUE(caught) << where << ", " << canary.group << ": " << canary.name << ", "
+                      << ModelName(model) << ": " << outcome << "; " << SeedNote();
   return caught;
 }
 
@@ -225,7 +233,8 @@ void ThrowAll(const EngineInfo& engine, std::span<const Canary> canaries, unsign
     bool all = true;
     for (const CrashModel model : kModels) {
       if (!Applies(canary, model)) continue;
-      const bool caught = Throw(engine, canary, model);
+      const bool caught = Throw(absl::StrCat("engine ", std::string(engine.name)), canary, model,
+                                [&] { return HuntCanary(engine, canary, model); });
       ++*(caught ? count : missed);
       all = all && caught;
     }
@@ -294,6 +303,27 @@ TEST(Pool, KeepsItsPromisesInEveryImage) {
   }
 }
 
+TEST(Generations, OneOfTwoIsFoundInEveryImage) {
+  for (const CrashModel model : kModels) {
+    const GenerationsOutcome seen = RunGenerationsScenario(model, {});
+    EXPECT_EQ(seen.problem, std::nullopt) << ModelName(model) << "; " << SeedNote();
+    std::cout << absl::StreamFormat("%-28s quiet  %7d images of generations, %d kills\n",
+                                    ModelName(model), seen.images, seen.kills);
+    EXPECT_GT(seen.images, 1000U);
+    EXPECT_GT(seen.kills, 100U);
+  }
+}
+
+// Of parts that no engine uses yet.
+TEST(UnusedParts, CanariesAreAllCaught) {
+  for (const Canary& canary : UnusedPartCanaries()) {
+    ASSERT_EQ(canary.by, By::kGenerations) << canary.name << ": nobody throws it";
+    for (const CrashModel model : kModels) {
+      (void)Throw("unused part", canary, model, [&] { return TryGenerations(canary, model); });
+    }
+  }
+}
+
 // A switch that no row names is never thrown; a row whose name no source has tests nothing.
 TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
@@ -309,6 +339,7 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
     }
   };
   list(PoolCanaries());
+  list(UnusedPartCanaries());
   for (const EngineInfo* engine : AllPersistentEngines()) {
     list(CanariesOf(engine->name));
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
@@ -339,6 +370,12 @@ void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases)
   ASSERT_FALSE(unhit.empty()) << "none found below " << LODGEKV_INDEX_DIR;
   for (const std::string& point : RunPoolScenario(CrashModel::kLinePrefix, {}).crash_points) {
     unhit.erase(point);
+  }
+  if (engine.empty()) {
+    for (const std::string& point :
+         RunGenerationsScenario(CrashModel::kLinePrefix, {}).crash_points) {
+      unhit.erase(point);
+    }
   }
   for (const EngineCase& engine_case : cases) {
     if (engine_case.engine->bulk_load == nullptr) continue;
