@@ -1,7 +1,7 @@
 # Deterministic schedules: docs/crash_model.md, "Several threads".
 lodgekv_library(lodgekv_schedule_lab
   SRCS schedule/concurrent_history.cc schedule/program.cc schedule/schedule_explorer.cc
-       schedule/schedule_life.cc schedule/schedule_plan.cc schedule/scheduled_calls.cc
+       schedule/scheduled_run.cc schedule/schedule_plan.cc schedule/scheduled_calls.cc
        schedule/scheduled_tracer.cc schedule/scheduler.cc schedule/strategies.cc
   DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield

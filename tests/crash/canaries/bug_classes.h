@@ -1,5 +1,5 @@
-// The classes of bugs that crashes bring to light. Every canary says which of them it stands for;
-// a class that no canary of an engine stands for has a reason why it cannot be there.
+// The classes of crash bugs. Every canary names the classes that it represents; a class without a
+// canary of an engine has a reason why it cannot occur there.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr Canary JournalRow(std::string_view name, Bugs bugs, std::string_view a
   return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kJournal};
 }
 
-// Of its begin and end.
+// For the begin and the end of a session.
 constexpr Canary SessionRow(std::string_view name, Bugs bugs, std::string_view asked) {
   return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kFile};
 }

@@ -1,5 +1,5 @@
-// The mistakes that the laboratory must notice. Those of an engine are listed in tests/engines; an
-// engine without a row fails the test.
+// The deliberate mistakes that the laboratory must notice. Those of an engine are listed in
+// tests/engines; an engine without a row fails the test.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@
 
 namespace lodgekv::test {
 
-// Where the mistake is one.
+// The crash models under which it is a mistake.
 enum class Under : uint8_t { kBoth, kLinePrefix, kTornWords };
 enum class In : uint8_t { kAny, kFixed64, kBytes };
-// Who is to notice it: the explorer, or a look at one rule, where the explorer would need too long
-// or does not go: at the pool's creation and closing, and near the end of the numbers.
+// What must notice it: the explorer, or a scenario for one rule where the explorer would need too
+// long or does not reach: the pool's creation and closing, and the end of the numbers.
 enum class By : uint8_t {
   kExplorer,
   kReleasedLogs,
@@ -28,8 +28,8 @@ enum class By : uint8_t {
   kGenerations,  // arrays in two generations alone
 };
 
-// The group of mistakes in recovery's own persist order: they show where recovery is cut in turn,
-// or its outcome lived on.
+// The group of mistakes in recovery's own order of persists. They show where recovery itself is
+// interrupted or its outcome is continued.
 inline constexpr std::string_view kBehindCrash = "behind a crash";
 
 struct Canary {
@@ -40,18 +40,18 @@ struct Canary {
   Under under = Under::kBoth;
   In in = In::kAny;
   By by = By::kExplorer;
-  // Of the explorer: only this workload, and this value of an engine's option, where the mistake
-  // matters with few others. Empty: all workloads, options as they are drawn.
+  // For the explorer: the only workload, and a value of an engine's option, with which the mistake
+  // matters. Empty: all workloads, options as drawn.
   std::string_view workload = {};
   std::string_view option = {};
   std::string_view value = {};
 };
 
-// Empty: the engine has no row (tests/engines).
+// Empty if the engine has no row (tests/engines).
 std::span<const Canary> CanariesOf(std::string_view engine);
-// The mistakes that only several threads make: deterministic schedules must notice them.
+// Mistakes that matter to several threads: deterministic schedules must notice them.
 std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
-// Of the pool itself: every engine rests on it.
+// Of the pool, on which every engine is built.
 std::span<const Canary> PoolCanaries();
 // Of parts of index/node that no engine uses yet.
 std::span<const Canary> UnusedPartCanaries();

@@ -6,17 +6,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/crash/explorer/life.h"
+#include "tests/crash/explorer/engine_run.h"
 #include "tests/crash/explorer/shrink.h"
 
 namespace lodgekv::test {
 namespace {
 
-// An image's engine lives for some ten microseconds: its memory is not to go back to the system.
+// An image's engine exists for some ten microseconds: its memory must not go back to the system.
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
-  mallopt(M_MXFAST, 0);  // else each large block that is freed walks the small ones
+  mallopt(M_MXFAST, 0);  // otherwise freeing a large block walks the small ones
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ void ExplorerResult::Add(const ExplorerResult& other) {
   exhaustive_positions += other.exhaustive_positions;
   images += other.images;
   nested_images += other.nested_images;
-  lives += other.lives;
+  continued += other.continued;
   fault_happened |= other.fault_happened;
   crash_points.insert(other.crash_points.begin(), other.crash_points.end());
   if (failure || !other.failure) return;
@@ -43,7 +43,7 @@ Explorer::Explorer(const ExplorerOptions& options)
                            std::string(options.mixture.name)),
               options.run),
       workload_(options.engine_case, options.mixture),
-      hands_(std::make_unique<Hands>(options.threads)) {
+      workers_(std::make_unique<Workers>(options.threads)) {
   KeepFreedMemory();
   result_.fault_happened = options_.fault.kind == Fault::Kind::kOrderByFences &&
                            options_.model == CrashModel::kTornWords && !options_.long_fences;
@@ -53,7 +53,7 @@ Explorer::~Explorer() = default;
 
 ExplorerResult Explorer::Run() {
   RunAll();
-  hands_.reset();  // no thread is left that a child process would miss
+  workers_.reset();  // a forked child must not miss a thread
   if (result_.failure && options_.shrink) {
     Shrunk shrunk = Shrink(options_, result_.script);
     absl::StrAppend(&*result_.failure, "\n", shrunk.text);
@@ -64,21 +64,21 @@ ExplorerResult Explorer::Run() {
 
 void Explorer::RunAll() {
   Watchdog watchdog([this] {
-    const Life* life = living_.load();
-    return life == nullptr ? Where() : life->Locate();
+    const EngineRun* run = current_run_.load();
+    return run == nullptr ? Where() : run->Locate();
   });
   watchdog_ = &watchdog;
-  auto life = std::make_unique<Life>(*this, 0, 0, Oracle(options_.engine_case),
-                                     ArenaMemory(options_.memory_bytes), nullptr);
-  life->Create();
-  if (!Ended()) life->WarmUp(options_.warm_up);
-  if (!Ended()) life->Steps(options_.steps);
+  auto run = std::make_unique<EngineRun>(*this, 0, 0, Oracle(options_.engine_case),
+                                         ArenaMemory(options_.memory_bytes), nullptr);
+  run->Create();
+  if (!Ended()) run->WarmUp(options_.warm_up);
+  if (!Ended()) run->Steps(options_.steps);
   for (unsigned i = 0; i < options_.crashes && !Ended(); ++i) {
-    life = life->TakeHeir();
-    life->Recover();
-    if (!Ended()) life->Steps(options_.steps);
+    run = run->TakeSuccessor();
+    run->Recover();
+    if (!Ended()) run->Steps(options_.steps);
   }
-  life.reset();
+  run.reset();
 }
 
 std::string Explorer::Where() const {

@@ -20,14 +20,14 @@ namespace {
 
 constexpr unsigned kRunsOfEachWorkload = 4;
 
-// Images per second of processor time, so that a busy machine does not change it.
+// Rates are per second of processor time, so that a busy machine does not change them.
 double CpuSeconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// LODGEKV_CRASH_RUN=WORKLOAD/RUN repeats one run alone, as a failure names it; WORKLOAD all of its.
+// LODGEKV_CRASH_RUN=WORKLOAD/RUN, as a failure prints it, repeats one run; WORKLOAD all its runs.
 bool IsWanted(const ExplorerOptions& options) {
   const char* wanted = std::getenv("LODGEKV_CRASH_RUN");
   if (wanted == nullptr) return true;
@@ -35,7 +35,7 @@ bool IsWanted(const ExplorerOptions& options) {
   return name == wanted || absl::StrFormat("%s/%d", name, options.run) == wanted;
 }
 
-// The commands that repeat a failed run, and the shortest sequence that fails like it.
+// The commands that repeat a failed run, and the shortest sequence with the same failure.
 std::string Repeat(const ExplorerOptions& options, const ExplorerResult& result) {
   const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   const char* canary = std::getenv("LODGEKV_CRASH_CANARY");
@@ -51,7 +51,7 @@ std::string Repeat(const ExplorerOptions& options, const ExplorerResult& result)
                       result.shortest, "'", program);
 }
 
-// LODGEKV_CRASH_SCRIPT='...' does nothing but what it says, in the pool of the wanted run.
+// LODGEKV_CRASH_SCRIPT='...' runs only that script, in the pool of the wanted run.
 ExplorerResult RunOrReplay(const ExplorerOptions& options) {
   const char* script = std::getenv("LODGEKV_CRASH_SCRIPT");
   if (script == nullptr) return Explorer(options).Run();
@@ -80,7 +80,7 @@ Fault WantedFault(const EngineInfo& engine) {
                    std::string(engine.name), " ('PROTOCOL: NAME', as crash_canary_test prints)"));
 }
 
-// Of all tests of the program, by engine.
+// Totals of the program by engine.
 class Totals : public ::testing::Environment {
  public:
   static void Add(const EngineCase& engine_case, const ExplorerResult& result, double seconds) {
@@ -128,9 +128,10 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   }
   const double seconds = CpuSeconds() - start;
   std::cout << absl::StreamFormat(
-      "%s, %s: %d images (%d of them nested, %d lives) at %d positions (%d with all images), %d "
+      "%s, %s: %d images (%d of them nested, %d continued) at %d positions (%d with all images), "
+      "%d "
       "operations; %.0f images a second of processor time\n",
-      engine_case.Name(), ModelName(model), total.images, total.nested_images, total.lives,
+      engine_case.Name(), ModelName(model), total.images, total.nested_images, total.continued,
       total.positions, total.exhaustive_positions, total.steps,
       static_cast<double>(total.images) / seconds);
   Totals::Add(engine_case, total, seconds);

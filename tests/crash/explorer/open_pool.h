@@ -1,4 +1,4 @@
-// How the explorer makes a pool, and opens what a crash has left of it.
+// Creates the explorer's pools, and opens what a crash left of them.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace lodgekv::test {
 
-// What a crash left, opened: the pool and its engine, created anew where creation was cut.
+// An opened image: the pool and its engine, created anew if the crash interrupted the creation.
 struct OpenPool {
   std::unique_ptr<pmem::Pool> pool;  // outlives the engine
   std::unique_ptr<Engine> engine;
@@ -21,18 +21,18 @@ struct OpenPool {
   ~OpenPool() { engine.reset(); }
 };
 
-// The pool as it lies in `memory`; `tracer` may be null.
+// Opens the pool in `memory`; `tracer` may be null.
 absl::StatusOr<std::unique_ptr<pmem::Pool>> OpenArena(const ExplorerOptions& options,
                                                       const ArenaMemory& memory,
                                                       pmem::Tracer* tracer);
 EngineContext ContextOf(const ExplorerOptions& options, const OptionValues& engine_options,
                         pmem::Pool* pool);
-// A new pool over what the memory held before; its engine is yet to be created.
+// Creates a pool over the memory's previous content; its engine is not created yet.
 absl::Status MakePool(const ExplorerOptions& options, ArenaMemory& memory);
-// Opens by the engine's real recovery.
+// Opens the pool with the engine's real recovery.
 absl::Status OpenImage(const ExplorerOptions& options, const OptionValues& engine_options,
                        const ArenaMemory& memory, pmem::Tracer* tracer, OpenPool* open);
-// The same of a pool that is open already.
+// The same for a pool that is already open.
 absl::Status OpenEngine(const ExplorerOptions& options, const OptionValues& engine_options,
                         std::unique_ptr<pmem::Pool> pool, OpenPool* open);
 

@@ -17,7 +17,7 @@ struct PlannedRun {
 
 constexpr uint64_t kRoomy = uint64_t{512} << 10;
 
-// For every format and size of node.
+// Runs for every key format and node size.
 std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
@@ -54,8 +54,8 @@ std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
       // Few keys, so that most operations meet a pair that is buffered or was deleted.
       {{.name = "hot", .family = family, .keys = 5, .deletes = 40, .groups = 20}, 0, 50},
       {{.name = "hands", .family = family, .keys = 16, .deletes = 25}, 0, 60, 3},
-      // One crash after the other, in a pool whose space often changes its use: few pairs of
-      // different sizes, batches short and long.
+      // One crash after another, in a pool whose space often changes its use: few pairs of
+      // different sizes, short and long batches.
       {{.name = "lineage",
         .family = fixed ? "dense" : "user_ids",
         .keys = 12,
@@ -69,7 +69,7 @@ std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
        1,
        uint64_t{64} << 10,
        50},
-      // A pool in which there is no room after some time.
+      // A pool that runs full after some time.
       {{.name = "full",
         .family = fixed ? "scattered" : "user_ids",
         .keys = 400,
@@ -88,7 +88,7 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
   std::vector<PlannedRun> runs = CommonRuns(engine_case);
-  // Groups and batches that fill leaves several times over, and meet again what they have split.
+  // Groups and batches that fill leaves several times over and hit the leaves that they have split.
   runs.push_back({{.name = "crowds",
                    .family = family,
                    .keys = 64,
@@ -112,8 +112,8 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
     runs.push_back({{.name = "any", .family = "any", .keys = 24, .expiries = 30}, 0, 60, 2});
   }
   if (engine_case.small_nodes) {
-    // A tree of several inner nodes, of which little is left; and then it grows again. One crash
-    // after the other.
+    // A tree of several inner nodes, which is nearly emptied and then grows again. One crash after
+    // another.
     runs.push_back({{.name = "emptied",
                      .family = family,
                      .keys = 130,
@@ -128,8 +128,8 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
                     1,
                     kRoomy,
                     10});
-    // Several operations for one node, more than its buffer or two leaves hold: they go to their
-    // leaves at once, those that find no room in a second round.
+    // More operations for one node than its buffer or two leaves hold: they go to their leaves
+    // directly, and those without room in a second round.
     runs.push_back({{.name = "throngs",
                      .family = family,
                      .keys = 60,
@@ -144,7 +144,7 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
                     1,
                     kRoomy});
   } else {
-    // Nodes of their own size: full ones are made first, without images.
+    // Nodes of the default size: full ones are made first, without images.
     runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},
                     620,
                     60,
@@ -189,7 +189,7 @@ std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel 
       options.run = i;
       options.exhaustive_up_to = effort.exhaustive_up_to;
       options.samples = effort.samples;
-      options.live_on_one_in = effort.live_on_one_in;
+      options.continue_one_in = effort.continue_one_in;
       Random random(absl::StrCat("plan ", engine_case.Name(), std::string(run.mixture.name)), i);
       if (i > 0) options.engine_options = DrawEngineOptions(*engine_case.engine, random);
       plan.push_back(std::move(options));

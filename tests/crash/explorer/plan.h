@@ -1,4 +1,4 @@
-// The runs that an engine is given: workloads and sizes, the same for every engine of the registry.
+// The runs for an engine: workloads and sizes, the same for every engine of the registry.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace lodgekv::test {
 // The engines of the registry that survive a restart.
 std::vector<const EngineInfo*> AllPersistentEngines();
 
-// Whether the medium of a run has fences that wait for a disk. Where words tear there are both
-// kinds: half of the runs of each workload have one, by the seed.
+// Whether the medium of a run has fences that wait for a disk. With torn words both kinds occur:
+// half of the runs of each workload have long fences, chosen by the seed.
 bool DrawLongFences(const EngineCase& engine_case, CrashModel model, std::string_view workload,
                     uint64_t run);
 
-// How many runs of each workload, and how closely each is looked at.
+// The number of runs of each workload, and how closely each is checked.
 struct Effort {
   unsigned runs = 1;
   unsigned exhaustive_up_to = 48;
   unsigned samples = 8;
-  unsigned live_on_one_in = 150;
+  unsigned continue_one_in = 150;
 };
 
-// All runs for one engine in one key format under one model. The first of each workload has the
-// sizes of the case, the others draw theirs.
+// All runs for one engine in one key format under one model. The first run of each workload uses
+// the sizes of the case, the others draw theirs.
 std::vector<ExplorerOptions> PlanRuns(const EngineCase& engine_case, CrashModel model,
                                       const Effort& effort);
 

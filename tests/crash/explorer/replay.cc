@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/crash/explorer/open_pool.h"
 #include "tests/crash/lab/image_set.h"
-#include "tests/crash/lab/looking_tracer.h"
+#include "tests/crash/lab/image_tracer.h"
 #include "tests/crash/lab/regions.h"
 
 namespace lodgekv::test {
@@ -17,11 +17,11 @@ constexpr unsigned kSamples = 16;
 
 }  // namespace
 
-// One life of the script, up to its crash or to the failure.
-class Replay::Life {
+// One run of the script, up to its crash or to the failure.
+class Replay::EngineRun {
  public:
-  Life(Replay& replay, const ScriptLife& script, bool last, Way way, uint64_t variant,
-       Oracle oracle, ArenaMemory memory)
+  EngineRun(Replay& replay, const ScriptRun& script, bool last, Way way, uint64_t variant,
+            Oracle oracle, ArenaMemory memory)
       : replay_(replay),
         options_(replay.options_),
         script_(script),
@@ -34,17 +34,17 @@ class Replay::Life {
         image_(options_.memory_bytes),
         next_oracle_(oracle_),
         random_("replay", variant) {
-    done_.hand = script.hand;
+    done_.worker = script.worker;
   }
 
-  // The failure's script is this life only.
+  // The returned failure's script holds this run only.
   std::optional<Failure> Run() {
     tracer_ = std::make_unique<CrashTracer>(memory_.span(), options_.fault);
     tracer_->before_fence = [this] {
       if (at_last_step_) At(tracer_->fences() - fences_before_);
     };
     at_last_step_ = script_.steps.empty();
-    replay_.hands_.Do(script_.hand, [this] { Open(); });
+    replay_.workers_.Do(script_.worker, [this] { Open(); });
     if (failure_) return std::move(failure_);
     if (at_last_step_) At(0);
     for (size_t i = 0; i < script_.steps.size() && !failure_; ++i) {
@@ -53,16 +53,17 @@ class Replay::Life {
       if (at_last_step_) {
         At(0);
       } else if (last_ && way_ == Way::kAround && !failure_) {
-        LookAtAll();
+        TryAllImages();
       }
     }
     tracer_->before_fence = nullptr;
-    if (last_ && !failure_ && (way_ == Way::kAround || !script_.crash.happens)) LookAtTheLiving();
+    if (last_ && !failure_ && (way_ == Way::kAround || !script_.crash.happens))
+      CheckRunningEngine();
     return std::move(failure_);
   }
 
-  // After Run, of a life that is not the last.
-  ScriptLife done() const { return done_; }
+  // Valid after Run, for a run that is not the last.
+  ScriptRun done() const { return done_; }
   Oracle next_oracle() const { return next_oracle_; }
   ArenaMemory TakeNextMemory() { return std::move(next_memory_); }
 
@@ -83,24 +84,24 @@ class Replay::Life {
     oracle_.Begin(taken.step);
     const std::vector<WriteOp> ops = taken.step.Ops();
     std::vector<WriteResult> results(ops.size());
-    replay_.hands_.Do(taken.hand,
-                      [&] { (void)open_.engine->Write(ops, results, taken.step.Options()); });
+    replay_.workers_.Do(taken.worker,
+                        [&] { (void)open_.engine->Write(ops, results, taken.step.Options()); });
     if (failure_) return;
     if (const auto problem = oracle_.Finish(taken.step, results)) Fail(*problem);
   }
 
-  void LookAtTheLiving() {
+  void CheckRunningEngine() {
     const auto problem = oracle_.Compare(*open_.engine, replay_.workload_.keys());
-    if (problem) Fail(absl::StrCat("the living engine: ", *problem));
+    if (problem) Fail(absl::StrCat("the running engine: ", *problem));
   }
 
-  // The last step is before its fence `number`, or done (0).
+  // The last step is at its fence `number`, or done (0).
   void At(uint64_t number) {
     if (failure_) return;
     const bool here = script_.crash.happens && script_.crash.fence == number;
     const ImageSet images(*tracer_, options_.model);
     if (!last_) {
-      // The step may have fewer fences than it had in the script.
+      // The step may have fewer fences than in the script.
       if (!captured_ && (here || number == 0)) EndHere(number, images);
     } else if (way_ == Way::kAround) {
       images.Visit(kExhaustiveUpTo, kSamples, random_, [&](const ImageSet::Picks& picks) {
@@ -112,8 +113,8 @@ class Replay::Life {
     }
   }
 
-  // A mistake may show earlier than it did in the script.
-  void LookAtAll() {
+  // A mistake may show earlier than in the script.
+  void TryAllImages() {
     const ImageSet images(*tracer_, options_.model);
     TryImage(0, images, images.FromLines({}), oracle_);
   }
@@ -136,7 +137,7 @@ class Replay::Life {
     ++replay_.images_;
     std::memcpy(image_.span().data(), tracer_->durable().data(), options_.memory_bytes);
     images.Apply(picks, image_.span().data());
-    LookingTracer tracer(image_, options_.fault);
+    ImageTracer tracer(image_, options_.fault);
     OpenPool open;
     Oracle::Problem problem;
     const absl::Status status =
@@ -156,7 +157,7 @@ class Replay::Life {
 
   Replay& replay_;
   const ExplorerOptions& options_;
-  const ScriptLife& script_;
+  const ScriptRun& script_;
   const bool last_;
   const Way way_;
   const uint64_t variant_;
@@ -168,7 +169,7 @@ class Replay::Life {
   Random random_;
   std::unique_ptr<CrashTracer> tracer_;
   OpenPool open_;
-  ScriptLife done_;
+  ScriptRun done_;
   bool at_last_step_ = false;
   bool captured_ = false;
   uint64_t fences_before_ = 0;
@@ -179,7 +180,7 @@ Replay::Replay(const ExplorerOptions& options)
     : options_(options),
       engine_options_(OptionsFor(options.engine_case, options.engine_options)),
       workload_(options.engine_case, options.mixture),
-      hands_(options.threads) {}
+      workers_(options.threads) {}
 
 Replay::~Replay() = default;
 
@@ -189,14 +190,15 @@ std::optional<Replay::Failure> Replay::Run(const Script& script, Way way, uint64
   Oracle oracle(options_.engine_case);
   Script done;
   for (size_t i = 0; i < script.size(); ++i) {
-    Life life(*this, script[i], i + 1 == script.size(), way, variant, oracle, std::move(memory));
-    if (std::optional<Failure> failure = life.Run()) {
+    EngineRun run(*this, script[i], i + 1 == script.size(), way, variant, oracle,
+                  std::move(memory));
+    if (std::optional<Failure> failure = run.Run()) {
       failure->script.insert(failure->script.begin(), done.begin(), done.end());
       return failure;
     }
-    done.push_back(life.done());
-    oracle = life.next_oracle();
-    memory = life.TakeNextMemory();
+    done.push_back(run.done());
+    oracle = run.next_oracle();
+    memory = run.TakeNextMemory();
   }
   return {};
 }

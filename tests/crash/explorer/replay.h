@@ -1,5 +1,5 @@
-// Does a script again, without the search that found it: exactly, or with a look at all images of
-// its last step.
+// Replays a script without the search that found it: exactly, or with a check of all images of its
+// last step.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/crash/explorer/explorer.h"
-#include "tests/crash/lab/hands.h"
 #include "tests/crash/lab/script.h"
+#include "tests/crash/lab/workers.h"
 
 namespace lodgekv::test {
 
@@ -17,29 +17,29 @@ class Replay {
  public:
   enum class Way : uint8_t {
     kExactly,  // only the script's own images
-    kAround,   // every position of its last step, and what is there after each other step
+    kAround,   // every position of its last step, and the state after each other step
   };
   struct Failure {
     std::string what;
-    std::string lines;  // what is lost in the image that fails
+    std::string lines;  // what the failing image has lost
     Script script;      // up to the failure, with that image
   };
 
   explicit Replay(const ExplorerOptions& options);
   ~Replay();
 
-  // `variant` 0: lives end with the images of the script, as far as they fit; others: with images
-  // drawn at random.
+  // `variant` 0: runs end with the images of the script, as far as they fit. Other values: with
+  // random images.
   std::optional<Failure> Run(const Script& script, Way way, uint64_t variant);
   uint64_t images() const { return images_; }
 
  private:
-  class Life;
+  class EngineRun;
 
   const ExplorerOptions options_;
   const OptionValues engine_options_;
   const Workload workload_;
-  Hands hands_;
+  Workers workers_;
   uint64_t images_ = 0;
 };
 

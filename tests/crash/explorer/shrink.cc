@@ -20,12 +20,12 @@ class Shrinker {
  public:
   explicit Shrinker(const ExplorerOptions& options) : replay_(options) {}
 
-  // None: the script alone does not fail.
+  // Returns none if the script alone does not fail.
   std::optional<Replay::Failure> Run(const Script& script) {
     best_ = replay_.Run(script, Replay::Way::kExactly, 0);
     if (!best_ && !Try(script)) return {};
     for (bool smaller = true; smaller && !Spent();) {
-      smaller = DropLives();
+      smaller = DropRuns();
       smaller |= DropSteps();
       smaller |= DropAtRandom();
       smaller |= DropOps();
@@ -38,7 +38,7 @@ class Shrinker {
  private:
   bool Spent() const { return trials_ >= kTrials || replay_.images() >= kImages; }
 
-  // Takes `script` if it fails.
+  // Adopts `script` if it fails.
   bool Try(const Script& script) {
     const uint64_t variants = script.size() > 1 ? kVariants : 1;
     for (uint64_t variant = 0; variant < variants && !Spent(); ++variant) {
@@ -53,8 +53,8 @@ class Shrinker {
 
   const Script& best() const { return best_->script; }
 
-  // Without a life, or two lives as one.
-  bool DropLives() {
+  // Drops a run, or merges two runs into one.
+  bool DropRuns() {
     bool any = false;
     for (size_t i = 0; i + 1 < best().size() && !Spent();) {
       Script without = best();
@@ -74,11 +74,11 @@ class Shrinker {
   // Halves first, then smaller and smaller pieces.
   bool DropSteps() {
     bool any = false;
-    for (size_t life = 0; life < best().size(); ++life) {
-      for (size_t piece = std::max<size_t>(1, best()[life].steps.size() / 2);; piece /= 2) {
-        for (size_t at = 0; life < best().size() && at < best()[life].steps.size() && !Spent();) {
+    for (size_t run = 0; run < best().size(); ++run) {
+      for (size_t piece = std::max<size_t>(1, best()[run].steps.size() / 2);; piece /= 2) {
+        for (size_t at = 0; run < best().size() && at < best()[run].steps.size() && !Spent();) {
           Script shorter = best();
-          std::vector<TakenStep>& steps = shorter[life].steps;
+          std::vector<TakenStep>& steps = shorter[run].steps;
           const size_t end = std::min(at + piece, steps.size());
           steps.erase(steps.begin() + static_cast<ptrdiff_t>(at),
                       steps.begin() + static_cast<ptrdiff_t>(end));
@@ -94,29 +94,29 @@ class Shrinker {
     return any;
   }
 
-  // Steps that can only go together.
+  // Drops steps that can only be dropped together.
   bool DropAtRandom() {
     constexpr int kTries = 100;
     bool any = false;
     for (int i = 0; i < kTries && StepsOf(best()) > 1 && !Spent(); ++i) {
       Script shorter = best();
       const uint64_t one_in = random_.Between(2, StepsOf(shorter));
-      for (ScriptLife& life : shorter) {
-        std::erase_if(life.steps, [&](const TakenStep&) { return random_.OneIn(one_in); });
+      for (ScriptRun& run : shorter) {
+        std::erase_if(run.steps, [&](const TakenStep&) { return random_.OneIn(one_in); });
       }
       if (StepsOf(shorter) < StepsOf(best()) && Try(shorter)) any = true;
     }
     return any;
   }
 
-  // Calls change(step) for each step; a change that is true is tried.
+  // Calls change(step) for each step; if it returns true, the changed script is tried.
   template <class Change>
   bool ForEachStep(Change change) {
     bool any = false;
-    for (size_t life = 0; life < best().size(); ++life) {
-      for (size_t i = 0; life < best().size() && i < best()[life].steps.size() && !Spent(); ++i) {
+    for (size_t run = 0; run < best().size(); ++run) {
+      for (size_t i = 0; run < best().size() && i < best()[run].steps.size() && !Spent(); ++i) {
         Script other = best();
-        if (change(other[life].steps[i].step) && Try(other)) any = true;
+        if (change(other[run].steps[i].step) && Try(other)) any = true;
       }
     }
     return any;
@@ -146,14 +146,14 @@ class Shrinker {
     });
   }
 
-  // Only lines whose loss matters stay lost.
+  // Keeps lost only the lines whose loss matters.
   void KeepLines() {
-    for (size_t life = 0; life < best().size(); ++life) {
-      const KeptOfLines lines = best()[life].crash.kept;
+    for (size_t run = 0; run < best().size(); ++run) {
+      const KeptOfLines lines = best()[run].crash.kept;
       for (const auto& [line, kept] : lines) {
-        if (life >= best().size() || Spent()) return;
+        if (run >= best().size() || Spent()) return;
         Script other = best();
-        std::vector<uint16_t>& of_line = other[life].crash.kept[line];
+        std::vector<uint16_t>& of_line = other[run].crash.kept[line];
         std::fill(of_line.begin(), of_line.end(), UINT16_MAX);
         ++trials_;
         auto failure = replay_.Run(other, Replay::Way::kExactly, 0);

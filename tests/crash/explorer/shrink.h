@@ -1,5 +1,5 @@
-// Makes the script of a failure as short as it can within a budget: lives, steps, operations and
-// values are left out as long as something still fails.
+// Reduces the script of a failure as far as possible within a budget: runs, steps, operations and
+// values are removed as long as something still fails.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace lodgekv::test {
 
 struct Shrunk {
-  std::string text;    // what is left, what fails, and the lines that are lost: for a person
-  std::string script;  // for LODGEKV_CRASH_SCRIPT; empty: it does not fail by itself
+  std::string text;    // human-readable: what is left, what fails, and the lost lines
+  std::string script;  // for LODGEKV_CRASH_SCRIPT; empty if it does not fail by itself
 };
 
 Shrunk Shrink(const ExplorerOptions& options, const Script& script);

@@ -1,4 +1,4 @@
-// A planted mistake in a long run must come down to a few operations, and what is printed must
+// A planted mistake in a long run must be reduced to a few operations, and the printed command must
 // repeat it.
 #include <gtest/gtest.h>
 
@@ -19,13 +19,13 @@ namespace {
 ExplorerOptions LongRun(Fault fault) {
   ExplorerOptions options;
   for (const EngineCase& engine_case : PersistentCases()) {
-    if (engine_case.engine->name != "lodgetree") continue;  // whose faults these tests make
+    if (engine_case.engine->name != "lodgetree") continue;  // these tests use its faults
     if (engine_case.fixed64() && engine_case.small_nodes) options.engine_case = engine_case;
   }
   options.mixture = {.name = "puts and deletes", .family = "dense", .keys = 40};
   options.memory_bytes = uint64_t{512} << 10;
   options.warm_up = 300;
-  options.max_depth = 0;  // no short lives from images of the creation
+  options.max_depth = 0;  // no nested runs from images of the creation
   options.fault = fault;
   return options;
 }
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ShrinkTest,
                                                                                      : "torn");
                          });
 
-// A failure behind two crashes and with several threads is repeated as exactly.
+// A failure after two crashes and with several threads is repeated as exactly.
 TEST(Script, RepeatsEveryFailureOfARun) {
   unsigned failures = 0;
   for (const EngineCase& engine_case : PersistentCases()) {
@@ -84,11 +84,11 @@ TEST(Script, IsTheSameReadBack) {
   Workload workload(options.engine_case, {.name = "any", .family = "dense", .batches = 50});
   Random random("script");
   Script script(2);
-  for (ScriptLife& life : script) {
-    life.hand = 1;
-    life.crash = {true, 3, {{7, {1, 0, 2}}, {9, {65535}}}};
+  for (ScriptRun& run : script) {
+    run.worker = 1;
+    run.crash = {true, 3, {{7, {1, 0, 2}}, {9, {65535}}}};
     for (uint64_t i = 0; i < 20; ++i) {
-      life.steps.push_back({workload.Next(random, [](auto) { return uint64_t{3}; }), i % 3});
+      run.steps.push_back({workload.Next(random, [](auto) { return uint64_t{3}; }), i % 3});
     }
   }
   script.back().crash = {};
@@ -115,7 +115,7 @@ std::string Between(const std::string& text, const std::string& from, const std:
   return text.substr(at, text.find(to, at) - at);
 }
 
-// The command that a failure prints, as a person runs it.
+// The printed command, run as a user runs it.
 TEST(Repeat, TheCommandThatIsPrintedShowsTheFailureAgain) {
   const std::string program = LODGEKV_EXPLORER_TEST;
   const std::string first = OutputOf(absl::StrCat(

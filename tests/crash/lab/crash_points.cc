@@ -10,8 +10,8 @@
 namespace lodgekv::test {
 namespace {
 
-// The string literals that are the last argument of calls that begin with `call`; of calls without
-// one, as in a definition, nothing.
+// Finds the string literals passed as the last argument of calls that begin with `call`. Calls
+// without a literal there, such as definitions, are skipped.
 void FindAll(std::string_view text, std::string_view call,
              std::set<std::string, std::less<>>* names) {
   for (size_t at = text.find(call); at != text.npos; at = text.find(call, at)) {

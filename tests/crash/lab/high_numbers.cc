@@ -15,7 +15,7 @@ namespace {
 using pmem::media::Header;
 using pmem::media::StateSlot;
 
-// Writes the state that counts anew, under the generation that `change` gives it.
+// Writes the state that counts again, under the generation that `change` returns.
 void Rewrite(const ArenaMemory& pool, const std::function<void(StateSlot&)>& change) {
   pmem::Medium medium({});
   auto* header = reinterpret_cast<Header*>(pool.span().data());

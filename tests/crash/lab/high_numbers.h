@@ -1,4 +1,4 @@
-// Pools whose counters are about to pass a border: of 32 bits, or their end.
+// Pools whose counters are about to overflow 32 bits, or to reach their maximum.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace lodgekv::test {
 
-// Numbers of a pool end here; an entry of a log has no more bits for them.
+// The first sequence number that a pool cannot hand out: a log entry has 52 bits for it.
 inline constexpr uint64_t kSequenceEnd = uint64_t{1} << 52;
-// So few are left that any run reaches the end.
+// Few enough left that every run reaches the end.
 inline constexpr uint64_t kLastNumbers = kSequenceEnd - 40;
 
-// In a closed pool: the next number that is handed out.
+// Sets the next sequence number that a closed pool hands out.
 void SetNextSequence(const ArenaMemory& pool, uint64_t next);
-// In a closed pool: how often its state was changed.
+// Sets how often the state of a closed pool was changed.
 void SetStateGeneration(const ArenaMemory& pool, uint32_t generation);
 
 }  // namespace lodgekv::test

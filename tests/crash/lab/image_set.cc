@@ -31,8 +31,8 @@ ImageSet::ImageSet(const CrashTracer& tracer, CrashModel model) {
   for (const uint32_t line : tracer.dirty_lines()) AddLine(tracer, line, model);
 }
 
-// A store that changes nothing is no choice. That can be told where the stores before it survive
-// whenever it does.
+// A store that does not change its word offers no choice. This is known only if the stores before
+// it survive whenever it does.
 void ImageSet::AddLine(const CrashTracer& tracer, uint32_t line, CrashModel model) {
   const std::vector<PendingStore>& stores = tracer.StoresTo(line);
   const bool torn = model == CrashModel::kTornWords;
@@ -167,7 +167,7 @@ std::string ImageSet::Explain(const Picks& picks, std::span<const std::byte> dur
     }
     const uint64_t offset = line.number * pmem::kLineBytes;
     absl::StrAppend(&text, "    line at ", offset, ", ", name(offset), ":\n");
-    std::map<uint32_t, std::pair<uint64_t, uint64_t>> words;  // stored last, and what is there
+    std::map<uint32_t, std::pair<uint64_t, uint64_t>> words;  // last stored, current
     for (const Survivor& survivor : survivors_) {
       if (survivor.word / kWords != line.number) continue;
       const auto at = words.try_emplace(survivor.word, 0, LoadWord(durable, survivor.word)).first;

@@ -1,5 +1,5 @@
-// The images that a crash may leave now, as choices that are independent of one another: how many
-// of a line's stores survive, or of a word's.
+// The images that a crash may leave at this point, as independent choices: how many stores to a
+// line, or to a word, survive.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,37 @@ namespace lodgekv::test {
 
 class ImageSet {
  public:
-  // For each choice the number of its stores that survive.
+  // For each choice, the number of its stores that survive.
   using Picks = std::vector<uint16_t>;
-  // Returns false to end the enumeration.
+  // Returns false to stop the enumeration.
   using Visitor = absl::FunctionRef<bool(const Picks&)>;
 
   ImageSet(const CrashTracer& tracer, CrashModel model);
 
-  // All images, at most 2^62 are counted.
+  // The number of images, counted up to 2^62.
   uint64_t count() const;
 
-  // All of them when they are at most `exhaustive_up_to`; else nothing kept, everything kept, each
-  // line alone kept, each alone dropped, and `samples` drawn at random. True: these were all.
-  bool Visit(uint64_t exhaustive_up_to, unsigned samples, Random& random, Visitor visitor) const;
-
-  // One image at random: nothing kept, everything, one line alone kept or dropped, or any.
+  // Visits all images if there are at most `exhaustive_up_to`. Otherwise: nothing kept, everything
+  // kept, each line alone kept, each line alone dropped, and `samples` random ones. Returns whether
+  // these were all images.
+  bool Visit(uint64_t exhaustive_up_to, unsigned samples, Random& random, Visitor visit) const;
+  // One random image: nothing kept, everything, one line alone kept or dropped, or any mixture.
   Picks Draw(Random& random) const;
 
-  // Writes the survivors into `image`, which holds what is durable.
+  // Writes the surviving stores into `image`, which holds the durable content.
   void Apply(const Picks& picks, std::byte* image) const;
   // Restores in `image` every word that Apply may have written.
   void Undo(std::span<const std::byte> durable, std::byte* image) const;
 
-  // The lines of which not everything or not nothing survives: for a person.
+  // Human-readable: the lines that survive in part.
   std::string Describe(const Picks& picks) const;
-  // The lines of which something is lost, word by word, with the name of each place.
+  // The lines that lose something, word by word, each with the name of its place.
   using NameOfPlace = absl::FunctionRef<std::string(uint64_t offset)>;
   std::string Explain(const Picks& picks, std::span<const std::byte> durable,
                       NameOfPlace name) const;
 
-  // The same by line, which other images of the same moment of another run may share. A line that
-  // `kept` has not, or not in this form, keeps everything.
+  // The same picks by line, which is comparable with other images of the same position in another
+  // run. A line that is missing in `kept`, or has another form there, keeps everything.
   KeptOfLines ByLine(const Picks& picks) const;
   Picks FromLines(const KeptOfLines& kept) const;
 
@@ -54,7 +54,7 @@ class ImageSet {
   struct Survivor {
     uint32_t word;
     uint16_t choice;
-    uint16_t rank;  // survives when more than `rank` stores of the choice are picked
+    uint16_t rank;  // survives if more than `rank` stores of the choice are picked
     uint64_t value;
   };
   struct Line {
@@ -71,7 +71,7 @@ class ImageSet {
   void Set(const Line& line, bool kept, Picks* picks) const;
 
   std::vector<Survivor> survivors_;
-  std::vector<uint16_t> limits_;  // of each choice: its stores
+  std::vector<uint16_t> limits_;  // of each choice: its number of stores
   std::vector<Line> lines_;
 };
 

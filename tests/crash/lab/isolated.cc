@@ -21,7 +21,7 @@ namespace {
   setrlimit(RLIMIT_CPU, &cpu);
   const rlimit core{0, 0};
   setrlimit(RLIMIT_CORE, &core);
-  // What it says when it dies is expected.
+  // Its dying messages are expected and hidden.
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   const std::string report = work();

@@ -1,4 +1,4 @@
-// Work in a process of its own: an engine with a mistake in it may also die or hang.
+// Runs work in a process of its own: a faulty engine may also die or hang.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@ namespace lodgekv::test {
 
 struct IsolatedResult {
   std::string report;  // what the work returned
-  std::string death;   // how the process ended, when it did not return
+  std::string death;   // how the process ended, if the work did not return
 };
 
 // Not thread-safe; the calling process has one thread.

@@ -15,13 +15,13 @@ std::optional<std::string> JournalWords::Check(std::span<const std::byte> pool) 
     const Word& word = words_[i];
     const uint64_t value = Read(pool, i);
     const uint64_t store = value >> 32;
-    // What nobody has stored to is zero.
+    // Words that were never stored to are zero.
     const bool sane = value == 0 || (value & UINT32_MAX) == i;
     const bool known = store < word.next && (store == word.adopted || store >= word.first);
     if (sane && known && store >= word.floor) continue;
     return absl::StrCat("word ", i, " of line ", lines_[i / kWordsOfLine], " holds 0x",
                         absl::Hex(value), ": store ", store, " of ", word.next - 1, ", ",
-                        word.floor, " is durable, this life's begin at ", word.first,
+                        word.floor, " is durable, this run's begin at ", word.first,
                         ", the last has left ", word.adopted);
   }
   return {};

@@ -1,5 +1,5 @@
-// The words of a pool under a journal, and what a crash may leave of each: every store writes a
-// number that tells the word and how many stores were before it.
+// The words of a pool under a journal, and what a crash may leave of each. Every store writes a
+// number that identifies the word and counts the stores before it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class JournalWords {
  public:
   static constexpr uint64_t kWordsOfLine = pmem::kLineBytes / sizeof(uint64_t);
 
-  // Of the lines with these numbers, in the pool.
+  // `lines`: numbers of lines in the pool.
   explicit JournalWords(std::vector<uint64_t> lines)
       : lines_(std::move(lines)), words_(lines_.size() * kWordsOfLine) {}
 
@@ -30,23 +30,23 @@ class JournalWords {
     return LineOffset(word / kWordsOfLine) + word % kWordsOfLine * sizeof(uint64_t);
   }
 
-  // What the next store to it writes.
+  // The value of the next store to the word.
   uint64_t Next(uint64_t word) {
     words_[word].last = words_[word].next++;
     return Value(word, words_[word].last);
   }
-  // The store that it holds now.
+  // The store that the word holds now.
   uint64_t Last(uint64_t word) const { return words_[word].last; }
-  // A fence has made durable what it held at that store.
+  // A fence has made the content at that store durable.
   void Raise(uint64_t word, uint64_t store) {
     words_[word].floor = std::max(words_[word].floor, store);
   }
-  // Its space is somebody else's: nothing is promised of it.
+  // The space has another owner: nothing is promised about it.
   void Forget(uint64_t word) { words_[word].floor = words_[word].first = 0; }
 
-  // Nothing: `pool` is allowed.
+  // Returns nothing if the crash model allows `pool`.
   std::optional<std::string> Check(std::span<const std::byte> pool) const;
-  // `pool` is what is there from here on.
+  // Continues from `pool`.
   void Adopt(std::span<const std::byte> pool);
 
  private:
@@ -54,8 +54,8 @@ class JournalWords {
     uint64_t next = 1;
     uint64_t last = 0;
     uint64_t floor = 0;
-    uint64_t first = 1;    // of this life
-    uint64_t adopted = 0;  // of the life before
+    uint64_t first = 1;    // of this run
+    uint64_t adopted = 0;  // of the run before
   };
   static uint64_t Value(uint64_t word, uint64_t store) { return store << 32 | word; }
   uint64_t Read(std::span<const std::byte> pool, uint64_t word) const;

@@ -128,7 +128,7 @@ TEST_F(Lab, StoresThatChangeNothingAreNoChoice) {
   EXPECT_EQ(ImageSet(tracer_, CrashModel::kTornWords).count(), 1U);
 }
 
-// Images are drawn before fences only: what was possible after any store is possible there too.
+// Images are drawn before fences only: whatever was possible after any store is possible there too.
 TEST_F(Lab, PositionsAtFencesContainThoseAtStores) {
   for (const CrashModel model : {CrashModel::kLinePrefix, CrashModel::kTornWords}) {
     Random random("positions");
@@ -205,7 +205,7 @@ class OracleTest : public ::testing::Test {
     oracle_.Begin(step);
     EXPECT_EQ(oracle_.Finish(step, std::vector<WriteResult>(step.ops.size())), std::nullopt);
   }
-  // What the oracle says of an engine that holds these.
+  // What the oracle reports about an engine that holds these pairs.
   Oracle::Problem Check(const std::vector<std::pair<uint64_t, uint64_t>>& pairs) {
     ArenaMemory memory(128 << 10);
     pmem::Pool::ArenaOptions arena;

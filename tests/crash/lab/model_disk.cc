@@ -133,12 +133,12 @@ absl::Status ModelDisk::WriteJournal(uint64_t offset, std::span<const std::byte>
   const auto it = under_way_.insert(under_way_.end(), {offset, {from.begin(), from.end()}});
   Reach(MomentOf(offset));
   lock.unlock();
-  std::this_thread::yield();  // others go on meanwhile
+  std::this_thread::yield();  // let other threads run meanwhile
   lock.lock();
   JournalWrite write = std::move(*it);
   under_way_.erase(it);
   if (FailsNow()) {
-    // What had been written of it stays.
+    // The part written so far stays.
     Random random("a write that failed", calls_);
     DrawWrite(write, random, journal_.data());
     return absl::DataLossError("the model of a disk has failed");

@@ -1,10 +1,10 @@
-// A disk under a pool on an ordinary file and its journal: what is on it for certain, and what may
-// be, should the power go off now.
+// A disk under a pool on an ordinary file and its journal: what is certainly on it, and what may be
+// on it if the power goes off now.
 //
-// The pool's file is mapped: the kernel writes back what it likes, when it likes. So of each word
-// any content that it had since its page was last synced may be there, whatever the words beside it
-// hold. Of a write to the journal that is under way each sector of 512 bytes is the old or the new
-// one; of a group or a checkpoint one sector may be noise besides, as of a disk that tears it.
+// The pool's file is mapped, and the kernel writes pages back at any time. So each word may have
+// any content that it had since its page was last synced, independently of the words beside it.
+// During a write to the journal each sector of 512 bytes is the old or the new one; one sector of a
+// group or a checkpoint may also be noise, as on a disk that tears sectors.
 //
 // Thread-safe.
 #pragma once
@@ -33,19 +33,19 @@
 
 namespace lodgekv::test {
 
-// When the power goes off.
+// When the power is cut.
 enum class Moment : uint8_t {
-  kFence,       // before a fence is asked for
+  kFence,       // before a fence is requested
   kHeader,      // while the journal's header is written
   kCheckpoint,  // while a checkpoint's block is written
   kGroup,       // while a group is written
-  kWriteBack,   // before pages are known to be written back
-  kSync,        // before the pool is known to be synced
+  kWriteBack,   // before the write-back of pages is confirmed
+  kSync,        // before the sync of the pool is confirmed
   kPoint,       // at a crash point
 };
 inline constexpr size_t kMoments = 7;
 
-// What a power cut left.
+// What a power cut leaves.
 struct DiskImage {
   explicit DiskImage(uint64_t pool_bytes) : pool(pool_bytes) {}
   ArenaMemory pool;
@@ -54,23 +54,23 @@ struct DiskImage {
 
 class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem::PoolWriteback {
  public:
-  // `memory` is the pool as it is mapped, and on the disk as it is; so is `journal`.
+  // `memory` is the mapped pool, which is on the disk as it is; so is `journal`.
   ModelDisk(std::span<std::byte> memory, std::vector<std::byte> journal, Fault fault = {});
 
-  // Called at every moment, the disk held still.
+  // Called at every moment, with the disk locked.
   std::function<void(Moment)> on_moment;
-  // The call (from 1 on) of Write, WriteBack and WriteBackAll that fails; 0: none. What a sync that
-  // fails was to write is clean to the kernel: later syncs succeed and do not write it.
+  // The number (from 1) of the call of Write, WriteBack or WriteBackAll that fails; 0: none. After
+  // a failed sync the kernel considers its pages clean: later syncs succeed without writing them.
   uint64_t fails_at = 0;
   uint64_t calls() const { return calls_; }
 
-  // Holds the disk still.
+  // Locks the disk.
   std::unique_lock<std::recursive_mutex> Hold() const { return std::unique_lock(mu_); }
   void Draw(Random& random, DiskImage* image) const;
 
-  // A store of a word of the pool, without a Medium.
+  // Stores a word of the pool without a Medium.
   void Store(uint64_t offset, uint64_t value);
-  // The same, durable as libpmemobj makes it.
+  // The same, made durable by libpmemobj.
   void StoreDurably(uint64_t offset, uint64_t value);
 
   std::shared_ptr<pmem::JournalPlace> place();
@@ -85,7 +85,7 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   void OnCrashPoint(std::string_view name) override;
   bool OnCanary(std::string_view name) override;
 
-  // FileFence: of a pool without its journal
+  // FileFence: for a pool without its journal
   void Note(const void*) override {}
   bool Fence() override { return WriteBackAll(); }
   bool Revoke(const void*, uint64_t) override { return true; }
@@ -113,16 +113,16 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   const Fault fault_;
   mutable std::recursive_mutex mu_;
   std::vector<std::byte> durable_;  // the pool's file
-  // Of each word what was stored since it was synced, and the words with any.
+  // For each word the values stored since it was synced; only words that have any.
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> stored_;
   std::vector<uint32_t> dirty_;
-  absl::flat_hash_set<uint32_t> given_up_;  // of these: no sync writes them
+  absl::flat_hash_set<uint32_t> given_up_;  // words that no later sync writes
   std::vector<std::byte> journal_;
   std::list<JournalWrite> under_way_;
   std::set<std::string, std::less<>> crash_points_;
   uint64_t calls_ = 0;
   bool drops_fence_ = false;
-  std::optional<JournalWrite> dropped_;  // acknowledged, and not kept before the next write
+  std::optional<JournalWrite> dropped_;  // acknowledged, and lost before the next write
   bool fault_happened_ = false;
 };
 

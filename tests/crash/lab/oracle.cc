@@ -9,7 +9,7 @@
 namespace lodgekv::test {
 namespace {
 
-// The scan sees all keys; lookups are made of these many, in turns, and of those in flight.
+// The scan covers all keys. This many are also looked up, in rotation, besides those in flight.
 constexpr size_t kReadsOfImage = 12;
 
 std::string ShowValue(const Oracle::Value& value) {
@@ -35,7 +35,7 @@ uint64_t Oracle::VersionOf(std::string_view key) const {
   return it == state_.end() ? 0 : it->second.version;
 }
 
-// Versions of puts are not predicted.
+// The versions of puts are not predicted.
 WriteResult Oracle::Predict(const StepOp& op, const MaybeValue& current) const {
   WriteResult result;
   const bool found = current.has_value();
@@ -86,8 +86,8 @@ Oracle::InFlight* Oracle::FindInFlight(std::string_view key) {
   return nullptr;
 }
 
-// Above all that steps before have given, and above the key's: the operations of a group may take
-// effect in any order that is each key's own.
+// A version must be above all versions of earlier steps and above the key's last one. The
+// operations of a group may take effect in any order that keeps the order of each key.
 Oracle::Problem Oracle::CheckVersion(const StepOp& op, uint64_t version) {
   const uint64_t after = std::max(last_version_before_, VersionOf(op.key));
   if (version <= after) {
@@ -127,7 +127,7 @@ void Oracle::Apply(const StepOp& op, uint64_t version) {
   }
 }
 
-// An operation for which the pool was full has not happened, whatever was predicted.
+// An operation for which the pool was full has not taken effect, whatever was predicted.
 Oracle::Problem Oracle::Finish(const Step& step, const std::vector<WriteResult>& results) {
   const bool full = std::any_of(results.begin(), results.end(), [](const WriteResult& result) {
     return result.outcome == Outcome::kPoolFull;
@@ -189,7 +189,7 @@ Oracle::Problem Oracle::CheckItem(const ScanItem& item, State::const_iterator* n
   return {};
 }
 
-// Is each key of the step as before it (or as after it)?
+// Whether each key of the step is as before it (or as after it).
 bool Oracle::AllAre(bool done) const {
   return std::all_of(in_flight_.begin(), in_flight_.end(), [&](const InFlight& key) {
     const MaybeValue& wanted = done ? key.possible.back() : key.possible.front();

@@ -1,5 +1,5 @@
-// What must be there: the operations that were acknowledged, and the step in flight, each of its
-// operations done or not, an atomic one as a whole.
+// The expected content: the acknowledged operations, and the step in flight, each of whose
+// operations took effect or not (an atomic step: all or none).
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ class Oracle {
  public:
   struct Value {
     std::string bytes;
-    uint64_t version = 0;  // of a value in flight: not known yet
+    uint64_t version = 0;  // 0 also for a value in flight: not known yet
     uint64_t expiry_unix_ms = 0;
   };
   using State = std::map<std::string, Value, std::less<>>;
-  // What went wrong, for a person; none: nothing did.
+  // A human-readable description of the problem; none: no problem.
   using Problem = std::optional<std::string>;
 
   explicit Oracle(const EngineCase& engine_case) : case_(engine_case) {}
 
-  // The step is in flight from here on; `step` outlives the next Finish.
+  // Marks the step as in flight; `step` must outlive the next Finish.
   void Begin(const Step& step);
-  // The engine has answered: the answers must be right, and from here on the step is acknowledged.
+  // The engine has answered: checks the answers, and counts the step as acknowledged.
   Problem Finish(const Step& step, const std::vector<WriteResult>& results);
 
-  // Everything that the engine holds, against what must be there; some of `keys` are looked up one
-  // by one, others the next time.
+  // Compares everything that the engine holds with what is expected. Some of `keys` are looked up
+  // one by one, the others in later calls.
   Problem Compare(Engine& engine, const std::vector<std::string>& keys);
-  // From here on exactly what the last Compare found must be there; nothing is in flight.
+  // From now on exactly what the last Compare found is expected; nothing is in flight.
   void Adopt();
 
   uint64_t VersionOf(std::string_view key) const;
@@ -44,8 +44,8 @@ class Oracle {
 
  private:
   using MaybeValue = std::optional<Value>;
-  // A key of the step in flight and what it may hold after a crash; the first is what it held
-  // before, the last what it holds when all is done.
+  // A key of the step in flight and the values it may have after a crash: first the one before the
+  // step, last the one after all of it.
   struct InFlight {
     std::string_view key;
     std::vector<MaybeValue> possible;
@@ -71,8 +71,8 @@ class Oracle {
   State state_;
   uint64_t applied_index_ = 0;
   uint64_t last_version_ = 0;
-  uint64_t last_version_before_ = 0;     // the step in flight
-  std::vector<uint64_t> step_versions_;  // that its puts got
+  uint64_t last_version_before_ = 0;     // the last one before the step in flight
+  std::vector<uint64_t> step_versions_;  // assigned to its puts
   bool atomic_ = false;
   uint64_t applied_in_flight_ = 0;  // 0: the step has none
   std::vector<InFlight> in_flight_;

@@ -1,6 +1,6 @@
-// Memory of the explorer's program. An image's engine lives for some ten microseconds, and a
-// quarter of that went to the system's allocator: blocks of the same size are used again at once
-// instead. Not in a sanitizer's build, which has its own.
+// The explorer's memory allocator. An image's engine exists for some ten microseconds, a quarter of
+// which was spent in the system's allocator: freed blocks are reused at once for the same size.
+// Sanitizer builds keep their own allocator.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kStep = 16;
 constexpr size_t kClasses = 64;  // up to 1024 bytes
 
-// Before each block: the class it is of; kClasses for one of the system's.
+// Precedes each block: its size class, or kClasses for a block of the system's allocator.
 struct alignas(kStep) Head {
   size_t size_class;
   Head* next;

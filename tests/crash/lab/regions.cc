@@ -34,7 +34,7 @@ std::string_view UseName(pmem::ChunkUse use) {
 
 }  // namespace
 
-// Takes no lock: a thread that has stopped under its eyes may hold any.
+// Takes no lock: a stopped thread may hold any of them.
 std::string RegionOf(const pmem::Pool& pool, pmem::Offset offset) {
   const uint64_t rows = pool.At<Header>(0)->identity.chunk_rows;
   if (offset < pmem::PoolHeader::BytesFor(rows)) return HeaderRegion(offset);

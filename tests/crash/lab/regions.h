@@ -1,4 +1,4 @@
-// What lies where in a pool, for a person.
+// Human-readable names of places in a pool.
 #pragma once
 
 #include <string>

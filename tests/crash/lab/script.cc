@@ -11,7 +11,7 @@
 namespace lodgekv::test {
 namespace {
 
-// LIFE|LIFE, of HAND@CRASH;STEP;STEP, of HAND:ATOMIC:INDEX,OP,OP, of
+// RUN|RUN, each WORKER@CRASH;STEP;STEP, each step WORKER:ATOMIC:INDEX,OP,OP, each operation
 // KIND:CONDITION:KEY:VALUE:EXPIRY. CRASH is "-" or FENCE_LINE=1.0_LINE=2.
 constexpr std::string_view kConditions = "-APV";
 
@@ -57,7 +57,7 @@ StepOp ParseOp(std::string_view text) {
 
 std::string StepText(const TakenStep& taken) {
   const Step& step = taken.step;
-  std::string text = absl::StrCat(taken.hand, ":", step.atomic ? 1 : 0, ":",
+  std::string text = absl::StrCat(taken.worker, ":", step.atomic ? 1 : 0, ":",
                                   step.applied_index ? absl::StrCat(*step.applied_index) : "-");
   for (const StepOp& op : step.ops) absl::StrAppend(&text, ",", OpText(op));
   return text;
@@ -67,7 +67,7 @@ TakenStep ParseStep(std::string_view text) {
   const std::vector<std::string> parts = Parts(text, ',', 2);
   const std::vector<std::string> head = Parts(parts[0], ':', 3);
   TakenStep taken;
-  taken.hand = Number(head[0]);
+  taken.worker = Number(head[0]);
   taken.step.atomic = Number(head[1]) != 0;
   if (head[2] != "-") taken.step.applied_index = Number(head[2]);
   for (size_t i = 1; i < parts.size(); ++i) taken.step.ops.push_back(ParseOp(parts[i]));
@@ -99,58 +99,58 @@ CrashAt ParseCrash(std::string_view text) {
   return crash;
 }
 
-std::string LifeText(const ScriptLife& life) {
-  std::string text = absl::StrCat(life.hand, "@", CrashText(life.crash));
-  for (const TakenStep& step : life.steps) absl::StrAppend(&text, ";", StepText(step));
+std::string RunText(const ScriptRun& run) {
+  std::string text = absl::StrCat(run.worker, "@", CrashText(run.crash));
+  for (const TakenStep& step : run.steps) absl::StrAppend(&text, ";", StepText(step));
   return text;
 }
 
-ScriptLife ParseLife(std::string_view text) {
+ScriptRun ParseRun(std::string_view text) {
   const std::vector<std::string> parts = Parts(text, ';', 1);
   const std::vector<std::string> head = Parts(parts[0], '@', 2);
-  ScriptLife life;
-  life.hand = Number(head[0]);
-  life.crash = ParseCrash(head[1]);
-  for (size_t i = 1; i < parts.size(); ++i) life.steps.push_back(ParseStep(parts[i]));
-  return life;
+  ScriptRun run;
+  run.worker = Number(head[0]);
+  run.crash = ParseCrash(head[1]);
+  for (size_t i = 1; i < parts.size(); ++i) run.steps.push_back(ParseStep(parts[i]));
+  return run;
 }
 
-std::string WhenOf(const ScriptLife& life) {
-  const std::string of = life.steps.empty() ? "opening the pool" : "the last operation";
-  if (!life.crash.happens) return absl::StrCat("no crash, a look at the living engine");
-  if (life.crash.fence == 0) return absl::StrCat("a crash when ", of, " is done");
-  return absl::StrCat("a crash before fence ", life.crash.fence, " of ", of);
+std::string WhenOf(const ScriptRun& run) {
+  const std::string of = run.steps.empty() ? "opening the pool" : "the last operation";
+  if (!run.crash.happens) return absl::StrCat("no crash, a check of the running engine");
+  if (run.crash.fence == 0) return absl::StrCat("a crash when ", of, " is done");
+  return absl::StrCat("a crash before fence ", run.crash.fence, " of ", of);
 }
 
 }  // namespace
 
 std::string ScriptText(const Script& script) {
-  return absl::StrJoin(script, "|", [](std::string* out, const ScriptLife& life) {
-    absl::StrAppend(out, LifeText(life));
+  return absl::StrJoin(script, "|", [](std::string* out, const ScriptRun& run) {
+    absl::StrAppend(out, RunText(run));
   });
 }
 
 Script ParseScript(std::string_view text) {
   Script script;
-  for (const std::string& life : Parts(text, '|', 1)) script.push_back(ParseLife(life));
+  for (const std::string& run : Parts(text, '|', 1)) script.push_back(ParseRun(run));
   return script;
 }
 
 std::string DescribeScript(const Script& script) {
   std::string text;
-  for (const ScriptLife& life : script) {
-    for (const TakenStep& taken : life.steps) {
+  for (const ScriptRun& run : script) {
+    for (const TakenStep& taken : run.steps) {
       absl::StrAppend(&text, "    ", taken.step.Describe(),
-                      taken.hand == 0 ? "" : absl::StrCat(" (thread ", taken.hand, ")"), "\n");
+                      taken.worker == 0 ? "" : absl::StrCat(" (thread ", taken.worker, ")"), "\n");
     }
-    absl::StrAppend(&text, "    ", WhenOf(life), "\n");
+    absl::StrAppend(&text, "    ", WhenOf(run), "\n");
   }
   return text;
 }
 
 uint64_t StepsOf(const Script& script) {
   uint64_t steps = 0;
-  for (const ScriptLife& life : script) steps += life.steps.size();
+  for (const ScriptRun& run : script) steps += run.steps.size();
   return steps;
 }
 

@@ -1,5 +1,5 @@
-// What a run has done, so that it can be done again without the search: the steps of each life, and
-// the crash that ended it. As text it fits into an environment variable.
+// A record of what the explorer did, for repeating it without the search: the steps of each run
+// between two crashes, and the crash that ended it. Its text fits into an environment variable.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +14,32 @@ namespace lodgekv::test {
 
 struct TakenStep {
   Step step;
-  uint64_t hand = 0;  // the thread
+  uint64_t worker = 0;  // the thread
 };
 
-// Of each line that was not durable, how much of it survives; see ImageSet.
+// How much survives of each line that was not durable; see ImageSet.
 using KeptOfLines = std::map<uint32_t, std::vector<uint16_t>>;
 
 struct CrashAt {
   bool happens = false;
-  // Before which fence of the life's last step, from 1 on; of recovery, if no step was taken. 0: at
-  // its end.
+  // The fence of the run's last step (from 1; of recovery, if no step was taken) before which the
+  // crash happens. 0: after the step.
   uint64_t fence = 0;
   KeptOfLines kept;
 };
 
-struct ScriptLife {
-  uint64_t hand = 0;  // the thread that opens the pool
+struct ScriptRun {
+  uint64_t worker = 0;  // the thread that opens the pool
   std::vector<TakenStep> steps;
-  // Of the last life: what is looked at. None: the living engine is.
+  // In the last run: the image that is checked. If no crash happens, the running engine is checked.
   CrashAt crash;
 };
-using Script = std::vector<ScriptLife>;
+using Script = std::vector<ScriptRun>;
 
 std::string ScriptText(const Script& script);
-// Throws std::invalid_argument with the part that is none.
+// Throws std::invalid_argument that names the invalid part.
 Script ParseScript(std::string_view text);
-// For a person.
+// Human-readable.
 std::string DescribeScript(const Script& script);
 uint64_t StepsOf(const Script& script);
 

@@ -21,8 +21,8 @@ CrashTracer::CrashTracer(std::span<const std::byte> memory, Fault fault, const C
     lines_ = killed->lines_;
     dirty_ = killed->dirty_;
     stores_ = killed->stores_;
-    // The buffers of streamed words are empty once their process has ended: whoever sees such a
-    // word can flush it like any other.
+    // When a process ends, its buffers of streamed words are written out: a successor that sees
+    // such a word can flush it like any other.
     for (const uint32_t line : dirty_) {
       for (PendingStore& store : lines_[line]) store.stream = false;
     }
@@ -82,8 +82,8 @@ void CrashTracer::OnFlush(const void* line) {
   thread.marks.push_back({number, stores_, false});
 }
 
-// What the mark covers is durable. An older store to the same word that waits for another flush can
-// no longer come to the medium.
+// Makes durable what the mark covers. Older stores to the same words that wait for another flush
+// can no longer reach the medium.
 void CrashTracer::Settle(const Mark& mark, uint32_t thread) {
   std::vector<PendingStore>& stores = lines_[mark.line];
   std::array<uint64_t, kWordsOfLine> newest{};

@@ -1,13 +1,13 @@
-// The medium under a traced arena: what is durable, and every word stored since.
+// The traced medium of an arena: what is durable, and every word stored since.
 //
 // Invariants
-//  1. durable() holds what survives any crash now: the memory at the tracer's construction and all
-//     that was flushed and then fenced by the same thread.
-//  2. Each line's pending stores are in program order (the order in which the seam saw them).
-//  3. A fence makes durable what its own thread flushed, up to the store before that flush; of
-//     streamed words, those of its own thread.
+//  1. durable() holds what survives any crash now: the memory when the tracer was constructed,
+//     and all that was flushed and then fenced by the same thread.
+//  2. Each line's pending stores are in program order (the order in which the tracer saw them).
+//  3. A fence makes durable what its own thread flushed, up to the store before that flush, and the
+//     words that its own thread streamed.
 //
-// Thread-safe as far as its user is: one thread at a time stores, flushes and fences.
+// Not thread-safe by itself: one thread at a time may store, flush and fence.
 #pragma once
 
 #include <cstddef>
@@ -26,28 +26,28 @@
 
 namespace lodgekv::test {
 
-// Which stores that were not fenced may survive (docs/crash_model.md).
+// Which unfenced stores may survive (docs/crash_model.md).
 enum class CrashModel : uint8_t {
-  kLinePrefix,  // M1: of each line a prefix of its stores; streamed words independently
-  kTornWords,   // M2: any word of a line without another; the arena has strict_order
+  kLinePrefix,  // M1: a prefix of each line's stores; streamed words independently
+  kTornWords,   // M2: any words of a line; the arena has strict_order
 };
 std::string ModelName(CrashModel model);
 
-// A mistake made on purpose. The laboratory must notice it.
+// A deliberate mistake, which the laboratory must notice.
 struct Fault {
   enum class Kind : uint8_t {
     kNone,
     kDropFence,       // the first fence after the crash point `where` does nothing
-    kForgetFlushes,   // what was flushed or streamed before `where`, since the last fence, was not
+    kForgetFlushes,   // what was flushed or streamed between the last fence and `where` was not
     kDropFlushes,     // flushes between `where` and the next fence do nothing
-    kFlushElsewhere,  // they write back the line behind the one that is meant
-    // Of the medium: it is taken to keep the order of a line's words wherever its fences are short.
+    kFlushElsewhere,  // flushes write back the line after the one that is meant
+    // The medium is assumed to keep the order of a line's words wherever its fences are short.
     kOrderByFences,
-    kAsk,  // the code asks for the mistake by the name `where` (Medium::Canary)
-    // Of concurrent runs only:
+    kAsk,  // the code asks by the name `where` (Medium::Canary)
+    // Only for concurrent runs:
     kLateFence,      // the first fence after `where` takes effect when its call returns, not before
-    kIgnoreEpochs,   // space is used again although readers may look at it
-    kIgnoreMutexes,  // a mutex lets everybody in
+    kIgnoreEpochs,   // space is reused although readers may still read it
+    kIgnoreMutexes,  // mutexes do not exclude anyone
   };
   Kind kind = Kind::kNone;
   std::string_view where = {};
@@ -66,8 +66,8 @@ class CrashTracer final : public pmem::Tracer {
   static constexpr size_t kWordBytes = sizeof(uint64_t);
   static constexpr size_t kWordsOfLine = pmem::kLineBytes / kWordBytes;
 
-  // `memory` is taken as durable as it is; or it is what a killed process left, with the stores
-  // that `killed` knows of and that nobody has fenced.
+  // `memory` is taken as durable; or it is what a killed process left, with the unfenced stores
+  // that `killed` knows of.
   explicit CrashTracer(std::span<const std::byte> memory, Fault fault = {},
                        const CrashTracer* killed = nullptr);
 
@@ -75,12 +75,12 @@ class CrashTracer final : public pmem::Tracer {
   std::function<void()> before_fence;
 
   std::span<const std::byte> durable() const { return durable_.span(); }
-  // Lines with stores that are not durable, in the order of their first.
+  // Lines with stores that are not durable, in the order of their first such store.
   const std::vector<uint32_t>& dirty_lines() const { return dirty_; }
   const std::vector<PendingStore>& StoresTo(uint32_t line) const { return lines_[line]; }
 
   const std::set<std::string, std::less<>>& crash_points() const { return crash_points_; }
-  // The crash point hit last.
+  // The last crash point that was hit.
   std::string_view last_point() const { return last_point_; }
   uint64_t stores() const { return stores_; }
   uint64_t fences() const { return fences_; }
@@ -93,10 +93,10 @@ class CrashTracer final : public pmem::Tracer {
   bool OnCanary(std::string_view name) override;
 
  private:
-  // A flush of a line, or a streamed line, that waits for its thread's fence.
+  // The flush of a line, or a streamed line, that waits for its thread's fence.
   struct Mark {
     uint32_t line;
-    uint64_t up_to;  // the last store that it covers
+    uint64_t up_to;  // the last store that the mark covers
     bool stream;
   };
   struct Thread {

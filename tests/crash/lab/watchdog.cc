@@ -11,11 +11,11 @@
 namespace lodgekv::test {
 namespace {
 
-// An image takes microseconds. Processor time, so that a busy machine is no hang; the wall's time
-// is for what sleeps for ever.
+// An image takes microseconds. Measured in processor time, so that a busy machine does not look
+// like a hang; wall time catches threads that sleep forever.
 constexpr unsigned kCpuSeconds = 15 * kSanitizerSlowdown;
 constexpr unsigned kWallSeconds = 240 * kSanitizerSlowdown;
-constexpr std::chrono::seconds kLook{1};
+constexpr std::chrono::seconds kPollInterval{1};
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -36,15 +36,15 @@ Watchdog::~Watchdog() {
 void Watchdog::Run() {
   uint64_t last = 0;
   double cpu = CpuSeconds();
-  unsigned looks = 0;
+  unsigned stalled = 0;
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kLook, [this] { return stop_; })) {
+  while (!wake_.wait_for(lock, kPollInterval, [this] { return stop_; })) {
     const uint64_t now = progress_.load(std::memory_order_relaxed);
     if (now != last) {
       last = now;
       cpu = CpuSeconds();
-      looks = 0;
-    } else if (++looks >= kWallSeconds || CpuSeconds() - cpu >= kCpuSeconds) {
+      stalled = 0;
+    } else if (++stalled >= kWallSeconds || CpuSeconds() - cpu >= kCpuSeconds) {
       std::fprintf(stderr, "it does not end: %s\n", describe_().c_str());
       std::abort();
     }

@@ -1,5 +1,5 @@
-// Ends the program with a message when what it watches makes no progress: an image on which
-// recovery never ends is a failure like any other, and must be repeatable.
+// Ends the program with a message if the watched work makes no progress: an image on which recovery
+// never ends is a failure like any other, and must be repeatable.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace lodgekv::test {
 
 class Watchdog {
  public:
-  // `describe` is called, on another thread, when nothing moves any more.
+  // `describe` is called on another thread once there is no progress any more.
   explicit Watchdog(std::function<std::string()> describe);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -10,16 +10,16 @@
 namespace lodgekv::test {
 namespace {
 
-// Added to a version: none that a run reaches.
+// Added to a version, gives one that no run reaches.
 constexpr uint64_t kWrongVersion = 1'000'000'000;
 
-// Keys that differ late, and by a lot of bytes: the separators between them need a record.
+// Keys with a long common prefix: the separators between them need a record.
 std::string LongKey(uint64_t number) {
   std::string key(100 + number % 3 * 30, 'p');
   return absl::StrCat(key, BigEndian(number), "/", number % 7);
 }
 
-// Of at most 8 bytes, so that the pair fits into a slot.
+// At most 8 bytes, so that the pair fits into a slot.
 std::string ShortKey(uint64_t number) {
   return BigEndian(number).substr(7 - number % 3, 1 + number % 3) + std::string(number % 4, 'x');
 }
@@ -82,7 +82,7 @@ Workload::Workload(const EngineCase& engine_case, const Mixture& mixture)
   }
 }
 
-// Every value is another one. Short ones fit into a slot where the pool has inline pairs.
+// Every value is different. Short ones fit into a slot if the pool has inline pairs.
 std::string Workload::NextValue(Random& random) {
   const uint64_t id = next_value_++;
   if (case_.fixed64()) return ValueOf(case_.key_format, id);

@@ -1,5 +1,5 @@
-// What a run does: steps drawn at random from a mixture over a small set of keys, so that keys are
-// put, replaced, deleted and put again, and nodes split and are emptied.
+// The workload of a run: steps drawn at random from a mixture over a small set of keys, so that
+// keys are put, replaced, deleted and put again, and nodes are split and emptied.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lodgekv::test {
 
-// The time that every call of a run is given.
+// The time passed to every call of a run.
 inline constexpr uint64_t kRunNow = 1'000'000;
 
 struct StepOp {
@@ -37,10 +37,10 @@ struct Step {
   std::string Describe() const;
 };
 
-// What becomes of each operation that is drawn, in percent; the rest are puts.
+// Shares of the operations in percent; the rest are puts.
 struct Mixture {
   std::string_view name;
-  // Keys are numbered; a key family of tests/support, or "long": 150 shared bytes and more.
+  // A key family of tests/support, or "long": keys with a common prefix of 150 bytes and more.
   std::string_view family;
   unsigned keys = 24;
   unsigned deletes = 20;
@@ -50,12 +50,12 @@ struct Mixture {
   unsigned largest_group = 4;
   unsigned largest_value = 8;  // bytes; of `bytes` pools
   unsigned expiries = 0;
-  // After so many steps puts and deletes change places, again and again: the tree grows full and is
-  // emptied. 0: never.
+  // After so many steps the shares of puts and deletes are swapped, again and again: the tree grows
+  // full and is emptied. 0: never.
   unsigned tide = 0;
 };
 
-// Version of the key's live value as the caller knows it; 0: none.
+// The version of the key's current value as the caller knows it; 0: none.
 using VersionOf = absl::FunctionRef<uint64_t(std::string_view key)>;
 
 class Workload {
@@ -63,7 +63,7 @@ class Workload {
   Workload(const EngineCase& engine_case, const Mixture& mixture);
 
   Step Next(Random& random, VersionOf version_of);
-  // Each key once, in the order of the numbers: how a large tree is made quickly.
+  // Puts each key once, in the order of the numbers: a quick way to make a large tree.
   Step PutNumber(uint64_t number);
   const std::vector<std::string>& keys() const { return keys_; }
 

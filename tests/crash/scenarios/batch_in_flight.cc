@@ -16,7 +16,7 @@ namespace lodgekv::test {
 namespace {
 
 constexpr uint64_t kBytes = uint64_t{1} << 20;
-constexpr uint64_t kKeys = 3003;  // of which two thirds are put
+constexpr uint64_t kKeys = 3003;  // two thirds of them are put
 constexpr uint64_t kExhaustiveUpTo = 64;
 constexpr unsigned kSamples = 100;
 
@@ -42,13 +42,13 @@ std::string KeyOf(const EngineCase& engine_case, uint64_t number) {
   return OrderedKey(engine_case.key_format, number);
 }
 
-// Each value is 40 bytes where it may be: no pair lies in a word.
+// Values have 40 bytes where possible, so that no pair fits into a word.
 std::string NumberedValue(const EngineCase& engine_case, uint64_t number) {
   return ValueOf(engine_case.key_format, number, 40);
 }
 
-// Every other key, so that the other thread's are new: it would wait for the stopped one to give
-// replaced records back.
+// Puts every other key, so that the other thread's keys are new: otherwise it would wait for the
+// stopped thread to free replaced records.
 void PutMany(const EngineCase& engine_case, Engine& engine, uint64_t first, uint64_t end) {
   for (uint64_t i = first; i < end; i += 2) {
     const auto result = Put(engine, KeyOf(engine_case, i), NumberedValue(engine_case, i));
@@ -97,7 +97,7 @@ BatchInFlight RunBatchInFlightScenario(const EngineCase& engine_case, CrashModel
                                   NumberedValue(engine_case, value + kKeys - 1)};
     (void)Atomic(engine, {PutOp(keys[0], values[0]), PutOp(keys[1], values[1])});
   };
-  // So that the batch finds what it needs at hand, and its first fence is that of its log.
+  // So that the batch finds its space allocated, and its first fence is that of its log.
   put_both(0);
 
   BatchInFlight seen;

@@ -1,4 +1,4 @@
-// An atomic batch whose fence was not reached is forgotten as a whole, whatever other threads have
+// An atomic batch that did not reach its fence is dropped as a whole, whatever other threads have
 // written and made durable meanwhile. The explorer's threads take turns between operations and
 // cannot show that: here one is stopped at its first fence while another works.
 #pragma once
@@ -19,8 +19,8 @@ struct BatchInFlight {
   bool fault_happened = false;
 };
 
-// Stops an atomic batch of two puts, at both ends of the tree, before its first fence; puts to keys
-// in between on another thread; then looks at what recovery makes of each image.
+// Stops an atomic batch of two puts, at both ends of the tree, before its first fence; puts keys in
+// between on another thread; then checks what recovery makes of each image.
 BatchInFlight RunBatchInFlightScenario(const EngineCase& engine_case, CrashModel model,
                                        Fault fault);
 

@@ -24,7 +24,7 @@ TEST_P(BatchInFlightTest, IsThereAsAWholeOrNotAtAll) {
   EXPECT_GT(seen.images, 16U);
 }
 
-// Of engines with a log. In the others writers may wait until the batch is over.
+// Engines with a log. In the others writers may wait until the batch is over.
 std::vector<EngineCase> CasesWithLog() {
   std::vector<EngineCase> cases = PersistentCases();
   std::erase_if(cases, [](const EngineCase& engine_case) {

@@ -15,12 +15,14 @@
 namespace lodgekv::test {
 namespace {
 
-// Images of one moment: all of them, or so many drawn. A load has many lines on their way.
+// Images at one position: all if at most this many, otherwise this many drawn. A load has many
+// lines in flight.
 constexpr uint64_t kExhaustiveUpTo = 32;
 constexpr unsigned kSamples = 24;
-constexpr unsigned kSteps = 12;    // of writes behind the load
-constexpr unsigned kMoreKeys = 8;  // of the writes, which are not loaded
-// A pair, a leaf or two, several chunks of leaves: each with each fill, again with options drawn.
+constexpr unsigned kSteps = 12;    // of writes after the load
+constexpr unsigned kMoreKeys = 8;  // written, but not loaded
+// One pair, a leaf or two, several chunks of leaves: each with each fill, and again with drawn
+// options.
 constexpr unsigned kPairs[] = {1, 20, 60, 150};
 constexpr unsigned kFills[] = {kLeastFillPercent, 70, 100};
 constexpr unsigned kRuns = 3 * std::size(kPairs) * std::size(kFills);
@@ -88,7 +90,7 @@ class Scenario {
     }
   }
 
-  // Some of them fit into a slot, where the pool has inline pairs.
+  // Some of them fit into a slot if the pool has inline pairs.
   std::string ValueNumber(uint64_t number) {
     const EngineCase& engine_case = options_.engine_case;
     if (engine_case.inline_pairs && random_.OneIn(2)) return absl::StrCat(number);
@@ -121,14 +123,14 @@ class Scenario {
     Learn(*open->engine);
   }
 
-  // From here on all pairs must be there, with the versions that they have.
+  // From here on all pairs are expected with their current versions.
   void Learn(Engine& engine) {
     std::vector<WriteResult> results;
     for (const StepOp& op : load_.ops) {
       const std::string_view key = op.key;
       ReadResult read;
       if (engine.Read({&key, 1}, {&read, 1}, {kRunNow}) != Outcome::kOk || !read.found) {
-        return Note(absl::StrCat("the living engine has lost key ", Show(op.key)));
+        return Note(absl::StrCat("the running engine has lost key ", Show(op.key)));
       }
       results.push_back({Outcome::kOk, false, read.version});
     }
@@ -184,7 +186,7 @@ class Scenario {
       Note("the load has returned and is not there");
   }
 
-  // As the store does with a pool without an engine.
+  // As the store does for a pool without an engine.
   void CheckEmpty(const EngineContext& context, OpenPool* open) {
     ++seen_.without_engine;
     if (loaded()) return Note("the engine is not there any more");
@@ -200,7 +202,7 @@ class Scenario {
                       " problems"));
   }
 
-  // Has the load been acknowledged?
+  // Whether the load has been acknowledged.
   bool loaded() const { return !oracle_.state().empty(); }
 
   void Note(const std::string& problem) {
@@ -224,7 +226,8 @@ class Scenario {
   ArenaMemory image_;
   Step load_;
   uint64_t empty_bytes_ = 0;
-  bool returned_ = false;  // the load, and the pool does not count as one with an engine yet
+  bool returned_ =
+      false;  // the load has returned, but the pool does not count as having an engine yet
   BulkLoadOutcome seen_;
 };
 

@@ -17,9 +17,9 @@ std::vector<EngineCase> CasesWithBulkLoad() {
   return cases;
 }
 
-class BulkLoadLookTest : public ::testing::TestWithParam<std::tuple<EngineCase, CrashModel>> {};
+class BulkLoadScenarioTest : public ::testing::TestWithParam<std::tuple<EngineCase, CrashModel>> {};
 
-TEST_P(BulkLoadLookTest, AllOfItIsThereOrNothing) {
+TEST_P(BulkLoadScenarioTest, AllOfItIsThereOrNothing) {
   const auto& [engine_case, model] = GetParam();
   const BulkLoadOutcome seen = RunBulkLoadScenario(engine_case, model, {});
   EXPECT_EQ(seen.problem, std::nullopt) << *seen.problem;
@@ -29,8 +29,8 @@ TEST_P(BulkLoadLookTest, AllOfItIsThereOrNothing) {
   EXPECT_GT(seen.images - seen.without_engine, 500U);
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BulkLoadLookTest);
-INSTANTIATE_TEST_SUITE_P(Engines, BulkLoadLookTest,
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BulkLoadScenarioTest);
+INSTANTIATE_TEST_SUITE_P(Engines, BulkLoadScenarioTest,
                          ::testing::Combine(::testing::ValuesIn(CasesWithBulkLoad()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),

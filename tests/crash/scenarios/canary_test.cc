@@ -34,7 +34,7 @@ constexpr uint64_t kImagesPerCanary = 1'500'000;  // most are caught by a few hu
 constexpr uint64_t kQuietImages = 400'000;
 constexpr uint64_t kJournalRuns = 30;
 constexpr uint64_t kFileRuns = 6;
-// Far above what so many images take: an engine that hangs is noticed by it, a slow one is not.
+// Far above what so many images take: it catches engines that hang, not slow ones.
 constexpr unsigned kSecondsPerCanary = 60 * kSanitizerSlowdown;
 constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
 
@@ -44,7 +44,7 @@ std::vector<EngineCase> CasesOf(const EngineInfo& engine, In in) {
     return engine_case.engine != &engine || (in == In::kFixed64 && !engine_case.fixed64()) ||
            (in == In::kBytes && engine_case.fixed64());
   });
-  // Small nodes first: there the rare steps are frequent.
+  // Small nodes first: rare steps are frequent there.
   std::stable_sort(cases.begin(), cases.end(), [](const EngineCase& a, const EngineCase& b) {
     return a.small_nodes > b.small_nodes;
   });
@@ -56,13 +56,13 @@ bool Applies(const Canary& canary, CrashModel model) {
          (canary.under == Under::kLinePrefix) == (model == CrashModel::kLinePrefix);
 }
 
-// The runs of all cases in turns, so that what is caught easily is caught soon.
+// The runs of all cases in rotation, so that easy mistakes are caught soon.
 std::vector<ExplorerOptions> Hunt(const EngineInfo& engine, const Canary& canary,
                                   CrashModel model) {
   Effort effort{.runs = canary.workload.empty() ? 4U : 100U,
                 .exhaustive_up_to = 32,
                 .samples = 4,
-                .live_on_one_in = 60};
+                .continue_one_in = 60};
   std::vector<std::vector<ExplorerOptions>> plans;
   size_t longest = 0;
   for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
@@ -155,7 +155,7 @@ std::string TryFiles(const EngineInfo& engine, const Canary& canary) {
   return absl::StrFormat("MISSED in %d images", images);
 }
 
-// "caught ...", or how it was missed.
+// Returns "caught ...", or how it was missed.
 std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashModel model) {
   if (canary.by == By::kReleasedLogs) return TryLogs(canary, model);
   if (canary.by == By::kBatchInFlight) return TryBatches(engine, canary, model);
@@ -187,7 +187,7 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
 
 class CanariesOfEngine : public ::testing::TestWithParam<const EngineInfo*> {};
 
-// What the canaries are caught with finds nothing where there is no mistake.
+// The runs that catch canaries find nothing when there is no mistake.
 TEST_P(CanariesOfEngine, WithoutOneNothingIsCaught) {
   for (const CrashModel model : kModels) {
     ExplorerResult total;
@@ -202,10 +202,10 @@ TEST_P(CanariesOfEngine, WithoutOneNothingIsCaught) {
   }
 }
 
-// Who caught what, for the table at the end.
+// What caught each class, for the table at the end.
 using Catches = std::array<std::vector<std::string>, kBugClasses>;
 
-// Throws one canary under one model; true when it is caught.
+// Plants one canary under one model; true when it is caught.
 bool Throw(std::string_view where, const Canary& canary, CrashModel model,
            const std::function<std::string()>& hunt) {
   const IsolatedResult result = RunIsolated(kSecondsPerCanary, hunt);
@@ -242,7 +242,7 @@ void ThrowAll(const EngineInfo& engine, std::span<const Canary> canaries, unsign
   }
 }
 
-// Each class is caught by some canary, or cannot be there.
+// Each class is caught by some canary, or cannot occur.
 void PrintClasses(const EngineInfo& engine, const Catches& catches) {
   std::cout << "bug classes of engine " << engine.name << " and the pool:\n";
   for (unsigned bug_class = 1; bug_class <= kBugClasses; ++bug_class) {
@@ -272,7 +272,7 @@ TEST_P(CanariesOfEngine, AreAllCaught) {
   Catches catches;
   ThrowAll(engine, CanariesOf(engine.name), &missed, &count, &catches);
   ThrowAll(engine, PoolCanaries(), &missed, &count, &catches);
-  // That these are caught is crash_schedule_canary_test's to say.
+  // crash_schedule_canary_test shows that these are caught.
   for (const Canary& canary : ScheduleCanariesOf(engine.name)) {
     Note(canary, "schedules, ", &catches);
   }
@@ -280,7 +280,7 @@ TEST_P(CanariesOfEngine, AreAllCaught) {
   std::cout << engine.name << ": " << count << " caught, " << missed << " missed\n";
 }
 
-// What has a reason not to apply has no canary: one of the two is wrong.
+// A class with a reason not to apply has no canary: otherwise one of the two is wrong.
 TEST_P(CanariesOfEngine, OfClassesThatDoNotApplyThereAreNone) {
   const std::string_view engine = GetParam()->name;
   for (const DoesNotApply& row : ClassesWithout(engine)) {
@@ -317,14 +317,14 @@ TEST(Generations, OneOfTwoIsFoundInEveryImage) {
 // Of parts that no engine uses yet.
 TEST(UnusedParts, CanariesAreAllCaught) {
   for (const Canary& canary : UnusedPartCanaries()) {
-    ASSERT_EQ(canary.by, By::kGenerations) << canary.name << ": nobody throws it";
+    ASSERT_EQ(canary.by, By::kGenerations) << canary.name << ": no scenario plants it";
     for (const CrashModel model : kModels) {
       (void)Throw("unused part", canary, model, [&] { return TryGenerations(canary, model); });
     }
   }
 }
 
-// A switch that no row names is never thrown; a row whose name no source has tests nothing.
+// A switch that no row names is never used; a row whose name is not in the sources tests nothing.
 TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   std::set<std::string, std::less<>> listed;
@@ -352,7 +352,7 @@ TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
   }
 }
 
-// The persistent engine whose crash point it is; empty: it is in what engines share.
+// The persistent engine that owns the crash point; empty for code that engines share.
 std::string_view EngineOfPoint(std::string_view point) {
   for (const EngineInfo* engine : AllPersistentEngines()) {
     if (point.substr(0, point.find('.')) == engine->name) return engine->name;
@@ -360,7 +360,7 @@ std::string_view EngineOfPoint(std::string_view point) {
   return {};
 }
 
-// Runs what hits crash points, until none of the engine's own (empty: of the shared ones) is left.
+// Runs what hits crash points until all of the engine's own are hit (empty: the shared ones).
 void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   std::set<std::string, std::less<>> unhit;
@@ -388,7 +388,7 @@ void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases)
   for (const std::string& point : RunFileScenario(cases.front(), {}, 2).crash_points) {
     unhit.erase(point);
   }
-  const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .live_on_one_in = 30};
+  const Effort effort{.runs = 2, .exhaustive_up_to = 1, .samples = 1, .continue_one_in = 30};
   for (const EngineCase& engine_case : cases) {
     for (const CrashModel model : kModels) {
       for (ExplorerOptions options : PlanRuns(engine_case, model, effort)) {
@@ -405,7 +405,7 @@ TEST_P(CanariesOfEngine, AndItsCrashPointsAreAllHit) {
   ExpectAllHit(GetParam()->name, CasesOf(*GetParam(), In::kAny));
 }
 
-// Engines by turns: what they share is seldom all used by one.
+// Engines in rotation: one alone seldom uses all shared parts.
 TEST(CrashPoints, OfWhatEnginesShareAreAllHit) {
   std::vector<EngineCase> cases;
   for (size_t i = 0; i < PersistentCases().size(); ++i) {

@@ -1,4 +1,4 @@
-// A disk on which one call fails, the first, the second, and so on: what was acknowledged before is
+// A disk on which one call fails: the first, the second, and so on. What was acknowledged before is
 // there when the pool is opened again, and nothing is acknowledged after.
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
     }
   }
 
-  // What is on the disk is opened where nothing fails.
+  // The disk's content is opened where nothing fails.
   void Check() {
     disk_->fails_at = 0;
     DiskImage image(kBytes);
@@ -62,7 +62,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
       disk_->Draw(random_, &image);
       CheckOne(image.pool, image.journal);
     }
-    // A process that ends takes nothing with it.
+    // The end of a process loses no data.
     DiskImage left(kBytes);
     disk_->Draw(random_, &left);
     std::memcpy(left.pool.span().data(), memory_.span().data(), kBytes);
@@ -77,7 +77,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
     EXPECT_LE((*pool)->applied_index(), tried_);
   }
 
-  // True when no call was left to fail.
+  // Returns true if there was no call left to fail.
   bool FailAt(uint64_t n) {
     auto pool = Open(memory_, *disk_, /*create=*/true);
     EXPECT_TRUE(pool.ok()) << pool.status();
@@ -98,7 +98,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
     if (GetParam() == Fails::kInUse) Use(**pool);
     const bool closed = (*pool)->Close(true).ok();
     const bool failed = disk_->calls() >= begun + n;
-    // Only what tells others that the journal is free may fail unnoticed.
+    // Only the write that marks the journal as free may fail without an error.
     if (failed && closed) ++closed_after_failure_;
     pool->reset();
     Check();

@@ -9,16 +9,16 @@
 #include "index/pmem/internal/journal_replay.h"
 #include "tests/crash/explorer/open_pool.h"
 #include "tests/crash/explorer/plan.h"
-#include "tests/crash/lab/hands.h"
+#include "tests/crash/lab/workers.h"
 
 namespace lodgekv::test {
 namespace {
 
-constexpr uint64_t kJournalBytes = 65536;  // four segments of 16 KiB: used again all the time
+constexpr uint64_t kJournalBytes = 65536;  // four segments of 16 KiB, constantly reused
 constexpr unsigned kSteps = 60;
-constexpr unsigned kStepsOfHeirs = 8;
+constexpr unsigned kStepsOfSuccessors = 8;
 constexpr unsigned kMaxDepth = 2;
-constexpr unsigned kLiveOnOneIn = 50;
+constexpr unsigned kContinueOneIn = 50;
 constexpr unsigned kThreads = 3;
 constexpr uint64_t kMemoryBytes = uint64_t{256} << 10;
 
@@ -51,12 +51,12 @@ class Scenario {
         engine_options_(OptionsFor(engine_case, options_.engine_options)),
         workload_(engine_case, options_.mixture),
         random_(absl::StrCat("on a file ", engine_case.Name()), run),
-        hands_(kThreads) {}
+        workers_(kThreads) {}
 
   FileOutcome Run();
 
  private:
-  class Life;
+  class EngineRun;
 
   static pmem::ArenaJournal JournalOn(ModelDisk& disk) {
     return {disk.place(), &disk, &disk, kJournalBytes};
@@ -72,7 +72,7 @@ class Scenario {
     return arena;
   }
 
-  // A new pool; what its journal holds.
+  // Creates a pool; returns the content of its journal.
   std::vector<std::byte> Create(const ArenaMemory& memory) {
     ModelDisk disk(memory.span(), {});
     const pmem::ArenaJournal journal = JournalOn(disk);
@@ -113,15 +113,15 @@ class Scenario {
   const OptionValues engine_options_;
   Workload workload_;
   Random random_;
-  Hands hands_;
+  Workers workers_;
   FileOutcome seen_;
 };
 
-// From what a power cut left to the next one; within, the process may end and begin again.
-class Scenario::Life {
+// From one power cut to the next; within it the process may end and start again.
+class Scenario::EngineRun {
  public:
-  Life(Scenario& scenario, unsigned depth, ArenaMemory memory, std::vector<std::byte> journal,
-       Oracle oracle)
+  EngineRun(Scenario& scenario, unsigned depth, ArenaMemory memory, std::vector<std::byte> journal,
+            Oracle oracle)
       : scenario_(scenario),
         depth_(depth),
         memory_(std::move(memory)),
@@ -158,12 +158,12 @@ class Scenario::Life {
     const Step step = scenario_.workload_.Next(scenario_.random_, version_of);
     oracle_.Begin(step);
     std::vector<WriteResult> results(step.ops.size());
-    scenario_.hands_.Do(scenario_.random_.Below(kThreads),
-                        [&] { (void)open_->engine->Write(step.Ops(), results, step.Options()); });
+    scenario_.workers_.Do(scenario_.random_.Below(kThreads),
+                          [&] { (void)open_->engine->Write(step.Ops(), results, step.Options()); });
     if (!ended()) scenario_.Note(oracle_.Finish(step, results));
   }
 
-  // Not in order: the process is killed. Whatever it stored is seen by the next one.
+  // If not `in_order`, the process is killed: its successor sees all its stores.
   void Restart(bool in_order) {
     if (in_order) {
       open_->engine.reset();
@@ -175,7 +175,7 @@ class Scenario::Life {
     if (!ended()) scenario_.Note(oracle_.Compare(*open_->engine, scenario_.workload_.keys()));
   }
 
-  // The disk is held still.
+  // The disk is locked.
   void Reach(Moment moment) {
     if (ended() || busy_) return;
     busy_ = true;
@@ -192,9 +192,10 @@ class Scenario::Life {
     ++seen.at[static_cast<size_t>(moment)];
     if (depth_ > 0) ++seen.nested_images;
     disk_.Draw(scenario_.random_, &image_);
-    const bool lives = depth_ < kMaxDepth && scenario_.random_.OneIn(kLiveOnOneIn << (2 * depth_));
+    const bool continues =
+        depth_ < kMaxDepth && scenario_.random_.OneIn(kContinueOneIn << (2 * depth_));
     std::optional<DiskImage> begin;
-    if (lives) {
+    if (continues) {
       begin.emplace(kMemoryBytes);
       std::memcpy(begin->pool.span().data(), image_.pool.span().data(), kMemoryBytes);
       begin->journal = image_.journal;
@@ -211,12 +212,12 @@ class Scenario::Life {
       scenario_.LearnFrom(disk);
     }
     if (!begin || ended()) return;
-    ++seen.lives;
+    ++seen.continued;
     Oracle oracle = oracle_;
     oracle.Adopt();
-    Life(scenario_, depth_ + 1, std::move(begin->pool), std::move(begin->journal),
-         std::move(oracle))
-        .Run(kStepsOfHeirs);
+    EngineRun(scenario_, depth_ + 1, std::move(begin->pool), std::move(begin->journal),
+              std::move(oracle))
+        .Run(kStepsOfSuccessors);
   }
 
   Scenario& scenario_;
@@ -234,14 +235,15 @@ FileOutcome Scenario::Run() {
   memory.FillWithGarbage(TestSeed() + options_.run);
   std::vector<std::byte> journal = Create(memory);
   if (seen_.problem) return seen_;
-  Life(*this, 0, std::move(memory), std::move(journal), Oracle(options_.engine_case)).Run(kSteps);
+  EngineRun(*this, 0, std::move(memory), std::move(journal), Oracle(options_.engine_case))
+      .Run(kSteps);
   return seen_;
 }
 
 void Add(FileOutcome&& seen, FileOutcome* all) {
   all->images += seen.images;
   all->nested_images += seen.nested_images;
-  all->lives += seen.lives;
+  all->continued += seen.continued;
   for (size_t i = 0; i < kMoments; ++i) all->at[i] += seen.at[i];
   all->replayed_groups += seen.replayed_groups;
   all->crash_points.merge(seen.crash_points);

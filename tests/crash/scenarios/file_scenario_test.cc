@@ -11,21 +11,21 @@
 namespace lodgekv::test {
 namespace {
 
-class FileLookTest : public ::testing::TestWithParam<EngineCase> {};
+class FileScenarioTest : public ::testing::TestWithParam<EngineCase> {};
 
-TEST_P(FileLookTest, WhatIsAcknowledgedIsThereAfterEveryCrash) {
+TEST_P(FileScenarioTest, WhatIsAcknowledgedIsThereAfterEveryCrash) {
   const FileOutcome seen = RunFileScenario(GetParam(), {}, Scaled(6));
   ASSERT_EQ(seen.problem, std::nullopt) << *seen.problem << "; " << SeedNote();
   std::cout << absl::StreamFormat(
-      "%d images, %d of them behind a cut, %d lives, %d groups replayed\n", seen.images,
-      seen.nested_images, seen.lives, seen.replayed_groups);
+      "%d images, %d of them after a cut, %d continued, %d groups replayed\n", seen.images,
+      seen.nested_images, seen.continued, seen.replayed_groups);
   for (size_t moment = 0; moment < kMoments; ++moment) EXPECT_GT(seen.at[moment], 0U) << moment;
   EXPECT_GT(seen.nested_images, 100U);
   EXPECT_GT(seen.replayed_groups, seen.images);
 }
 
-// The look sees a mistake of an engine: a fence that the disk forgets.
-TEST_P(FileLookTest, NoticesAFenceThatIsMissing) {
+// The scenario notices a mistake of an engine: a fence that the disk loses.
+TEST_P(FileScenarioTest, NoticesAFenceThatIsMissing) {
   unsigned thrown = 0;
   for (const Canary& canary : CanariesOf(GetParam().engine->name)) {
     const bool fence = canary.fault.kind == Fault::Kind::kDropFence;
@@ -36,7 +36,7 @@ TEST_P(FileLookTest, NoticesAFenceThatIsMissing) {
   FAIL() << "none of " << thrown << " missing fences was noticed; " << SeedNote();
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, FileLookTest, ::testing::ValuesIn(PersistentCases()),
+INSTANTIATE_TEST_SUITE_P(Engines, FileScenarioTest, ::testing::ValuesIn(PersistentCases()),
                          [](const auto& test) { return test.param.Name(); });
 
 }  // namespace

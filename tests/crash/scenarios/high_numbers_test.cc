@@ -1,4 +1,4 @@
-// Counters that pass a border of 32 or 36 bits, come to their end, or begin again.
+// Counters that cross 32 or 36 bits, reach their maximum, or wrap around.
 #include "tests/crash/lab/high_numbers.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWords};
 
-// A crash costs 2^20 numbers that were reserved.
+// A crash loses 2^20 reserved numbers.
 constexpr uint64_t kNumbersOfACrash = uint64_t{1} << 20;
 
 struct Start {
@@ -44,7 +44,7 @@ constexpr Start kStarts[] = {
 
 class HighNumbers : public ::testing::TestWithParam<Start> {};
 
-// Versions, watermarks, the horizon and the versions of logs are all drawn from them.
+// Versions, watermarks, the horizon and the versions of logs are all sequence numbers.
 TEST_P(HighNumbers, AreNumbersLikeAllOthers) {
   ExplorerResult total;
   for (const EngineCase& engine_case : PersistentCases()) {
@@ -104,7 +104,7 @@ TEST_F(LastNumbers, BehindThemTheProcessEndsAndSaysWhy) {
 
 TEST_F(LastNumbers, APoolWithoutAnySaysSoWhenItIsOpened) {
   SetNextSequence(memory_, kSequenceEnd - 6);
-  (void)Open();  // and killed: what was reserved is gone
+  (void)Open();  // and killed: the reserved numbers are lost
   const absl::Status status = pmem::Pool::OpenArena(Options()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_TRUE(absl::StrContains(std::string(status.message()), "used up")) << status;
@@ -121,7 +121,7 @@ TEST_F(LastNumbers, AnOrderlyCloseLosesNone) {
   EXPECT_EQ(pool->TakeSequence(1), kSequenceEnd - 5);
 }
 
-// Puts until there is no number left; the first wrong answer.
+// Puts until no number is left; returns the first wrong answer.
 std::string PutToTheEnd(const EngineCase& engine_case) {
   ExplorerOptions options;
   options.engine_case = engine_case;
@@ -144,7 +144,7 @@ std::string PutToTheEnd(const EngineCase& engine_case) {
 
 TEST(LastNumbersOfAnEngine, AreAnsweredRightlyToTheEnd) {
   for (const EngineCase& engine_case : PersistentCases()) {
-    // Without a log pairs of 8 + 8 bytes need no number.
+    // Without a log, pairs of 8 + 8 bytes need no number.
     const EngineRows* rows = RowsOf(engine_case.engine->name);
     const bool has_log = rows != nullptr && rows->has_log;
     if (!has_log && (engine_case.fixed64() || engine_case.inline_pairs)) continue;
@@ -163,7 +163,7 @@ TEST(StateGeneration, BeginsAgainBehind32Bits) {
   }
 }
 
-// A version lock counts publications in 62 bits: a reader would have to sleep over all of them.
+// A version lock counts publications in 62 bits: a reader would have to sleep through all of them.
 TEST(VersionLockWrap, TellsReadersOfEveryPublication) {
   constexpr uint64_t kStep = 4;
   VersionLock lock;

@@ -12,8 +12,8 @@
 #include "index/pmem/internal/journal.h"
 #include "index/pmem/internal/journal_reader.h"
 #include "index/pmem/internal/journal_replay.h"
-#include "tests/crash/lab/hands.h"
 #include "tests/crash/lab/journal_words.h"
+#include "tests/crash/lab/workers.h"
 
 namespace lodgekv::test {
 namespace {
@@ -26,10 +26,10 @@ constexpr uint64_t kPoolBytes = kPages * pmem::PageSet::kPageBytes;
 constexpr uint64_t kSegmentBytes = 16384;
 constexpr uint32_t kPoolSeed = 7;
 
-// The lines that are used: one or two of each page, some in a row, and a table of which libpmemobj
-// owns words.
+// The lines used: one or two of each page, some consecutive ones, and a table in which libpmemobj
+// owns some words.
 constexpr uint64_t kScattered = 2 * kPages;
-constexpr uint64_t kRegions = 4;  // of space that is given back
+constexpr uint64_t kRegions = 4;  // of space that is freed
 constexpr uint64_t kRegionLines = 12;
 constexpr uint64_t kTableLines = 8;
 constexpr uint8_t kOursOfTable = 0b11001100;
@@ -55,14 +55,14 @@ pmem::ForeignWords ForeignWordsOf(const JournalWords& words) {
 
 uint32_t SeedOf(uint64_t session) { return pmem::JournalSeed(kPoolSeed, session); }
 
-// What a hand has flushed and not fenced: for each word the last store before it.
+// What a worker has flushed but not fenced: for each word the last store before the flush.
 struct Flushed {
   uint64_t line;
   std::array<uint64_t, JournalWords::kWordsOfLine> stores;
   std::array<std::byte, kLineBytes> content;
 };
 
-// Under a replay that nobody cuts: nothing need be remembered.
+// For a replay that is not interrupted: nothing needs to be recorded.
 class QuietDisk final : public pmem::JournalStorage, public pmem::FileFence, public pmem::Tracer {
  public:
   QuietDisk(std::span<const std::byte> journal, Fault fault) : journal_(journal), fault_(fault) {}
@@ -94,7 +94,7 @@ class QuietDisk final : public pmem::JournalStorage, public pmem::FileFence, pub
 
 class Scenario {
  public:
-  Scenario(Fault fault, uint64_t run, unsigned hands, Copied copied = Copied::kAtTheFence)
+  Scenario(Fault fault, uint64_t run, unsigned workers, Copied copied = Copied::kAtTheFence)
       : fault_(fault),
         copied_(copied),
         random_("the journal", run),
@@ -102,33 +102,33 @@ class Scenario {
         memory_(kPoolBytes),
         shadow_(kPoolBytes),
         image_(kPoolBytes),
-        heir_(kPoolBytes),
-        flushed_(hands) {
+        successor_(kPoolBytes),
+        flushed_(workers) {
     journal_.resize(pmem::kJournalSegmentsBegin + pmem::kJournalSegments * kSegmentBytes);
   }
 
-  JournalOutcome Run(unsigned lives, unsigned steps) {
-    Hands hands(static_cast<unsigned>(flushed_.size()));
-    for (unsigned life = 0; life < lives && !seen_.problem; ++life) {
+  JournalOutcome Run(unsigned runs, unsigned steps) {
+    Workers workers(static_cast<unsigned>(flushed_.size()));
+    for (unsigned run = 0; run < runs && !seen_.problem; ++run) {
       Begin(/*background=*/false);
       for (unsigned i = 0; i < steps && !seen_.problem; ++i) {
-        const uint64_t hand = random_.Below(flushed_.size());
-        hands.Do(hand, [&] { Step(hand, random_); });
+        const uint64_t worker = random_.Below(flushed_.size());
+        workers.Do(worker, [&] { Step(worker, random_); });
       }
       End();
     }
     return seen_;
   }
 
-  JournalOutcome RunThreads(unsigned lives, unsigned steps) {
-    for (unsigned life = 0; life < lives && !seen_.problem; ++life) {
+  JournalOutcome RunThreads(unsigned runs, unsigned steps) {
+    for (unsigned run = 0; run < runs && !seen_.problem; ++run) {
       Begin(/*background=*/true);
       threaded_ = true;
       std::vector<std::thread> threads;
-      for (uint64_t hand = 0; hand < flushed_.size(); ++hand) {
+      for (uint64_t worker = 0; worker < flushed_.size(); ++worker) {
         threads.emplace_back(
-            [this, hand, steps, random = Random("hand", random_.Next())]() mutable {
-              for (unsigned i = 0; i < steps; ++i) Step(hand, random);
+            [this, worker, steps, random = Random("hand", random_.Next())]() mutable {
+              for (unsigned i = 0; i < steps; ++i) Step(worker, random);
             });
       }
       for (std::thread& thread : threads) thread.join();
@@ -139,7 +139,7 @@ class Scenario {
   }
 
  private:
-  // --- lives ---
+  // --- runs ---
 
   void Begin(bool background) {
     disk_ = std::make_unique<ModelDisk>(memory_.span(), std::move(journal_), fault_);
@@ -163,11 +163,11 @@ class Scenario {
     log_ = std::make_unique<Journal>(options);
     foreign_.fill(false);
     for (auto& flushed : flushed_) flushed.clear();
-    heirs_seen_ = 0;
+    successors_seen_ = 0;
     disk_->on_moment = [this](Moment moment) { Reach(moment); };
   }
 
-  // The replay of the image that this life has begun with, cut as any other.
+  // Replays the image that this run began with; the replay is interrupted like anything else.
   void Recover() {
     if (auto problem = ReplayOn(*disk_, memory_, 0)) return Note(*problem);
     (void)disk_->WriteBackAll();
@@ -183,36 +183,36 @@ class Scenario {
     seen_.times_around += use.written_bytes / (pmem::kJournalSegments * kSegmentBytes);
     seen_.fault_happened |= disk_->fault_happened();
     seen_.crash_points.insert(disk_->crash_points().begin(), disk_->crash_points().end());
-    std::memcpy(memory_.span().data(), heir_.pool.span().data(), kPoolBytes);
-    journal_ = heir_.journal;
-    words_ = std::move(*words_of_heir_);
+    std::memcpy(memory_.span().data(), successor_.pool.span().data(), kPoolBytes);
+    journal_ = successor_.journal;
+    words_ = std::move(*words_of_successor_);
   }
 
   // --- steps ---
 
-  void Step(uint64_t hand, Random& random) {
+  void Step(uint64_t worker, Random& random) {
     if (Ended()) return;
-    if (!threaded_) current_ = hand;
+    if (!threaded_) current_ = worker;
     const uint64_t kind = random.Below(100);
     if (kind < 45) {
       StoreSome(random);
     } else if (kind < 70) {
-      FlushSome(hand, random, 1 + random.Below(6));
+      FlushSome(worker, random, 1 + random.Below(6));
     } else if (kind < 90) {
-      Fence(hand);
+      Fence(worker);
     } else if (kind < 93) {
-      FlushSome(hand, random, 60 + random.Below(50));
-      Fence(hand);
+      FlushSome(worker, random, 60 + random.Below(50));
+      Fence(worker);
     } else if (kind < 94) {
-      // More than the journal takes at once.
-      for (uint64_t line = 0; line < words_.lines(); ++line) Flush(hand, line);
+      // More lines than the journal takes at once.
+      for (uint64_t line = 0; line < words_.lines(); ++line) Flush(worker, line);
       if (!threaded_) meanwhile_ = &random;
-      Fence(hand);
+      Fence(worker);
       if (!threaded_) meanwhile_ = nullptr;
     } else if (kind < 96) {
       if (!threaded_) Checkpoint(random);
     } else {
-      ChangeOwner(threaded_ ? hand : random.Below(kRegions), random);
+      ChangeOwner(threaded_ ? worker : random.Below(kRegions), random);
     }
   }
 
@@ -222,7 +222,7 @@ class Scenario {
     meanwhile_ = nullptr;
   }
 
-  // While a checkpoint is under way the others go on, as long as there is room for certain.
+  // During a checkpoint the other workers continue as long as there is certainly room.
   void GoOnMeanwhile() {
     if (meanwhile_ == nullptr || log_->use().used_bytes > kSegmentBytes) return;
     Random& random = *std::exchange(meanwhile_, nullptr);
@@ -237,9 +237,9 @@ class Scenario {
     return line >= kScattered && foreign_[(line - kScattered) / kRegionLines];
   }
 
-  // Nobody flushes what another thread may give back meanwhile.
-  static bool IsOfOtherRegion(uint64_t hand, uint64_t line) {
-    return line >= kScattered && line < kTableBegin && (line - kScattered) / kRegionLines != hand;
+  // A worker never flushes space that another thread may free meanwhile.
+  static bool IsOfOtherRegion(uint64_t worker, uint64_t line) {
+    return line >= kScattered && line < kTableBegin && (line - kScattered) / kRegionLines != worker;
   }
 
   void StoreSome(Random& random) {
@@ -257,22 +257,22 @@ class Scenario {
     }
   }
 
-  void FlushSome(uint64_t hand, Random& random, uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) Flush(hand, random.Below(words_.lines()));
+  void FlushSome(uint64_t worker, Random& random, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) Flush(worker, random.Below(words_.lines()));
   }
 
-  void Flush(uint64_t hand, uint64_t line) {
+  void Flush(uint64_t worker, uint64_t line) {
     {
       const auto lock = disk_->Hold();
       if (line < kTableBegin && IsForeign(line, 0)) return;
-      if (threaded_ && IsOfOtherRegion(hand, line)) return;
+      if (threaded_ && IsOfOtherRegion(worker, line)) return;
       Flushed flushed{line, {}, {}};
       for (uint64_t i = 0; i < flushed.stores.size(); ++i) {
         const uint64_t word = line * flushed.stores.size() + i;
         flushed.stores[i] = IsForeign(line, i) ? 0 : words_.Last(word);
       }
       std::memcpy(flushed.content.data(), &memory_.span()[words_.LineOffset(line)], kLineBytes);
-      flushed_[hand].push_back(flushed);
+      flushed_[worker].push_back(flushed);
     }
     log_->Note(reinterpret_cast<const char*>(options_base() + words_.LineOffset(line)));
   }
@@ -281,10 +281,10 @@ class Scenario {
     return (copied_ == Copied::kAtTheFlush ? shadow_ : memory_).span().data();
   }
 
-  void Fence(uint64_t hand) {
+  void Fence(uint64_t worker) {
     disk_->OnFence();
     if (copied_ == Copied::kAtTheFlush) {
-      for (const Flushed& flushed : flushed_[hand]) {
+      for (const Flushed& flushed : flushed_[worker]) {
         std::memcpy(&shadow_.span()[words_.LineOffset(flushed.line)], flushed.content.data(),
                     kLineBytes);
       }
@@ -292,12 +292,12 @@ class Scenario {
     std::vector<Flushed> mine;
     {
       const auto lock = disk_->Hold();
-      mine = std::exchange(flushed_[hand], {});
+      mine = std::exchange(flushed_[worker], {});
     }
     if (!log_->Fence()) return Note("a fence failed");
     const auto lock = disk_->Hold();
     for (const Flushed& flushed : mine) {
-      // Given back meanwhile: nothing is promised.
+      // Freed meanwhile: nothing is promised about it.
       if (flushed.line < kTableBegin && IsForeign(flushed.line, 0)) continue;
       for (uint64_t i = 0; i < flushed.stores.size(); ++i) {
         words_.Raise(flushed.line * flushed.stores.size() + i, flushed.stores[i]);
@@ -305,7 +305,7 @@ class Scenario {
     }
   }
 
-  // Space goes back to libpmemobj, or comes from it again.
+  // Space is freed to libpmemobj, or allocated from it again.
   void ChangeOwner(uint64_t region, Random& random) {
     const uint64_t first = kScattered + region * kRegionLines;
     {
@@ -333,13 +333,13 @@ class Scenario {
 
   // --- images ---
 
-  // The disk is held still.
+  // The disk is locked.
   void Reach(Moment moment) {
     if (seen_.problem) return;
     const uint64_t images = threaded_ ? Thinned(moment) : moment == Moment::kFence ? 1 : 4;
     for (uint64_t i = 0; i < images && !seen_.problem; ++i) TryImage(moment);
     if (!threaded_ && !seen_.problem) {
-      // A group is written without the lock: others store.
+      // A group is written without the lock: other threads store meanwhile.
       if (moment == Moment::kGroup && random_.OneIn(2)) StoreSome(random_);
       if (moment != Moment::kGroup && moment != Moment::kFence) GoOnMeanwhile();
     }
@@ -351,11 +351,11 @@ class Scenario {
     ++seen_.images;
     ++seen_.at[static_cast<size_t>(moment)];
     disk_->Draw(random_, &image_);
-    // A power cut to live on from: one of all, each as likely as any other.
-    if (random_.OneIn(++heirs_seen_)) {
-      std::memcpy(heir_.pool.span().data(), image_.pool.span().data(), kPoolBytes);
-      heir_.journal = image_.journal;
-      words_of_heir_ = words_;
+    // Picks a power cut to continue from, each with the same probability.
+    if (random_.OneIn(++successors_seen_)) {
+      std::memcpy(successor_.pool.span().data(), image_.pool.span().data(), kPoolBytes);
+      successor_.journal = image_.journal;
+      words_of_successor_ = words_;
     }
     if (auto problem = random_.OneIn(32) ? ReplayAndCut() : ReplayQuietly()) {
       Note(absl::StrCat(*problem, "; at a moment ", static_cast<int>(moment), " of image ",
@@ -377,7 +377,7 @@ class Scenario {
     return problem;
   }
 
-  // `cuts`: how many times in turn it is cut.
+  // `cuts`: how many times in turn the replay is interrupted.
   std::optional<std::string> ReplayOn(ModelDisk& disk, const ArenaMemory& memory, unsigned cuts) {
     std::optional<std::string> problem;
     if (cuts > 0) {
@@ -432,20 +432,20 @@ class Scenario {
   const Copied copied_;
   Random random_;
   JournalWords words_;
-  std::optional<JournalWords> words_of_heir_;
+  std::optional<JournalWords> words_of_successor_;
   ArenaMemory memory_;
-  ArenaMemory shadow_;  // what a journal that copies at the flush copies
+  ArenaMemory shadow_;  // the copies made by a journal that copies at the flush
   std::vector<std::byte> journal_;
   DiskImage image_;
-  DiskImage heir_;
-  uint64_t heirs_seen_ = 0;
+  DiskImage successor_;
+  uint64_t successors_seen_ = 0;
   uint64_t session_ = 0;
   std::unique_ptr<ModelDisk> disk_;
   std::shared_ptr<pmem::JournalStorage> storage_;
   std::unique_ptr<Journal> log_;
-  std::vector<std::vector<Flushed>> flushed_;  // of each hand
+  std::vector<std::vector<Flushed>> flushed_;  // of each worker
   std::array<bool, kRegions> foreign_{};
-  uint64_t current_ = 0;  // hand
+  uint64_t current_ = 0;  // worker
   Random* meanwhile_ = nullptr;
   bool threaded_ = false;
   JournalOutcome seen_;
@@ -468,7 +468,7 @@ void Add(JournalOutcome&& seen, JournalOutcome* all) {
 JournalOutcome RunJournalScenario(Fault fault, uint64_t runs, Copied copied) {
   JournalOutcome all;
   for (uint64_t run = 0; run < runs && !all.problem; ++run) {
-    Add(Scenario(fault, run, 3, copied).Run(/*lives=*/5, /*steps=*/400), &all);
+    Add(Scenario(fault, run, 3, copied).Run(/*runs=*/5, /*steps=*/400), &all);
   }
   return all;
 }
@@ -476,7 +476,7 @@ JournalOutcome RunJournalScenario(Fault fault, uint64_t runs, Copied copied) {
 JournalOutcome RunJournalScenarioOfThreads(Fault fault, uint64_t runs) {
   JournalOutcome all;
   for (uint64_t run = 0; run < runs && !all.problem; ++run) {
-    Add(Scenario(fault, 1000 + run, kRegions).RunThreads(/*lives=*/3, /*steps=*/1500), &all);
+    Add(Scenario(fault, 1000 + run, kRegions).RunThreads(/*runs=*/3, /*steps=*/1500), &all);
   }
   return all;
 }

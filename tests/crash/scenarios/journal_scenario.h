@@ -1,7 +1,7 @@
-// The journal alone (index/pmem/internal/journal.h): stores, flushes, fences, space given back and
-// checkpoints of several hands on a model of a disk, whose power goes off at every moment. What a
-// replay makes of the image must be what the crash model allows: of each word what its last fence
-// made durable, or a later store. The replay itself is cut, and some images are lived on.
+// The journal alone (index/pmem/internal/journal.h): stores, flushes, fences, freed space and
+// checkpoints of several workers on the model of a disk whose power goes off at every moment. The
+// image after a replay must be allowed by the crash model: each word holds what its last fence made
+// durable, or a later store. The replay itself is interrupted, and some images are continued.
 #pragma once
 
 #include <array>
@@ -24,16 +24,16 @@ struct JournalOutcome {
   uint64_t times_around = 0;  // how often the journal was filled
   std::set<std::string, std::less<>> crash_points;
   bool fault_happened = false;
-  std::optional<std::string> problem;  // of the first image that is wrong
+  std::optional<std::string> problem;  // of the first wrong image
 };
 
-// How the lines reach the journal.
+// When lines are copied to the journal.
 enum class Copied : uint8_t {
   kAtTheFence,  // as they should
-  kAtTheFlush,  // a mistake: a later group may hold an older content
+  kAtTheFlush,  // a deliberate mistake: a later group may hold older content
 };
 
-// One hand at a time; repeats. Ends with the first problem.
+// One worker at a time; deterministic. Stops at the first problem.
 JournalOutcome RunJournalScenario(Fault fault, uint64_t runs, Copied copied = Copied::kAtTheFence);
 // Real threads, checkpoints in the background.
 JournalOutcome RunJournalScenarioOfThreads(Fault fault, uint64_t runs);

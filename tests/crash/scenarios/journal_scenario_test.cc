@@ -36,7 +36,7 @@ TEST(JournalOutcome, AndSoItIsWithRealThreads) {
   EXPECT_GT(seen.times_around, 1U);
 }
 
-// A mistake that the journal cannot be asked for: the look makes it in its place.
+// A mistake that cannot be requested from the journal: the scenario makes it itself.
 TEST(JournalOutcome, NoticesLinesThatAreCopiedAtTheirFlush) {
   EXPECT_NE(RunJournalScenario({}, 12, Copied::kAtTheFlush).problem, std::nullopt);
 }

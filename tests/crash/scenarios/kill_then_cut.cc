@@ -63,7 +63,7 @@ class Scenario {
     if (!status.ok()) throw std::runtime_error(status.ToString());
   }
 
-  // Before a fence of the process that is killed.
+  // Called before a fence of the process that is killed.
   void Kill(const CrashTracer& killed) {
     if (seen_.problem) return;
     ++seen_.kills;
@@ -76,7 +76,7 @@ class Scenario {
     tracer.before_fence = nullptr;
     if (!status.ok()) return Note(status.ToString());
     if (const auto problem = oracle.Compare(*open.engine, workload_.keys())) return Note(*problem);
-    oracle.Adopt();  // it serves: what it has told stays
+    oracle.Adopt();  // it has answered: its answers must stay true
     Cut(tracer, oracle);
   }
 

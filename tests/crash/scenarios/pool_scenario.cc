@@ -22,10 +22,10 @@ constexpr uint64_t kBytes = uint64_t{128} << 10;
 constexpr uint32_t kUnit = 256;
 constexpr uint64_t kExhaustiveUpTo = 64;
 constexpr unsigned kSamples = 8;
-constexpr int kLives = 6;
+constexpr int kRuns = 6;
 constexpr int kSteps = 30;
 
-// Before an operation and after it, as far as the pool's user can tell.
+// The value before an operation and after it, as far as the pool's user can tell.
 template <class T>
 struct Promise {
   T before{};
@@ -55,9 +55,9 @@ class Scenario {
     created_.after = true;
     pool->MarkEngineCreated();
     Done();
-    for (int life = 0; life < kLives && !result_.problem; ++life) {
+    for (int run = 0; run < kRuns && !result_.problem; ++run) {
       for (int i = 0; i < kSteps && !result_.problem; ++i) Step(*pool);
-      if (!result_.problem && life % 2 == 0) Close(*pool);
+      if (!result_.problem && run % 2 == 0) Close(*pool);
       pool.reset();
       pool = Take(Pool::OpenArena(OptionsOf(memory_, tracer_.get())));
       if (pool == nullptr) break;
@@ -83,7 +83,7 @@ class Scenario {
     return options;
   }
 
-  // A pool whose state was changed so often.
+  // Makes a pool whose state was changed `generation` times.
   void MakeOld(uint32_t generation) {
     (void)Take(Pool::CreateArena(OptionsOf(memory_, nullptr), Identity()));
     SetStateGeneration(memory_, generation);
@@ -102,7 +102,7 @@ class Scenario {
     return std::move(result_);
   }
 
-  // What the operation promised holds from here on.
+  // From here on the operation's promise holds.
   void Done() {
     identity_.Done();
     created_.Done();
@@ -210,7 +210,7 @@ class Scenario {
         return absl::StrCat("chunk ", chunk.index, " has another use");
       }
     }
-    // Which row is taken is not known before.
+    // Which row is taken is not known in advance.
     std::set<uint32_t> extra;
     for (const uint32_t row : rows) {
       if (!rows_.before.contains(row)) extra.insert(row);
@@ -224,7 +224,7 @@ class Scenario {
     return absl::StrCat(list.size(), " large objects instead of ", large_.before.size());
   }
 
-  // Whoever finds a whole identity takes the rest for a pool.
+  // A complete identity makes the file count as a pool.
   bool HasIdentity() const {
     pmem::media::Identity identity;
     std::memcpy(&identity, image_.span().data(), sizeof identity);

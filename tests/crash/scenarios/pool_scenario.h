@@ -1,6 +1,6 @@
-// The pool's own protocols, whatever engine lies in it: creation, its state, the chunk table, large
-// objects, closing in order and opening again. Every image is opened by the pool alone and compared
-// with what was promised.
+// The pool's own protocols, whatever engine uses it: creation, its state, the chunk table, large
+// objects, a clean close and reopening. Every image is opened by the pool alone and compared with
+// what was promised.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct PoolOutcome {
   std::optional<std::string> problem;  // the first image that breaks a promise
 };
 
-// `generation`: of the state when the look begins; 0: the pool is created under the eyes.
+// `generation`: of the state when the scenario begins; 0: the scenario creates the pool.
 PoolOutcome RunPoolScenario(CrashModel model, Fault fault, uint32_t generation = 0);
 
 }  // namespace lodgekv::test

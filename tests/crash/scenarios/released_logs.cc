@@ -34,7 +34,7 @@ std::unique_ptr<pmem::Pool> OpenPool(const pmem::Pool::ArenaOptions& options) {
   return *std::move(pool);
 }
 
-// Whether any unit of the chunk begins with something.
+// Whether any unit of the chunk begins with a nonzero word.
 bool HoldsHeads(const ArenaMemory& image, const pmem::Chunk& chunk) {
   for (uint64_t at = chunk.begin; at < chunk.begin + chunk.bytes; at += kUnit) {
     const auto head = image.span().subspan(at, pmem::kLineBytes);
@@ -45,7 +45,7 @@ bool HoldsHeads(const ArenaMemory& image, const pmem::Chunk& chunk) {
   return false;
 }
 
-// A chunk whose units were all written and are free again.
+// A chunk whose units were all written and then freed.
 pmem::Chunk UseUp(pmem::Pool& pool, pmem::UnitArena& logs) {
   std::vector<pmem::Offset> units;
   for (uint64_t i = 0; i < pool.chunk_bytes() / kUnit; ++i) {

@@ -10,7 +10,7 @@
 namespace lodgekv::test {
 namespace {
 
-// Numbers of values: what nobody writes, and the value of a version that nothing has.
+// Numbers of values: one that nobody writes, and the value of a version that nothing has.
 constexpr uint64_t kUnknown = uint64_t{1} << 62;
 constexpr uint64_t kNone = kUnknown + 1;
 
@@ -72,7 +72,7 @@ void ConcurrentHistory::Adopt(const Observation& found) {
   BeginWith(found);
 }
 
-// Puts from here on have higher versions than what is there, and than those of returned puts.
+// From here on puts get higher versions than what is there and than those of returned puts.
 void ConcurrentHistory::BeginWith(const Observation& first) {
   first_ = first.values;
   flights_.assign(flights_.size(), {});
@@ -82,7 +82,7 @@ void ConcurrentHistory::BeginWith(const Observation& first) {
   }
 }
 
-// What was checked before says nothing any more.
+// Earlier checks are no longer valid.
 int64_t ConcurrentHistory::Event() {
   for (Register& of : registers_) of.checked.clear();
   return ++now_;
@@ -175,7 +175,7 @@ ConcurrentHistory::Problem ConcurrentHistory::NotePut(const StepOp& op, const Wr
   return {};
 }
 
-// What the operation does where its condition holds.
+// The operation's effect if its condition holds.
 RegisterOp ConcurrentHistory::Attempt(const StepOp& op) const {
   const uint64_t value = op.kind == WriteKind::kPut ? NumberOf(op.value) : kAbsent;
   switch (op.condition) {
@@ -188,7 +188,7 @@ RegisterOp ConcurrentHistory::Attempt(const StepOp& op) const {
   return {};
 }
 
-// What the answer of an operation whose condition did not hold says about its key.
+// What the answer to an operation whose condition did not hold says about its key.
 RegisterOp ConcurrentHistory::Refused(const StepOp& op, const WriteResult& result) const {
   if (!result.found) return RegisterOp::Read(kAbsent);
   const uint64_t known = NumberOfVersion(result.version);
@@ -236,7 +236,7 @@ ConcurrentHistory::Problem ConcurrentHistory::NoteRead(size_t key, std::string_v
   return {};
 }
 
-// Each item is read when the visitor is called, a key that is passed over at some moment.
+// Each item is read when the visitor is called; a key that is passed over, at some moment.
 ConcurrentHistory::Problem ConcurrentHistory::MakeScan(Engine& engine, unsigned thread,
                                                        const Call& call) {
   Problem problem;
@@ -377,7 +377,7 @@ ConcurrentHistory::Problem ConcurrentHistory::Check(const Observation& observati
     const Step* step = flights_[thread].step;
     if (step != nullptr && step->atomic) batches |= uint32_t{1} << thread;
   }
-  // Each set of the batches in flight may be what has taken effect.
+  // Any subset of the batches in flight may have taken effect.
   for (uint32_t done = batches;; done = (done - 1) & batches) {
     bool fits = AppliedIndexFits(observation.applied_index, done);
     for (size_t key = 0; key < hot_.size() && fits; ++key) {
@@ -409,7 +409,7 @@ bool ConcurrentHistory::Fits(size_t key, uint64_t value, uint32_t batches) {
   return fits;
 }
 
-// With the batches in `batches`, which have taken effect, and none of the others in flight.
+// With the batches in `batches` in effect, and no other batch in flight.
 std::vector<RegisterOp> ConcurrentHistory::HistoryOf(size_t key, uint64_t value,
                                                      uint32_t batches) const {
   std::vector<RegisterOp> history = registers_[key].done;

@@ -1,9 +1,9 @@
-// What several threads did and saw, and what may be found after a crash: durable linearizability.
+// What several threads did and read, and what may be found after a crash: durable linearizability.
 //
-// Each key is a register. What an image holds counts as one more read of every key, after all else:
-// with it the history must be linearizable (tests/support/linearizability.h), where a call in
+// Each key is a register. The content of an image counts as one more read of every key, after all
+// else. With it the history must be linearizable (tests/support/linearizability.h), where a call in
 // flight has taken effect or not, and an atomic batch in flight in all of its keys or in none. So
-// whatever was acknowledged is there, and whatever a read or a scan has returned.
+// whatever was acknowledged, and whatever a read or a scan has returned, must be there.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 
 namespace lodgekv::test {
 
-// All that an engine holds.
+// The content of an engine.
 struct Observation {
-  std::string problem;  // what is wrong whatever was done: its structure, its order
-  // Of the program's hot keys: the number of the value, kAbsent where there is none.
+  std::string problem;  // an error independent of the history: in its structure or order
+  // By hot key of the program: the number of the value, kAbsent if there is none.
   std::vector<uint64_t> values;
   std::vector<uint64_t> versions;
   uint64_t applied_index = 0;
@@ -33,30 +33,31 @@ class ConcurrentHistory {
  public:
   using Problem = std::optional<std::string>;
 
-  // `engine` holds the program's tree. The program outlives the history.
+  // `engine` holds the program's tree. The program must outlive the history.
   ConcurrentHistory(const EngineCase& engine_case, const Program& program, Engine& engine);
 
-  // Back to where nothing but the tree has been made.
+  // Resets to the state with nothing but the tree.
   void Restart();
 
-  // Makes the call and notes what it says. `returned` is called when the engine has returned from a
-  // write, before that is noted.
+  // Makes the call and records its answer. `returned` is called when a write of the engine has
+  // returned, before that is recorded.
   Problem Make(Engine& engine, unsigned thread, const Call& call,
                absl::FunctionRef<void()> returned);
 
   Observation Observe(Engine& engine) const;
-  // Could a crash now leave that? Where nothing is in flight also: could the living engine hold it?
+  // Whether a crash now could leave this; if nothing is in flight also whether the running engine
+  // could hold it.
   Problem Check(const Observation& observation);
   // A reader has seen all that: from here on it must be there.
   void Note(const Observation& observation);
-  // After a crash recovery has found that, which may be: what was in flight has taken effect or
-  // never will, however often recovery is cut from here on.
+  // Recovery found this after a crash, and it is allowed. From here on what was in flight has taken
+  // effect or never will, however often recovery is interrupted.
   void Adopt(const Observation& found);
 
   uint64_t pool_full() const { return pool_full_; }
 
  private:
-  // The value of a key, as it was seen.
+  // A value of a key, as a reader saw it.
   struct Seen {
     std::string value;
     uint64_t version;
@@ -64,7 +65,7 @@ class ConcurrentHistory {
   };
   struct Register {
     std::vector<RegisterOp> done;
-    // Puts that have returned: of two, one after the other, the later has the higher version.
+    // Puts that have returned: of two consecutive ones, the later has the higher version.
     struct Put {
       uint64_t version;
       int64_t return_time;
@@ -101,7 +102,7 @@ class ConcurrentHistory {
   std::string ObserveScan(Engine& engine, Observation* observation, uint64_t* keys) const;
   std::string ObserveReads(Engine& engine, const Observation& observation) const;
 
-  size_t IndexOf(std::string_view key) const;       // hot_.size(): none of them
+  size_t IndexOf(std::string_view key) const;       // hot_.size(): not a hot key
   uint64_t NumberOf(std::string_view value) const;  // kUnknown: nobody writes it
   uint64_t NumberOfVersion(uint64_t version) const;
   bool Fits(size_t key, uint64_t value, uint32_t batches);
@@ -112,12 +113,12 @@ class ConcurrentHistory {
 
   const EngineCase case_;
   const std::vector<std::string>& hot_;
-  std::vector<std::string> values_ = {""};  // by number; kAbsent stands for none
+  std::vector<std::string> values_ = {""};  // by number; kAbsent means none
   std::map<std::string, uint64_t, std::less<>> numbers_;
-  std::map<std::string, Seen, std::less<>> others_;  // keys that nobody changes
+  std::map<std::string, Seen, std::less<>> others_;  // keys that are never changed
   Observation tree_;
   std::vector<uint64_t> tree_versions_;
-  std::vector<uint64_t> first_;  // values of the hot keys before all that follows
+  std::vector<uint64_t> first_;  // values of the hot keys at the beginning
 
   std::vector<Register> registers_;  // of the hot keys
   std::vector<uint64_t> versions_;   // by number of the value; 0: not known yet

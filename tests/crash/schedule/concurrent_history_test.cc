@@ -1,4 +1,4 @@
-// The checker of concurrent histories, on histories of which it is known whether they may be.
+// The checker of concurrent histories, on histories whose validity is known.
 #include "tests/crash/schedule/concurrent_history.h"
 
 #include <gtest/gtest.h>
@@ -59,12 +59,12 @@ class ConcurrentHistoryTest : public ::testing::Test {
     }
     return *std::move(harness);
   }
-  // Makes the call; while it is in flight, but has taken effect, `meanwhile`.
+  // Makes the call; runs `meanwhile` while it is in flight, but has taken effect.
   void Make(
       unsigned thread, const Call& call, absl::FunctionRef<void()> meanwhile = [] {}) {
     EXPECT_EQ(history_->Make(engine_->engine(), thread, call, meanwhile), std::nullopt);
   }
-  // May a crash now leave these, and key 9?
+  // Whether a crash now may leave these pairs, and key 9.
   bool May(Pairs pairs, uint64_t applied_index = 0) {
     pairs.push_back({9, 90});
     const auto left = Holding(pairs, applied_index);
@@ -126,7 +126,7 @@ TEST_F(ConcurrentHistoryTest, WhatWasObservedMustStay) {
   EXPECT_FALSE(May({{1, 11}}));
 }
 
-// Either, but once recovery has said which, no other.
+// Either outcome, but no other once recovery has decided.
 TEST_F(ConcurrentHistoryTest, WhatRecoveryHasFoundStays) {
   const auto without = Holding({{1, kTreeValue}, {9, 90}});
   const auto with = Holding({{1, 11}, {9, 90}}, 5);
@@ -163,7 +163,7 @@ TEST_F(ConcurrentHistoryTest, TwoInFlightMayHaveEitherOrder) {
         EXPECT_TRUE(May({{1, value}}));
       }
     });
-    // The first may still take effect behind the second.
+    // The first may still take effect after the second.
     EXPECT_TRUE(May({{1, 11}}));
     EXPECT_TRUE(May({{1, 12}}));
     EXPECT_FALSE(May({{1, kTreeValue}}));
@@ -216,7 +216,7 @@ TEST_F(ConcurrentHistoryTest, KeysThatNobodyChangesStay) {
 
 TEST_F(ConcurrentHistoryTest, WrongAnswersAreProblems) {
   Make(0, Write({PutOf(1, 11)}));
-  // An engine that has lost it answers.
+  // Answers come from an engine that has lost the value.
   const auto forgetful = Holding({{1, kTreeValue}, {9, 90}});
   EXPECT_EQ(history_->Make(forgetful->engine(), 1, ReadOf(1), [] {}), std::nullopt);
   EXPECT_FALSE(May({{1, 11}}));

@@ -11,9 +11,9 @@
 namespace lodgekv::test {
 namespace {
 
-// A version that nothing has.
+// A version that no value has.
 constexpr uint64_t kNoVersion = 1'000'000'000;
-// Behind a crash.
+// After a crash.
 constexpr unsigned kThreadsAfter = 2;
 
 Mixture TreeMixture(const ProgramMixture& mixture) {
@@ -69,7 +69,7 @@ Program ProgramMaker::MakeTree() {
   program.name = std::string(mixture_.name);
   if (random_.OneIn(2)) program.engine_options = DrawEngineOptions(*case_.engine, random_);
   program.all_keys = workload_.keys();
-  // Some trees are made of puts in order, which fill nodes; some of anything.
+  // Some trees are built by puts in key order, which fill nodes; some by random steps.
   const bool in_order = random_.OneIn(2);
   const uint64_t steps = random_.Below(mixture_.warm_up + uint64_t{1});
   const auto version_of = [](std::string_view) { return uint64_t{0}; };
@@ -122,7 +122,7 @@ ThreadCalls ProgramMaker::NextCalls(const Program& program, VersionOf version_of
   return all;
 }
 
-// Every value is another one, so that it tells who wrote it.
+// Every value is different, so that it identifies its put.
 std::string ProgramMaker::NextValue() {
   const uint64_t id = next_value_++;
   if (case_.fixed64()) return ValueOf(case_.key_format, id);

@@ -1,5 +1,4 @@
-// What a few threads do at the same time: calls that are known beforehand, over a small tree that
-// was made before.
+// What a few threads do concurrently: a fixed list of calls over a small tree that is built before.
 #pragma once
 
 #include <algorithm>
@@ -25,22 +24,22 @@ struct Call {
   std::string Describe() const;
 };
 
-// The calls of each thread, one after the other.
+// The calls of each thread, in order.
 using ThreadCalls = std::vector<std::vector<Call>>;
 std::string DescribeCalls(const ThreadCalls& calls);
 
 struct Program {
-  // Variants of `after`; the last is for one thread alone.
+  // Variants of `after`; the last is for a single thread.
   static constexpr size_t kVariants = 3;
 
   std::string name;
-  std::map<std::string, std::string> engine_options = {};  // over those of the case
+  std::map<std::string, std::string> engine_options = {};  // override those of the case
   std::vector<std::string> all_keys = {};
   std::vector<Step> warm_up = {};       // on one thread, before a restart of the engine
   std::vector<std::string> hot = {};    // the keys that the threads change
-  ThreadCalls before = {};              // one thread after the other
-  ThreadCalls threads = {};             // then these, together
-  std::vector<ThreadCalls> after = {};  // behind a crash one of these, together
+  ThreadCalls before = {};              // in sequence, one thread after the other
+  ThreadCalls threads = {};             // then these, concurrently
+  std::vector<ThreadCalls> after = {};  // after a crash one of these, concurrently
 
   bool has_before() const {
     return std::any_of(before.begin(), before.end(),
@@ -49,7 +48,7 @@ struct Program {
   std::string Describe() const;
 };
 
-// How a program is drawn.
+// The parameters from which programs are drawn.
 struct ProgramMixture {
   std::string_view name;
   std::string_view family;  // of keys, as in Mixture
@@ -69,14 +68,14 @@ struct ProgramMixture {
   unsigned largest_value = 40;
 };
 
-// Draws programs. The tree comes first, since conditions name versions that are in it.
+// Draws programs. The tree comes first, since conditions name versions in it.
 class ProgramMaker {
  public:
   ProgramMaker(const EngineCase& engine_case, const ProgramMixture& mixture, Random& random);
 
-  // Name, options, keys and warm-up.
+  // Draws name, options, keys and warm-up.
   Program MakeTree();
-  // The rest; `version_of` tells the versions in the tree that the warm-up has made.
+  // Draws the rest; `version_of` returns versions in the tree that the warm-up has built.
   void AddCalls(VersionOf version_of, Program* program);
 
  private:

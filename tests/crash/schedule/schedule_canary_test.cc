@@ -1,4 +1,4 @@
-// Every mistake of several threads must be noticed.
+// Every mistake that matters to several threads must be noticed.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -16,8 +16,8 @@ namespace lodgekv::test {
 namespace {
 
 constexpr uint64_t kSchedulesPerCanary = 40'000;
-// Without lives behind a crash.
-constexpr uint64_t kSchedulesOfOneLife = 3'000;
+// Without runs after a crash.
+constexpr uint64_t kSchedulesOfOneRun = 3'000;
 // Some of them fail with a canary.
 constexpr uint64_t kProgramsToFail = 12;
 constexpr unsigned kSecondsPerCanary = 120 * kSanitizerSlowdown;
@@ -28,9 +28,9 @@ bool Applies(const Canary& canary, CrashModel model) {
          (canary.under == Under::kLinePrefix) == (model == CrashModel::kLinePrefix);
 }
 
-// One program of each mixture and case in turns, so that what is caught easily is caught soon.
+// One program of each mixture and case in rotation, so that easy mistakes are caught soon.
 std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel model,
-                 bool lives_on = true) {
+                 bool continues = true) {
   Scheduler scheduler(3);
   ScheduleResult total;
   std::vector<EngineCase> cases = ScheduleCases();
@@ -44,10 +44,10 @@ std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel mode
     options.engine_case = engine_case;
     options.model = model;
     options.fault = canary.fault;
-    if (!lives_on) options.live_on_one_in = 0;
+    if (!continues) options.continue_one_in = 0;
     explorers.push_back(std::make_unique<ScheduleExplorer>(options, scheduler));
   }
-  const uint64_t most = lives_on ? kSchedulesPerCanary : kSchedulesOfOneLife;
+  const uint64_t most = continues ? kSchedulesPerCanary : kSchedulesOfOneRun;
   for (uint64_t number = 0; total.schedules < most; ++number) {
     for (size_t i = 0; i < cases.size(); ++i) {
       for (PlannedPrograms& planned : PlanPrograms(cases[i])) {
@@ -93,7 +93,7 @@ TEST(ScheduleCanaries, AreAllCaught) {
   std::cout << count << " caught, " << missed << " missed\n";
 }
 
-// Those that recovery alone can make: nobody sees them who does not crash again.
+// Mistakes that only recovery makes: they show only after another crash.
 TEST(ScheduleCanaries, BehindACrashAreCaughtThereOnly) {
   for (const EngineInfo* engine : AllPersistentEngines()) {
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
@@ -106,13 +106,13 @@ TEST(ScheduleCanaries, BehindACrashAreCaughtThereOnly) {
   }
 }
 
-// The number of the schedule that failed, as the failure names it: behind mixture and program.
+// The number of the failed schedule, which a failure prints after mixture and program.
 uint64_t ScheduleOf(const std::string& failure) {
   const size_t run = failure.find(", run ");
   return std::stoull(failure.substr(failure.find('/', failure.find('/', run) + 1) + 1));
 }
 
-// A schedule by itself, in new threads, has the lives that it had among others.
+// A schedule run alone, in new threads, has the same continued runs as among others.
 TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
   unsigned repeated = 0;
   for (const EngineCase& engine_case : ScheduleCases()) {
@@ -138,7 +138,7 @@ TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
   EXPECT_GT(repeated, 0U);
 }
 
-// A row whose name no source has tests nothing.
+// A row whose name is not in the sources tests nothing.
 TEST(ScheduleCanaries, AreInTheSources) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   for (const EngineInfo* engine : AllPersistentEngines()) {

@@ -16,20 +16,20 @@
 namespace lodgekv::test {
 namespace {
 
-// Where all schedules are run, threads are switched where it can matter to another thread: a store
-// counts for the others, or for a crash, at the fence or the publication behind it.
+// For exhaustive search, threads are switched only where it can matter to another thread: a store
+// matters to other threads, or for a crash, at the fence or publication after it.
 constexpr uint32_t kFewPoints = ~(BitOf(PointKind::kStore) | BitOf(PointKind::kFlush));
-// The steps of a program are counted in one schedule; others may take more.
+// The steps of a program are counted in one schedule; other schedules may take more.
 constexpr uint64_t kLongerByPercent = 120;
-// Whether a smaller program fails is asked of so many of its schedules.
+// How many schedules of a smaller program decide whether it fails.
 constexpr unsigned kSchedulesOfShrunk = 150;
-// A tree that does not fit is drawn again.
+// A tree that does not fit is drawn again, up to so often.
 constexpr unsigned kTries = 20;
 constexpr unsigned kThreadsBehindCrash = 2;
-// Where a smaller program is looked for that fails behind a crash, more images are lived on.
-constexpr unsigned kLiveOnOneInOfShrunk = 3;
+// While a program that fails after a crash is reduced, more images are continued.
+constexpr unsigned kContinueOneInOfShrunk = 3;
 
-// Under the engine that makes the tree: with a tracer its space is used again at once.
+// For the engine that builds the tree: with a tracer its freed space is reused at once.
 class SilentTracer final : public pmem::Tracer {
  public:
   void OnStore(const void*, size_t, bool) override {}
@@ -53,7 +53,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
       scheduler_behind_crash_(kThreadsBehindCrash),
       third_life_(shared_, nullptr, nullptr),
       second_life_(shared_, &scheduler_behind_crash_, &third_life_),
-      life_(shared_, &scheduler, &second_life_),
+      run_(shared_, &scheduler, &second_life_),
       tree_(options.memory_bytes),
       watchdog_([this] { return Locate(); }) {}
 
@@ -73,7 +73,7 @@ void ScheduleExplorer::Attend(Scheduler& scheduler) {
 
 // --- programs ---
 
-// Makes the tree of shared_.program, and an empty history. False: it does not fit into the pool.
+// Builds the tree of shared_.program, and an empty history. False: it does not fit into the pool.
 bool ScheduleExplorer::MakeTree(absl::FunctionRef<void(Engine&)> complete) {
   const EngineCase& engine_case = shared_.options.engine_case;
   shared_.engine_options = OptionsFor(engine_case, shared_.program.engine_options);
@@ -141,7 +141,7 @@ ScheduleResult ScheduleExplorer::Run(const ProgramMixture& mixture, uint64_t num
   return std::exchange(shared_.result, {});
 }
 
-// The first schedule, without a switch, tells how long a program is.
+// The first schedule, without a switch, gives the length of the program.
 void ScheduleExplorer::RunRandom(const Plan& plan, std::optional<uint64_t> only) {
   uint64_t length = 0;
   way_ = "random priorities";
@@ -178,13 +178,12 @@ void ScheduleExplorer::RunExhaustive(const Plan& plan, std::optional<uint64_t> o
 
 // --- a failure ---
 
-// Leaves calls and steps of the warm-up out, one after the other, as long as some schedule of what
-// is left still fails.
+// Removes calls and warm-up steps one by one as long as some schedule of the rest still fails.
 void ScheduleExplorer::Shrink(const Plan& plan) {
   const std::string first = *std::exchange(shared_.result.failure, std::nullopt);
   const bool behind_crash = shared_.result.crashes > 0;
-  const unsigned one_in = shared_.options.live_on_one_in;
-  if (behind_crash) shared_.options.live_on_one_in = std::min(one_in, kLiveOnOneInOfShrunk);
+  const unsigned one_in = shared_.options.continue_one_in;
+  if (behind_crash) shared_.options.continue_one_in = std::min(one_in, kContinueOneInOfShrunk);
   std::optional<std::string> smaller;
   const auto try_without = [&](auto leave_out) {
     const Program kept = shared_.program;
@@ -213,7 +212,7 @@ void ScheduleExplorer::Shrink(const Plan& plan) {
     }
   }
   try_each([](Program* p) { return &p->warm_up; });
-  shared_.options.live_on_one_in = one_in;
+  shared_.options.continue_one_in = one_in;
   shared_.result.failure = absl::StrCat(
       first, smaller ? "\n\n  A smaller program that fails (its schedule has no number):\n  " : "",
       smaller.value_or(""));
@@ -241,18 +240,18 @@ std::optional<std::string> ScheduleExplorer::FindFailure(const Plan& plan) {
 void ScheduleExplorer::RunSchedule(Strategy& strategy, uint32_t kinds, bool counts) {
   watchdog_.Progress();
   history_->Restart();
-  life_.Begin(tree_.span(), *history_, number_ << 32 | schedule_);
+  run_.Begin(tree_.span(), *history_, number_ << 32 | schedule_);
   if (shared_.program.has_before()) {
     OneAfterTheOther in_turns;
-    life_.Make(shared_.program.before, in_turns, 0);
+    run_.Make(shared_.program.before, in_turns, 0);
   }
   if (counts && exhaustive_ != nullptr) {
-    life_.LookFromHereOn([this] { return exhaustive_->choices_made() < quiet_until_; });
+    run_.StartDrawing([this] { return exhaustive_->choices_made() < quiet_until_; });
   } else if (counts) {
-    life_.LookFromHereOn();
+    run_.StartDrawing();
   }
-  life_.Make(shared_.program.threads, strategy, kinds);
-  life_.End();
+  run_.Make(shared_.program.threads, strategy, kinds);
+  run_.End();
   ScheduleResult& result = shared_.result;
   result.fault_happened |= scheduler_.ignores_epochs || scheduler_.ignores_mutexes;
   if (!counts) return;
@@ -263,10 +262,10 @@ void ScheduleExplorer::RunSchedule(Strategy& strategy, uint32_t kinds, bool coun
   for (size_t i = 0; i < run.points.size(); ++i) result.points[i] += run.points[i];
 }
 
-// For a watchdog: on another thread.
+// For a watchdog on another thread.
 std::string ScheduleExplorer::Locate() const {
-  const ScheduledLife* life = shared_.living.load();
-  return absl::StrCat(life == nullptr ? "" : absl::StrCat(life->Locate(), "\n  "), Where());
+  const ScheduledRun* run = shared_.current_run.load();
+  return absl::StrCat(run == nullptr ? "" : absl::StrCat(run->Locate(), "\n  "), Where());
 }
 
 std::string ScheduleExplorer::Where() const {

@@ -27,9 +27,9 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
   return {
       {{.name = "pairs", .family = family}, 200, random},
       {{.name = "triples", .family = family, .threads = 3}, 120, random},
-      // One key, so that every call meets the others.
+      // One key, so that every call conflicts with the others.
       {{.name = "one_key", .family = family, .keys = 8, .hot_keys = 1, .reads = 40}, 80, random},
-      // Readers beside groups that fill leaves and split them, so that slots are used again.
+      // Readers beside groups that fill and split leaves, so that slots are reused.
       {{.name = "groups",
         .family = family,
         .keys = 16,

@@ -1,5 +1,4 @@
-// The programs that an engine is given under the scheduler: the same for every engine of the
-// registry.
+// The programs run on each engine under the scheduler, the same for every engine of the registry.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ struct PlannedPrograms {
   ScheduleExplorer::Plan plan;
 };
 
-// Cases whose nodes are small, where the engine has such.
+// Cases with small nodes, if the engine has any.
 std::vector<EngineCase> ScheduleCases();
 
 // For one engine in one key format.

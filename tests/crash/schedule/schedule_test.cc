@@ -24,7 +24,7 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// LODGEKV_SCHEDULE=MIXTURE/PROGRAM/SCHEDULE repeats one schedule, as a failure names it.
+// LODGEKV_SCHEDULE=MIXTURE/PROGRAM/SCHEDULE, as a failure prints it, repeats one schedule.
 struct Wanted {
   std::string mixture;
   uint64_t program = 0;
@@ -66,7 +66,7 @@ class Totals : public ::testing::Environment {
     total.Add(result);
     total_seconds += seconds;
   }
-  // 100,000 are promised, unless only a part was asked for.
+  // At least 100,000, unless only a part was requested.
   void TearDown() override {
     const bool all = ::testing::GTEST_FLAG(filter) == "*" &&
                      !Wanted::FromEnvironment().has_value() && kSanitizerSlowdown == 1;
@@ -76,7 +76,7 @@ class Totals : public ::testing::Environment {
           "%s: %d schedules of %d programs in all (%d programs with every schedule), %d images, %d "
           "of them nested, %d lived on, %d different, in %.0f seconds of processor time\n",
           engine, total.schedules, total.programs, total.exhausted, total.images + total.nested,
-          total.nested, total.lives, total.recoveries, seconds);
+          total.nested, total.continued, total.recoveries, seconds);
       for (size_t kind = 1; kind < total.points.size(); ++kind) {
         const std::string_view name = PointName(static_cast<PointKind>(kind));
         std::cout << absl::StreamFormat("  %d switch points of kind: %s\n", total.points[kind],
@@ -139,7 +139,7 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
   Totals::Add(engine_case, total, CpuSeconds() - start);
 }
 
-// A schedule by itself, in new threads, is what it was among others.
+// A schedule run alone, in new threads, is the same as among others.
 TEST_P(EverySchedule, IsTheSameAlone) {
   if (Wanted::FromEnvironment()) GTEST_SKIP() << "one schedule was asked for";
   constexpr uint64_t kSchedules = 6;
@@ -162,7 +162,7 @@ TEST_P(EverySchedule, IsTheSameAlone) {
     EXPECT_EQ(alone.switches, together.switches) << planned.mixture.name;
     EXPECT_EQ(alone.images, together.images) << planned.mixture.name;
     EXPECT_EQ(alone.points, together.points) << planned.mixture.name;
-    EXPECT_GE(alone.lives, together.lives) << planned.mixture.name;
+    EXPECT_GE(alone.continued, together.continued) << planned.mixture.name;
   }
 }
 

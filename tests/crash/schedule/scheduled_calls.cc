@@ -1,4 +1,4 @@
-// __wrap_X is called where the program says X; __real_X is X (ld --wrap).
+// The linker (--wrap) redirects calls of X to __wrap_X; __real_X is the original.
 #include "tests/crash/schedule/scheduled_calls.h"
 
 #include <pthread.h>
@@ -27,8 +27,8 @@ using lodgekv::test::Scheduler;
 #define RECORD_IS_SOUND(prefix) \
   prefix##_ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE
 
-// std::condition_variable::wait, notify_one and notify_all are calls of the standard library, which
-// is linked already; those that end by themselves come here as calls of pthread.
+// std::condition_variable::wait, notify_one and notify_all are calls into the standard library,
+// which is already linked; waits with a timeout arrive here as pthread calls.
 #define CONDITION_WAIT(prefix) prefix##_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE
 #define CONDITION_NOTIFY_ONE(prefix) prefix##_ZNSt18condition_variable10notify_oneEv
 #define CONDITION_NOTIFY_ALL(prefix) prefix##_ZNSt18condition_variable10notify_allEv
@@ -53,7 +53,7 @@ int LockBy(int (*try_lock)(void*), int (*lock)(void*), void* what) {
   }
 }
 
-// 0, or ETIMEDOUT. No other thread runs between the release of the mutex and the sleep.
+// Returns 0 or ETIMEDOUT. No other thread runs between the release of the mutex and the sleep.
 int SleepBy(pthread_cond_t* condition, pthread_mutex_t* mutex, std::optional<int64_t> end_ns) {
   pthread_mutex_unlock(mutex);
   const bool woken = Scheduler::SleepAt(condition, end_ns);
@@ -152,7 +152,7 @@ void CONDITION_NOTIFY_ALL(__wrap_)(std::condition_variable* condition) {
   Scheduler::WakeAt(condition->native_handle(), true);
 }
 
-// Nanoseconds since the epoch of the clock are what both clocks' time points hold.
+// The time points of both clocks hold nanoseconds since the clock's epoch.
 int64_t STEADY_NOW(__real_)();
 int64_t STEADY_NOW(__wrap_)() {
   const Scheduler* scheduler = Scheduler::Current();
@@ -168,7 +168,7 @@ int64_t SYSTEM_NOW(__wrap_)() {
 int __real_sched_yield();
 int __wrap_sched_yield() { return Scheduler::Wait() ? 0 : __real_sched_yield(); }
 
-// Whoever sleeps waits for others; who polls between two looks at a clock gets on with its time.
+// A sleeping thread waits for others; one that polls a clock advances its time.
 int __real_nanosleep(const timespec*, timespec*);
 int __wrap_nanosleep(const timespec* length, timespec* rest) {
   Scheduler* scheduler = Scheduler::Current();
@@ -189,8 +189,8 @@ void EPOCH_GUARD_END(__wrap_)(void* guard) {
   Scheduler::LeaveEpoch();
 }
 
-// Readers that sleep within an epoch are readers of the engine that is being scheduled: another,
-// opened aside, need not wait for them.
+// Readers that sleep within an epoch are readers of the scheduled engine: another engine, opened
+// aside, need not wait for them.
 void WAIT_FOR_EPOCHS(__real_)();
 void WAIT_FOR_EPOCHS(__wrap_)() {
   if (!Scheduler::Aside::Active() && !Scheduler::WaitForEpochs()) WAIT_FOR_EPOCHS(__real_)();
@@ -203,7 +203,7 @@ bool RECORD_IS_SOUND(__wrap_)(const lodgekv::pmem::Pool& pool, uint64_t offset,
   return RECORD_IS_SOUND(__real_)(pool, offset, view);
 }
 
-// These two are pointers to functions, chosen before main.
+// Both are function pointers, chosen before main.
 extern const lodgekv::CompareWordsFunction COMPARE_WORDS(__real_);
 extern const lodgekv::NotAboveFunction NOT_ABOVE(__real_);
 static lodgekv::WordMasks ScheduledCompareWords(const uint64_t* words, uint64_t word) {

@@ -1,11 +1,11 @@
-// Where the code under test locks, waits, searches and verifies, the scheduler is asked. A program
-// that links these has its calls redirected by the linker (--wrap in
-// schedule.cmake): the engines are the very objects of the product, and nothing is added to them.
+// Redirects the locks, waits, searches and record checks of the code under test to the scheduler.
+// The linker redirects the calls of a program that links this (--wrap in schedule.cmake): the
+// engines are the product's own objects, with nothing added to them.
 #pragma once
 
 namespace lodgekv::test {
 
-// While it lives a thread that waits for a version lock asks the scheduler instead.
+// While this object exists, a thread that waits for a version lock asks the scheduler instead.
 class ScheduledWaits {
  public:
   ScheduledWaits();

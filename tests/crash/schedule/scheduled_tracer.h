@@ -1,4 +1,4 @@
-// What the engine does to the medium, as the crash tracer sees it, is where threads are switched.
+// A crash tracer that makes every access of the engine to the medium a switch point.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace lodgekv::test {
 
 class ScheduledTracer final : public pmem::Tracer {
  public:
-  // Makes the mistakes that `fault` names where they are those of a CrashTracer, and kLateFence.
+  // Makes the mistake `fault` if it is one of CrashTracer, or kLateFence.
   ScheduledTracer(std::span<const std::byte> memory, Fault fault)
       : fault_(fault), inner_(memory, fault) {}
 
@@ -22,7 +22,7 @@ class ScheduledTracer final : public pmem::Tracer {
   CrashTracer& inner() { return inner_; }
   bool fault_happened() const { return fault_happened_ || inner_.fault_happened(); }
 
-  // The calling thread's call has returned: a fence that is owed takes effect.
+  // The calling thread's call has returned: an outstanding late fence takes effect.
   void Returned();
 
   void OnStore(const void* dst, size_t bytes, bool stream) override;
@@ -34,7 +34,7 @@ class ScheduledTracer final : public pmem::Tracer {
  private:
   const Fault fault_;
   CrashTracer inner_;
-  std::set<unsigned> will_owe_;  // threads behind the crash point, before their fence
+  std::set<unsigned> will_owe_;  // threads after the crash point and before their fence
   std::set<unsigned> owe_;
   bool fault_happened_ = false;
 };

@@ -18,15 +18,16 @@
 namespace lodgekv::test {
 namespace {
 
-// A schedule takes some hundred steps; a thread that gets nowhere comes here.
+// A schedule takes some hundred steps; this many mean that a thread makes no progress.
 constexpr uint64_t kMostSteps = 200'000;
-// A waiting thread looks again after so many steps of the others, twice as many each time, up to
+// A waiting thread tries again after so many steps of the others, twice as many each time, up to
 // this power of two; and when a call of another thread has ended.
 constexpr unsigned kLargestPatience = 6;
-// Who waits may find at once that it can go on: the lock was free, but not what it had been. So a
-// thread tries again this often where nobody has done anything, before that is a deadlock.
+// A waiting thread may find that it can continue at once: the lock was freed, but its version had
+// changed. So a thread tries again this often without progress of others before that counts as a
+// deadlock.
 constexpr unsigned kTriesAlone = 3;
-// Every run begins at this time.
+// Every execution begins at this time.
 constexpr int64_t kFirstNs = int64_t{1'000'000'000} * 1'000'000;
 constexpr char kDeadlock[] =
     "a deadlock: each thread waits for another, or for one that is not scheduled";
@@ -45,7 +46,7 @@ void Signal(std::atomic<uint32_t>& signal) {
   syscall(SYS_futex, &signal, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// A search alone is what a thread does that waits for a lock.
+// A thread that waits for a lock does nothing but search.
 bool IsProgress(PointKind kind) { return kind != PointKind::kSearch; }
 
 }  // namespace
@@ -80,7 +81,7 @@ struct Scheduler::Thread {
   uint64_t wait_progress = 0;
   uint64_t wait_calls = 0;
   const void* asleep_at = nullptr;  // a condition variable
-  bool sleep_ends = false;          // also by itself
+  bool sleep_ends = false;          // may also be ended by the strategy
   unsigned epoch_depth = 0;
   uint64_t epochs = 0;  // begun
   std::thread thread;
@@ -97,7 +98,7 @@ Scheduler::Scheduler(unsigned threads) {
     thread.owner = this;
     thread.number = i;
     thread.thread = std::thread([this, &thread] {
-      // What a thread does once only is no part of any run.
+      // One-time initialization of the thread must not be part of any execution.
       (void)pmem::CurrentWorkerSlot();
       (void)ThreadCost();
       Signal(all_ended_);
@@ -216,7 +217,7 @@ void Scheduler::WaitForOthers() {
   GiveWay(self);
 }
 
-// Until the strategy lets it go on.
+// Returns when the strategy lets it continue.
 void Scheduler::GiveWay(Thread& self) {
   ++run_.points[static_cast<size_t>(PointKind::kWait)];
   if (run_.stuck) throw Stuck("another thread is stuck");
@@ -249,7 +250,7 @@ bool Scheduler::SleepUntilWoken(const void* condition, std::optional<int64_t> en
   return woken;
 }
 
-// Its callers are functions that must not throw.
+// The callers of this are functions that must not throw.
 void Scheduler::Wake(const void* condition, bool all) {
   if (run_.stuck) return;
   Pass(PointKind::kMutex);

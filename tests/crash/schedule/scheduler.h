@@ -1,14 +1,14 @@
-// Threads of which one runs at a time, and a strategy that decides at each switch point which: the
-// same strategy with the same numbers gives the same run, store by store.
+// Runs threads one at a time; a strategy decides at each switch point which. The same strategy with
+// the same numbers gives the same execution, store by store.
 //
-// The threads are real ones, since worker slots and epochs belong to threads; all but one of them
-// sleep. A thread goes on until it comes to a switch point (a store, a fence, a lock, a search in a
-// node that others may change), must wait, or ends. What waits is not run until another thread has
-// done something; when all that live wait for each other, that is a deadlock, and reported.
+// The threads are real, since worker slots and epochs belong to threads; all but one sleep. A
+// thread runs until it reaches a switch point (a store, a fence, a lock, a search in a node that
+// others may change), must wait, or ends. A waiting thread is not run until another thread has done
+// something; if all remaining threads wait for each other, that is a deadlock and is reported.
 //
 // Invariants
-//  1. At most one of the threads and the caller of Run is awake.
-//  2. Which thread goes on depends on the strategy's answers only, never on time.
+//  1. At most one of the threads and the caller of Execute is awake.
+//  2. Which thread continues depends on the strategy's answers only, never on time.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@
 namespace lodgekv::test {
 
 enum class PointKind : uint8_t {
-  kBegin,       // a thread begins, or there is a choice because another one ended
-  kWait,        // the thread cannot go on
-  kStore,       // behind a store to the medium
-  kFlush,       // behind a flush
-  kFence,       // before a fence, and behind it
+  kBegin,       // a thread begins, or another one ended and there is a choice
+  kWait,        // the thread cannot continue
+  kStore,       // after a store to the medium
+  kFlush,       // after a flush
+  kFence,       // before a fence, and after it
   kCrashPoint,  // a named step
   kCall,        // between two calls of the engine
-  kMutex,       // before a mutex is taken, or who waits at a condition variable is woken
-  kSearch,      // in a node, between its search and what is read of it then
-  kEpoch,       // behind the begin of a reader's epoch, and behind its end
+  kMutex,       // before a mutex is acquired, or a waiter at a condition variable is woken
+  kSearch,      // in a node, between a search and the reads of what it found
+  kEpoch,       // after the begin of a reader's epoch, and after its end
   kRecord,      // before a record is verified
   kCount,
 };
@@ -48,8 +48,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual void Begin(unsigned threads) = 0;
-  // The thread that goes on: one of `runnable` (bit per thread, never 0). `current` is the one that
-  // came to the point; when it waits or has ended it is not in `runnable`.
+  // Returns the thread that continues: one of `runnable` (a bit per thread, never 0). `current` is
+  // the thread at the switch point; if it waits or has ended it is not in `runnable`.
   virtual unsigned Choose(PointKind kind, unsigned current, uint32_t runnable) = 0;
 };
 
@@ -57,7 +57,7 @@ class Scheduler {
  public:
   static constexpr unsigned kMaxThreads = 4;
 
-  // Thrown in a thread of a run that does not end, where `on_stuck` has returned.
+  // Thrown in a thread of an execution that does not end, after `on_stuck` has returned.
   struct Stuck : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
@@ -69,53 +69,55 @@ class Scheduler {
   };
   struct Run {
     uint64_t steps = 0;
-    std::vector<Switch> switches;  // who began, and each change of thread
+    std::vector<Switch> switches;  // the first thread, and each change of thread
     std::array<uint64_t, static_cast<size_t>(PointKind::kCount)> points{};
     bool stuck = false;
     std::string ToString() const;
   };
 
-  // The caller and the threads take their worker slots in this order.
+  // The caller and the threads acquire their worker slots in this order.
   explicit Scheduler(unsigned threads);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Calls bodies[i] on thread i; returns when all have ended. At points that are not in `kinds`
-  // nothing is switched.
+  // Calls bodies[i] on thread i; returns when all have ended. Points that are not in `kinds` are
+  // not switch points.
   const Run& Execute(std::span<const std::function<void()>> bodies, Strategy& strategy,
                      uint32_t kinds = kAllPoints);
   const Run& run() const { return run_; }
 
-  // Told when nobody can go on, or nobody gets anywhere. By default it says so and ends the
-  // program: a thread within an engine cannot be unwound.
+  // Called when no thread can continue, or none makes progress. By default prints that and ends the
+  // program: a thread inside an engine cannot be unwound.
   std::function<void(const std::string& what)> on_stuck;
 
   // --- on a thread of a running scheduler; elsewhere these do nothing ---
-  // The scheduler that decides for the calling thread, null if none does.
+  // The scheduler of the calling thread; null if it has none.
   static Scheduler* Current();
   static unsigned CurrentThread();
   static void Point(PointKind kind);
-  // The caller cannot go on until another thread has done something. False: not on such a thread.
+  // The caller cannot continue until another thread has done something. False: the thread has no
+  // scheduler.
   static bool Wait();
-  // The caller sleeps until another thread wakes those at `condition`. With an `end` of the
-  // scheduler's time the strategy may also let it go on before; then it is as late as that, and
-  // false.
+  // The caller sleeps until another thread wakes the sleepers at `condition`. With an `end` in the
+  // scheduler's time, the strategy may also let it continue earlier; the clock then advances to
+  // `end`, and the result is false.
   static bool SleepAt(const void* condition, std::optional<int64_t> end_ns = {});
-  // Wakes all that sleep there, or the one that the strategy chooses.
+  // Wakes all sleepers, or the one that the strategy chooses.
   static void WakeAt(const void* condition, bool all);
-  // What a clock shows on such a thread: it moves only where somebody has slept to the end.
+  // The time that clocks show on scheduled threads: it advances only when a sleep reaches its end.
   int64_t now_ns() const { return now_ns_; }
-  // A reader's epoch, and waiting for those of others.
+  // Begins a reader's epoch; WaitForEpochs waits for those of others.
   static void EnterEpoch();
   static void LeaveEpoch();
-  // False: not on such a thread, the caller waits by itself.
+  // False: the thread has no scheduler, the caller must wait itself.
   static bool WaitForEpochs();
-  // Mistakes made on purpose: epochs, or mutexes, are not waited for.
+  // Deliberate mistakes: epochs, or mutexes, are not waited for.
   bool ignores_epochs = false;
   bool ignores_mutexes = false;
 
-  // While it lives the calling thread is not switched: what it does is no part of the run.
+  // While this object exists the calling thread is not switched: what it does is not part of the
+  // execution.
   class Aside {
    public:
     Aside();

@@ -22,7 +22,7 @@ using Bodies = std::vector<std::function<void()>>;
 
 void Step() { Scheduler::Point(PointKind::kStore); }
 
-// A counter that two threads raise, with a switch point between its load and its store.
+// A counter that two threads increment, with a switch point between load and store.
 struct Counter {
   int value = 0;
   void Raise() {
@@ -84,8 +84,8 @@ TEST(Scheduler, ARaceIsFoundByPriorities) {
   EXPECT_LT(lost, 100U);
 }
 
-// With n switch points in each of two threads and no preemption there are 2 schedules, with one
-// 2 n more.
+// With n switch points in each of two threads there are 2 schedules without preemption, and 2 n
+// more with one.
 TEST(Scheduler, ExhaustiveMeansEverySchedule) {
   constexpr uint64_t kSteps = 4;
   Scheduler scheduler(2);
@@ -105,7 +105,7 @@ TEST(Scheduler, ExhaustiveMeansEverySchedule) {
       EXPECT_TRUE(seen.insert(text).second) << text;
       ++runs;
     } while (strategy.Next());
-    // Of two preemptions the second is at a step of the other thread, behind its first.
+    // The second of two preemptions is at a step of the other thread, after its first.
     const uint64_t expected[] = {2, 2 + 2 * kSteps, 2 + 2 * kSteps + 2 * kSteps * kSteps};
     EXPECT_EQ(runs, expected[preemptions]);
   }
@@ -180,7 +180,7 @@ TEST(Scheduler, AVersionLockIsWaitedFor) {
   } while (strategy.Next());
 }
 
-// What is freed behind the wait is looked at by nobody any more; without the wait it is.
+// Nobody reads what is freed after the wait; without the wait a reader does.
 TEST(Scheduler, EpochsAreWaitedFor) {
   Scheduler scheduler(2);
   for (const bool ignored : {false, true}) {
@@ -207,7 +207,7 @@ TEST(Scheduler, EpochsAreWaitedFor) {
   }
 }
 
-// Two threads wait for one item each, a third brings them.
+// Two threads wait for one item each; a third provides them.
 TEST(Scheduler, AConditionVariableIsWaitedFor) {
   Scheduler scheduler(3);
   BoundedExhaustive strategy(2);
@@ -239,9 +239,9 @@ TEST(Scheduler, AConditionVariableIsWaitedFor) {
   EXPECT_THAT(orders, ::testing::UnorderedElementsAre("ab", "ba"));
 }
 
-// Whoever looks, and only then locks and waits, may miss the one call that wakes.
+// A thread that checks before it locks and waits may miss the only notification.
 TEST(Scheduler, ALostWakeUpIsADeadlock) {
-  for (const bool looks_under_lock : {false, true}) {
+  for (const bool checks_under_lock : {false, true}) {
     Scheduler scheduler(2);
     unsigned deadlocks = 0;
     scheduler.on_stuck = [&](const std::string&) { ++deadlocks; };
@@ -251,9 +251,9 @@ TEST(Scheduler, ALostWakeUpIsADeadlock) {
       std::condition_variable changed;
       bool ready = false;
       const Bodies bodies = {[&] {
-                               if (!looks_under_lock && ready) return;
+                               if (!checks_under_lock && ready) return;
                                std::unique_lock lock(mutex);
-                               if (looks_under_lock && ready) return;
+                               if (checks_under_lock && ready) return;
                                changed.wait(lock);
                              },
                              [&] {
@@ -263,11 +263,11 @@ TEST(Scheduler, ALostWakeUpIsADeadlock) {
                              }};
       scheduler.Execute(bodies, strategy);
     } while (strategy.Next());
-    EXPECT_EQ(deadlocks > 0, !looks_under_lock);
+    EXPECT_EQ(deadlocks > 0, !checks_under_lock);
   }
 }
 
-// Time passes where somebody waits for its end, and as far as that.
+// Time advances when a thread sleeps to its end, and to that time.
 TEST(Scheduler, AWaitThatEndsByItselfMayEndEither) {
   using Clock = std::chrono::steady_clock;
   Scheduler scheduler(2);

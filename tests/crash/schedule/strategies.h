@@ -1,6 +1,6 @@
-// Which thread goes on: by random priorities (A Randomized Scheduler with Probabilistic Guarantees
-// of Finding Bugs, ASPLOS 2010), all possibilities up to a number of preemptions (Iterative Context
-// Bounding, PLDI 2007), or one after the other.
+// Strategies that choose the next thread: random priorities (A Randomized Scheduler with
+// Probabilistic Guarantees of Finding Bugs, ASPLOS 2010), all schedules up to a number of
+// preemptions (Iterative Context Bounding, PLDI 2007), or one thread after the other.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace lodgekv::test {
 
-// Each thread has a priority; the highest that can goes on. At `depth` steps of `length`, drawn
-// beforehand, the running thread gets a lower priority than all others have. A fault that needs
-// `depth` changes of thread at certain places is found with a probability of at least
-// 1 / (threads * length ^ depth).
+// Each thread has a priority; the highest runnable one continues. At `depth` of `length` steps,
+// drawn in advance, the running thread gets a priority below all others. A fault that needs `depth`
+// changes of thread at certain places is found with a probability of at least 1 / (threads * length
+// ^ depth).
 class RandomPriorities final : public Strategy {
  public:
   RandomPriorities(Random random, unsigned depth, uint64_t length);
@@ -30,7 +30,7 @@ class RandomPriorities final : public Strategy {
   std::array<uint32_t, Scheduler::kMaxThreads> priority_{};
 };
 
-// Each thread goes on until it ends or waits; the lowest number first, or the highest.
+// Each thread runs until it ends or waits; the lowest number first, or the highest.
 class OneAfterTheOther final : public Strategy {
  public:
   explicit OneAfterTheOther(bool last_first = false) : last_first_(last_first) {}
@@ -42,9 +42,9 @@ class OneAfterTheOther final : public Strategy {
   bool current_began_ = false;
 };
 
-// Every schedule with at most `preemptions` changes away from a thread that could go on, those with
-// fewer first: use it for run after run until Next says that there is none left. A round for each
-// number meets some schedules of the rounds before once more.
+// Every schedule with at most `preemptions` switches away from a runnable thread, those with fewer
+// first: use it for execution after execution until Next returns false. The round for each number
+// repeats some schedules of earlier rounds.
 class BoundedExhaustive final : public Strategy {
  public:
   explicit BoundedExhaustive(unsigned preemptions) : most_preemptions_(preemptions) {}
@@ -52,16 +52,16 @@ class BoundedExhaustive final : public Strategy {
   unsigned Choose(PointKind kind, unsigned current, uint32_t runnable) override;
   // Prepares the next schedule; false: all have been run.
   bool Next();
-  // Of the run that has ended: an earlier round had it too.
+  // Whether an earlier round had the last execution too.
   bool repeats() const { return preemptions_ < bound_; }
-  // The choice at which this run first differs from the one before.
+  // The choice at which this execution first differs from the previous one.
   uint64_t first_new_choice() const { return first_new_choice_; }
   uint64_t choices_made() const { return step_; }
 
  private:
   struct Choice {
     uint64_t step;
-    uint32_t others;  // those that were not tried yet
+    uint32_t others;  // those not yet tried
     unsigned taken;
   };
 

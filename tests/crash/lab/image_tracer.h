@@ -1,5 +1,5 @@
-// Under an image that is only looked at: it notes what recovery writes, so that the image can be
-// made good again, and answers when recovery asks for its mistake.
+// Traces an image that is only checked: records what recovery writes, so that the image can be
+// restored, and answers requests for canaries.
 #pragma once
 
 #include <cstring>
@@ -15,9 +15,9 @@
 
 namespace lodgekv::test {
 
-class LookingTracer final : public pmem::Tracer {
+class ImageTracer final : public pmem::Tracer {
  public:
-  LookingTracer(const ArenaMemory& image, Fault fault) : image_(image.span()), fault_(fault) {}
+  ImageTracer(const ArenaMemory& image, Fault fault) : image_(image.span()), fault_(fault) {}
   void OnStore(const void* dst, size_t bytes, bool) override {
     written_.emplace_back(static_cast<const std::byte*>(dst) - image_.data(), bytes);
   }

@@ -1,4 +1,4 @@
-#include "tests/crash/schedule/schedule_life.h"
+#include "tests/crash/schedule/scheduled_run.h"
 
 #include <xxhash.h>
 
@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/crash/lab/looking_tracer.h"
+#include "tests/crash/lab/image_tracer.h"
 #include "tests/crash/schedule/strategies.h"
 
 namespace lodgekv::test {
 namespace {
 
-// Of one program: they are some hundred bytes each.
+// Per program; each takes some hundred bytes.
 constexpr size_t kMostImagesKnown = 100'000;
-// How the threads behind a crash are switched.
+// How often threads are switched after a crash.
 constexpr unsigned kChangesAfterCrash = 2;
 constexpr uint64_t kStepsAfterCrash = 100;
 
@@ -34,7 +34,7 @@ void ScheduleResult::Add(const ScheduleResult& other) {
   images += other.images;
   nested += other.nested;
   recoveries += other.recoveries;
-  lives += other.lives;
+  continued += other.continued;
   pool_full += other.pool_full;
   for (size_t i = 0; i < points.size(); ++i) points[i] += other.points[i];
   crash_points.insert(other.crash_points.begin(), other.crash_points.end());
@@ -44,7 +44,7 @@ void ScheduleResult::Add(const ScheduleResult& other) {
   crashes = other.crashes;
 }
 
-pmem::Pool::ArenaOptions ArenaOf(const ScheduledLife::Shared& shared, const ArenaMemory& memory,
+pmem::Pool::ArenaOptions ArenaOf(const ScheduledRun::Shared& shared, const ArenaMemory& memory,
                                  pmem::Tracer* tracer) {
   pmem::Pool::ArenaOptions arena;
   arena.memory = memory.span();
@@ -54,7 +54,7 @@ pmem::Pool::ArenaOptions ArenaOf(const ScheduledLife::Shared& shared, const Aren
   return arena;
 }
 
-OpenPool OpenScheduled(const ScheduledLife::Shared& shared, const ArenaMemory& memory,
+OpenPool OpenScheduled(const ScheduledRun::Shared& shared, const ArenaMemory& memory,
                        pmem::Tracer* tracer, std::string* problem) {
   const ScheduleOptions& options = shared.options;
   OpenPool open;
@@ -82,7 +82,7 @@ OpenPool OpenScheduled(const ScheduledLife::Shared& shared, const ArenaMemory& m
   return open;
 }
 
-ScheduledLife::ScheduledLife(Shared& shared, Scheduler* scheduler, ScheduledLife* next)
+ScheduledRun::ScheduledRun(Shared& shared, Scheduler* scheduler, ScheduledRun* next)
     : shared_(shared),
       scheduler_(scheduler),
       next_(next),
@@ -90,36 +90,38 @@ ScheduledLife::ScheduledLife(Shared& shared, Scheduler* scheduler, ScheduledLife
       image_(shared.options.memory_bytes),
       random_("life") {}
 
-// --- a life ---
+// --- a run ---
 
-void ScheduledLife::Begin(std::span<const std::byte> image, ConcurrentHistory& history,
-                          uint64_t stream) {
+void ScheduledRun::Begin(std::span<const std::byte> image, ConcurrentHistory& history,
+                         uint64_t stream) {
   CopyInto(image, memory_);
   history_ = &history;
   stream_ = stream;
-  looks_ = 0;
+  positions_ = 0;
   random_ = Random("images", stream);
-  looking_ = false;
+  drawing_ = false;
   Open();
 }
 
-void ScheduledLife::Open() {
-  shared_.living = this;
+void ScheduledRun::Open() {
+  shared_.current_run = this;
   position_ = "in recovery";
   calls_ = nullptr;
   tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), shared_.options.fault);
-  tracer_->before_fence = [this] { Look(calls_ == nullptr ? "in recovery" : "before a fence"); };
+  tracer_->before_fence = [this] {
+    DrawImages(calls_ == nullptr ? "in recovery" : "before a fence");
+  };
   std::string problem;
   open_.emplace(OpenScheduled(shared_, memory_, tracer_.get(), &problem));
   if (!problem.empty()) Fail(problem);
 }
 
-void ScheduledLife::LookFromHereOn(std::function<bool()> skips) {
+void ScheduledRun::StartDrawing(std::function<bool()> skips) {
   skips_ = std::move(skips);
-  looking_ = true;
+  drawing_ = true;
 }
 
-void ScheduledLife::Make(const ThreadCalls& calls, Strategy& strategy, uint32_t kinds) {
+void ScheduledRun::Make(const ThreadCalls& calls, Strategy& strategy, uint32_t kinds) {
   if (shared_.failed()) return;
   calls_ = &calls;
   if (scheduler_ == nullptr) {
@@ -133,7 +135,7 @@ void ScheduledLife::Make(const ThreadCalls& calls, Strategy& strategy, uint32_t 
   scheduler_->Execute(bodies, strategy, kinds);
 }
 
-void ScheduledLife::RunThread(unsigned thread, const std::vector<Call>& calls) {
+void ScheduledRun::RunThread(unsigned thread, const std::vector<Call>& calls) {
   for (const Call& call : calls) {
     if (shared_.failed()) return;
     const auto problem = history_->Make(*open_->engine, thread, call, [&] { tracer_->Returned(); });
@@ -141,20 +143,20 @@ void ScheduledLife::RunThread(unsigned thread, const std::vector<Call>& calls) {
       position_ = "in the answer of a call";
       return Fail(*problem);
     }
-    Look("behind a call");
+    DrawImages("after a call");
     Scheduler::Point(PointKind::kCall);
   }
 }
 
-void ScheduledLife::End() {
+void ScheduledRun::End() {
   if (!shared_.failed()) {
-    position_ = "in the living engine at the end";
-    const Observation living = history_->Observe(*open_->engine);
-    if (const auto wrong = history_->Check(living)) Fail(*wrong);
-    history_->Note(living);
-    Look("at the end");
+    position_ = "in the running engine at the end";
+    const Observation running = history_->Observe(*open_->engine);
+    if (const auto wrong = history_->Check(running)) Fail(*wrong);
+    history_->Note(running);
+    DrawImages("at the end");
   }
-  looking_ = false;
+  drawing_ = false;
   skips_ = {};
   open_.reset();
   shared_.result.fault_happened |= tracer_->fault_happened();
@@ -164,13 +166,13 @@ void ScheduledLife::End() {
 
 // --- images ---
 
-void ScheduledLife::Look(const char* position) {
-  if (!looking_ || shared_.failed()) return;
-  ++looks_;
+void ScheduledRun::DrawImages(const char* position) {
+  if (!drawing_ || shared_.failed()) return;
+  ++positions_;
   if (skips_) {
     if (skips_()) return;
-    // What is drawn here does not depend on whether it was drawn before.
-    random_ = Random("images", MixBits(stream_) + looks_);
+    // What is drawn here must not depend on whether it was drawn before.
+    random_ = Random("images", MixBits(stream_) + positions_);
   }
   const Scheduler::Aside aside;
   position_ = position;
@@ -188,29 +190,29 @@ void ScheduledLife::Look(const char* position) {
   for (unsigned i = 0; i < most && !shared_.failed(); ++i) Try(images, images.Draw(random_));
 }
 
-void ScheduledLife::Try(const ImageSet& images, const ImageSet::Picks& picks) {
+void ScheduledRun::Try(const ImageSet& images, const ImageSet::Picks& picks) {
   ++(crashes_ == 0 ? shared_.result.images : shared_.result.nested);
   if (crashes_ == 0 && shared_.seen.size() > kMostImagesKnown) shared_.seen.clear();
   images.Apply(picks, image_.span().data());
   const XXH128_hash_t bits = XXH3_128bits(image_.span().data(), image_.span().size());
   const Hash hash{bits.low64, bits.high64};
   const auto [known, fresh] = shared_.seen.try_emplace(hash);
-  Observation& found = known->second;  // stays where it is when others are added
+  Observation& found = known->second;  // the reference stays valid when others are added
   if (fresh) found = Recover();
   images.Undo(tracer_->inner().durable(), image_.span().data());
   if (const auto wrong = history_->Check(found)) return Fail(*wrong, {&images, &picks});
-  const unsigned one_in = shared_.options.live_on_one_in;
-  const bool lives_on = fresh && next_ != nullptr && one_in != 0 && hash.high % one_in == 0;
-  if (!lives_on) return;
+  const unsigned one_in = shared_.options.continue_one_in;
+  const bool continues = fresh && next_ != nullptr && one_in != 0 && hash.high % one_in == 0;
+  if (!continues) return;
   next_->Follow(*this, {&images, &picks}, found, hash);
-  shared_.living = this;
+  shared_.current_run = this;
 }
 
-Observation ScheduledLife::Recover() {
+Observation ScheduledRun::Recover() {
   ++shared_.result.recoveries;
   shared_.moves();
   Observation observation;
-  LookingTracer tracer(image_, shared_.options.fault);
+  ImageTracer tracer(image_, shared_.options.fault);
   {
     const OpenPool open = OpenScheduled(shared_, image_, &tracer, &observation.problem);
     if (observation.problem.empty()) observation = history_->Observe(*open.engine);
@@ -221,11 +223,11 @@ Observation ScheduledLife::Recover() {
   return observation;
 }
 
-// What recovery has found in an image it must find in whatever a crash makes of it before other
-// calls are made.
-void ScheduledLife::Follow(const ScheduledLife& parent, const Crash& crash,
-                           const Observation& found, const Hash& image) {
-  ++shared_.result.lives;
+// What recovery has found in an image it must find in every image of its own interruption, until
+// other calls are made.
+void ScheduledRun::Follow(const ScheduledRun& parent, const Crash& crash, const Observation& found,
+                          const Hash& image) {
+  ++shared_.result.continued;
   parent_ = &parent;
   crash_ = crash;
   crashes_ = parent.crashes_ + 1;
@@ -235,9 +237,9 @@ void ScheduledLife::Follow(const ScheduledLife& parent, const Crash& crash,
   history_->Adopt(found);
   CopyInto(parent.tracer_->inner().durable(), memory_);
   crash.images->Apply(*crash.picks, memory_.span().data());
-  looking_ = true;
+  drawing_ = true;
   Open();
-  Look("at the end of recovery");
+  DrawImages("at the end of recovery");
   const std::vector<ThreadCalls>& after = shared_.program.after;
   const bool alone = scheduler_ == nullptr;
   RandomPriorities strategy(Random("life's priorities", image.low), kChangesAfterCrash,
@@ -248,7 +250,7 @@ void ScheduledLife::Follow(const ScheduledLife& parent, const Crash& crash,
 
 // --- a failure ---
 
-void ScheduledLife::Fail(const std::string& what, const Crash& image) {
+void ScheduledRun::Fail(const std::string& what, const Crash& image) {
   if (shared_.failed()) return;
   shared_.result.crashes = crashes_;
   shared_.result.failure = absl::StrCat(
@@ -260,7 +262,7 @@ void ScheduledLife::Fail(const std::string& what, const Crash& image) {
       "\n  ", Locate(), "\n  ", shared_.where());
 }
 
-std::string ScheduledLife::Locate() const {
+std::string ScheduledRun::Locate() const {
   std::string text = position_;
   if (scheduler_ != nullptr && calls_ != nullptr) {
     const Scheduler::Run& run = scheduler_->run();

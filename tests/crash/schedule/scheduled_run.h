@@ -1,15 +1,15 @@
-// One life of a pool under the scheduler: from an image through the engine's recovery and calls of
-// several threads to the next crash, with images drawn at each fence and behind each call.
+// One run of a pool under the scheduler: from an image through the engine's recovery and calls of
+// several threads to the next crash, with images drawn at each fence and after each call.
 //
-// The first life of a schedule begins with the program's tree. Of the images that are drawn in a
-// life each is opened by the engine's real recovery and checked; some are lived on: there recovery
-// is traced and cut in turn, and other calls follow on what it has made.
+// The first run of a schedule begins with the program's tree. Each image drawn in a run is opened
+// by the engine's real recovery and checked. Some are continued: recovery is traced and interrupted
+// in turn, and other calls follow on its result.
 //
 // Invariants
-//  1. What recovery makes of an image depends on its bytes only: an image that was met before in
+//  1. What recovery makes of an image depends on its bytes only: an image that was seen before in
 //     the same program is not opened again, but checked again.
-//  2. Whether an image is lived on, and how, depends on its bytes only: a schedule by itself draws
-//     the images that it draws among others.
+//  2. Whether and how an image is continued depends on its bytes only: a schedule run alone draws
+//     the same images as among others.
 #pragma once
 
 #include <array>
@@ -40,22 +40,22 @@ struct ScheduleOptions {
   Fault fault = {};
   uint64_t memory_bytes = uint64_t{64} << 10;
   uint64_t chunk_bytes = 4096;
-  unsigned images = 4;           // of a position
-  unsigned live_on_one_in = 64;  // of the different images; 0: none is
-  bool shrinks = false;          // a program that fails is made smaller, as long as it still fails
+  unsigned images = 4;            // at one position
+  unsigned continue_one_in = 64;  // of the different images; 0: none
+  bool shrinks = false;           // reduces a program that fails as long as it still fails
 };
 
 struct ScheduleResult {
   uint64_t programs = 0;
   uint64_t schedules = 0;
-  uint64_t exhausted = 0;  // programs of which every schedule was run
+  uint64_t exhausted = 0;  // programs whose schedules were all run
   uint64_t steps = 0;
   uint64_t switches = 0;
   uint64_t positions = 0;
-  uint64_t images = 0;      // of first lives
-  uint64_t nested = 0;      // of the lives that follow on those
-  uint64_t recoveries = 0;  // images that had not been met before
-  uint64_t lives = 0;       // images that were lived on
+  uint64_t images = 0;      // of first runs
+  uint64_t nested = 0;      // of the runs that follow them
+  uint64_t recoveries = 0;  // images that had not been seen before
+  uint64_t continued = 0;   // images whose run was continued
   uint64_t pool_full = 0;
   std::array<uint64_t, static_cast<size_t>(PointKind::kCount)> points{};
   std::set<std::string, std::less<>> crash_points;
@@ -66,7 +66,7 @@ struct ScheduleResult {
   void Add(const ScheduleResult& other);
 };
 
-class ScheduledLife {
+class ScheduledRun {
  public:
   struct Hash {
     uint64_t low;
@@ -76,35 +76,35 @@ class ScheduledLife {
   struct HashOfHash {
     size_t operator()(const Hash& hash) const { return hash.low; }
   };
-  // What all lives of a program share.
+  // The state that all runs of a program share.
   struct Shared {
     ScheduleOptions options;
     OptionValues engine_options;
     Program program;
     ScheduleResult result;
     std::unordered_map<Hash, Observation, HashOfHash> seen;
-    std::atomic<const ScheduledLife*> living{nullptr};
+    std::atomic<const ScheduledRun*> current_run{nullptr};
     std::function<void()> moves;         // for the watchdog
-    std::function<std::string()> where;  // which program and schedule, for a person
+    std::function<std::string()> where;  // human-readable: which program and schedule
 
     bool failed() const { return result.failure.has_value(); }
   };
 
-  // Calls of several threads are made by `scheduler`; without one they are made one after the
-  // other. An image of it that is lived on begins `next`; without one none is.
-  ScheduledLife(Shared& shared, Scheduler* scheduler, ScheduledLife* next);
+  // `scheduler` makes the calls of several threads; without one they are made one after the other.
+  // A continued image begins `next`; without it none is continued.
+  ScheduledRun(Shared& shared, Scheduler* scheduler, ScheduledRun* next);
 
-  // The first life: the recovery of `image` is not looked at. The history outlives it. `stream`:
-  // which images are drawn.
+  // For the first run: the recovery of `image` is not checked. The history must outlive it.
+  // `stream` selects the images drawn.
   void Begin(std::span<const std::byte> image, ConcurrentHistory& history, uint64_t stream);
   // Calls[i] on thread i.
   void Make(const ThreadCalls& calls, Strategy& strategy, uint32_t kinds = kAllPoints);
-  // From here on images are drawn, but where `skips` says that they were drawn before.
-  void LookFromHereOn(std::function<bool()> skips = {});
-  // Compares what the living engine holds, and closes it.
+  // From here on images are drawn, except where `skips` says that they were drawn before.
+  void StartDrawing(std::function<bool()> skips = {});
+  // Checks the content of the running engine, and closes it.
   void End();
 
-  // Where it is, for a person.
+  // The current place, human-readable.
   std::string Locate() const;
 
  private:
@@ -115,17 +115,17 @@ class ScheduledLife {
 
   void Open();
   void RunThread(unsigned thread, const std::vector<Call>& calls);
-  void Look(const char* position);
+  void DrawImages(const char* position);
   void Try(const ImageSet& images, const ImageSet::Picks& picks);
   Observation Recover();
-  void Follow(const ScheduledLife& parent, const Crash& crash, const Observation& found,
+  void Follow(const ScheduledRun& parent, const Crash& crash, const Observation& found,
               const Hash& image);
   void Close();
   void Fail(const std::string& what, const Crash& image = {});
 
   Shared& shared_;
   Scheduler* const scheduler_;
-  ScheduledLife* const next_;
+  ScheduledRun* const next_;
   ArenaMemory memory_;
   ArenaMemory image_;
   std::unique_ptr<ScheduledTracer> tracer_;
@@ -134,20 +134,20 @@ class ScheduledLife {
   ConcurrentHistory* history_ = nullptr;
   Random random_;
   uint64_t stream_ = 0;
-  uint64_t looks_ = 0;
+  uint64_t positions_ = 0;
   std::function<bool()> skips_;
-  bool looking_ = false;
+  bool drawing_ = false;
   const char* position_ = "";
   const ThreadCalls* calls_ = nullptr;
   unsigned crashes_ = 0;
-  const ScheduledLife* parent_ = nullptr;
-  Crash crash_ = {};  // that it follows on
+  const ScheduledRun* parent_ = nullptr;
+  Crash crash_ = {};  // the crash that this run follows
 };
 
-pmem::Pool::ArenaOptions ArenaOf(const ScheduledLife::Shared& shared, const ArenaMemory& memory,
+pmem::Pool::ArenaOptions ArenaOf(const ScheduledRun::Shared& shared, const ArenaMemory& memory,
                                  pmem::Tracer* tracer);
-// Opens what a crash has left, or creates the engine where there is none. `problem`: why not.
-OpenPool OpenScheduled(const ScheduledLife::Shared& shared, const ArenaMemory& memory,
+// Opens what a crash has left, or creates the engine if there is none. `problem`: why it failed.
+OpenPool OpenScheduled(const ScheduledRun::Shared& shared, const ArenaMemory& memory,
                        pmem::Tracer* tracer, std::string* problem);
 
 }  // namespace lodgekv::test
