@@ -1,4 +1,4 @@
-// What operations cost the medium. Counted per thread at the persist seam, at almost no cost.
+// What operations cost on the medium. Counted per thread in pmem::Medium, at almost no cost.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct Cost {
   }
 };
 
-// Running total of the calling thread: subtract two snapshots for the cost of what lies between.
+// Running total of the calling thread: subtract two snapshots to get the cost in between.
 Cost ThreadCost();
 
-// Sum over all threads, ended ones included. A moment's view while others write.
+// Sum over all threads, including ended ones. An approximate snapshot while others write.
 Cost TotalCost();
 
 }  // namespace lodgekv

@@ -1,4 +1,4 @@
-// How far a misspelt name is from a known one.
+// The distance of a misspelt name from a known one, for suggestions.
 #pragma once
 
 #include <cstddef>

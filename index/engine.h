@@ -2,21 +2,22 @@
 // engine only through this header and index/registry.h.
 //
 // DURABILITY   When Write reports Outcome::kOk for an operation, its effect survives any later
-//              crash of the process, and of the machine where the medium survives it (index/store.h
+//              crash of the process, and of the machine if the medium survives that (index/store.h
 //              reports the medium's class).
 // ATOMICITY    After a crash a key has its old or its new value, never a mixture, never neither.
 //              With WriteOptions::atomic the whole span takes effect, or none of it.
 // LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has
-//              returned is lost by a crash afterwards.
+//              returned is lost by a later crash.
 // THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader
 //              never writes to the medium.
-// TIME         The current time is passed in; nothing in an engine reads a clock.
-// ERRORS       An operation that reports anything but kOk has not been applied. Messages for people
-//              are made by the caller: an engine answers with names (Outcome).
+// TIME         The caller passes the current time; engines never read a clock.
+// ERRORS       An operation that reports anything but kOk has not been applied. Engines return
+//              codes (Outcome); callers turn them into messages.
 // MEMORY       Keys and values are byte strings. Views in arguments are read during the call only;
 //              views in a ScanItem are valid during the visitor's call only.
 //
-// Base class rules: pure virtual (but CheckInPassing), no data members, no helpers.
+// The base class has only pure virtual methods (except CheckInPassing), no data members and no
+// helpers.
 #pragma once
 
 #include <cstddef>
@@ -32,19 +33,19 @@
 
 namespace lodgekv {
 
-// How keys and values lie in a pool; chosen when the pool is created.
+// The format of the keys and values in a pool; chosen when the pool is created.
 enum class KeyFormat : uint8_t {
   kBytes = 1,    // byte strings: key 1..65,535 bytes, value 0..16 MiB; versions and expiry
   kFixed64 = 2,  // key and value of exactly 8 bytes; no versions, no expiry
 };
 
-// What became of one operation.
+// The outcome of one operation.
 enum class Outcome : uint8_t {
   kOk = 0,
-  kConditionFailed,  // the op's condition did not hold; WriteResult tells the key's state
+  kConditionFailed,  // the op's condition did not hold; WriteResult holds the key's state
   kAborted,          // atomic group: not applied because another op of the group failed
-  kInvalidArgument,  // key or value length, or a feature, that the key format does not have
-  kPoolFull,         // no room on the medium; reads, scans and deletes go on
+  kInvalidArgument,  // a key or value length, or a feature, that the key format does not support
+  kPoolFull,         // no space left on the medium; reads, scans and deletes still work
   kDataLoss,         // the medium holds a damaged record for this key
   kMediumFailed,     // a sync failed: nothing is acknowledged any more
 };
@@ -69,7 +70,7 @@ struct WriteOp {
 
 struct WriteResult {
   Outcome outcome = Outcome::kOk;
-  // A delete, and an operation with a condition: was there a live value before the operation?
+  // Deletes and conditional operations: whether there was a live value before the operation.
   bool found = false;
   // Put applied: version of the new value. Condition failed: version of the live value. Otherwise
   // 0. Always 0 where the key format has no versions.
@@ -77,12 +78,12 @@ struct WriteResult {
 };
 
 struct WriteOptions {
-  // False: the operations share fences (group commit), each with an outcome of its own.
-  // True: all or nothing, also over a crash. A key may then appear once only (kInvalidArgument).
+  // False: the operations share fences (group commit), each with an outcome of its own. True: all
+  // or nothing, also across a crash. A key may then appear only once (kInvalidArgument).
   bool atomic = false;
-  // Now, milliseconds since the epoch: a value whose expiry is not after it counts as absent.
+  // Now, milliseconds since the epoch: a value that expires at or before it counts as absent.
   uint64_t now_unix_ms = 0;
-  // With atomic: stored in the same crash-atomic step; Engine::AppliedIndex() reads it back.
+  // With atomic: stored in the same crash-atomic step; Engine::AppliedIndex() returns it.
   std::optional<uint64_t> applied_index = {};
 };
 
@@ -114,10 +115,10 @@ struct ScanItem {
   uint64_t expiry_unix_ms = 0;
 };
 
-// Returns false to end the scan. Called with no lock and no epoch held: it may block.
+// Returns false to end the scan. Called without a lock and outside any epoch: it may block.
 using ScanVisitor = absl::FunctionRef<bool(const ScanItem&)>;
 
-// What Check found. No problems: the structure is sound.
+// The result of Check. No problems: the structure is sound.
 struct CheckReport {
   uint64_t keys = 0;
   uint64_t leaves = 0;
@@ -148,39 +149,41 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Applies ops[i] and sets results[i]; the spans have one length. Group commit or atomic, see
-  // WriteOptions. Two ops of a non-atomic group on one key take effect in the order of the span.
-  // Returns kOk when every result is kOk, else the first other outcome.
+  // Applies ops[i] and sets results[i]; the spans have equal length. For group commit or atomic see
+  // WriteOptions. Two ops of a non-atomic group on the same key take effect in span order. Durable
+  // on return. Returns kOk if every result is kOk, otherwise the first other outcome.
   [[nodiscard]] virtual Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                       const WriteOptions& options) = 0;
 
-  // Looks up keys[i] into results[i]; the spans have one length. Each key is read at some moment of
-  // the call, not all at one. Returns kOk when every result is kOk, else the first other outcome.
+  // Looks up keys[i] into results[i]; the spans have equal length. Each key is read at some moment
+  // of the call, not all at the same one. Returns kOk if every result is kOk, otherwise the first
+  // other outcome.
   [[nodiscard]] virtual Outcome Read(std::span<const std::string_view> keys,
                                      std::span<ReadResult> results, const ReadOptions& options) = 0;
 
   // Visits the live keys of [start, end) in order: each key that exists throughout the call exactly
-  // once; a key put or deleted meanwhile may or may not be seen; each value was current at some
+  // once; a key put or deleted meanwhile may or may not be visited; each value was current at some
   // moment of the call. Not a snapshot. kDataLoss: the scan stopped at a damaged record.
   [[nodiscard]] virtual Outcome Scan(const ScanOptions& options, ScanVisitor visitor) = 0;
 
-  // The number of live keys (expired ones included), by a walk: milliseconds per million keys.
-  // Exact when no write runs meanwhile.
+  // Counts the live keys (including expired ones) by walking the structure: milliseconds per
+  // million keys. Exact if no write runs meanwhile.
   [[nodiscard]] virtual uint64_t CountKeys() = 0;
 
-  // Reads the whole structure and reports what is wrong with it; changes nothing. Writers wait.
+  // Reads the whole structure and reports its problems; changes nothing. Writers wait.
   [[nodiscard]] virtual CheckReport Check() = 0;
 
-  // The same while others write: place by place from the left, and writers wait for a place at
-  // most. What is only true of all places at one moment is left out, and a key that moves meanwhile
-  // may be counted twice or not at all. `go_on` is called between places, with nothing locked;
-  // false ends the check there. For an engine whose Check is quick, this is Check.
+  // The same while others write: the structure is checked piece by piece from the left, and writers
+  // wait for one piece at most. Invariants that hold only for all pieces at one moment are not
+  // checked, and a key that moves meanwhile may be counted twice or not at all. `go_on` is called
+  // between pieces with nothing locked; if it returns false the check ends. An engine whose Check
+  // is quick may just call Check.
   [[nodiscard]] virtual CheckReport CheckInPassing(CheckPause go_on) {
     (void)go_on;
     return Check();
   }
 
-  // The largest applied index stored, 0 when none was.
+  // The largest applied index stored; 0 if none was.
   [[nodiscard]] virtual uint64_t AppliedIndex() const = 0;
 
   // The engine's own counters and gauges, for metrics and benchmarks.
@@ -188,8 +191,8 @@ class Engine {
 
   [[nodiscard]] virtual MemoryUse GetMemoryUse() const = 0;
 
-  // Makes the pool quick to recover and releases what the engine holds. Not thread-safe; nothing
-  // may be called afterwards. A crash instead of Close loses nothing.
+  // Prepares the pool for a quick recovery and releases the engine's resources. Not thread-safe;
+  // nothing may be called afterwards. A crash instead of Close loses nothing.
   virtual absl::Status Close() = 0;
 };
 

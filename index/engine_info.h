@@ -1,4 +1,4 @@
-// One row per engine: what it is called, what it takes, how to create and to recover it.
+// One entry per engine: its name, its options, and how to create and recover it.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace pmem {
 class Pool;
 }
 
-// What recovery did, for the log, Status and metrics.
+// What recovery did; for the log, Status and metrics.
 struct RecoveryReport {
   bool clean = false;  // the pool had been closed cleanly
   uint64_t leaves_scanned = 0;
   uint64_t keys = 0;
   uint64_t log_entries_replayed = 0;
-  uint64_t log_entries_dropped = 0;  // unacknowledged tails
+  uint64_t log_entries_dropped = 0;  // unacknowledged tails of logs
   uint64_t repairs = 0;
-  uint64_t bytes_reclaimed = 0;  // space owned by nobody, free again
+  uint64_t bytes_reclaimed = 0;  // space without an owner that was freed
   unsigned threads = 1;
-  unsigned replay_threads = 0;  // that replayed log entries
+  unsigned replay_threads = 0;  // threads that replayed log entries
   double milliseconds = 0;
 };
 
-// done of total steps of the phase so far; called now and then, from one thread at a time.
+// `done` of `total` steps of the current phase; called now and then, by one thread at a time.
 using RecoveryProgress = std::function<void(std::string_view phase, uint64_t done, uint64_t total)>;
 
 struct EngineContext {
-  pmem::Pool* pool = nullptr;  // null for a volatile engine; outlives the engine
+  pmem::Pool* pool = nullptr;  // null for a volatile engine; must outlive the engine
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;  // `bytes` only: short pairs are held in the slot
   OptionValues options;
@@ -43,15 +43,15 @@ struct EngineContext {
   RecoveryProgress progress;  // may be empty
 };
 
-// A pair of a bulk load. The views are read until the source is asked for the next one.
+// A pair of a bulk load. The views are valid until the source is asked for the next pair.
 struct BulkPair {
   std::string_view key;
   std::string_view value;
   uint64_t expiry_unix_ms = 0;  // 0: never
 };
 
-// Sets the next pair: keys ascend as byte strings, each comes once. False: there is none left. A
-// status ends the load with it.
+// Sets the next pair: keys ascend as byte strings, without duplicates. Returns false at the end. An
+// error status ends the load with that error.
 using BulkSource = std::function<absl::StatusOr<bool>(BulkPair* pair)>;
 
 inline constexpr unsigned kLeastFillPercent = 10;
@@ -69,15 +69,15 @@ struct EngineInfo {
   bool persistent = true;  // false: needs no pool and loses everything at exit
   bool discards = false;   // true: stores nothing (the floor of every benchmark)
   std::span<const EngineOption> options;
-  // On a pool whose engine area is all zero.
+  // Creates the engine on a pool whose engine area is all zero.
   absl::StatusOr<std::unique_ptr<Engine>> (*create)(const EngineContext&) = nullptr;
-  // On a pool that this engine created, after a clean close or a crash at any instant.
+  // Opens a pool that this engine created, after a clean close or a crash at any moment.
   absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&,
                                                      RecoveryReport*) = nullptr;
-  // As create, with the pairs of a source in place, each leaf written once. All are durable on
-  // return, but until Pool::MarkEngineCreated a crash leaves a pool without an engine. On an error
-  // nothing is left in the pool: InvalidArgument names the pair by its position (fill, length,
-  // order), ResourceExhausted: the pool is full. Null: the engine has none.
+  // Creates the engine with the pairs of a source, each leaf written once. All are durable on
+  // return, but until Pool::MarkEngineCreated a crash leaves a pool without an engine. After an
+  // error nothing is left in the pool. InvalidArgument: names the pair by its position (fill,
+  // length, order). ResourceExhausted: the pool is full. Null: the engine has no bulk load.
   absl::StatusOr<std::unique_ptr<Engine>> (*bulk_load)(const EngineContext&,
                                                        const BulkLoad&) = nullptr;
 };

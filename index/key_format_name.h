@@ -1,4 +1,4 @@
-// The key formats as operators name them: in the configuration, in metrics, in errors.
+// The names of key formats in the configuration, metrics and errors.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace lodgekv {
 
-// Empty for a number that is none of them.
+// Empty for an unknown number.
 constexpr std::string_view KeyFormatName(KeyFormat format) {
   switch (format) {
     case KeyFormat::kBytes: return "bytes";

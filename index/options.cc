@@ -22,7 +22,7 @@ std::string DescribeBounds(const EngineOption& option) {
   return absl::StrCat("a decimal number from ", option.min_value, " to ", option.max_value);
 }
 
-// Nothing unless all of `text` is digits of a number that fits.
+// Returns nothing unless `text` consists of the digits of a number that fits.
 std::optional<uint64_t> ParseDecimal(std::string_view text) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();

@@ -16,11 +16,11 @@
 namespace lodgekv {
 namespace {
 
-constexpr std::string_view kMark = "lodgekv pool ";  // the id and a line feed follow
+constexpr std::string_view kMark = "lodgekv pool ";  // followed by the id and a line feed
 constexpr size_t kIdDigits = 32;
 constexpr mode_t kFileMode = 0600;
 
-// The id of a sound line, else nothing.
+// Returns the id of a valid line, otherwise nothing.
 std::optional<std::string> IdIn(std::string_view line) {
   const bool framed = line.size() == kMark.size() + kIdDigits + 1 &&
                       line.substr(0, kMark.size()) == kMark && line.back() == '\n';
@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<std::string>> PoolIdentityFile::Read() const {
   const std::string cannot = absl::StrCat("cannot read the pool's identity file ", path_);
   if (fd < 0) return pmem::ErrnoStatus(errno, cannot);
   const absl::Cleanup closer = [fd] { close(fd); };
-  std::array<char, 256> buffer;  // more than a sound one has
+  std::array<char, 256> buffer;  // longer than any valid line
   const ssize_t got = read(fd, buffer.data(), buffer.size());
   if (got < 0) return pmem::ErrnoStatus(errno, cannot);
   if (auto id = IdIn({buffer.data(), static_cast<size_t>(got)})) return id;

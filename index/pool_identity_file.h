@@ -1,9 +1,8 @@
-// A file that remembers which pool was served, kept where it does not go with the pool: with it a
-// pool that is missing, emptied or another's is refused, and not made anew or taken for the right
-// one.
+// A file that records which pool was served, stored outside of the pool. With it a missing, empty
+// or foreign pool is refused instead of created anew or mistaken for the right one.
 //
 // One line: "lodgekv pool", and the pool's id in hex. Written once, when a pool is served for the
-// first time; whoever means another pool removes it.
+// first time. To serve another pool, an operator removes the file.
 #pragma once
 
 #include <optional>
@@ -20,10 +19,10 @@ class PoolIdentityFile {
 
   const std::string& path() const { return path_; }
 
-  // The id; nothing when there is no such file. DataLoss when it holds anything but that line.
+  // Returns the id, or nothing if there is no such file. DataLoss if the content is anything else.
   absl::StatusOr<std::optional<std::string>> Read() const;
 
-  // Durable on return, with its name. AlreadyExists when there is one.
+  // The file and its name are durable on return. AlreadyExists if there is one.
   absl::Status Write(const std::string& pool_id) const;
 
  private:

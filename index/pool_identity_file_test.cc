@@ -34,7 +34,7 @@ class PoolIdentity : public ::testing::Test {
     return options;
   }
 
-  // Opens and closes; the id of the pool, or what the refusal says.
+  // Opens and closes the pool; returns its id, or the error.
   std::string Serve(const StoreOptions& options) const {
     auto store = Store::Open(options);
     if (!store.ok()) return std::string(store.status().message());
@@ -80,7 +80,7 @@ TEST_F(PoolIdentity, OfThePoolThatIsServedFirstIsKept) {
   const std::string id = Serve(Options());
   EXPECT_EQ(*file_.Read(), id);
   EXPECT_EQ(Serve(Options()), id);
-  // A pool that was there before it was asked for.
+  // A pool that existed before the identity file was configured.
   std::filesystem::remove(file_.path());
   EXPECT_EQ(Serve(Options()), id);
   EXPECT_EQ(*file_.Read(), id);
@@ -96,7 +96,7 @@ TEST_F(PoolIdentity, APoolThatIsGoneOrEmptiedIsNotMadeAnew) {
   Write(pool_, "");
   EXPECT_THAT(Serve(Options()), AllOf(refused, HasSubstr("an empty file")));
   EXPECT_EQ(std::filesystem::file_size(pool_), 0);
-  // As the message says.
+  // Done as the message advises.
   std::filesystem::remove(file_.path());
   const std::string anew = Serve(Options());
   EXPECT_EQ(*file_.Read(), anew);
@@ -120,7 +120,7 @@ TEST_F(PoolIdentity, OneThatCannotBeWrittenIsAnError) {
   StoreOptions options = Options();
   options.pool_identity_file = dir_ / "no/folder";
   EXPECT_THAT(Serve(options), AllOf(HasSubstr("cannot write"), HasSubstr("no/folder")));
-  // The pool was made; it is used once the file can be written.
+  // The pool was created; it is used once the file can be written.
   const std::string anew = Serve(Options());
   EXPECT_EQ(*file_.Read(), anew);
 }

@@ -1,4 +1,4 @@
-// The engines of this build. One line in index/CMakeLists.txt adds one.
+// The engines of this build. A line in index/CMakeLists.txt adds one.
 #pragma once
 
 #include <span>
@@ -13,10 +13,10 @@ namespace lodgekv {
 // All engines, persistent ones first, in the order of index/CMakeLists.txt.
 std::span<const EngineInfo* const> AllEngines();
 
-// NotFound names the engine and lists the known ones.
+// NotFound names the unknown engine and lists the known ones.
 absl::StatusOr<const EngineInfo*> FindEngine(std::string_view name);
 
-// Unimplemented: names the engine and those that can be loaded in bulk.
+// An Unimplemented error that names the engine, and those that support bulk load.
 absl::Status NoBulkLoad(std::string_view engine);
 
 }  // namespace lodgekv

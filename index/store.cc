@@ -65,10 +65,10 @@ class StoreImpl : public Store {
   const EngineInfo* engine_info_ = nullptr;
   EngineContext context_;
   StoreInfo info_;
-  std::optional<std::string> known_id_;  // of the pool that was served before, where it is kept
-  std::unique_ptr<pmem::Pool> pool_;     // none under a volatile engine; outlives the engine
+  std::optional<std::string> known_id_;  // of the pool that was served before, if recorded
+  std::unique_ptr<pmem::Pool> pool_;     // none for a volatile engine; outlives the engine
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<pmem::PoolWatch> watch_;  // of the pool, where it is asked for
+  std::unique_ptr<pmem::PoolWatch> watch_;  // if requested
 };
 
 absl::Status CheckOptions(const EngineInfo& engine, const StoreOptions& options) {
@@ -223,8 +223,8 @@ absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
       [&](const pmem::PoolIdentity& there) { return CheckIdentity(there, options); });
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
-  // Without an engine: a crash came between the pool's creation and its engine's, and nobody has
-  // used it yet.
+  // No engine: a crash came between the creation of the pool and of its engine, and the pool has
+  // not been used yet.
   const bool created = pool_->engine_created();
   if (created && options.bulk_load.has_value()) {
     pool_->Close(pool_->was_clean()).IgnoreError();
@@ -298,7 +298,7 @@ absl::Status StoreImpl::RecoverEngine() {
   return absl::OkStatus();
 }
 
-// Before the engine: a recovery may take long.
+// Starts before the engine: a recovery may take long.
 absl::Status StoreImpl::WatchPool(const StoreOptions& options) {
   if (!options.on_pool_gone) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<pmem::PoolWatch>> watch =
@@ -308,8 +308,8 @@ absl::Status StoreImpl::WatchPool(const StoreOptions& options) {
   return absl::OkStatus();
 }
 
-// To close is to touch pages, of which some are not there. What is abandoned is kept within reach
-// of leak checkers.
+// Closing would touch pages, some of which no longer exist. Abandoned objects stay reachable for
+// leak checkers.
 void StoreImpl::Abandon() {
   static auto& abandoned = *new std::vector<std::pair<Engine*, pmem::Pool*>>;
   abandoned.emplace_back(engine_.release(), pool_.release());

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// What the next create or recover of the fake engine is to do.
+// What the next create or recover of the fake engine does.
 struct Script {
   absl::Status create;
   absl::Status recover;
@@ -33,7 +33,7 @@ struct Script {
 };
 Script script;
 
-// An engine that keeps one number, in the pool's engine area or nowhere.
+// An engine that stores one number, in the pool's engine area or nowhere.
 class FakeEngine : public Engine {
  public:
   explicit FakeEngine(pmem::Pool* pool) : pool_(pool) {}
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateFake(const EngineContext& context)
     for (const pmem::Word& word : context.pool->engine_area()) EXPECT_EQ(word.Load(), 0u);
     EXPECT_TRUE(context.pool->Chunks().empty());
     EXPECT_TRUE(context.pool->LargeObjects().empty());
-    // What a crash in here leaves behind.
+    // What a crash at this point leaves.
     context.pool->medium().Store(context.pool->engine_area()[0], 99);
     EXPECT_TRUE(
         context.pool->AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::ReservePolicy::kKeep).ok());
@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Engine>> RecoverFake(const EngineContext& context
   return std::make_unique<FakeEngine>(context.pool);
 }
 
-// Keeps the number of the pairs.
+// Stores the number of pairs.
 absl::StatusOr<std::unique_ptr<Engine>> LoadFake(const EngineContext& context,
                                                  const BulkLoad& load) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = CreateFake(context);
@@ -230,7 +230,7 @@ TEST_F(StoreTest, RefusesAnotherEnginesPool) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), AllOf(HasSubstr(options_.pool_path), HasSubstr("engine fake"),
                                       HasSubstr("engine other")));
-  // Nothing has happened to the pool: it is as clean as it was.
+  // Nothing has happened to the pool: it is still clean.
   EXPECT_TRUE(Open()->info().recovery.clean);
 }
 
@@ -318,7 +318,7 @@ TEST_F(StoreTest, CreatesAPoolByBulkLoad) {
     EXPECT_TRUE(store->info().created);
     EXPECT_EQ(store->engine().CountKeys(), 7u);
   }
-  // Into a pool that is there nothing is loaded, and it stays as clean as it was.
+  // An existing pool is not loaded into, and stays clean.
   options_.bulk_load->source = SourceOf(9);
   const absl::Status status = OpenError();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
@@ -347,7 +347,7 @@ TEST_F(StoreTest, AnEngineWithoutBulkLoadNamesThoseThatHaveIt) {
   EXPECT_EQ(dir_.Names(), "");
 }
 
-// Death between the pool's creation and the end of the engine's.
+// A crash between the creation of the pool and the end of the engine's creation.
 TEST_F(StoreTest, AnUnfinishedCreationIsDoneAgain) {
   const pid_t child = fork();
   if (child == 0) {
@@ -359,7 +359,7 @@ TEST_F(StoreTest, AnUnfinishedCreationIsDoneAgain) {
   waitpid(child, &status, 0);
   ASSERT_EQ(status, 0);
   EXPECT_EQ(dir_.Names(), "pool");
-  // CreateFake looks that the pool is as good as new. It fails once more, and the pool stays.
+  // CreateFake checks that the pool looks new. It fails once more, and the pool stays.
   script.create = absl::InternalError("not yet");
   EXPECT_EQ(OpenError().message(), "not yet");
   EXPECT_EQ(dir_.Names(), "pool");

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxKeyBytes = 65'535;
 constexpr size_t kMaxValueBytes = size_t{16} << 20;
 constexpr size_t kFixedBytes = 8;
-// A node of the map: its two strings and numbers, and the tree's colour and three pointers.
+// A node of the map: two strings, the numbers, the tree's colour and three pointers.
 constexpr uint64_t kNodeBytes = sizeof(std::pair<const std::string, Value>) + 32;
 constexpr size_t kMaxProblems = 100;
 

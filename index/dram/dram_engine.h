@@ -1,13 +1,13 @@
-// A std::map behind the engine contract: the oracle of every model test, so it is complete and
-// plain rather than fast. Volatile: it loses everything at exit.
+// A std::map behind the engine contract. It is the oracle of every model test, so it is complete
+// and simple rather than fast. Volatile: it loses everything at exit.
 //
 // Invariants, under mutex_:
 //   - every key and value has a length that the key format allows;
 //   - every version is below next_version_ and 0 where the key format has no versions;
 //   - bytes_ is the sum of the lengths of all keys and values.
 //
-// A Write takes mutex_ alone and is therefore one step for every reader; a Scan copies page by page
-// under mutex_ shared and calls its visitor with no lock held.
+// A Write holds mutex_ exclusively and is therefore atomic for every reader; a Scan copies page by
+// page under the shared mutex_ and calls its visitor without a lock.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct Value {
   }
 };
 
-// What a pool's key format allows.
+// What the key format of a pool supports.
 struct Format {
   KeyFormat key_format = KeyFormat::kBytes;
   bool versions = true;  // versions and expiry; not in `fixed64`, not with inline pairs
@@ -74,7 +74,8 @@ class DramEngine final : public Engine {
                      const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
-  // Fills result for an op whose condition does not hold; else leaves outcome kOk and sets `found`.
+  // Fills result for an op whose condition does not hold; otherwise leaves outcome kOk and sets
+  // `found`.
   void TestCondition(const WriteOp& op, uint64_t now_unix_ms, WriteResult& result) const;
   void Apply(const WriteOp& op, WriteResult& result);
   Page CopyPage(const ScanOptions& options, const std::string& resume, bool resumed) const;

@@ -28,7 +28,7 @@ Outcome DramEngine::Scan(const ScanOptions& options, ScanVisitor visitor) {
   }
 }
 
-// Copies at most a page of live pairs, from the first after `resume` in the scan's direction.
+// Copies at most one page of live pairs, beginning after `resume` in the scan's direction.
 DramEngine::Page DramEngine::CopyPage(const ScanOptions& options, const std::string& resume,
                                       bool resumed) const {
   const std::shared_lock lock(mutex_);

@@ -1,5 +1,5 @@
-// The engine that does nothing: it accepts every write and stores none, so that a benchmark through
-// it measures all that is not the engine.
+// The engine that does nothing: it accepts every write and stores none, so that a benchmark of it
+// measures everything but the engine.
 
 #include <algorithm>
 #include <memory>
