@@ -1,7 +1,6 @@
-// Bulk load at a chosen fill (LB+-Tree 4.2): the leaves are written one after the other, each once
-// and past the cache; then the inner tree is built over them. The crash table: README.md, Bulk
-// load. Nobody looks at the engine area before the pool has an engine, so its steps 1 and 2 need no
-// order.
+// Bulk load at a chosen fill (LB+-Tree 4.2): writes the leaves one after another, each once, with
+// streaming stores; then builds the inner tree over them. The crash table: README.md, Bulk load.
+// Nothing reads the engine area before the pool has an engine, so its steps 1 and 2 need no order.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,10 +12,10 @@
 namespace lodgekv::lbtree {
 
 namespace {
-// Where a fence is an instruction: little is on its way, and blocks are counted right (medium.h).
+// If a fence is an instruction: few lines are in flight, and blocks are counted right (medium.h).
 constexpr size_t kLeavesPerFence = 8;
 
-// One load, into a pool that nobody else has. Its thread's own.
+// One load, into a pool without other users. Used by one thread.
 template <class C>
 class BulkLoader {
  public:
@@ -36,7 +35,7 @@ class BulkLoader {
   void WriteLeaf(pmem::Offset sibling);
   absl::Status Finish();
   absl::Status PoolIsFull() const;
-  // Of leaf number `n`: so that all together are filled as wanted.
+  // Pairs for leaf number `n`, so that all leaves together have the wanted fill.
   unsigned WantedIn(uint64_t n) const {
     return static_cast<unsigned>(in_100_leaves_ * (n + 1) / 100 - in_100_leaves_ * n / 100);
   }
@@ -46,12 +45,12 @@ class BulkLoader {
   OpStages<C> stages_;
   SortedPairs<C> pairs_;
   const uint64_t in_100_leaves_;  // pairs
-  // The leaf in hand.
+  // The current leaf.
   pmem::Offset leaf_ = 0;
   typename C::Separator low_ = C::MinusInfinity();
   Pair in_leaf_[kMaxLeafSlots];
   unsigned count_ = 0;
-  std::vector<typename TreeState<C>::Inner::Child> leaves_;  // those before it
+  std::vector<typename TreeState<C>::Inner::Child> leaves_;  // the leaves before it
 };
 
 template <class C>
@@ -87,7 +86,7 @@ absl::Status BulkLoader<C>::Stage(const WriteOp& op, Pair* pair) {
   return absl::OkStatus();
 }
 
-// `next` is the first pair of the leaf that follows.
+// `next` is the first pair of the following leaf.
 template <class C>
 absl::Status BulkLoader<C>::EndLeaf(Pair next) {
   const pmem::Offset following = tree_.leaves.Allocate(pmem::ReservePolicy::kKeep);

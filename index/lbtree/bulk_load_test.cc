@@ -1,4 +1,4 @@
-// Bulk load: what is in the leaves, what it costs, what it refuses.
+// Bulk load: content of the leaves, cost, and refused loads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ BulkSource SourceOf(const Pairs& pairs) {
   };
 }
 
-// Scattered over all keys, in order.
+// Distributed over the whole key range, in order.
 Pairs FixedPairs(uint64_t count) {
   Pairs pairs;
   for (uint64_t i = 0; i < count; ++i) pairs.push_back({Scattered(i), Text(~i)});
@@ -38,7 +38,7 @@ Pairs FixedPairs(uint64_t count) {
   return pairs;
 }
 
-// Short and long keys, with what pairs in their slots have too; a few values of megabytes.
+// Short and long keys, including inline pairs; a few values of megabytes.
 Pairs BytesPairs(uint64_t count, bool inline_pairs) {
   Pairs pairs;
   for (uint64_t i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ TEST_P(BulkLoadTest, LeavesAreAsFullAsWanted) {
   for (size_t i = 0; i + 1 < leaves.size(); ++i) {
     ASSERT_NEAR(tree.PairsOf(leaves[i]), in_leaf, 1.0);
     ASSERT_FALSE(AltOf(leaves[i]));
-    // What is free is beside the headers first.
+    // Free slots are beside the headers first.
     for (unsigned b = 0; b < c.blocks; ++b) {
       const uint32_t slots = TestTree::SlotsOf(leaves[i], b);
       ASSERT_EQ(slots & (slots + (slots & -slots)), 0u) << "with gaps: " << slots;
@@ -181,7 +181,7 @@ TEST(BulkLoadCostTest, ALeafIsWrittenOnce) {
       const Cost of_load = ThreadCost() - cost;
       const size_t leaves = tree.Leaves().size();
       const double lines = static_cast<double>(of_load.lines_flushed - of_empty.lines_flushed);
-      // Chunks come too: a few lines for 64 KiB of leaves. At 70 percent all lines are in use too.
+      // New chunks cost a few lines for 64 KiB of leaves. At 70 percent all lines are in use too.
       EXPECT_NEAR(lines / static_cast<double>(leaves), 4.0 * blocks, 0.1) << blocks << " " << fill;
       const double in_leaf = fill / 100.0 * kBlockSlots * blocks;
       EXPECT_LT(lines / static_cast<double>(pairs.size()), 1.03 * 4.0 * blocks / in_leaf);
@@ -189,7 +189,7 @@ TEST(BulkLoadCostTest, ALeafIsWrittenOnce) {
   }
 }
 
-// Counts lines that are written past the cache.
+// Counts lines written by streaming stores.
 class StreamCounter final : public pmem::Tracer {
  public:
   void OnStore(const void*, size_t, bool stream) override { lines += stream ? 1 : 0; }
@@ -224,7 +224,8 @@ TEST(BulkLoadCostTest, FirstInsertsAfter70PercentWriteOneLine) {
   for (const unsigned blocks : {1u, 2u, 3u, 4u}) {
     const Pairs pairs = FixedPairs(5'000);
     BulkTree tree({70, blocks}, pairs);
-    // Above each fifth leaf's worth of keys one more: into a leaf that nothing was put into yet.
+    // One more key above each fifth leaf's worth of keys: into a leaf that nothing was put into
+    // yet.
     for (size_t i = 0; i < pairs.size(); i += 5 * 10 * blocks) {
       std::string key = pairs[i].key;
       ++key.back();
@@ -250,7 +251,7 @@ TEST(BulkLoadCostTest, FirstInsertsAfter100PercentSplit) {
 
 class BulkLoadErrorTest : public ::testing::Test {
  protected:
-  // What a load says; afterwards the pool is as it was.
+  // The error of a load; afterwards the pool must be as before.
   absl::Status ErrorOf(BulkLoad load, KeyFormat format = KeyFormat::kFixed64,
                        bool inline_pairs = false, uint64_t pool_bytes = 8 << 20) {
     pmem::TestArena arena(pool_bytes);
@@ -267,7 +268,7 @@ class BulkLoadErrorTest : public ::testing::Test {
     EXPECT_EQ(pool->allocated_bytes(), 0u);
     EXPECT_TRUE(pool->LargeObjects().empty());
     for (const pmem::Word& word : pool->engine_area()) EXPECT_EQ(word.Load(), 0u);
-    // And serves.
+    // And the pool works.
     const Pairs few = format == KeyFormat::kFixed64 ? FixedPairs(100) : BytesPairs(5, inline_pairs);
     const auto engine = GetEngineInfo().bulk_load(context, {SourceOf(few), 70});
     EXPECT_TRUE(engine.ok()) << engine.status();
@@ -300,7 +301,7 @@ TEST_F(BulkLoadErrorTest, KeysOutOfOrder) {
   EXPECT_THAT(std::string(ErrorOf(pairs).message()),
               AllOf(HasSubstr("pair 702 has key"), HasSubstr("below that of pair 701"),
                     HasSubstr("must ascend")));
-  // As byte strings, not as signed ones.
+  // Compared as byte strings, not as signed ones.
   const Pairs high = {{"\x7f", "a"}, {"\x80", "b"}, {"\xff", "c"}, {"\xff\x01", "d"}, {"a", "e"}};
   EXPECT_THAT(std::string(ErrorOf(high, KeyFormat::kBytes).message()),
               AllOf(HasSubstr("pair 5 has key \"a\""), HasSubstr("pair 4, \"\\xff\\x01\"")));

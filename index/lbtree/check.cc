@@ -1,6 +1,6 @@
-// Check: reads the whole structure, compares what the inner tree says with what the medium says,
-// and counts. All leaves' locks are held, so writers wait and the counts fit together; in passing
-// they are held for a few leaves at a time.
+// Check: reads the whole structure, compares the inner tree with the medium, and counts. All
+// leaves' locks are held, so writers wait and the counts are consistent; CheckInPassing holds them
+// for a few leaves at a time.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -13,7 +13,7 @@ namespace lodgekv::lbtree {
 
 namespace {
 
-// One run of Check, over all leaves. Its thread's own; run by one thread at a time, beside writers.
+// One run of Check over all leaves. Used by one thread, concurrent with writers.
 template <class C>
 class Checker : LeafChainChecker {
  public:
@@ -29,7 +29,7 @@ class Checker : LeafChainChecker {
       return true;
     });
     ExpectEnd();
-    // Elsewhere other threads take and retire meanwhile.
+    // Without a tracer other threads allocate and retire meanwhile.
     if (tree_.medium.tracer() != nullptr) CheckSpace();
     tree_.locks.UnlockAll();
     return Report();
@@ -42,7 +42,7 @@ class Checker : LeafChainChecker {
   }
 
  private:
-  // In passing: writers wait for so many leaves, well below a millisecond.
+  // In passing, writers wait for this many leaves: well below a millisecond.
   static constexpr unsigned kLeavesAtATime = 64;
 
   bool CheckSomeLeaves();
@@ -64,8 +64,8 @@ class Checker : LeafChainChecker {
   const TreeState<C>& tree_;
   const LeafWalk<C> walk_;
   uint64_t record_bytes_ = 0;
-  std::vector<Pair> pairs_;  // of the leaf in hand
-  // In passing: the bounds of the last leaf looked at.
+  std::vector<Pair> pairs_;  // of the current leaf
+  // In passing: the bounds of the last checked leaf.
   struct Reached {
     std::string low;
     std::string high;
@@ -74,7 +74,8 @@ class Checker : LeafChainChecker {
   std::optional<Reached> reached_;
 };
 
-// The next ones in passing. The chain is taken up at the last leaf looked at. False: that was all.
+// Locks the next leaves in passing, continuing the chain at the last checked leaf. False: none are
+// left.
 template <class C>
 bool Checker<C>::CheckSomeLeaves() {
   unsigned left = kLeavesAtATime;
@@ -143,7 +144,7 @@ void Checker<C>::CheckPair(pmem::Offset where, Pair pair) {
 template <class C>
 void Checker<C>::CheckSpace() {
   uint64_t spare = 0;
-  uint64_t waiting = 0;  // about to be given back
+  uint64_t waiting = 0;  // retired, not yet freed
   tree_.workers.ForEach([&](const Worker& worker) {
     spare += worker.spare_leaves.size();
     waiting += worker.retired.bytes();

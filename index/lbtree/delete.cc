@@ -6,7 +6,7 @@
 
 namespace lodgekv::lbtree {
 
-// The key's place is known.
+// The key's place has been found.
 template <class C>
 void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
   const auto slot = static_cast<unsigned>(locked.place.slot);
@@ -33,16 +33,17 @@ void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key&
   tree_.RetireRecord(worker, old_value);
 }
 
-// Of the leaf of `key`, as its parents say: if they change meanwhile it may be another leaf.
+// Gets the neighbours of the key's leaf from its parents; if those change meanwhile it may be
+// another leaf.
 template <class C>
 media::Block* PairRemover<C>::LeftNeighbour(const Key& key, uint64_t* snapshot) const {
-  const EpochGuard guard;  // the bound is not the leaf's alone
+  const EpochGuard guard;  // the bound is shared with other leaves
   typename Inner::Place place;
   (void)tree_.inner.DescendToPlace(&key, Inner::Seek::kCovering, snapshot, &place);
   return tree_.inner.Descend(C::KeyOf(place.bounds.low), snapshot, Inner::Seek::kBefore);
 }
 
-// kCannot: it is the leftmost leaf. It is locked; its left neighbour's lock may be the same.
+// kCannot: it is the leftmost leaf. The leaf is locked; its left neighbour may share the lock.
 template <class C>
 auto PairRemover<C>::UnlinkLeaf(Worker& worker, const LockedLeaf& locked, const Key& key)
     -> Attempt {
@@ -65,7 +66,7 @@ auto PairRemover<C>::UnlinkLeaf(Worker& worker, const LockedLeaf& locked, const 
     tree_.medium.FlushLine(&sibling);
     LODGEKV_CRASH_POINT(tree_.medium, "lbtree.unlink.1");
     tree_.medium.Fence();
-    locked.lock->BeginPublish();  // readers see the leaf with its pair until here
+    locked.lock->BeginPublish();  // until here readers see the leaf with its pair
     tree_.inner.RemoveAndUnlock(parent, key);
     locked.lock->EndPublish();
     LODGEKV_CRASH_POINT(tree_.medium, "lbtree.unlink.2");
@@ -80,14 +81,14 @@ auto PairRemover<C>::UnlinkLeaf(Worker& worker, const LockedLeaf& locked, const 
 
 // --- what was busy ---
 
-// A few: where a thread meets more it leaves them, empty, to who puts something there.
+// Only a few: beyond that, empty leaves stay until something is put there.
 template <class C>
 void PairRemover<C>::NoteEmptied(Worker& worker, const Key& key) {
   constexpr size_t kMost = 64;
   if (worker.emptied.size() < kMost) worker.emptied.push_back(C::TextOf(key));
 }
 
-// Called with no lock held.
+// Called without locks.
 template <class C>
 void PairRemover<C>::UnlinkEmptied(Worker& worker) {
   std::vector<std::string> noted;
@@ -98,7 +99,7 @@ void PairRemover<C>::UnlinkEmptied(Worker& worker) {
   }
 }
 
-// False: it is, and was busy again.
+// False: the leaf is still empty, and was busy again.
 template <class C>
 bool PairRemover<C>::UnlinkIfEmpty(Worker& worker, const Key& key) {
   uint64_t snapshot;

@@ -1,5 +1,5 @@
-// Where the headers of a leaf are (LB+-Tree 3.4): each of its m blocks has one of its own, and each
-// but the first a second place for it at its end.
+// Where the headers of a leaf are (LB+-Tree 3.4): each of its m blocks has its own header, and all
+// but the first have an alternative place for it at their end.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace lodgekv::lbtree {
 
 inline bool AltOf(const media::Block* leaf) { return (leaf->header[0].Load() & media::kAlt) != 0; }
 
-// The two words of block `b`'s header that `alt` makes active.
+// The two words of block `b`'s header that alt value `alt` activates.
 inline media::Word* HeaderWords(media::Block* leaf, unsigned b, bool alt) {
   return b == 0 || !alt ? leaf[b].header : leaf[b].tail;
 }
@@ -20,15 +20,15 @@ inline const media::Word* HeaderWords(const media::Block* leaf, unsigned b, bool
   return b == 0 || !alt ? leaf[b].header : leaf[b].tail;
 }
 
-// The line that holds it: the one that entry moving empties.
+// The line that holds it, from which entry moving takes entries.
 constexpr unsigned HeaderLine(unsigned b, bool alt) { return b == 0 || !alt ? 0 : kBlockLines - 1; }
 
 inline Header LoadHeader(const media::Word* words) {
   return {{words[0].Load(), words[1].LoadRelaxed()}};
 }
 
-// A leaf as a reader may see it: what is durable. `pending` is of the leaf's lock; null: readers
-// wait while a commit is on its way. The leaf may be changing: the caller validates.
+// A leaf as a reader may see it: only durable content. `pending` belongs to the leaf's lock; null:
+// readers wait while a commit is in progress. The leaf may be changing: the caller validates.
 class LeafView {
  public:
   LeafView(const media::Block* leaf, const PendingWord* pending)
@@ -36,7 +36,7 @@ class LeafView {
 
   bool alt() const { return alt_; }
   const media::Word* HeaderAt(unsigned b) const { return HeaderWords(leaf_, b, alt_); }
-  // Slots of block `b` that count.
+  // The slots of block `b` in its bitmap.
   uint32_t SlotsOf(unsigned b) const {
     return static_cast<uint32_t>(Load(HeaderAt(b)[0]) & media::kBitmapMask);
   }

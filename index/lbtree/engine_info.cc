@@ -1,4 +1,4 @@
-// What the registry of engines says of this one.
+// The engine's entry in the registry.
 #include "index/engine_info.h"
 
 #include "index/lbtree/lbtree.h"

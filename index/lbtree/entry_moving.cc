@@ -55,8 +55,8 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_header) {
                                     : WorkerCounters::kTwoLineInserts);
 }
 
-// Stores the pair, and moves entries, in slots that do not count so far: neither in `header`, which
-// is going to count, nor in `committed`, which does. Returns the line that was written.
+// Stores the pair, and moves entries, in slots that are neither in the bitmap of `header`, which
+// will be committed, nor in `committed`, the current one. Returns the line that was written.
 template <class C>
 unsigned LeafWriter<C>::StageInsert(Worker& worker, media::Block& block, unsigned header_line,
                                     Pair pair, uint32_t committed, bool move, Header* header) {
@@ -71,8 +71,8 @@ unsigned LeafWriter<C>::StageInsert(Worker& worker, media::Block& block, unsigne
   return line;
 }
 
-// A slot in the header's line, if one is free; else one in the line with the most free slots, which
-// takes the most entries over.
+// A slot in the header's line, if one is free; otherwise one in the line with the most free slots,
+// which can take the most entries.
 template <class C>
 unsigned LeafWriter<C>::ChooseSlot(uint32_t free_slots, unsigned header_line) const {
   uint32_t best = free_slots & SlotsOfLine(header_line);
@@ -84,8 +84,8 @@ unsigned LeafWriter<C>::ChooseSlot(uint32_t free_slots, unsigned header_line) co
   return static_cast<unsigned>(std::countr_zero(best));
 }
 
-// Moves entries of the header's line to the slots `to` of a line that is going to be written
-// anyway: so the next inserts find room beside the header. Returns how many.
+// Moves entries of the header's line to the slots `to` of a line that will be written anyway, so
+// that the next inserts find room beside the header. Returns how many.
 template <class C>
 unsigned LeafWriter<C>::MoveEntries(media::Block& block, Header* header, unsigned header_line,
                                     uint32_t to) {
@@ -108,14 +108,14 @@ void LeafWriter<C>::StoreSlot(media::Block& block, unsigned slot, Pair pair) {
   tree_.medium.Store(block.slots[slot].value, pair.value);
 }
 
-// The NAW: everything that `header` says counts from here on.
+// The NAW: commits the bitmap of `header`.
 template <class C>
 void LeafWriter<C>::CommitHeader(const LockedLeaf& locked, media::Word* words,
                                  const Header& header) {
   tree_.locks.BeginCommit(locked, words[0]);
   const uint64_t old = words[0].LoadRelaxed();
   if (tree_.medium.Canary("lbtree.insert.two_words")) {
-    tree_.medium.Store(words[0], old | header.words[0]);  // what was moved counts in both places
+    tree_.medium.Store(words[0], old | header.words[0]);  // moved entries are valid in both places
   }
   if (tree_.medium.Canary("lbtree.insert.torn_commit")) {
     tree_.medium.Store(words[0], (old & ~uint64_t{0xff}) | (header.words[0] & 0xff));

@@ -1,7 +1,7 @@
-// What the search leaves alone (LB+-Tree Alg. 1): a slot whose fingerprint is not the key's. Two
-// pairs of a block change places while the fingerprints stay where they are. Each of them now lies
-// in a slot of another fingerprint: who looks by fingerprints does not come to see it, who compares
-// every slot does (`fingerprints=0`, which shows that the pairs are there to be found).
+// The search skips slots whose fingerprint is not the key's (LB+-Tree Alg. 1). Two pairs of a block
+// are swapped while the fingerprints stay. Each is now in a slot with another fingerprint: a search
+// by fingerprints misses it, one that compares every slot finds it (`fingerprints=0`, which shows
+// that the pairs are there).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class FingerprintSearchTest : public ::testing::TestWithParam<std::tuple<KeyForm
     return keys;
   }
 
-  // In every block that has two pairs of different fingerprints. Returns how many keys lie where
-  // they do not belong.
+  // Swaps pairs in every block that has two with different fingerprints. Returns how many keys are
+  // displaced.
   uint64_t Displace() {
     uint64_t displaced = 0;
     for (const media::Block* leaf : tree_->Leaves()) {
@@ -69,7 +69,7 @@ class FingerprintSearchTest : public ::testing::TestWithParam<std::tuple<KeyForm
     tree_->pool().medium().Store(changed->slots[slot].value, pair.value);
   }
 
-  // How many of the keys are found.
+  // The number of keys found.
   uint64_t FoundTogether() {
     const std::vector<std::string> keys = Keys();
     const std::vector<std::string_view> views(keys.begin(), keys.end());
@@ -108,8 +108,8 @@ TEST_P(FingerprintSearchTest, AReadLooksOnlyAtSlotsOfItsFingerprint) {
   }
 }
 
-// By deletes, which leave the pairs of other keys where they are: alone, and in groups, which know
-// the leaf's header as they will write it.
+// Deletes leave the pairs of other keys in place: single ones, and groups, which use the header as
+// they will write it.
 TEST_P(FingerprintSearchTest, AWriteLooksOnlyAtSlotsOfItsFingerprint) {
   for (const bool fingerprints : {true, false}) {
     for (const size_t group : {1, 50}) {

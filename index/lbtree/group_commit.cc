@@ -1,4 +1,4 @@
-// What a group stages and how it commits; its crash table: README.md, Group.
+// Staging and commit of a group; its crash table: README.md, Group.
 #include <algorithm>
 
 #include "index/lbtree/leaf_lines.h"
@@ -37,7 +37,7 @@ Joining WriteGroup<C>::Remove() {
   return Joining::kJoined;
 }
 
-// Room has been made.
+// There is room now.
 template <class C>
 void WriteGroup<C>::Put(Pair pair) {
   GroupLeaf<C>& leaf = *leaf_;
@@ -75,7 +75,7 @@ void WriteGroup<C>::ChangeInSlot(GroupLeaf<C>& leaf, Pair pair) {
   worker.counters.Add(WorkerCounters::kUpdates);
 }
 
-// The pair that was found counts no more when the group is committed.
+// The pair found is invalid once the group is committed.
 template <class C>
 void WriteGroup<C>::Drop(Worker& worker, GroupLeaf<C>& leaf) {
   const auto slot = static_cast<unsigned>(leaf.locked.place.slot);
@@ -83,7 +83,7 @@ void WriteGroup<C>::Drop(Worker& worker, GroupLeaf<C>& leaf) {
   leaf.header.Clear(uint32_t{1} << slot);
 }
 
-// Lets the locks go that nobody waits for.
+// Releases the locks that no later pass needs.
 template <class C>
 void WriteGroup<C>::Commit() {
   Worker& worker = tree_.workers.Current();

@@ -1,5 +1,5 @@
 // Fences of groups in a tree whose leaves are as full as they become: counts of one thread, which
-// repeat exactly.
+// are deterministic.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace lodgekv::lbtree {
 namespace {
 
 constexpr uint64_t kLoaded = 40000;
-constexpr uint64_t kGroups = 40;  // that are measured
+constexpr uint64_t kGroups = 40;  // measured groups
 
 enum class Order { kRandom, kAscending };
 enum class MediumKind { kPmem, kFile };
@@ -52,8 +52,8 @@ struct Tree {
   std::unique_ptr<Engine> engine;
 };
 
-// Random ones are all different (splitmix64 permutes the words) and lie unevenly, so that leaves
-// are not all full at the same time.
+// Random keys are all different (splitmix64 permutes the words) and unevenly distributed, so that
+// leaves do not fill up at the same time.
 std::string KeyAt(Order order, uint64_t n) {
   if (order == Order::kAscending) return Text(n);
   n = (n ^ (n >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -72,7 +72,7 @@ double FencesOf(Tree& tree, Order order, size_t size, bool atomic, uint64_t* nex
   return static_cast<double>(fences) / kGroups;
 }
 
-// The most fences that a group of 1, 8, 64 and 256 puts may make in the mean.
+// The maximum mean number of fences of a group of 1, 8, 64 and 256 puts.
 struct Limits {
   MediumKind medium;
   unsigned blocks;
@@ -105,8 +105,8 @@ TEST_P(GroupCostTest, AGroupSharesItsFences) {
   EXPECT_EQ(tree.engine->CountKeys(), next - 1);
 }
 
-// What was measured, rounded up. An atomic batch has three fences more: its intent's two and its
-// end's. One put alone is not a group.
+// Measured values, rounded up. An atomic batch has three fences more: two for its intent and one
+// for its end. A single put is not a group.
 constexpr auto kPmem = MediumKind::kPmem;
 constexpr auto kFile = MediumKind::kFile;
 constexpr Limits kLimits[] = {

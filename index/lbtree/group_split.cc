@@ -7,7 +7,7 @@
 
 namespace lodgekv::lbtree {
 
-// For the pair of `leaf`'s place, in a slot that does not count and is not going to.
+// Stores the pair in a slot of `leaf` that is invalid before and after the commit.
 template <class C>
 bool GroupSplitter<C>::HasRoom(const GroupLeaf<C>& leaf) const {
   Header header = leaf.header;
@@ -75,7 +75,7 @@ Joining GroupSplitter<C>::Split(const Key& key, GroupLeaf<C>& leaf) {
   return Joining::kJoined;
 }
 
-// What the leaf will cover when the group is committed.
+// The range that the leaf will cover after the group's commit.
 template <class C>
 typename TreeState<C>::Bounds GroupSplitter<C>::BoundsIn(const GroupLeaf<C>& leaf,
                                                          const Key& key) const {
@@ -90,7 +90,7 @@ typename TreeState<C>::Bounds GroupSplitter<C>::BoundsIn(const GroupLeaf<C>& lea
 }
 
 // From here on the change of its first header's word 0 is the leaf's commit. What the group stored
-// in another block counts by the header that alt will make active.
+// in another block becomes valid with the header that alt will activate.
 template <class C>
 void GroupSplitter<C>::StageHeldLeaf(SplitWork<C>* work, NewLeaf<C>* right, GroupLeaf<C>* leaf) {
   leaf->lines_to_flush |= divider_.StoreLeftLeaf(work);
@@ -122,7 +122,7 @@ void GroupSplitter<C>::StageNewLeaf(const SplitWork<C>& work, NewLeaf<C>* right,
   leaf->new_leaf->next = right;
 }
 
-// Of a new leaf; all of it is flushed in the end.
+// For a new leaf; all of it is flushed in the end.
 template <class C>
 void GroupSplitter<C>::StoreNewHeader(const GroupLeaf<C>& leaf) {
   if (leaf.new_leaf == nullptr) return;
@@ -130,7 +130,7 @@ void GroupSplitter<C>::StoreNewHeader(const GroupLeaf<C>& leaf) {
   tree_.medium.Store(leaf.words[0], leaf.header.words[0]);
 }
 
-// From right to left: until the last one is done readers of all of them wait at the leaf that was
+// From right to left: until the last one is done, readers of all of them wait at the leaf that was
 // split.
 template <class C>
 void GroupSplitter<C>::PublishNewLeaves(GroupLeaf<C>& leaf) {
@@ -143,7 +143,7 @@ void GroupSplitter<C>::PublishNewLeaves(GroupLeaf<C>& leaf) {
     const Key low = C::KeyOf(last->low);
     auto* parent = tree_.inner.LockParent(low);
     const typename TreeState<C>::Inner::Child child{last->low,
-                                                    last->leaf};  // the group gives it up
+                                                    last->leaf};  // the group releases it
     tree_.inner.InsertAndUnlock(parent, low, {&child, 1});
     LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group_split.4");
   }

@@ -1,13 +1,14 @@
-// Makes room in a group: full leaves split, any number of them, side by side, under the group's two
-// fences. A leaf may be split off more than once; what was split off is split again in place, since
-// nothing leads there yet. The protocol is the crash table "Split in a group" in README.md.
+// Makes room in a group: any number of full leaves split, side by side, under the group's two
+// fences. Several leaves may be split off one leaf; a leaf that was split off is split again in
+// place, since nothing refers to it yet. The protocol is the crash table "Split in a group" in
+// README.md.
 //
-// INVARIANT: until the commit is durable the slots of what moved count, and nothing is written
-// there. A pair that would need one of them waits for the next pass, for which the leaf's lock is
-// kept: so nobody else can take the place, and there are never more splits than puts. An atomic
+// INVARIANT: until the commit is durable the slots of moved pairs stay valid, and nothing is
+// written there. A pair that would need one of them waits for the next pass, which keeps the leaf's
+// lock: so nobody else can take the slot, and there are never more splits than puts. An atomic
 // batch has a spare leaf for each of them.
 //
-// One thread's own, as its group is.
+// Used by one thread, like its group.
 #pragma once
 
 #include "index/lbtree/group.h"

@@ -1,5 +1,5 @@
-// Groups of operations: what other threads may see while one is committed, and that no pass loses
-// or overtakes an operation.
+// Groups of operations: what other threads may see during a commit, and that no pass loses or
+// reorders an operation.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@
 namespace lodgekv::lbtree {
 namespace {
 
-// Calls back at one crash point.
+// Calls back at a crash point.
 class CallingTracer final : public pmem::Tracer {
  public:
   CallingTracer(std::string_view point, std::function<void()> call)
@@ -38,7 +38,7 @@ class CallingTracer final : public pmem::Tracer {
 TEST(GroupTest, WhatMovedIsReadWhileParentsLearnOfTheNewLeaves) {
   std::unique_ptr<Engine> engine;
   unsigned seen = 0;
-  const std::string text = Text(140);  // the greatest one
+  const std::string text = Text(140);  // the largest key
   const std::string_view greatest = text;
   CallingTracer tracer("lbtree.group_split.4", [&] {
     ReadResult result;
@@ -83,7 +83,8 @@ struct Shape {
 
 class RandomGroupsTest : public ::testing::TestWithParam<Shape> {};
 
-// Few keys, so that a group meets a key more than once, and leaves fill, split and become empty.
+// Few keys, so that a group has several operations on one key, and leaves fill, split and become
+// empty.
 TEST_P(RandomGroupsTest, LeaveWhatTheOperationsInTheirOrderLeave) {
   const Shape& shape = GetParam();
   TestTree tree(

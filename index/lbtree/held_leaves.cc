@@ -29,8 +29,8 @@ GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key) {
   return LeafFor(*held, key);
 }
 
-// Adds the leaf, if its lock is to be had as of `snapshot`; else null. Who holds no other waits for
-// a batch that has the key.
+// Adds the leaf if its lock can be acquired as of `snapshot`; otherwise null. A group that holds no
+// other lock waits for a batch that has the key.
 template <class C>
 GroupLeaf<C>* HeldLeaves<C>::Hold(media::Block* leaf, uint64_t snapshot, const Key& key) {
   VersionLock& lock = tree_.locks.Of(leaf);
@@ -96,7 +96,7 @@ void HeldLeaves<C>::Begin(const LockedLeaf& locked, const Key& key, GroupLeaf<C>
            .committed = header.slots()};
 }
 
-// As operations of the group that came before have left it.
+// Includes the effects of the group's earlier operations.
 template <class C>
 Place HeldLeaves<C>::FindPlaceIn(const GroupLeaf<C>& leaf, const Key& key) const {
   const Place place = tree_.blocks > 1 ? search_.FindPlace(leaf.locked.leaf, key) : Place{};

@@ -1,9 +1,9 @@
-// The leaves whose locks a group holds: how one is found, taken and let go.
+// The leaves whose locks a group holds: how they are found, locked and released.
 //
-// INVARIANT: who holds a lock only tries to get another one, and waits for no batch; who waits, for
-// a leaf or for a batch, holds no lock. So waiting never forms a circle.
+// INVARIANT: a thread that holds a lock only tries to get others, and waits for no batch; a thread
+// that waits, for a leaf or for a batch, holds no lock. So there is no deadlock.
 //
-// One thread's own, as its group is.
+// Used by one thread, like its group.
 #pragma once
 
 #include "index/lbtree/group.h"
@@ -19,13 +19,13 @@ class HeldLeaves {
 
   HeldLeaves(TreeState<C>& tree, Group<C>& group) : tree_(tree), search_(tree), group_(group) {}
 
-  // Null: the key's leaf cannot be had without waiting, is in use under the lock of another, or has
-  // no use for the key before the commit.
+  // Null: the key's leaf cannot be locked without waiting, is covered by another held leaf's lock,
+  // or cannot be used for the key before the commit.
   GroupLeaf<C>* Join(const Key& key);
-  // The held leaf, or the one of those split off it, that the key belongs to. Null: it takes
-  // nothing more, or nothing in that block.
+  // The held leaf, or one of those split off it, to which the key belongs. Null: it can take no
+  // more changes, or none in that block.
   GroupLeaf<C>* LeafFor(GroupLeaf<C>& held, const Key& key);
-  // All but those that the next pass awaits.
+  // Releases all but those that the next pass needs.
   void LetGo();
 
  private:

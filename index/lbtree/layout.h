@@ -30,27 +30,27 @@ struct Slot {
 // A header, front or back (LB+-Tree Fig. 4 and 7), low bits first:
 //   word 0   bitmap:14 | parity:1 | alt:1 | fingerprints of slots 0..5, a byte each
 //   word 1   fingerprints of slots 6..13
-// The parity bit makes the bits of word 0 even; it stands where the paper has its lock, which is in
-// DRAM here. alt is used in the first block only, and zero elsewhere.
+// The parity bit makes the number of set bits in word 0 even; it takes the place of the paper's
+// lock bit (locks are in DRAM here). alt is used in the first block only, and zero elsewhere.
 inline constexpr uint64_t kBitmapMask = (uint64_t{1} << kBlockSlots) - 1;
 inline constexpr uint64_t kParity = uint64_t{1} << 14;
 inline constexpr uint64_t kAlt = uint64_t{1} << 15;
 inline constexpr unsigned kFirstFingerprintByte = 2;
 
-// A block of 256 bytes. A leaf is m of them in a row, m being the same in all of a pool.
+// A block of 256 bytes. A leaf is m consecutive blocks; m is the same throughout a pool.
 //
 // Invariants
-//  1. Word 0 of the active header is the only word that makes a slot of its block count; word 0 of
-//     the first block's, by alt, also says which sibling counts and which headers are active. Each
-//     changes by one store.
-//  2. The active header is `header` in the first block. In the others it is `header` while the
+//  1. Only word 0 of a block's active header makes its slots valid. Word 0 of the first block's
+//     header, by alt, also selects the sibling word and the active headers. Each changes by one
+//     store.
+//  2. The active header of the first block is `header`. In the others it is `header` while the
 //     first block's alt is 0, and `tail` while it is 1.
-//  3. The fingerprint of a counted slot is its key's.
-//  4. Keys of a leaf are all different, and below those of its right sibling.
+//  3. The fingerprint of a valid slot is its key's.
+//  4. Keys of a leaf are distinct, and below those of its right sibling.
 struct Block {
   Word header[2];
   Slot slots[kBlockSlots];
-  // First block: the two sibling words, checked words (node/checked_word.h); sibling[alt] leads to
+  // First block: the two sibling words, checked words (node/checked_word.h); sibling[alt] refers to
   // the right sibling, 0: none. Other blocks: the alternative header.
   Word tail[2];
 };
@@ -61,16 +61,16 @@ static_assert(offsetof(Block, slots) == 16 && offsetof(Block, tail) == 240);
 enum EngineWord : unsigned {
   kFirstLeaf = 0,  // offset of the leftmost leaf, a checked word; it is never unlinked
   kBlocks = 1,     // m, a checked word
-  kIntents = 2,    // roots of batches under way (node/batch_intent.h)
-  // Where the versions before noted positions of leaves (LB+-Tree 4.2), for a recovery that took
-  // any leaf for a hint. Nobody reads or writes them.
+  kIntents = 2,    // roots of batches in progress (node/batch_intent.h)
+  // Earlier versions stored positions of leaves here (LB+-Tree 4.2), for a recovery that used any
+  // leaf as a hint. No longer read or written.
   kPositions = kIntents + BatchIntents::kRoots,
   kEngineWords = kPositions + kLeafPositions
 };
 
 }  // namespace media
 
-// The line of a block in which a slot lies; a header lies in the first or the last one.
+// The line of a block that holds the slot; a header is in the first or the last line.
 constexpr unsigned LineOfSlot(unsigned slot) {
   return (offsetof(media::Block, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
 }
@@ -88,8 +88,8 @@ constexpr uint32_t LeafLine(unsigned block, unsigned line) {
 }
 static_assert(SlotsOfLine(0) == 0x7 && SlotsOfLine(3) == 0x3800);
 
-// A header in DRAM: the `dword` of LB+-Tree Alg. 2. Everything is changed here first, and stored
-// word by word.
+// A header in DRAM: the `dword` of LB+-Tree Alg. 2. All changes are made here first, and then
+// stored word by word.
 struct Header {
   uint64_t words[2];
 

@@ -96,7 +96,7 @@ MemoryUse LbTree<C>::GetMemoryUse() const {
   return use;
 }
 
-// Everything acknowledged is durable already; retired records go back.
+// Everything acknowledged is already durable; retired records are freed.
 template <class C>
 absl::Status LbTree<C>::Close() {
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");

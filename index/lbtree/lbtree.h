@@ -1,16 +1,16 @@
 // LB+-Tree (PVLDB 13(7), 2020; see README.md): the engine.
 //
-// The way of a Put: PointWrites finds the leaf and takes its lock by PairWriter (pair_writer.h),
-// which inserts by entry moving (leaf_writer.h): one 8-byte store of the leaf's header counts
-// everything (NAW, LB+-Tree Definition 2.1). A full leaf splits without a log (leaf_splitter.h). A
-// delete clears a bit, or unlinks its leaf (pair_remover.h). Several operations share fences
-// (write_group.h). Atomic batches leave an intent first. Readers: lookups.h, scan.cc.
+// A Put: PointWrites finds the leaf and locks it with PairWriter (pair_writer.h), which inserts by
+// entry moving (leaf_writer.h): one 8-byte store of the leaf's header commits everything (NAW,
+// LB+-Tree Definition 2.1). A full leaf splits without a log (leaf_splitter.h). A delete clears a
+// bit, or unlinks its leaf (pair_remover.h). Several operations share fences (write_group.h).
+// Atomic batches write an intent first. Readers: lookups.h, scan.cc.
 //
-// INVARIANT: what is acknowledged is durable, and what a reader sees is, or is seen only together
-// with the fence that makes it so (leaf_locks.h).
+// INVARIANT: what is acknowledged is durable, and what a reader sees is durable too, or is returned
+// only after the fence that makes it so (leaf_locks.h).
 //
-// Thread-safe. Locks are in DRAM, striped: a writer holds its leaf's over its fences. Parents are
-// locked after leaves; a second leaf is only tried.
+// Thread-safe. Locks are in DRAM, striped: a writer holds its leaf's lock across its fences.
+// Parents are locked after leaves; a second leaf is only tried.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// For tests: an LB+-Tree on plain memory, and its leaves on the medium.
+// For tests: an LB+-Tree on plain memory, with access to its leaves on the medium.
 #pragma once
 
 #include <bit>
@@ -23,7 +23,7 @@ class TestTree : public TestEngine {
   unsigned blocks() {
     return static_cast<unsigned>(OffsetIn(pool().engine_area()[media::kBlocks]));
   }
-  // From left to right, by their siblings.
+  // From left to right, by their sibling words.
   std::vector<const media::Block*> Leaves() {
     std::vector<const media::Block*> leaves;
     for (pmem::Offset at = OffsetIn(pool().engine_area()[media::kFirstLeaf]); at != 0;) {
@@ -32,7 +32,7 @@ class TestTree : public TestEngine {
     }
     return leaves;
   }
-  // Slots of block `b` that count.
+  // The valid slots of block `b`.
   static uint32_t SlotsOf(const media::Block* leaf, unsigned b) {
     return HeaderOf(leaf, b).slots();
   }

@@ -14,8 +14,8 @@ void LeafDivider<C>::LoadHeaders(SplitWork<C>* work) const {
   }
 }
 
-// By the left leaf's headers; they lose what moves. False: the leaf's keys are damaged so that no
-// border within `bounds` divides them.
+// Divides by the left leaf's headers, from which moved entries are removed. False: the leaf's keys
+// are so damaged that no separator within `bounds` divides them.
 template <class C>
 bool LeafDivider<C>::Divide(const Key& key, const Bounds& bounds, SplitWork<C>* work) {
   for (unsigned b = 0; b < tree_.blocks; ++b) {
@@ -57,8 +57,8 @@ bool LeafDivider<C>::ChooseBorder(const Key& key, const Bounds& bounds, SplitWor
   return false;
 }
 
-// What the leaf of `key`, which is locked, covers; only where keys can be damaged unseen. Inside an
-// EpochGuard: the leaf's lock does not keep its neighbours.
+// The range of the key's leaf, which is locked; needed only where damaged keys are not detected.
+// Inside an EpochGuard: the leaf's lock does not protect its neighbours.
 template <class C>
 typename LeafDivider<C>::Bounds LeafDivider<C>::BoundsOf(const Key& key) const {
   if (!C::kRecords) return {};
@@ -85,7 +85,7 @@ void LeafDivider<C>::StoreRightLeaf(const SplitWork<C>& work) {
   });
 }
 
-// What step 1 writes in the left leaf, all of it unused so far. Returns the lines.
+// Writes step 1 in the left leaf, in unused space only. Returns the lines.
 template <class C>
 uint32_t LeafDivider<C>::StoreLeftLeaf(SplitWork<C>* work) {
   work->left_headers[0].FlipAlt();
@@ -106,8 +106,8 @@ uint32_t LeafDivider<C>::StoreLeftLeaf(SplitWork<C>* work) {
   return lines;
 }
 
-// What a split costs that has a log: there the leaf is durable a second time before anything in it
-// changes. The space of the right leaf stands for that log's.
+// Emulates the cost of a split with a log, where the leaf is made durable a second time before it
+// changes. The space of the right leaf stands for that log.
 template <class C>
 void LeafDivider<C>::PersistLeafAside(const SplitWork<C>& work) {
   char* aside = tree_.pool.template At<char>(work.right);

@@ -1,10 +1,9 @@
-// How a full leaf is divided in two: what stays, what moves, and what is stored of it where nobody
-// looks yet. The commit is the caller's: a split by itself (leaf_splitter.h), or a group's
-// (group_splitter.h).
+// Divides a full leaf in two: decides what stays and what moves, and stores it where nothing reads
+// it yet. The caller commits: a split by itself (leaf_splitter.h), or a group (group_splitter.h).
 //
-// INVARIANT: until the commit no word that counts has changed, and nothing leads to the new leaf.
+// INVARIANT: until the commit no valid word has changed, and nothing refers to the new leaf.
 //
-// Thread-safe for different leaves; calls belong to the holder of the left leaf's lock.
+// Thread-safe for different leaves; the caller holds the left leaf's lock.
 #pragma once
 
 #include "index/lbtree/split_work.h"

@@ -1,4 +1,4 @@
-// A leaf that is written as a whole. A value of its writer's own: no thread safety is needed.
+// A leaf that is written as a whole. A plain value, not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace lodgekv::lbtree {
 
 struct LeafImage {
   alignas(pmem::kLineBytes) uint64_t words[kMaxBlocks * sizeof(media::Block) / sizeof(uint64_t)];
-  uint32_t lines[kMaxBlocks];  // of each block those that hold something
+  uint32_t lines[kMaxBlocks];  // of each block: lines that are not empty
 
-  // visit(where in the leaf, what) for each of these.
+  // Calls visit(place in the leaf, content) for each of these lines.
   template <class Visitor>
   void ForEachLine(unsigned blocks, Visitor visit) const {
     for (unsigned line = 0; line < blocks * kBlockLines; ++line) {
@@ -24,7 +24,7 @@ struct LeafImage {
   }
 };
 
-// The pairs go to the end of each block, so that the next inserts find room beside the headers.
+// Pairs are put at the end of each block, so that the next inserts find room beside the headers.
 template <class C>
 void FillImage(const TreeState<C>& tree, std::span<const Pair> pairs, uint64_t sibling,
                LeafImage* image);

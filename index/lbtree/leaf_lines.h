@@ -1,5 +1,4 @@
-// Lines of a leaf: which hold something, and the flush of some. Free functions of what only the
-// leaf's writer looks at.
+// The used lines of a leaf, and flushing of lines. Free functions that need only the leaf itself.
 #pragma once
 
 #include <bit>
@@ -10,7 +9,7 @@
 
 namespace lodgekv::lbtree {
 
-// Of a leaf of `blocks` blocks that only its writer knows.
+// For a leaf of `blocks` blocks that only its writer knows.
 inline uint32_t LinesInUse(const media::Block* leaf, unsigned blocks) {
   uint32_t lines = LeafLine(0, kBlockLines - 1);
   for (unsigned b = 0; b < blocks; ++b) {
@@ -22,7 +21,7 @@ inline uint32_t LinesInUse(const media::Block* leaf, unsigned blocks) {
   return lines;
 }
 
-// No fence.
+// Without a fence.
 inline void FlushLines(pmem::Medium& medium, const media::Block* leaf, uint32_t lines) {
   const char* at = reinterpret_cast<const char*>(leaf);
   for (; lines != 0; lines &= lines - 1) {
@@ -30,7 +29,7 @@ inline void FlushLines(pmem::Medium& medium, const media::Block* leaf, uint32_t 
   }
 }
 
-// The only pair of the leaf is in `block`, whose header is `header`, or is going to be.
+// Whether the leaf's only pair is in `block`, whose header is or will be `header`.
 inline bool HoldsOnePair(const media::Block* leaf, unsigned blocks, unsigned block,
                          const Header& header) {
   int pairs = std::popcount(header.slots());

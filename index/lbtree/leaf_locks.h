@@ -1,17 +1,17 @@
-// The locks of leaves, and what a reader may see of a leaf while a commit in it is on its way.
+// The locks of leaves, and what readers see of a leaf during a commit.
 //
-// A writer holds its leaf's lock over its fences. What it commits readers could see at once. Where
-// a fence is an instruction they wait from the commit's store until its fence
-// (VersionLock::BeginPublish); where it waits for a disk they see the word's old value meanwhile
-// (node/pending_word.h). Around a commit, which is one store, its writer calls
+// A writer holds its leaf's lock across its fences, but its committed store is visible to readers
+// at once. If a fence is an instruction, readers wait from the commit's store until its fence
+// (VersionLock::BeginPublish). If a fence waits for a disk, they read the word's old value
+// meanwhile (node/pending_word.h). Around a commit, which is one store, its writer calls
 //
 //   BeginCommit(locked, word);   then it stores, flushes, fences
-//   BeginPublish(locked);        then it changes what is in DRAM, if anything
+//   BeginPublish(locked);        then it changes its DRAM data, if any
 //   EndPublish(locked);
 //
-// Thread-safe: Begin and End calls belong to the holder of the leaf's lock.
+// Thread-safe: only the holder of the leaf's lock calls Begin and End methods.
 //
-// INVARIANT: a leaf has at most one word on its way, since its lock has at most one.
+// INVARIANT: a leaf has at most one uncommitted word, since its lock has at most one.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Place {
   bool found() const { return slot >= 0; }
 };
 
-// A leaf whose lock is held, its lock, and the key's place in it.
+// A locked leaf, its lock, and the key's place in it.
 struct LockedLeaf {
   media::Block* leaf = nullptr;
   VersionLock* lock = nullptr;
@@ -51,11 +51,11 @@ class LeafLocks {
         pending_(long_fences ? std::make_unique<PendingWord[]>(locks_.count()) : nullptr) {}
 
   VersionLock& Of(const media::Block* leaf) const { return locks_.Of(leaf); }
-  // Of a leaf that may be changing: the caller validates.
+  // The leaf may be changing: the caller validates.
   LeafView ViewOf(const media::Block* leaf) const {
     return {leaf, pending_ == nullptr ? nullptr : &pending_[locks_.IndexOf(leaf)]};
   }
-  // Readers wait from a commit's store to its fence; else they see the word's old value.
+  // True: readers wait from a commit's store to its fence. False: they see the word's old value.
   bool readers_wait() const { return pending_ == nullptr; }
 
   void BeginCommit(const LockedLeaf& locked, const media::Word& word) const {
@@ -65,7 +65,7 @@ class LeafLocks {
       pending_[locks_.IndexOf(locked.leaf)].Set(word);
     }
   }
-  // What was committed is durable.
+  // Call when the commit is durable.
   void BeginPublish(const LockedLeaf& locked) const {
     if (pending_ != nullptr) locked.lock->BeginPublish();
   }
@@ -80,18 +80,18 @@ class LeafLocks {
 
  private:
   const StripedLocks locks_;
-  // Of each lock; null where a fence is an instruction.
+  // One for each lock; null if a fence is an instruction.
   const std::unique_ptr<PendingWord[]> pending_;
 };
 
-// How the inner tree reaches a leaf on the medium.
+// How the inner tree accesses a leaf on the medium.
 struct LeafAccess {
-  static constexpr bool kFetchInnerNodes = true;  // of small leaves there are many
+  static constexpr bool kFetchInnerNodes = true;  // there are many small leaves
   const LeafLocks* locks;
   unsigned blocks;
 
   VersionLock& LockOf(const media::Block* leaf) const { return locks->Of(leaf); }
-  // All lines of a small leaf: the medium reads 256 bytes at once anyway. Of a larger one those
+  // All lines of a small leaf: the medium reads 256 bytes at once anyway. Of a larger one the lines
   // with a header.
   void PrefetchForRead(const media::Block* leaf) const {
     const char* at = reinterpret_cast<const char*>(leaf);

@@ -1,7 +1,7 @@
-// The search of one leaf (LB+-Tree Alg. 1): which slots may hold a key, and which does.
+// The search of one leaf (LB+-Tree Alg. 1): the candidate slots for a key, and the matching one.
 //
-// Thread-safe. Candidates may look at a leaf that is changing, whose caller validates; FindPlace
-// belongs to the holder of the leaf's lock.
+// Thread-safe. Candidates may read a leaf that is changing: its caller validates. FindPlace may be
+// called by the holder of the leaf's lock only.
 #pragma once
 
 #include <cstdint>

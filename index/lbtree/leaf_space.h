@@ -1,7 +1,7 @@
-// From where splits take leaves: of the arena, or of those that an atomic batch has set aside for
-// itself, since it must not run out once its intent is committed.
+// Allocates leaves for splits: from the arena, or from those that an atomic batch has set aside
+// since it must not run out of space once its intent is committed.
 //
-// Thread-safe; a worker's spare leaves are its own thread's. Recovery alone calls set_reserve.
+// Thread-safe; a worker's spare leaves belong to its thread. Only recovery calls set_reserve.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class LeafSpace {
     return leaf;
   }
 
-  // Sets aside what is missing to `count` leaves. False: the pool is full.
+  // Increases the spare leaves to `count`. False: the pool is full.
   bool SetAside(Worker& worker, size_t count) {
     while (worker.spare_leaves.size() < count) {
       const pmem::Offset leaf = leaves_.Allocate(pmem::ReservePolicy::kKeep);
@@ -38,7 +38,7 @@ class LeafSpace {
     }
   }
 
-  // kUse: splits may take what the pool keeps for emptying it, too.
+  // kUse: splits may also use the space reserved for emptying the pool.
   void set_reserve(pmem::ReservePolicy policy) { reserve_ = policy; }
 
  private:

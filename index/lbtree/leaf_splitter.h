@@ -1,8 +1,7 @@
-// The logless split of one full leaf, by itself (LB+-Tree 3.3): one 8-byte store switches between
-// the two sibling words of the left leaf's first block. The protocol is Split's crash table in
-// README.md.
+// The logless split of a single full leaf (LB+-Tree 3.3): one 8-byte store switches between the two
+// sibling words of the left leaf's first block. The protocol is Split's crash table in README.md.
 //
-// INVARIANT: parents lead to the right leaf only when the switch is durable.
+// INVARIANT: parents refer to the right leaf only after the switch is durable.
 //
 // Thread-safe for different leaves; the caller holds the left leaf's lock, which covers both leaves
 // afterwards. The parent is locked after it.
@@ -21,8 +20,8 @@ class LeafSplitter {
 
   explicit LeafSplitter(TreeState<C>& tree) : tree_(tree), divider_(tree), writer_(tree) {}
 
-  // Splits the locked leaf and puts the pair where it belongs. kOk; kPoolFull, or kDataLoss: its
-  // keys are damaged so that no border divides them. Then nothing was done.
+  // Splits the locked leaf and inserts the pair. Returns kOk; or kPoolFull, or kDataLoss if the
+  // keys are so damaged that no separator divides them. Then nothing was changed.
   Outcome Split(Worker& worker, const LockedLeaf& locked, const Key& key, Pair pair);
 
  private:

@@ -1,4 +1,4 @@
-// Leaves: how they split, come and go, and are found again by recovery.
+// Leaves: splits, creation and removal, and how recovery finds them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesButTheFirst) {
   tree.ExpectSound();
 }
 
-// Recovery begins at free leaves too: with stale siblings, any leaf for one, or none.
+// Recovery starts from free leaves too: with stale siblings, with any content, or none.
 TEST_P(LeafTest, RecoveryIsRightWhateverFreeLeavesHold) {
   std::mt19937_64 random(GetParam());
   for (uint64_t i = 0; i < 200 * capacity(); ++i) Put(i * 7919 % 1000003);
@@ -143,8 +143,8 @@ TEST_P(LeafTest, APoolWithMoreSlotsThanAskedForIsRefused) {
   EXPECT_NE(status.message().find("leaf_slots is 6"), std::string::npos) << status;
 }
 
-// While a scan stands in one inner node, the next ones are emptied and go, and keys are put where
-// they were: into leaves that cover more than the scan knows.
+// While a scan is inside one inner node, the next ones are emptied and removed, and keys are put in
+// their place: into leaves that cover more than the scan knows.
 TEST_P(LeafTest, AScanGoesOnInOrderWhileInnerNodesGo) {
   std::mt19937_64 random(GetParam());
   const uint64_t keys = 200 * capacity();
@@ -161,7 +161,7 @@ TEST_P(LeafTest, AScanGoesOnInOrderWhileInnerNodesGo) {
       EXPECT_LT(key, Text(end));
       last = key;
       if (KeyWord(key, 0) != change_at) return ++visited, true;
-      // The scan's own inner node stays as it is, if the range begins behind it.
+      // The scan's own inner node is unchanged if the range begins after it.
       const uint64_t ahead = 16 * (random() % (30 * capacity()));
       const uint64_t width = 16 * 60 * uint64_t{capacity()};
       const uint64_t from =

@@ -1,4 +1,4 @@
-// A walk over the leaves from left to right, beside everything else. Thread-safe.
+// Walks the leaves from left to right, concurrent with everything else. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ template <class C>
 class LeafWalk {
  public:
   using Bounds = typename TreeState<C>::Bounds;
-  // Of a leaf: its bounds and the slots of each of its blocks that count. False ends the walk.
+  // Called with a leaf, its bounds and the valid slots of each of its blocks. False ends the walk.
   using Visitor = absl::FunctionRef<bool(const media::Block* leaf, const Bounds& bounds,
                                          const uint32_t* slots)>;
 
   explicit LeafWalk(const TreeState<C>& tree) : tree_(tree) {}
 
-  // Every leaf from the one that covers `from` on, each as it was at one moment, inside an
+  // Visits every leaf from the one that covers `from` on, each as of one moment, inside an
   // EpochGuard.
   void ForEach(std::string from, Visitor visit) const;
   void ForEach(Visitor visit) const { ForEach(C::TextOf(C::MinusInfinity()), visit); }

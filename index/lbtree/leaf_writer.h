@@ -1,11 +1,11 @@
 // Writes pairs into a leaf by entry moving (LB+-Tree 3.2, Alg. 2): one 8-byte store of the block's
-// header counts all that was staged before it (NAW, Definition 2.1). The protocol is Insert's crash
+// header commits everything staged before it (NAW, Definition 2.1). The protocol is Insert's crash
 // table in README.md.
 //
-// INVARIANT: nothing is stored in a slot that counts, by the header on the medium or by the one
-// that is going to be there.
+// INVARIANT: nothing is stored in a valid slot, neither by the header on the medium nor by the one
+// to be committed.
 //
-// Thread-safe for different leaves; of one, calls belong to the holder of its lock.
+// Thread-safe for different leaves; for one leaf, only the holder of its lock may call.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class LeafWriter {
   // Durable on return. False: the leaf is full.
   bool Insert(Worker& worker, const LockedLeaf& locked, Pair pair);
 
-  // Step 1 by itself, without its flush.
+  // Step 1 alone, without its flush.
   unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line, Pair pair,
                        uint32_t committed, bool move, Header* header);
   void StoreSlot(media::Block& block, unsigned slot, Pair pair);

@@ -1,6 +1,5 @@
 // The logless leaf split (LB+-Tree 3.3, Alg. 3; with distributed headers 3.4); its crash table:
-// README.md, Split. The pair is inserted behind it by a commit of its own (README.md, Deviations,
-// 1).
+// README.md, Split. The pair is inserted after it by a separate commit (README.md, Deviations, 1).
 #include "index/lbtree/leaf_lines.h"
 #include "index/lbtree/leaf_splitter.h"
 #include "index/node/epoch.h"
@@ -8,7 +7,7 @@
 
 namespace lodgekv::lbtree {
 
-// Alg. 3 line 23: the pair goes to the slot of a moved entry, which still counts.
+// Alg. 3 line 23: the pair goes to the slot of a moved entry, which is still valid.
 template <class C>
 void LeafSplitter<C>::StageAsInThePaper(SplitWork<C>* work, Pair pair) {
   for (unsigned i = work->stay; i < work->count && !work->goes_right && !work->inserted; ++i) {
@@ -30,7 +29,7 @@ void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
   tree_.locks.BeginCommit(locked, work.left[0].header[0]);
   const uint64_t commit = work.left_headers[0].words[0];
   if (tree_.medium.Canary("lbtree.split.two_words")) {
-    tree_.medium.Store(work.left[0].header[0], commit ^ media::kAlt);  // then alt by itself
+    tree_.medium.Store(work.left[0].header[0], commit ^ media::kAlt);  // then alt alone
   }
   tree_.medium.Store(work.left[0].header[0], commit);
   tree_.medium.FlushLine(work.left);
@@ -48,7 +47,7 @@ void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.3");
 }
 
-// Splits the locked leaf and puts the pair where it belongs.
+// Splits the locked leaf and inserts the pair.
 template <class C>
 Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const Key& key,
                                Pair pair) {

@@ -1,8 +1,8 @@
-// Lookups of keys: optimistic, without locks, fences or writes. The descent has fetched the leaf's
-// lines; a record is read only once its pair has been validated, inside an epoch.
+// Lookups of keys: optimistic, without locks, fences or writes. The descent prefetches the leaf's
+// lines; a record is read only after its pair has been validated, inside an epoch.
 //
-// Several keys are looked up together: all descents first, so that the leaves' lines, and then the
-// records', are on their way at once. This is the Tree of node/point_reads.h.
+// Several keys are looked up together: first all descents, so that the leaves' lines, and then the
+// records', are fetched in parallel. This is the Tree of node/point_reads.h.
 //
 // Thread-safe.
 #pragma once

@@ -1,15 +1,15 @@
 // Removes pairs (LB+-Tree 3.1): one store of a header's word 0 clears the pair's bit. The last pair
-// of a leaf goes with the leaf: then the one store is that of the left neighbour's sibling word.
+// of a leaf is removed together with the leaf, by one store of the left neighbour's sibling word.
 // The protocols are the two crash tables of Delete in README.md.
 //
-// The range of a leaf that goes is its left neighbour's from then on, or, if it was the first of
-// its inner node, its right one's: leaves have no fences of their own. A leaf that was emptied
-// while a neighbour or its parents were busy is unlinked later, empty as it is, by who emptied it.
+// The range of a removed leaf goes to its left neighbour, or, if it was the first child of its
+// inner node, to its right one: leaves have no fence keys. A leaf that was emptied while a
+// neighbour or its parents were busy is unlinked later, while empty, by the thread that emptied it.
 //
-// INVARIANT: the leftmost leaf stays, empty, until something is put there.
+// INVARIANT: the leftmost leaf is never unlinked, even if empty.
 //
-// Thread-safe for different leaves; Remove belongs to the holder of the leaf's lock, UnlinkEmptied
-// to who holds none. Other locks are only tried.
+// Thread-safe for different leaves; Remove is for the holder of the leaf's lock, UnlinkEmptied for
+// a thread without locks. Other locks are only tried.
 #pragma once
 
 #include "index/lbtree/tree_state.h"
@@ -25,9 +25,9 @@ class PairRemover {
 
   explicit PairRemover(TreeState<C>& tree) : tree_(tree) {}
 
-  // Of a key that is there. Durable on return.
+  // The key must be there. Durable on return.
   void Remove(Worker& worker, const LockedLeaf& locked, const Key& key);
-  // What the thread has noted.
+  // Unlinks the leaves that the thread has noted.
   void UnlinkEmptied(Worker& worker);
 
  private:

@@ -1,10 +1,10 @@
-// Writes of one pair, each durable on return, and what else the ways of writing ask of a tree: this
-// is the Tree of write_tree.h. The protocols are those of Update, Insert, Split and Delete in
-// README.md.
+// Writes of one pair, each durable on return, and the other operations that the write paths need
+// from a tree: the Tree of write_tree.h. The protocols are those of Update, Insert, Split and
+// Delete in README.md.
 //
 // INVARIANT: a record is durable before a store links it.
 //
-// Thread-safe; of one leaf, Put and Remove belong to the holder of its lock.
+// Thread-safe; for one leaf, only the holder of its lock may call Put and Remove.
 #pragma once
 
 #include "index/lbtree/leaf_search.h"
@@ -33,7 +33,7 @@ class PairWriter {
         remover_(tree) {}
 
   LockedLeaf Lock(const Key& key, bool of_batch);
-  // The leaf's lock may cover two leaves afterwards.
+  // Afterwards the leaf's lock may cover two leaves.
   Outcome Put(const LockedLeaf& locked, const Key& key, Pair pair);
   void Remove(const LockedLeaf& locked, const Key& key);
   void AfterWrite();

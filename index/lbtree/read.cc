@@ -7,7 +7,7 @@
 
 namespace lodgekv::lbtree {
 
-// Looks into one leaf as of `snapshot`. False: it has changed meanwhile.
+// Reads one leaf as of `snapshot`. False: it has changed meanwhile.
 template <class C>
 bool Lookups<C>::FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key,
                             bool* found, uint64_t* value_word) const {
@@ -45,7 +45,7 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// The leaf's lines are on their way, or here.
+// The leaf's lines are being fetched, or in the cache.
 template <class C>
 void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
   const OptimisticSection section;

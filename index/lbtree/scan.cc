@@ -1,5 +1,5 @@
-// Scan: leaf by leaf (node/leaf_scan.h). As long as the inner node above is the same, the next leaf
-// is its next child, whose lines have been fetched ahead; else it is sought by its bound.
+// Scan: leaf by leaf (node/leaf_scan.h). While the inner node above stays the same, the next leaf
+// is its next child, whose lines were prefetched; otherwise it is found by its bound.
 #include <bit>
 
 #include "index/lbtree/lbtree.h"
@@ -9,11 +9,12 @@
 namespace lodgekv::lbtree {
 
 namespace {
-// Leaves are fetched so far ahead; they usually hold so many pairs at least.
+// How far ahead leaves are fetched; they usually hold at least as many pairs as the range needs.
 constexpr unsigned kLeavesAhead = 3;
 constexpr unsigned kUsualPairs = 8;
 
-// One scan's place in the chain of leaves: the Cursor of node/leaf_scan.h. Its thread's own.
+// The position of a scan in the chain of leaves: the Cursor of node/leaf_scan.h. Used by one
+// thread.
 template <class C>
 class Cursor {
  public:

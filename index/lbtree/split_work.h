@@ -1,4 +1,4 @@
-// A split on its way, by itself or in a group. It is its writer's own, who holds the left leaf's
+// A split in progress, by itself or in a group. Belongs to its writer, who holds the left leaf's
 // lock.
 #pragma once
 
@@ -18,18 +18,18 @@ struct SplitWork {
     uint8_t slot;
   };
   media::Block* left;
-  bool alt;  // before
+  bool alt;  // before the split
   bool in_group = false;
   pmem::Offset right = 0;
   Entry entries[kMaxLeafSlots];  // of the left leaf, ascending
   unsigned count = 0;
-  unsigned stay = 0;  // how many of them
+  unsigned stay = 0;  // how many of them stay
   typename C::Separator separator{};
-  bool goes_right = false;  // the new pair
+  bool goes_right = false;  // the new pair belongs to the right leaf
   bool inserted = false;    // by step 1, as in the paper
   Pair moved[kMaxLeafSlots + 1];
   unsigned moved_count = 0;
-  Header left_headers[kMaxBlocks];  // first as they are, then as they are going to be
+  Header left_headers[kMaxBlocks];  // first the current ones, then those to be committed
 };
 
 }  // namespace lodgekv::lbtree

@@ -1,9 +1,9 @@
-// What the parts of an LB+-Tree share: its space on the medium, its nodes in DRAM, its locks, and
-// what each thread keeps for itself. What is done with it each part does, a class of its own that
-// has a reference to this.
+// The state shared by the parts of an LB+-Tree: its space on the medium, its nodes in DRAM, its
+// locks, and the state of each thread. The operations are in the parts, classes that hold a
+// reference to this.
 //
-// Members are in the order in which they are made, and taken down in the reverse one. The engine
-// (lbtree.h) owns it and stops the reclaimer first.
+// Members are in the order of construction, and are destroyed in reverse. The engine (lbtree.h)
+// owns it and stops the reclaimer first.
 //
 // Thread-safe as its members are.
 #pragma once
@@ -33,7 +33,7 @@ namespace lodgekv::lbtree {
 
 // The engine's options; see engine_info.cc for bounds and documentation.
 struct Parameters {
-  unsigned leaf_slots;  // of a block that are used
+  unsigned leaf_slots;  // used slots of a block
   bool entry_moving;
   bool fingerprints;
   bool logless_split;
@@ -56,10 +56,10 @@ struct TreeState {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
   }
-  // Nothing leads to it any more: its space is given back once no reader can look at it.
+  // Nothing refers to it any more: its space is freed once no reader can access it.
   void RetireRecord(Worker& worker, uint64_t value_word) {
     if constexpr (C::kRecords) {
-      // After a failed sync what took its place may not be durable.
+      // After a failed sync its replacement may not be durable.
       if (C::IsRecord(value_word) && !medium.failed()) {
         worker.retired.Add(slab, C::RecordOf(value_word));
       }

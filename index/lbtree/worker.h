@@ -1,7 +1,7 @@
-// What each thread keeps for itself: it keeps the hot path free of shared state.
+// The state of each thread: keeps shared state out of the hot path.
 //
-// A Worker belongs to the thread of its slot (pmem/per_worker.h); others only sum its counters, or
-// look at it while nobody writes (Check).
+// A Worker belongs to the thread of its slot (pmem/per_worker.h); other threads only sum its
+// counters, or read it while nobody writes (Check).
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct WorkerCounters {
 };
 
 struct alignas(64) Worker {
-  std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out
+  std::vector<pmem::Offset> spare_leaves;  // for an atomic batch, which must not run out of space
   RetiredRecords retired;
-  std::vector<uint64_t> replaced;  // value words that a group is going to replace
+  std::vector<uint64_t> replaced;  // value words that a group will replace
   // Keys whose leaf is empty, or whose inner nodes are sparse, and were busy.
   std::vector<std::string> emptied;
   ThreadCounts<WorkerCounters::kCount> counters;

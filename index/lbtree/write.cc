@@ -5,8 +5,8 @@
 
 namespace lodgekv::lbtree {
 
-// The lock proves that the leaf is the key's: it could be taken only if nothing was published in
-// the leaf since its parent led there.
+// The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
+// the leaf since its parent referred to it.
 template <class C>
 LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
   for (Backoff backoff;; backoff.Pause()) {
@@ -42,7 +42,7 @@ template <class C>
 void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, Pair pair) {
   media::Slot& slot = locked.leaf[locked.place.block].slots[locked.place.slot];
   const uint64_t old_value = slot.value.LoadRelaxed();
-  if (old_value == pair.value && C::kRecords) return;  // a batch that is done again
+  if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   FenceRecord(pair);
   tree_.locks.BeginCommit(locked, slot.value);
   tree_.medium.Store(slot.value, pair.value);
@@ -68,10 +68,10 @@ void PairWriter<C>::FenceRecord(Pair pair) {
 
 template <class C>
 void PairWriter<C>::AfterWrite() {
-  // What a failed sync was to make durable may still lead to them: a batch's root.
+  // Data that the failed sync should have made durable may still refer to them: a batch's root.
   if (tree_.medium.failed()) return;
   Worker& worker = tree_.workers.Current();
-  // Under a tracer space is used again as soon as it may be.
+  // Under a tracer space is reused as soon as possible.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
   }
@@ -79,7 +79,7 @@ void PairWriter<C>::AfterWrite() {
     remover_.UnlinkEmptied(worker);
 }
 
-// True: what was about to be given back has been.
+// True: retired records were freed.
 template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;

@@ -6,7 +6,7 @@
 namespace lodgekv::lbtree {
 namespace {
 
-constexpr uint64_t kStable = 40000;  // inserts that make a stable tree
+constexpr uint64_t kStable = 40000;  // inserts until the tree is stable
 constexpr uint64_t kMeasured = 20000;
 
 struct Sum {
@@ -20,7 +20,7 @@ struct Inserts {
   Sum splits;  // those that split a leaf
 };
 
-// Scattered inserts into a stable tree, those that split apart from the others.
+// Random inserts into a stable tree; those that split are counted separately.
 Inserts Measure(TestTree& tree) {
   Inserts all;
   for (uint64_t i = 0; i < kStable + kMeasured; ++i) {
@@ -46,7 +46,7 @@ TEST(WriteCostTest, AnInsertBesideTheHeaderIsOneLineAnotherMovesThreeEntriesAway
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < 12; ++i) {
     const Effect effect = tree.PutEffect(Text(i), Text(i));
-    // Three slots beside the header; each time they are full, a line of four takes them over.
+    // Three slots beside the header; each time they are full, their entries move to a line of four.
     const bool beside = i % 4 != 3;
     EXPECT_EQ(effect.cost.lines_flushed, beside ? 1u : 2u) << i;
     EXPECT_EQ(effect.cost.fences, beside ? 1u : 2u) << i;
@@ -55,7 +55,7 @@ TEST(WriteCostTest, AnInsertBesideTheHeaderIsOneLineAnotherMovesThreeEntriesAway
   EXPECT_EQ(tree.PairsOf(tree.Leaves()[0]), 12u);
 }
 
-// Not the first line that has a free slot, but the one that takes most entries over.
+// Not the first line with a free slot, but the one that can take the most entries.
 TEST(WriteCostTest, EntriesMoveToTheLineWithMostFreeSlots) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < kBlockSlots; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
@@ -106,7 +106,7 @@ TEST(WriteCostTest, TheLastPairOfALeafGoesWithTheLeafByOneLine) {
 struct Group {
   std::vector<std::string> keys;
   std::vector<WriteOp> ops;
-  // Only as long as the group.
+  // The keys must outlive the group.
   void Put(std::string key) { Add(WriteKind::kPut, std::move(key)); }
   void Delete(std::string key) { Add(WriteKind::kDelete, std::move(key)); }
   void Add(WriteKind kind, std::string key) {
@@ -119,13 +119,13 @@ struct Group {
 TEST(WriteCostTest, AGroupSharesTwoFences) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < kStable; ++i) ASSERT_EQ(tree.Put(Scattered(i), Text(i)), Outcome::kOk);
-  // Every other key is there: so leaves have room for the pairs that take its place.
+  // Every other key exists: so leaves have room for the pairs that replace them.
   for (uint64_t i = 0; i < kStable; i += 2) ASSERT_EQ(tree.Delete(Scattered(i)), Outcome::kOk);
   Group group;
   for (uint64_t i = 0; i < 40; ++i) group.Put(Scattered(i));
   for (uint64_t i = 41; i < 60; i += 2) group.Delete(Scattered(i));
   const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Write(group.ops), Outcome::kOk); });
-  // One before the commits, one for 16 of them; what is passed over has a second pass.
+  // One before the commits, one for 16 of them; operations that were skipped need a second pass.
   EXPECT_LE(effect["groups_total"], 2u);
   EXPECT_LE(effect.cost.fences, 1u + 4u + 2u + 2 * effect["unlinked_leaves_total"]);
   EXPECT_LE(effect.cost.lines_flushed, 2 * group.ops.size());
@@ -142,7 +142,7 @@ TEST(WriteCostTest, AGroupInOneLeafHasOneCommit) {
   EXPECT_EQ(puts.cost.lines_flushed, 2u);  // three beside the header, and a line of four
   EXPECT_EQ(puts.cost.fences, 2u);
   EXPECT_EQ(puts["groups_total"], 1u);
-  // A put and a delete of one key, in order; the last ones count.
+  // A put and a delete of one key, in order; the last one wins.
   Group again;
   again.Put(Text(1));
   again.Delete(Text(1));
@@ -191,14 +191,14 @@ TEST(WriteCostTest, ValuesInFullLeavesChangeInTheirSlotsUnderSharedFences) {
   EXPECT_EQ(effect.cost.lines_flushed, group.ops.size());
   EXPECT_EQ(effect.cost.fences, 1u);
   EXPECT_EQ(tree.Get(Text(30)), value);
-  // One in each of 30 leaves: readers wait for a fence, so it commits 16 of them at most.
+  // One in each of 30 leaves: readers wait for a fence, so it commits at most 16 of them.
   Group many;
   for (uint64_t i = 0; i < 30; ++i) many.Put(Text(i * 14 + 1));
   for (WriteOp& op : many.ops) op.value = value;
   const Effect by_sixteen = tree.EffectOf([&] { EXPECT_EQ(tree.Write(many.ops), Outcome::kOk); });
   EXPECT_EQ(by_sixteen["groups_total"], 1u);
   EXPECT_EQ(by_sixteen.cost.fences, 2u);
-  // Two in one leaf: the second one in a pass of its own.
+  // Two in one leaf: the second in a separate pass.
   Group pair;
   pair.Put(Text(30));
   pair.Put(Text(31));
@@ -213,7 +213,7 @@ TEST(WriteCostTest, ValuesInFullLeavesChangeInTheirSlotsUnderSharedFences) {
 TEST(WriteCostTest, AGroupKeepsTheOrderOfAKeyOverItsPasses) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < 14; ++i) ASSERT_EQ(tree.Put(Text(2 * i), Text(i)), Outcome::kOk);
-  // The leaf splits; what belongs to its left half waits, and what comes behind it on its key.
+  // The leaf splits; operations for its left half wait, and so do later ones on the same key.
   Group group;
   group.Put(Text(1));
   group.Delete(Text(1));

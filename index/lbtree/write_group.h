@@ -1,16 +1,16 @@
-// A group of operations that share two fences: the Group of write_tree.h. What they change in a
-// leaf is gathered in a header in DRAM, and counts by one store. The protocol is Group's crash
+// A group of operations that share two fences: the Group of write_tree.h. Their changes of a leaf
+// are collected in a header in DRAM, and committed by one store. The protocol is Group's crash
 // table in README.md.
 //
-// The fence before the commits is left out where every pair lies in its header's line, without a
-// record, and words of a line do not tear; and where pairs only go. A put of a key that is there
-// takes another slot: so a leaf has one commit. Where no slot is free its value changes in its
-// slot, and nothing else in the leaf. What does not join a pass: what needs a lock that covers two
-// leaves, another block than the one that changes, or a slot that counts until the commit.
+// The fence before the commits is omitted if every pair is in its header's line, without a record,
+// and words of a line do not tear; and if pairs are only removed. A put of an existing key uses
+// another slot, so that a leaf has one commit. If no slot is free, its value changes in its slot,
+// and nothing else in the leaf. An operation does not join a pass if it needs a lock that covers
+// two leaves, another block than the one that changes, or a slot that is valid until the commit.
 //
-// INVARIANT: a leaf has one commit in a pass, and until then nothing that counts has changed.
+// INVARIANT: a leaf has one commit per pass, and before it nothing valid has changed.
 //
-// One thread's own. The locks of a pass's leaves are held until their commits are durable.
+// Used by one thread. The locks of a pass's leaves are held until their commits are durable.
 #pragma once
 
 #include <span>
@@ -61,7 +61,7 @@ class WriteGroup {
   HeldLeaves<C> leaves_;
   GroupSplitter<C> splitter_;
   LeafWriter<C> writer_;
-  GroupLeaf<C>* leaf_ = nullptr;  // the one that Find or MakeRoom has left
+  GroupLeaf<C>* leaf_ = nullptr;  // the leaf that Find or MakeRoom has set
 };
 
 }  // namespace lodgekv::lbtree

@@ -1,5 +1,5 @@
-// The ways of writing to an LB+-Tree: those of every tree without a log, over PairWriter. Each is
-// made once, beside the code that it runs with.
+// The ways to write to an LB+-Tree: those of every tree without a log, over PairWriter. Each is
+// instantiated once, beside the code that it uses.
 #pragma once
 
 #include "index/lbtree/pair_writer.h"
