@@ -1,4 +1,4 @@
-// For tests: counts what a thread allocates. A program that links it has its own operator new.
+// For tests: counts a thread's allocations. A program that links this gets its own operator new.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// The applied index: the number, in the order of whoever replicates, of the newest group of writes.
-// A group's log entries carry it; the pool's header has it once its log is to go.
+// The applied index: the number of the newest group of writes, in the order of the replicating
+// caller. A group's log entries carry it; it moves to the pool's header before its log is freed.
 //
 // Invariants
-//  1. log() holds a fenced entry that says value(), and counts it as valid; or log() is kNoLog, and
-//     the pool's header says value().
-//  2. value() never falls.
+//  1. Either log() holds a fenced entry with value(), and counts it as valid; or log() is kNoLog,
+//     and the pool's header holds value().
+//  2. value() never decreases.
 //
 // Thread-safe.
 #pragma once
@@ -25,17 +25,17 @@ class AppliedEntry {
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
   uint32_t log() const { return log_.load(std::memory_order_acquire); }
 
-  // After the fence of the entry that `log` holds: the older entry is no longer needed.
+  // Call after the fence of the entry in `log`: the older entry is no longer needed.
   void Store(uint64_t value, uint32_t log);
-  // Moves it to the pool's header, if it pins `log`, so that the log can go.
+  // Moves it to the pool's header if it pins `log`, so that the log can be freed.
   void LeaveLog(uint32_t log);
-  // Recovery: what was found.
+  // Recovery: sets what was found.
   void Restore(uint64_t value, uint32_t log);
 
  private:
   pmem::Pool& pool_;
   PartitionedVersionLog& logs_;
-  std::mutex mutex_;  // the two change together
+  std::mutex mutex_;  // both change together
   std::atomic<uint64_t> value_{0};
   std::atomic<uint32_t> log_{PartitionedVersionLog::kNoLog};
 };

@@ -1,6 +1,6 @@
-// Check: reads the whole structure, compares what the nodes say with what the medium says, and
-// counts. All nodes are held, from left to right, so writers wait and the counts fit together; in
-// passing each is held until its right neighbour is.
+// Check: reads the whole structure, compares the nodes with the medium, and counts. All nodes are
+// locked, from left to right, so writers wait and the counts are consistent; in passing, each is
+// locked until its right neighbour is.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -20,7 +20,7 @@ class LodgeTree<C>::Checker : LeafChainChecker {
     for (const Node* node : nodes_) CheckNode(*node);
     ExpectEnd();
     CheckCounts();
-    // Elsewhere other threads retire records meanwhile.
+    // Without a tracer other threads retire records meanwhile.
     if (parts_.medium.tracer() != nullptr) CheckRecords();
     held_.UnlockAll();
     return Report();
@@ -71,10 +71,10 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   std::vector<const Node*> nodes_;
   std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
   int64_t keys_ = 0;
-  uint64_t record_bytes_ = 0;  // reached; each record once
+  uint64_t record_bytes_ = 0;  // reachable; each record once
   DramArena dram_;
-  SeparatorTexts fences_{dram_};  // as decoded
-  // In passing: the separators around the last node looked at.
+  SeparatorTexts fences_{dram_};  // decoded
+  // In passing: the separators around the last checked node.
   struct Reached {
     std::string low;
     std::string high;
@@ -83,7 +83,7 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   std::optional<Reached> reached_;
 };
 
-// Locks the node that covers `low`, then gives back what was held.
+// Locks the node that covers `low`, then unlocks the nodes held before.
 template <class C>
 auto LodgeTree<C>::Checker::LockNext(const Key& low) -> const Node* {
   const size_t before = held_.size();
@@ -92,7 +92,8 @@ auto LodgeTree<C>::Checker::LockNext(const Key& low) -> const Node* {
   return node;
 }
 
-// The next ones in passing. The chain is taken up at the last node looked at. False: that was all.
+// Locks the next nodes in passing, continuing the chain at the last checked node. False: none are
+// left.
 template <class C>
 bool LodgeTree<C>::Checker::CheckSomeNodes() {
   std::string low = reached_ ? reached_->low : C::TextOf(C::MinusInfinity());
@@ -241,7 +242,7 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
       keys_ += in_leaf ? 0 : 1;
       CheckPair(pair, node.values[leaf]);
     }
-    // A tombstone's record is mostly the leaf's, and so is that of a pair that was replayed
+    // A tombstone usually shares its record with the leaf, and so does a pair that was replayed
     // although it had been drained.
     const bool in_both =
         in_leaf && SlotPair(parts_.access.LeafAt(&node, leaf), static_cast<unsigned>(slot)).value ==
@@ -278,7 +279,7 @@ void LodgeTree<C>::Checker::CheckCounts() {
 // Nothing leaks, and nothing has two owners.
 template <class C>
 void LodgeTree<C>::Checker::CheckRecords() {
-  uint64_t waiting = 0;  // at hand for the next split, or about to be given back
+  uint64_t waiting = 0;  // spare for the next split, or retired and not yet freed
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     waiting += worker.retired.bytes();
     waiting += worker.spares.fence_bytes(parts_.slab);

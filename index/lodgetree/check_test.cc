@@ -1,4 +1,4 @@
-// Damage of a leaf: what Check says of a tree in use, and what recovery says of a pool.
+// Damaged leaves: what Check reports about a tree in use, and what recovery reports about a pool.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -29,7 +29,7 @@ class DamageTest : public ::testing::Test {
 
   TestTree tree_{KeyFormat::kBytes, {}, true};
   media::Leaf* leaf_;
-  unsigned slot_;  // one that counts
+  unsigned slot_;  // a valid one
 };
 
 TEST_F(DamageTest, CheckFindsEachKind) {
@@ -62,7 +62,7 @@ TEST_F(DamageTest, AReadOfADamagedShortPairSaysSo) {
   EXPECT_EQ(tree_.engine().Read({&view, 1}, {&result, 1}, {}), Outcome::kDataLoss);
 }
 
-// The key's pair lies in its leaf when its record is damaged, in the key itself.
+// The damaged record belongs to a pair in a leaf; the damage is in the key.
 class DamagedRecordTest : public ::testing::Test {
  protected:
   DamagedRecordTest() {
@@ -82,7 +82,7 @@ class DamagedRecordTest : public ::testing::Test {
     return outcome == Outcome::kOk && !result.found ? Outcome::kConditionFailed : outcome;
   }
   void FlushAll() {
-    EXPECT_TRUE(tree_.engine().Close().ok());  // flushes, and the engine works on
+    EXPECT_TRUE(tree_.engine().Close().ok());  // flushes; the engine can still be used
   }
 
   TestTree tree_{KeyFormat::kBytes};

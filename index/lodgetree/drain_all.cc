@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kRangesPerThread = 8;
 
-// Of nodes from the one that covers `low` on that begin before `end` (null: all).
+// Drains the nodes from the one that covers `low` up to `end` (null: all).
 template <class C>
 void DrainBuffers(TreeParts<C>& parts, std::string low, const std::string* end) {
   Worker<C>& worker = parts.CurrentWorker();
@@ -36,7 +36,7 @@ void DrainBuffers(TreeParts<C>& parts, std::string low, const std::string* end) 
     LeafMerger<C> leaves(parts, worker);
     leaves.MergeSparseLeaves(locked, parts.pool.PeekSequence() - 1);
     leaves.NoteIfSparse(locked);
-    // Separators ascend, but for those of keys that were damaged.
+    // Separators ascend, except those of damaged keys.
     more = locked->GoesOnAfter(key) &&
            (end == nullptr || C::CompareToKey(locked->high, C::MakeKey(*end)) < 0);
     if (more) low = C::TextOf(locked->high);
@@ -50,7 +50,7 @@ void DrainBuffers(TreeParts<C>& parts, std::string low, const std::string* end) 
 
 template <class C>
 void DrainAllBuffers(TreeParts<C>& parts) {
-  // Each thread needs a worker slot of its own: of these nobody has one.
+  // Each thread needs a worker slot, and these threads have none yet.
   const unsigned threads =
       std::min(parts.threads, pmem::kMaxWorkerSlots - pmem::WorkerSlotsUsed() + 1);
   std::vector<std::string> lows = {C::TextOf(C::MinusInfinity())};

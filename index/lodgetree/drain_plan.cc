@@ -1,16 +1,16 @@
 // When a node is drained, and which of its leaves.
 //
-// At most t_node leaves are drained at once, of which at most one is about to split: so the most
-// that one operation writes stays small, and hardly an insert drains twice. The drains of a group
-// of writes take more leaves where more has to find room (group_rounds.cc).
+// At most t_node leaves are drained at once, of which at most one is about to split: so a single
+// operation writes a bounded amount, and an insert rarely drains twice. The drains of a group of
+// writes take more leaves if more needs room (group_rounds.cc).
 #include "index/lodgetree/drain_plan.h"
 
 #include <bit>
 
 namespace lodgekv::lodgetree {
 
-// A group that would not fit into two leaves together with its leaf must be drained before it
-// grows.
+// If the buffered group and the leaf's pairs would not fit into two leaves, the leaf must be
+// drained before the group grows.
 template <class C>
 bool DrainPlanner<C>::Crowded(const Node* node, unsigned leaf) const {
   const auto group = static_cast<unsigned>(std::popcount(node->GroupMask(leaf)));
@@ -29,7 +29,7 @@ bool DrainPlanner<C>::AddTarget(const Node* node, unsigned leaf, DrainPlan* plan
   const uint32_t group = node->GroupMask(leaf);
   const auto pairs = static_cast<unsigned>(std::popcount(group));
   const bool splits = node->leaf_count[leaf] + pairs > parameters_.t_split;
-  // The paper's second stop: a leaf about to split is drained by itself.
+  // The paper's second stop: a leaf about to split is drained alone.
   if (splits && parameters_.split_alone && plan->count > 0) return false;
   if (splits && plan->splits > 0) return true;
   plan->targets[plan->count++] = {static_cast<uint8_t>(leaf), group};
@@ -43,8 +43,8 @@ bool DrainPlanner<C>::AddTarget(const Node* node, unsigned leaf, DrainPlan* plan
   return !(splits && parameters_.split_alone);
 }
 
-// From the oldest pair on, as the paper's traversal; the first stop is t_node. May read a node that
-// is changing: then the plan is not used.
+// Begins with the oldest pair, like the paper's traversal; the first stop is t_node. May read a
+// node that is changing: then the plan is not used.
 template <class C>
 void DrainPlanner<C>::ChooseTargets(const Node* node, unsigned leaf, DrainPlan* plan) const {
   plan->Clear();
@@ -63,7 +63,7 @@ void DrainPlanner<C>::ChooseTargets(const Node* node, unsigned leaf, DrainPlan* 
   }
 }
 
-// For want of a leaf: what can be drained without.
+// When there is no free leaf: what can be drained without one.
 template <class C>
 void DrainPlanner<C>::DropSplits(const Node* node, DrainPlan* plan) const {
   plan->Clear();
@@ -73,13 +73,13 @@ void DrainPlanner<C>::DropSplits(const Node* node, DrainPlan* plan) const {
   }
 }
 
-// Exactly, where AddTarget takes every buffered pair for a new one.
+// Exact, where AddTarget counts every buffered pair as new.
 template <class C>
 bool DrainPlanner<C>::Splits(const Node* node, const Target& target) const {
   return PairsAfter(node, target, 0) > parameters_.t_split;
 }
 
-// Leaves that would split if all that is buffered were drained.
+// Leaves that would split if everything buffered were drained.
 template <class C>
 size_t DrainPlanner<C>::PendingSplits(const Node* node) const {
   size_t splits = 0;
@@ -90,7 +90,7 @@ size_t DrainPlanner<C>::PendingSplits(const Node* node) const {
   return splits;
 }
 
-// Is there room in the leaf for the pair of `key` as well, once all that is buffered is there?
+// Whether the leaf has room for the pair of `key` too, once everything buffered is there.
 template <class C>
 bool DrainPlanner<C>::Fits(const Node* node, unsigned leaf, const Key& key) const {
   const Target target{static_cast<uint8_t>(leaf), node->GroupMask(leaf)};
@@ -99,7 +99,7 @@ bool DrainPlanner<C>::Fits(const Node* node, unsigned leaf, const Key& key) cons
   return PairsAfter(node, target, 1) <= parameters_.t_split;
 }
 
-// The pairs of a leaf that has been drained, and `more` new ones; 0: nothing is new.
+// The pairs of a leaf after a drain with `more` new ones; 0: nothing is new.
 template <class C>
 unsigned DrainPlanner<C>::PairsAfter(const Node* node, const Target& target, unsigned more) const {
   unsigned kept = node->leaf_count[target.leaf];
@@ -113,8 +113,8 @@ unsigned DrainPlanner<C>::PairsAfter(const Node* node, const Target& target, uns
   return fresh > 0 ? kept + fresh : 0;
 }
 
-// All of the leaf's pairs are deleted, by deletes that wait in the buffer. One that is empty has to
-// be of use: it can go. (A delete may also be of a pair that never left the buffer.)
+// Whether all of the leaf's pairs are deleted by buffered deletes. If the leaf is empty, it must
+// also be removable. (A delete may also be for a pair that never left the buffer.)
 template <class C>
 bool DrainPlanner<C>::IsEmptied(const Node* node, unsigned leaf) const {
   const uint32_t group = node->GroupMask(leaf);
@@ -129,7 +129,7 @@ bool DrainPlanner<C>::IsEmptied(const Node* node, unsigned leaf) const {
   return left == 0;
 }
 
-// A delete, or a put of a key that the leaf has with another record.
+// A delete, or a put of a key that is in the leaf with another record.
 template <class C>
 bool DrainPlanner<C>::HoldsSpace(const Node* node, const Target& target) const {
   if ((target.group & node->tombstones) != 0) return true;

@@ -1,13 +1,13 @@
-// Which leaves of a node are drained: the Leaf Count-Based Flush's choice (LodgeTree III-B, Fig.
-// 6). To drain a leaf is to bring it every pair that is buffered for it.
+// Chooses the leaves of a node to drain: the Leaf Count-Based Flush's choice (LodgeTree III-B, Fig.
+// 6). Draining a leaf moves every pair buffered for it to the leaf.
 //
 // Invariants
-//  1. A plan has all buffered pairs of each of its leaves (the drain rule): only so may the leaf's
-//     watermark speak for the whole leaf.
-//  2. `splits` counts the leaves of the plan that may split, taking every buffered pair for a new
-//     one; Splits says exactly.
+//  1. A plan has all buffered pairs of each of its leaves (the drain rule): only then may the
+//     leaf's watermark cover the whole leaf.
+//  2. `splits` counts the leaves of the plan that may split, counting every buffered pair as new;
+//     Splits is exact.
 //
-// A planner looks at nodes and changes nothing: for whoever holds the node's lock, but for
+// A planner reads nodes and changes nothing. The caller holds the node's lock, except for
 // ChooseTargets and NeedsDrain, which may read a node that is changing.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace lodgekv::lodgetree {
 struct DrainPlan {
   struct Target {
     uint8_t leaf;
-    uint32_t group;  // the pairs that are buffered for it
+    uint32_t group;  // the pairs buffered for it
   };
   unsigned count = 0;
   unsigned splits = 0;
@@ -51,9 +51,9 @@ class DrainPlanner {
   DrainPlanner(const Parameters& parameters, const LeafAccess<C>& access)
       : parameters_(parameters), access_(access) {}
 
-  // Before a pair for `leaf` is buffered.
+  // Call before a pair for `leaf` is buffered.
   bool NeedsDrain(const Node* node, unsigned leaf) const;
-  // The leaf's own drain is what makes room for it.
+  // Only draining the leaf itself makes room for it.
   bool IsCrowded(const Node* node, unsigned leaf) const {
     return node->index_count < parameters_.crowded_below && Crowded(node, leaf);
   }

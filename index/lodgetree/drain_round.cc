@@ -7,8 +7,8 @@
 
 namespace lodgekv::lodgetree {
 
-// Of the operations of the turn: which go to their leaf with the drain. Returns the buffered pairs
-// that they supersede.
+// Selects the operations of the turn that go to their leaf with the drain. Returns the buffered
+// pairs that they supersede.
 template <class C>
 uint32_t DrainRound<C>::SendDirect(Turn& turn, std::span<PendingOp<C>> group) {
   uint32_t superseded = 0;
@@ -27,7 +27,7 @@ uint32_t DrainRound<C>::SendDirect(Turn& turn, std::span<PendingOp<C>> group) {
   return superseded;
 }
 
-// Buffered pairs that something newer of the group supersedes do not come so far.
+// Skips buffered pairs that a newer operation of the group supersedes.
 template <class C>
 void DrainRound<C>::SortIntoLeaf(const Node* node, uint32_t superseded, LeafWork& work) {
   for (uint32_t left = work.group & ~superseded; left != 0;) {
@@ -86,7 +86,7 @@ void DrainRound<C>::PublishDrain(const Turn& turn) {
     turn.node->SetMirror(work.leaf, work.MirrorBits(), work.filled, work.fingerprints);
   }
   turn.node->DropDrained(turn.drained);
-  // From right to left, so that leaves to be split are found where they were.
+  // From right to left, so that the indices of leaves to be split stay valid.
   for (size_t i = works.size(); i-- > 0;) {
     for (unsigned j = 0; j < works[i].new_count; ++j) {
       turn.node->InsertLeaf(works[i].leaf + 1, round.new_leaves[works[i].first_new + j],
@@ -116,10 +116,10 @@ void DrainRound<C>::CommitAndPublishSecond() {
 
 // The leaves of a round, all under the same fences.
 //
-// Readers wait from BeginPublish to EndPublish, behind the fence that makes it durable what they
-// then see. Where that fence is one of the processor, what is published is written while the lines
-// are on their way; where it syncs a file, readers do not wait for it. A second commit writes over
-// slots in which readers still look: they wait for it.
+// Readers wait from BeginPublish to EndPublish, which follows the fence that makes durable what
+// they see then. If that fence is an instruction, the DRAM side is published while the lines are in
+// flight; if it syncs a file, readers do not wait for it. A second commit overwrites slots that
+// readers may still read: they wait for it.
 template <class C>
 void DrainRound<C>::CommitAndPublish() {
   Round<C>& round = worker_.round;

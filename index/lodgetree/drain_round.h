@@ -1,15 +1,15 @@
-// The drains of a round: leaves are staged, one fence later committed, another one later published
+// The drains of a round: leaves are staged, committed after one fence, and published after another
 // (README, The drain, and The drains of a group). Buffers drain; lines are flushed.
 //
-// Whoever drains clears the worker's round, gives each node a turn that says what to drain, stages
-// the turns, fences, and calls CommitAndPublish, RetireUnlinked, and FinishTurn for each.
+// The caller clears the worker's round, gives each node a turn that says what to drain, stages the
+// turns, fences, and calls CommitAndPublish, RetireUnlinked, and FinishTurn for each.
 //
 // Invariants
-//  1. No commit word is stored before all that was staged, and the log entries, are fenced.
-//  2. Nothing is published that is not durable, but to readers who wait.
-//  3. What a drain replaces is given back behind the fence of its commits.
+//  1. No commit word is stored before everything staged, and the log entries, are fenced.
+//  2. Only durable data is published, except to waiting readers.
+//  3. What a drain replaces is freed after the fence of its commits.
 //
-// Thread safety: for whoever holds the locks of all nodes that have a turn.
+// Thread safety: the caller holds the locks of all nodes that have a turn.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ class DrainRound {
   DrainRound(TreeParts<C>& parts, Worker<C>& worker)
       : parts_(parts), worker_(worker), writer_(parts, worker) {}
 
-  // Of `group`: the operations of a round; a drain by itself has none.
+  // `group`: the operations of a round; empty for a single drain.
   void StageTurn(Turn& turn, std::span<PendingOp<C>> group);
-  // For what is staged, and for log entries.
+  // Fences what is staged, and log entries.
   void FenceStaged();
   void CommitAndPublish();
   void RetireUnlinked();
-  // When the drain is published, and what else came to the node is in its buffer.
+  // Call when the drain is published, and everything else for the node is in its buffer.
   void FinishTurn(const Turn& turn);
 
  private:

@@ -1,6 +1,6 @@
-// What a search leaves alone: slots of a leaf whose fingerprint, mirrored in DRAM, is not the
-// key's. Two pairs of each leaf change places while the fingerprints stay where they are. Who looks
-// by fingerprints then finds neither of them; who compared every slot would find both.
+// A search skips slots of a leaf whose fingerprint, mirrored in DRAM, is not the key's. Two pairs
+// of each leaf are swapped while the fingerprints stay. A search by fingerprints then finds neither
+// of them; one that compared every slot would find both.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class FingerprintSearchTest : public ::testing::TestWithParam<KeyFormat> {
   static uint8_t FingerprintAt(const media::Leaf* leaf, unsigned slot) {
     return static_cast<uint8_t>(leaf->fingerprints[slot / 8].Load() >> (8 * (slot % 8)));
   }
-  // Returns how many keys lie where they do not belong.
+  // Returns the number of displaced keys.
   uint64_t Displace(const media::Leaf* leaf) {
     const auto slots = static_cast<uint32_t>(leaf->commit.Load() & media::kBitmapMask);
     if (slots == 0) return 0;
@@ -70,7 +70,7 @@ TEST_P(FingerprintSearchTest, AReadLooksOnlyAtSlotsOfItsFingerprint) {
   EXPECT_EQ(std::ranges::count_if(results, &ReadResult::found), kKeys - displaced_);
 }
 
-// (A leaf that splits on the way gives what it moves fingerprints of its own.)
+// (A leaf that splits meanwhile computes new fingerprints for the pairs it moves.)
 TEST_P(FingerprintSearchTest, AConditionLooksOnlyAtSlotsOfItsFingerprint) {
   uint64_t unseen = 0;
   for (const std::string& key : keys_) {
@@ -85,7 +85,7 @@ TEST_P(FingerprintSearchTest, AConditionLooksOnlyAtSlotsOfItsFingerprint) {
   EXPECT_GT(unseen, displaced_ / 2);
 }
 
-// A pair that is put is compared with those of its leaf when it is drained: these are new ones.
+// A put pair is compared with those of its leaf when it is drained: here all are new.
 TEST_P(FingerprintSearchTest, AFlushLooksOnlyAtSlotsOfItsFingerprint) {
   std::vector<std::string> unseen;
   std::ranges::copy_if(keys_, std::back_inserter(unseen),

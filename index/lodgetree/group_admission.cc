@@ -1,4 +1,4 @@
-// What a group may need is at hand before its first durable step.
+// Allocates what a group may need before its first durable step.
 #include "absl/container/flat_hash_map.h"
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/log_reclaim.h"
@@ -6,9 +6,9 @@
 
 namespace lodgekv::lodgetree {
 
-// What a group may need from the medium is at hand before its first durable step: each operation
-// may meet a node of a single leaf that must split. (A lone operation is told by AdmitOne, a group
-// of deletes by AdmitGroup.)
+// Allocates what a group may need from the medium before its first durable step: each operation may
+// hit a node with a single leaf that must split. (A single operation is checked by AdmitOne, a
+// group of deletes by AdmitGroup.)
 template <class C>
 [[gnu::noinline]] bool GroupWrite<C>::MakeRoom() {
   const bool puts = std::any_of(group_.begin(), group_.end(), [](const Op& pending) {
@@ -25,7 +25,7 @@ template <class C>
     const size_t leaves = group_.size() > 1 ? group_.size() + 1 : 0;
     return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::ReservePolicy::kKeep) || !puts;
   };
-  // A lone operation tries again by itself.
+  // A single operation retries by itself.
   const auto fits = [&] { return enough() ? Outcome::kOk : Outcome::kPoolFull; };
   const Outcome outcome =
       group_.size() == 1 ? fits() : SpaceReclaimer<C>(parts_, worker_).TryToFit(fits);
@@ -33,9 +33,8 @@ template <class C>
          (!logged && LogReclaimer<C>(parts_, worker_).MakeLogRoom(policy, enough));
 }
 
-// Where there is no leaf for each operation: a group of deletes. Only puts that are buffered where
-// they go, and have to leave, may need some. These may use the reserve, so that a full pool can be
-// emptied.
+// If there is no leaf for each operation: a group of deletes. Only buffered puts that have to leave
+// the buffer may need some. These may use the reserve, so that a full pool can be emptied.
 template <class C>
 bool GroupWrite<C>::AdmitGroup() {
   if (worker_.spares.leaves() > group_.size()) [[likely]]
@@ -51,8 +50,8 @@ bool GroupWrite<C>::AdmitGroup() {
   return worker_.spares.Ensure(parts_.spare_source, leaves, pmem::ReservePolicy::kUse);
 }
 
-// The plan is cut down to what needs no leaf. Splitting the node makes room for a delete and for a
-// put of a key that the leaf has, which have their place there.
+// Reduces the plan to what needs no leaf. Splitting the node makes room for a delete and for a put
+// of a key that is in the leaf: both have their slot there.
 template <class C>
 bool GroupWrite<C>::AdmitWithoutLeaf(const Op& pending) {
   Node* node = nodes_.held.front();
@@ -67,18 +66,18 @@ bool GroupWrite<C>::AdmitWithoutLeaf(const Op& pending) {
   const bool has_place =
       pending.tombstone || parts_.access.FindInLeaf(node, leaf, pending.key) >= 0;
   if (parts_.planner.IsCrowded(node, leaf)) {
-    // Nothing makes room but its own leaf's drain.
+    // Only draining its own leaf makes room.
     return nodes_.plan.Has(leaf) && (has_place || parts_.planner.Fits(node, leaf, pending.key));
   }
   if (nodes_.plan.count == 0) return has_place && node->index_count > 1;
   return has_place || parts_.planner.Fits(node, leaf, pending.key);
 }
 
-// Can the operation be buffered, if need be after a drain? Where no leaf is to be had, only what
-// needs no leaf split: a put waits for space, a delete goes on as long as splitting its node helps.
-// Before it comes to that, in a pool that is nearly full, a put whose leaf has no room for it
-// splits the leaf at once. So what is buffered can always be drained; else it would keep its log,
-// and its place in the buffer, from those that need no new leaf.
+// Whether the operation can be buffered, after a drain if necessary. If no leaf is free, only what
+// needs no leaf split: a put waits for space, a delete continues as long as splitting its node
+// helps. In a nearly full pool, a put whose leaf has no room splits the leaf at once. So everything
+// buffered can always be drained; otherwise it would keep its log and its buffer slot from
+// operations that need no new leaf.
 template <class C>
 [[gnu::noinline]] bool GroupWrite<C>::AdmitOne(const Op& pending) {
   Node* node = nodes_.held.front();

@@ -18,10 +18,10 @@ constexpr unsigned kGroups = 40;  // of each size
 
 // Persistent memory, or an ordinary file: lines tear, and a fence is a sync.
 enum class On { kPersistentMemory, kFile };
-// Spread: each group's keys lie evenly over the tree, as random ones do not.
+// Spread: each group's keys are evenly distributed over the tree; random ones are not.
 enum class Order { kSpread, kRandom, kAscending };
 
-// The n-th of keys as good as random, all different: SplitMix64's finalizer permutes the words.
+// The n-th of distinct pseudo-random keys: SplitMix64's finalizer permutes the words.
 std::string RandomKey(uint64_t n) {
   uint64_t z = n * 0x9E3779B97F4A7C15ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -68,7 +68,7 @@ class GroupTree {
   }
   uint64_t SecondCommits() const { return Count("second_commits_total"); }
 
-  // Fences of the call.
+  // Returns the fences of the call.
   uint64_t Write(const std::vector<std::string>& keys, bool atomic) {
     std::vector<WriteOp> ops;
     for (const std::string& key : keys) {
@@ -86,7 +86,7 @@ class GroupTree {
       case Order::kSpread: return Scattered(++spread_);
       case Order::kRandom: return RandomKey(++random_);
       case Order::kAscending:
-        // Between the others, where one leaf takes them all.
+        // Between the other keys, so that one leaf takes them all.
         return Text((uint64_t{1} << 63) + ++ascending_);
     }
     return {};
@@ -105,12 +105,12 @@ using Param = std::tuple<KeyFormat, On>;
 
 class GroupCostTest : public ::testing::TestWithParam<Param> {
  protected:
-  // One fence for the log with all slots, one for all commit words; where a line may tear, one
-  // between these and the watermarks.
+  // One fence for the log with all slots, one for all commit words; if a line may tear, one between
+  // these and the watermarks.
   static uint64_t FencesOfAFlush() { return std::get<On>(GetParam()) == On::kFile ? 3 : 2; }
 
   static void ExpectFewFences(GroupTree& tree, Order order, size_t size, bool atomic) {
-    // Opened once: logs for groups of a new size, chunks of the pool.
+    // One-time costs: logs for groups of a new size, chunks of the pool.
     constexpr uint64_t kGrowth = 3;
     const uint64_t each = FencesOfAFlush();
     uint64_t fences = 0;
@@ -124,7 +124,7 @@ class GroupCostTest : public ::testing::TestWithParam<Param> {
     EXPECT_EQ(tree.SecondCommits(), commits);
     EXPECT_LE(fences, kGroups * each + kGrowth) << "of all groups";
     EXPECT_LE(most, each + 1) << "of one";
-    EXPECT_GE(fences, kGroups);  // each was durable when it was acknowledged
+    EXPECT_GE(fences, kGroups);  // each was durable when acknowledged
   }
 };
 
@@ -142,7 +142,7 @@ TEST_P(GroupCostTest, AllFlushesOfAGroupShareTheirFences) {
   }
 }
 
-// A load: of its 1,000 groups hardly one makes more fences than the rounds need.
+// A load: very few of its 1,000 groups need more fences than the rounds.
 TEST_P(GroupCostTest, ALoadOfRandomKeysMakesNoFurtherFences) {
   const auto [format, on] = GetParam();
   GroupTree tree(format, on);
@@ -156,7 +156,7 @@ TEST_P(GroupCostTest, ALoadOfRandomKeysMakesNoFurtherFences) {
   }
   const double mean = static_cast<double>(fences) / kBatches;
   EXPECT_LE(mean, static_cast<double>(FencesOfAFlush()) + 0.1) << more << " made more";
-  // That costs no space: dividing each leaf evenly made 17.98 (fixed64) and 18.05.
+  // That costs no space: dividing each leaf evenly gave 17.98 (fixed64) and 18.05.
   const auto keys = static_cast<double>(kLoaded + kBatches * 256);
   EXPECT_GE(keys / static_cast<double>(tree.Count("leaves")), 17.8);
 }
@@ -170,7 +170,7 @@ TEST_P(GroupCostTest, ALoneOperationFlushesByItself) {
   EXPECT_LE(fences, 400 + 160 * (FencesOfAFlush() - 1));
 }
 
-// More than a node of 29 slots takes at once: what is left comes in further rounds.
+// More than a node of 29 slots takes at once: the rest follows in further rounds.
 TEST_P(GroupCostTest, AGroupThatFillsSeveralNodesTakesFewRounds) {
   const auto [format, on] = GetParam();
   GroupTree tree(format, on);
@@ -179,8 +179,9 @@ TEST_P(GroupCostTest, AGroupThatFillsSeveralNodesTakesFewRounds) {
   }
 }
 
-// At a limit of a few logs a write looks at as many old entries as it has, many of which are still
-// buffered: their leaves are drained in one round, or two. On a file a lone put does so once in L.
+// With a limit of a few logs, a write examines as many old entries as it appends, many of which are
+// still buffered: their leaves are drained in one or two rounds. On a file a single put does so
+// once in L.
 TEST_P(GroupCostTest, WhatEmptiesOldLogsSharesFencesToo) {
   constexpr size_t kWrites = 20480;
   const auto [format, on] = GetParam();

@@ -1,18 +1,17 @@
 // The drains of a group of writes share their fences.
 //
-// A group is written in rounds, nearly always one. Before the first, each node that has no room
-// for what comes to it chooses leaves to drain; then all log entries are written; then the leaves
-// of all nodes are staged, and one fence serves both. The commit words of all leaves share the next
-// fence, and second commits, where there are any, the two after it (the steps: README, The drain).
+// A group is written in rounds, nearly always one. Before the first, each node without enough room
+// for its operations chooses leaves to drain. Then all log entries are written and the leaves of
+// all nodes staged, and one fence covers both. The commit words of all leaves share the next fence,
+// and second commits, if any, the two after it (the steps: README, The drain).
 //
-// Drained is also what the group itself brings to such a leaf: it need not fit into the buffer, so
+// The group's own operations for such a leaf are drained too: they need not fit into the buffer, so
 // ascending keys go to their leaf at once, which splits into as many as they fill. The rest goes to
-// the buffers when all is durable.
+// the buffers when everything is durable.
 //
-// The watermark of a round is the number before that of the node's first operation that has to
-// wait for a later one, and else the last number taken: all operations of the node up to it are in
-// the round, since numbers were taken under the lock, and those of a leaf that is drained are
-// drained.
+// The watermark of a round is the number before that of the node's first operation that waits for a
+// later one, or else the last number taken. All operations of the node up to it are in the round,
+// since numbers were taken under the lock, and those of a drained leaf are drained.
 #include <algorithm>
 #include <bit>
 
@@ -20,34 +19,34 @@
 
 namespace lodgekv::lodgetree {
 
-// In a pool that has no leaf for each operation, they are admitted and drained one by one.
+// In a pool without a leaf for each operation, they are admitted and drained one by one.
 template <class C>
 bool GroupWrite<C>::SharesFences() const {
   return group_.size() > 1 && worker_.spares.leaves() > group_.size() &&
          parts_.parameters.surrogate_buffer && !parts_.parameters.split_alone;
 }
 
-// New leaves that a node may have for `ops` operations: not those that others may come to need.
+// New leaves that a node may use for `ops` operations: none that others may need.
 template <class C>
 size_t GroupWrite<C>::NewLeavesAllowed(size_t ops) const {
   const Round<C>& round = worker_.round;
   const size_t others = worker_.order.size() - round.planned_ops - ops;
   const auto left = [](size_t all, size_t taken) { return all > taken ? all - taken : 0; };
   size_t allowed = left(worker_.spares.leaves(), round.planned_leaves + others);
-  // Of very long separators there are few at a time: the next round is made sure of before it.
+  // Few spare records of very long separators are kept: the next round is ensured before it.
   if constexpr (C::kRecords) {
     allowed = std::min(allowed, left(worker_.spares.fences(), round.planned_leaves));
   }
   return allowed;
 }
 
-// Which leaves the node drains, so that what comes finds room: none, where there is room. Else
-// those that a lone drain would choose, and as long as that is not enough the one with most pairs.
-// False: there is no such choice, or not with the new leaves that the node may have.
+// Chooses the leaves that the node drains so that its operations find room: none if there is room.
+// Otherwise those that a single drain would choose, and as long as that is not enough, the one with
+// most pairs. False: there is no such choice, or not with the new leaves that the node may use.
 template <class C>
 bool GroupWrite<C>::ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const {
   const Node* node = turn->node;
-  unsigned pairs[kNodeSlots];  // of each leaf: those that are buffered for it, and those that come
+  unsigned pairs[kNodeSlots];  // of each leaf: buffered pairs and new ones
   for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
     pairs[leaf] = static_cast<unsigned>(std::popcount(node->GroupMask(leaf)));
   }
@@ -97,7 +96,7 @@ bool GroupWrite<C>::ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) cons
 }
 
 // Takes as many of the node's operations as it has room for, in the order of their numbers; the
-// others wait for the next round. False: the node was split, and its parts are to be planned.
+// others wait for the next round. False: the node was split, and its parts must be planned.
 template <class C>
 bool GroupWrite<C>::PlanTurn(Turn turn) {
   Round<C>& round = worker_.round;
@@ -134,8 +133,8 @@ bool GroupWrite<C>::PlanTurn(Turn turn) {
   return true;
 }
 
-// Gives each node a turn, from left to right as the operations in `order`. Changes nothing but that
-// nodes split which have too many leaves for what comes.
+// Gives each node a turn, from left to right like the operations in `order`. Changes nothing except
+// that nodes with too many leaves for their operations split.
 template <class C>
 void GroupWrite<C>::PlanRound() {
   auto& todo = worker_.order;
@@ -174,8 +173,8 @@ void GroupWrite<C>::StageRound() {
   round.RetireUnlinked();
 }
 
-// What is left goes to the buffer, where there is room now. Leaves merge only then: the watermark
-// of a leaf that was drained would speak for what waits for another.
+// The rest goes to the buffer, which has room now. Leaves merge only then: the watermark of a
+// drained leaf would cover operations that wait for another.
 template <class C>
 void GroupWrite<C>::PublishTurn(const Turn& turn) {
   const auto& order = worker_.order;
@@ -217,8 +216,8 @@ uint32_t GroupWrite<C>::WriteInRounds() {
   }
 }
 
-// Leaves that the group has emptied; it is all durable, and buffered or drained. Pairs only go, so
-// nothing is staged before the commit words, which share their fence.
+// Removes leaves that the group has emptied. Everything is durable, and buffered or drained. Pairs
+// are only removed, so nothing is staged before the commit words, which share their fence.
 template <class C>
 void GroupWrite<C>::DrainEmptied() {
   auto& turns = worker_.round.turns;

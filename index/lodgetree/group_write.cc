@@ -38,7 +38,7 @@ CurrentPair GroupWrite<C>::FindCurrent(const Node* node, const Key& key) const {
   return parts_.values.Describe(pair.value, now);
 }
 
-// Decides whether the operation applies; for a delete, what its tombstone says.
+// Decides whether the operation applies; for a delete, also the content of its tombstone.
 template <class C>
 Outcome GroupWrite<C>::Evaluate(const Node* node, Op& pending) const {
   const WriteOp& op = *pending.op;
@@ -53,12 +53,12 @@ Outcome GroupWrite<C>::Evaluate(const Node* node, Op& pending) const {
   }
   if (pending.tombstone) {
     if (current.exists && !parts_.values.IsSound(current.value_word)) {
-      // Recovery could not tell what its tombstone says.
+      // Recovery could not determine the content of its tombstone.
       pending.apply = false;
       return Outcome::kDataLoss;
     }
-    // Nothing to delete needs no tombstone; what has expired is removed all the same. With records
-    // the tombstone names its victim, which has the key.
+    // Deleting an absent key needs no tombstone; an expired value is removed all the same. With
+    // records the tombstone names its victim, which has the key.
     pending.apply = current.exists;
     pending.staged.pair = {pending.key.word, C::kRecords ? current.value_word : 0};
   }
@@ -100,7 +100,7 @@ uint32_t GroupWrite<C>::AppendAndApply() {
   return applied_log;
 }
 
-// Nothing of it was done.
+// Fails the group; nothing of it was done.
 template <class C>
 Outcome GroupWrite<C>::FailAll(Outcome outcome) {
   for (Op& pending : group_) {

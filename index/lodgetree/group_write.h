@@ -1,17 +1,17 @@
-// One group of writes that share a fence, or one write: from its locks to its results.
+// One group of writes that share a fence, or a single write: from its locks to its results.
 //
-//   group_write.cc      the way of the group; locks and conditions
-//   group_admission.cc  what it may need is at hand before its first durable step
+//   group_write.cc      the steps of the group; locks and conditions
+//   group_admission.cc  allocates what it may need before its first durable step
 //   group_log.cc        log entries
 //   group_rounds.cc     the drains of a group share their fences
 //
 // Invariants
-//  1. Nothing durable is done before the group is admitted: one that fails has changed nothing.
+//  1. Nothing durable is done before the group is admitted: a failed group has changed nothing.
 //  2. Sequence numbers are taken under the locks of all nodes of the group, so in each node the
 //     order of numbers is the order of operations.
-//  3. What is in the log is applied before the locks are given back.
+//  3. What is in the log is applied before the locks are released.
 //
-// One thread's, for one call of Run.
+// Used by one thread, for one call of Run.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,8 @@ class GroupWrite {
              const WriteOptions& options)
       : parts_(parts), worker_(worker), group_(group), options_(options), nodes_(parts, worker) {}
 
-  // The first outcome that is none of success. `seen`: of a lone key, where its search has ended.
+  // Returns the first outcome that is not a success. `seen`: where the search of a single key
+  // ended.
   Outcome Run(SeenNode<C> seen = {});
 
  private:
@@ -62,7 +63,7 @@ class GroupWrite {
   bool AdmitWithoutLeaf(const Op& pending);
 
   // group_log.cc
-  // Of the group's log entries: those that are no operation's.
+  // Number of log entries that do not belong to an operation.
   unsigned ExtraEntries() const { return options_.applied_index.has_value() ? 1 : 0; }
   uint32_t AppendToLog();
   unsigned BeginPart(unsigned entries);

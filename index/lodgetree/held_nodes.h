@@ -1,9 +1,9 @@
-// Locks of last-level nodes, and those that one operation holds.
+// The locks of last-level nodes that one operation holds.
 //
-// INVARIANT  A node is waited for only when it lies to the right of those held (Lock), or when none
-//            is held; else it is only tried (TryLock). HeldNodes ascend from left to right unless
-//            TryLock has taken one: Covering, EndBefore and AddBehind are not called then.
-// Thread safety: none; they belong to one operation.
+// INVARIANT  The operation waits for a node only if it lies to the right of those held (Lock), or
+// none is held; otherwise it only tries (TryLock). HeldNodes ascend from left to right unless
+// TryLock was used: Covering, EndBefore and AddBehind must not be called then.
+// Not thread-safe; belongs to one operation.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace lodgekv::lodgetree {
 
-// Waits for the node that covers `key`.
+// Locks the node that covers `key`; waits for it.
 template <class C>
 LastLevelNode<C>* LockCovering(const TreeParts<C>& parts, const typename C::Key& key) {
   for (Backoff backoff;; backoff.Pause()) {
@@ -41,7 +41,7 @@ class HeldNodes {
   auto begin() const { return nodes_.begin(); }
   auto end() const { return nodes_.end(); }
 
-  // Of those held, the one that covers `key`.
+  // The held node that covers `key`.
   Node* Covering(const Key& key) const {
     if (nodes_.size() == 1) return nodes_.front();
     const auto above = std::partition_point(
@@ -49,16 +49,16 @@ class HeldNodes {
         [&key](const Node* node) { return C::CompareToKey(node->low(), key) <= 0; });
     return *(above - 1);
   }
-  // `key` is to the right of the last one.
+  // Whether `key` is to the right of the last held node.
   bool EndBefore(const Key& key) const { return nodes_.empty() || !nodes_.back()->EndsAfter(key); }
 
-  // Waits for the node that covers `key`.
+  // Locks the node that covers `key`; waits for it.
   Node* Lock(const Key& key) {
     Node* node = LockCovering(parts_, key);
     nodes_.push_back(node);
     return node;
   }
-  // Null: it is busy.
+  // Null: the node is busy.
   Node* TryLock(const Key& key, typename Inner::Seek seek) {
     uint64_t snapshot;
     Node* node = parts_.tree.Descend(key, &snapshot, seek);
@@ -67,9 +67,9 @@ class HeldNodes {
     nodes_.push_back(node);
     return node;
   }
-  // One that the caller has locked, to the right of the others.
+  // Adds a node that the caller has locked, to the right of the others.
   void Add(Node* node) { nodes_.push_back(node); }
-  // Locked parts of `node`, which lie right behind it now.
+  // Adds locked parts of `node`, which now directly follow it.
   void AddBehind(const Node* node, std::span<const typename Inner::Child> parts) {
     auto after = std::find(nodes_.begin(), nodes_.end(), node);
     for (const auto& part : parts) after = nodes_.insert(after + 1, part.node);
@@ -79,7 +79,7 @@ class HeldNodes {
     nodes_.erase(std::find(nodes_.begin(), nodes_.end(), node));
     node->lock.Unlock();
   }
-  // The first `count`.
+  // Unlocks the first `count`.
   void UnlockFirst(size_t count) {
     for (size_t i = 0; i < count; ++i) nodes_[i]->lock.Unlock();
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(count));
@@ -95,7 +95,7 @@ class HeldNodes {
 };
 
 // Calls visit(node) for the last-level nodes from the one that covers the key `low` to the right,
-// each locked, until it says false.
+// each locked, until it returns false.
 template <class C, class Visit>
 void ForEachNodeFrom(const TreeParts<C>& parts, std::string low, Visit visit) {
   for (bool more = true; more;) {

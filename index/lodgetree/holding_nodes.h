@@ -1,18 +1,18 @@
-// Last-level nodes whose buffers may hold back space: a delete that waits there keeps the pair that
-// it deletes, a put the record that it replaces. A full pool drains these nodes, and need not look
-// at any other.
+// Last-level nodes whose buffers may keep space from being freed: a buffered delete keeps the pair
+// that it deletes, a buffered put the record that it replaces. A full pool drains these nodes, and
+// need not examine any other.
 //
-// A queue runs through the nodes, so that nothing is allocated. A node is in it at most once, and
-// stays there when its buffer is drained by other means: in a pool with room each node is added
-// once in its life.
+// The queue is linked through the nodes, so that nothing is allocated. A node is queued at most
+// once, and stays queued when its buffer is drained for other reasons: in a pool with room each
+// node is added only once.
 //
 // Invariants
 //  1. last_ is null exactly when nothing is queued.
-//  2. From first_ on the links lead to last_, but for a node whose Add is between its two stores:
-//     what is behind it cannot be reached until it has made the second one.
+//  2. The links lead from first_ to last_, except at a node whose Add is between its two stores:
+//     the nodes after it cannot be reached until it has made the second one.
 //
-// Thread safety: Add and Taken by whoever holds the node's lock, Take by one thread at a time. Each
-// takes a constant number of steps and waits for nobody.
+// Thread safety: Add and Taken for the holder of the node's lock, Take for one thread at a time.
+// Each takes a constant number of steps and never waits.
 #pragma once
 
 #include <atomic>
@@ -36,13 +36,13 @@ class HoldingNodes {
     link.store(node, std::memory_order_release);
   }
 
-  // The one that has waited longest, so that more has gathered in its buffer; null: there is none,
-  // or it is being added. The caller locks it and calls Taken before it looks at the buffer.
+  // Returns the node that was queued first, whose buffer has had most time to fill; null: there is
+  // none, or it is being added. The caller locks it and calls Taken before it examines the buffer.
   Node* Take() {
     Node* node = first_.load(std::memory_order_acquire);
     if (node == nullptr) return nullptr;
     Node* next = (node->*kMember).load(std::memory_order_acquire);
-    // Before an Add that finds the queue empty, which stores to it.
+    // Before an Add that finds the queue empty, which stores to first_.
     first_.store(next, std::memory_order_relaxed);
     if (next != nullptr) return node;
     Node* expected = node;
@@ -71,7 +71,7 @@ class SpaceHolders {
   Puts& puts() { return puts_; }
   bool empty() const { return deletes_.empty() && puts_.empty(); }
 
-  // What is buffered in the locked node.
+  // Queues the locked node for what is buffered in it.
   void Note(Node* node) {
     if (node->tombstones != 0) deletes_.Add(node);
     if (C::kRecords && node->buf_count != 0) puts_.Add(node);

@@ -15,7 +15,7 @@ struct FakeNode {
   std::mutex lock;
   uint8_t held = 0;
   std::atomic<FakeNode*> next{nullptr};
-  int adds = 0;  // under the lock, as takes
+  int adds = 0;  // under the lock, like takes
   int takes = 0;
 };
 using Queue = HoldingNodes<FakeNode, &FakeNode::next, 1>;
@@ -43,7 +43,7 @@ TEST(HoldingNodesTest, ATakenNodeMayBeAddedAgainBehindTheOthers) {
   queue.Add(&first);
   queue.Add(&second);
   ASSERT_EQ(queue.Take(), &first);
-  queue.Add(&first);  // it is not marked as taken yet
+  queue.Add(&first);  // not yet marked as taken
   Queue::Taken(&first);
   queue.Add(&first);
   EXPECT_EQ(queue.Take(), &second);
@@ -51,11 +51,11 @@ TEST(HoldingNodesTest, ATakenNodeMayBeAddedAgainBehindTheOthers) {
   EXPECT_TRUE(queue.empty());
 }
 
-// Each adder has a node of its own and adds it as soon as it was taken: so the queue is emptied all
-// the time, which is where links are made and cut.
+// Each adder adds its own node as soon as it was taken: so the queue is emptied constantly, which
+// is where links are made and cut.
 TEST(HoldingNodesTest, NothingIsLostBesideAdders) {
   constexpr int kRounds = 50000;
-  constexpr int kMostWaits = 1 << 20;  // a node that was lost is never taken
+  constexpr int kMostWaits = 1 << 20;  // a lost node is never taken
   Queue queue;
   std::array<FakeNode, 3> nodes;
   std::atomic<int> running{static_cast<int>(nodes.size())};

@@ -9,8 +9,8 @@ namespace lodgekv::lodgetree {
 
 // interval_lp = ls - ps is the time between the last two splits, interval_nl = global - ls the time
 // since the last. A node that filled more than t times faster than last time is in a burst: M + 1
-// nodes; one that took t times longer cools down: M - 1; else M again. Formula 1 bounds it by the
-// parent's room.
+// nodes; one that took t times longer cools down: M - 1; otherwise M again. Formula 1 limits it to
+// the parent's room.
 template <class C>
 unsigned NodeSplitter<C>::NodesAfterSplit(const Node* node, unsigned free_slots) {
   unsigned m = 2;

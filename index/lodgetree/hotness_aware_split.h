@@ -1,7 +1,7 @@
-// The Hotness-Aware Multiple Split of a last-level node (LodgeTree III-C, Fig. 7-9, Formula 1). All
-// of it is in DRAM: a crash undoes it, recovery builds nodes anew.
+// The Hotness-Aware Multiple Split of a last-level node (LodgeTree III-C, Fig. 7-9, Formula 1). It
+// changes DRAM only: a crash undoes it, recovery builds nodes anew.
 //
-// Invariant: the parent is published first, while readers of the old node wait. For whoever holds
+// Invariant: the parent is published first, while readers of the old node wait. The caller holds
 // the node's lock.
 #pragma once
 
@@ -19,7 +19,7 @@ class NodeSplitter {
 
   NodeSplitter(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // The new nodes are held, too. Returns the one that covers `key`, which `node` covered.
+  // The new nodes are held too. Returns the one that covers `key`, which `node` covered.
   Node* Split(HeldNodes<C>& held, Node* node, const Key& key);
 
  private:

@@ -1,7 +1,7 @@
-// M of the Hotness-Aware Multiple Split (LodgeTree III-C) and Formula 1, seen through counters: the
-// number of nodes that each split makes of one node. Ascending keys split the rightmost node again
-// and again, which is one that the split before has made; descending keys the leftmost, which stays
-// where it was. Each has to know of the splits that it comes from.
+// M of the Hotness-Aware Multiple Split (LodgeTree III-C) and Formula 1, observed through counters:
+// the number of nodes that each split makes of one node. Ascending keys repeatedly split the
+// rightmost node, which the previous split made; descending keys split the leftmost, which stays in
+// place. Each must inherit the times of earlier splits.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -29,14 +29,14 @@ class HotnessAwareSplitTest : public ::testing::TestWithParam<Splitting> {
     return Text(GetParam() == Splitting::kRightmost ? kMiddle + n : kMiddle - n);
   }
 
-  // The clock of the splits moves on by `ticks` and stands at the begin of a tick, which lasts
-  // longer than the puts of any test.
+  // Advances the clock of the splits by `ticks`, to the begin of a tick, which lasts longer than
+  // the puts of any test.
   void Advance(uint64_t ticks) {
     pmem::Pool& pool = tree_->pool();
     (void)pool.TakeSequence(ticks * kTick - pool.PeekSequence() % kTick);
   }
 
-  // Puts keys at the end of the others until the node there splits; how many it has become.
+  // Puts keys after the others until the node there splits; returns the number of nodes it became.
   uint64_t Split() {
     for (int i = 0; i < 1000; ++i) {
       ++puts_;
@@ -125,8 +125,8 @@ TEST_P(HotnessAwareSplitTest, MGrowsWithEachBurst) {
   EXPECT_EQ(adding_, 2u);
 }
 
-// Formula 1: with X free slots in the parent a split makes at most X nodes, and one free slot means
-// two nodes; the parent splits only when it was full before.
+// Formula 1: with X free slots in the parent a split makes at most X nodes; one free slot means two
+// nodes. The parent splits only if it was full before.
 TEST_P(HotnessAwareSplitTest, TheParentsRoomBoundsM) {
   New();
   Advance(1000);
@@ -154,7 +154,7 @@ TEST_P(HotnessAwareSplitTest, MaxSplitBoundsM) {
   EXPECT_GT(adding_, 0u);
 }
 
-// A node that splits with three leaves becomes three nodes at most.
+// A node that splits with three leaves becomes at most three nodes.
 TEST_P(HotnessAwareSplitTest, TheNodesLeavesBoundM) {
   New({{"node_slots", "4"}});
   Advance(100000);

@@ -2,7 +2,7 @@
 
 namespace lodgekv::lodgetree {
 
-// Chooses the node's prefix anew and computes its words from it.
+// Chooses a new prefix for the node and recomputes its words.
 template <class C>
 void LastLevelNode<C>::Rebase(const C& codec) {
   if constexpr (C::kRecords) {

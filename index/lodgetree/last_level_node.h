@@ -1,9 +1,9 @@
-// The last-level internal node: the surrogate buffer's home (LodgeTree III-A, Fig. 4).
+// The last-level internal node with its surrogate buffer (LodgeTree III-A, Fig. 4).
 //
 // 29 slots of {word, value}. The Index Part [0, index_count) holds the leaves' low fences,
 // ascending, and the leaves; the Buffer Part [buf_start, 29) holds buffered pairs, the oldest at
-// the end. buf_start is 29 - buf_count: the parts grow towards each other, so every slot that is no
-// leaf's is buffer.
+// the end. buf_start is 29 - buf_count: the parts grow towards each other, so every slot not used
+// for a leaf is available as buffer.
 //
 // Invariants
 //  1. index_count >= 1; index_count + buf_count <= node_slots (an option, at most 29).
@@ -14,15 +14,15 @@
 //  4. A key is buffered at most once, and the buffered pair is newer than the leaf's.
 //  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published.
 //  6. lock covers the node and its leaves (LodgeTree III-A); readers use its version.
-//  7. Words are taken behind `prefix`, as in node/inner_tree.h; a node without a right bound
-//     compares the prefix first.
+//  7. Words are of the key bytes after `prefix`, as in node/inner_tree.h; a node without a right
+//     bound compares the prefix first.
 //
-// What changes a node is in DRAM alone. Whoever changes one holds its lock; what a reader may meet
-// half done is done between BeginPublish and EndPublish: by the caller, but for InsertBuffered and
-// ReplaceBuffered, which are a whole change.
+// Methods that change a node change DRAM only. The caller holds its lock. Changes that a reader
+// could see half done happen between BeginPublish and EndPublish: called by the caller, except that
+// InsertBuffered and ReplaceBuffered are complete changes.
 //
 // The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side
-// arrays.
+// arrays here.
 #pragma once
 
 #include <bit>
@@ -59,16 +59,16 @@ struct alignas(32) LeafMirror {
 };
 static_assert(sizeof(LeafMirror) == 32);
 
-// What `bytes` keys need beside the words.
+// What `bytes` keys need besides the words.
 template <class Separator, bool kRecords>
 struct NodeSeparators {
-  Separator low[kNodeSlots];       // of the Index Part's leaves, in full
+  Separator low[kNodeSlots];       // low fences of the Index Part's leaves, complete
   uint64_t key_words[kNodeSlots];  // of the Buffer Part's pairs: the slot's key word
 };
 template <class Separator>
 struct NodeSeparators<Separator, false> {};
 
-// A leaf that a split has written, and that no node leads to yet.
+// A leaf that a split has written, and that no node refers to yet.
 template <class Separator>
 struct WrittenLeaf {
   pmem::Offset offset;
@@ -86,7 +86,7 @@ struct alignas(64) LastLevelNode {
   VersionLock lock;
   uint8_t index_count;
   uint8_t buf_count;
-  uint8_t split_m;  // M: nodes that the last split made of this one; 0 before the first
+  uint8_t split_m;  // M: nodes made by the last split; 0 before the first
   bool bounded;     // `high` is set: there is a node to the right
   uint32_t prefix;
   Separator high;
@@ -102,7 +102,7 @@ struct alignas(64) LastLevelNode {
 
   uint8_t leaf_count[32];
   uint32_t buf_ver[kNodeSlots];
-  uint32_t full_at;  // version at which its buffer was full, and could be drained by splits alone
+  uint32_t full_at;  // version at which its buffer was full and only splits could drain it
   std::atomic<LastLevelNode*> next_with_puts;
   LeafMirror mirrors[kNodeSlots];
   [[no_unique_address]] NodeSeparators<Separator, C::kRecords> separators;
@@ -131,21 +131,21 @@ struct alignas(64) LastLevelNode {
       return {words[i], values[i]};
     }
   }
-  // Of a node that may be left of the key's: it is not.
+  // For a node that may be left of the key's node: whether it is not.
   bool EndsAfter(const Key& key) const { return !bounded || C::CompareToKey(high, key) > 0; }
-  // For a walk over the nodes. Separators ascend, but for those of keys that were damaged.
+  // For a walk over the nodes. Separators ascend, except those of damaged keys.
   bool GoesOnAfter(const Key& from) const { return bounded && C::CompareToKey(high, from) > 0; }
   bool IsTombstone(unsigned i) const { return (tombstones >> i & 1) != 0; }
 
   struct Position {
-    unsigned leaf;  // whose range has the key
-    uint32_t hits;  // buffered pairs that may have it
+    unsigned leaf;  // whose range contains the key
+    uint32_t hits;  // buffered pairs that may have the key
   };
   // May read a node that is changing: the caller validates, or holds the lock.
   Position Search(const Key& key) const;
 
   // --- the Buffer Part ---
-  // A pair for `leaf`, whose log entry, in `log`, is durable.
+  // Buffers a pair for `leaf` whose log entry, in `log`, is durable.
   void InsertBuffered(unsigned leaf, const Key& key, Pair pair, uint32_t log, bool tombstone) {
     const unsigned i = buf_start() - 1;
     lock.BeginPublish();
@@ -158,7 +158,7 @@ struct alignas(64) LastLevelNode {
     ++buf_count;
     lock.EndPublish();
   }
-  // The buffered pair `at` gives way to a newer one of its key.
+  // Replaces the buffered pair `at` by a newer one of the same key.
   void ReplaceBuffered(unsigned at, uint64_t value, uint32_t log, bool tombstone) {
     lock.BeginPublish();
     values[at] = value;
@@ -166,11 +166,11 @@ struct alignas(64) LastLevelNode {
     SetTombstone(at, tombstone);
     lock.EndPublish();
   }
-  // Closes the gaps that drained pairs leave, keeping the order.
+  // Removes drained pairs and closes the gaps, keeping the order.
   void DropDrained(uint32_t drained);
 
   // --- the Index Part ---
-  // Fingerprints of the slots in `filled`; the others stay.
+  // Sets the fingerprints of the slots in `filled`; the others stay.
   void SetMirror(unsigned leaf, uint32_t bits, uint32_t filled, const uint8_t* fingerprints) {
     LeafMirror& mirror = mirrors[leaf];
     for (uint32_t left = filled; left != 0; left &= left - 1) {
@@ -185,18 +185,19 @@ struct alignas(64) LastLevelNode {
   void RemoveLeaf(unsigned leaf, const C& codec);
 
   // --- parts of nodes ---
-  // Leaves [first, last) of `whole` and the pairs buffered for them come behind those that it has.
-  // Its words are of no use before Rebase.
+  // Appends leaves [first, last) of `whole` and the pairs buffered for them. Call Rebase before the
+  // words are used.
   void AddPart(const LastLevelNode& whole, unsigned first, unsigned last);
-  // Has only these. Together the parts take over what `whole` owns.
+  // Keeps only these leaves. Together the parts take over everything that `whole` owns.
   void BecomePart(const LastLevelNode& whole, unsigned first, unsigned last, const C& codec);
   void Rebase(const C& codec);
 
-  // What a reader looks at; a writer also at the counts and versions behind it, and changes them.
+  // What a reader accesses; a writer also accesses the counts and versions after it, and changes
+  // them.
   void PrefetchForRead() const {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 8; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
-    // One of the mirrors, too, but only the search tells which.
+    // One of the mirrors is needed too, but only the search tells which.
     for (unsigned i = 10; i < 25; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
   }
   void PrefetchForWrite() const {
@@ -215,7 +216,7 @@ static_assert(offsetof(LastLevelNode<Fixed64Codec>, values) == 280);
 static_assert(offsetof(LastLevelNode<Fixed64Codec>, mirrors) == 672);
 static_assert(sizeof(LastLevelNode<Fixed64Codec>) == 1600);
 
-// Decides among index words equal to the key's by the separators behind them.
+// Decides among index words equal to the key's by their separators.
 template <class C>
 unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const {
   unsigned rank = static_cast<unsigned>(std::popcount(less));

@@ -1,6 +1,6 @@
-// What a node and its leaves hold, together: a leaf's pairs are found by its mirror in the node.
+// Combined access to a node and its leaves: a leaf's pairs are found by its mirror in the node.
 //
-// Thread safety: all of it for whoever holds the node's lock; LeafAddress for anyone.
+// Thread safety: the caller holds the node's lock; LeafAddress may be called by any thread.
 #pragma once
 
 #include <bit>
@@ -28,19 +28,19 @@ class LeafAccess {
   media::Leaf* LeafAt(const Node* node, unsigned leaf) const {
     return pool_.At<media::Leaf>(node->values[leaf]);
   }
-  // The same of a node that is changing, where it may be none: to be fetched, not followed.
+  // The same for a node that is changing: may be no leaf, only for prefetching.
   uintptr_t LeafAddress(const Node* node, unsigned leaf) const {
     return reinterpret_cast<uintptr_t>(pool_.base()) + node->values[leaf];
   }
 
-  // The slot; -1: the leaf does not have the key.
+  // Returns the slot; -1: the leaf does not have the key.
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
-  // Of buffered pairs that may have the key (LastLevelNode::Search) the one that has; -1: none.
+  // Which of the buffered pairs that may have the key (LastLevelNode::Search) has it; -1: none.
   int BufferedIndex(const Node* node, const Key& key, uint32_t hits) const;
-  // Does nothing own the record of the buffered pair `at` any more, once `value` replaces it?
+  // Whether the record of the buffered pair `at` has no owner any more once `value` replaces it.
   bool LosesRecord(const Node* node, unsigned at, const Key& key, uint64_t value) const;
-  // Live keys of the leaves and the buffer.
+  // Live keys in the leaves and the buffer.
   int64_t KeysOf(const Node& node) const;
 
  private:
@@ -81,9 +81,9 @@ int LeafAccess<C>::BufferedIndex(const Node* node, const Key& key, uint32_t hits
   return -1;
 }
 
-// It may be named by the tombstone that replaces it. Or it may still be that of the leaf's pair,
-// which then owns it: the victim of a tombstone, or a pair that was drained before a crash and
-// replayed after it.
+// The record may be named by the tombstone that replaces it. Or it may still belong to the leaf's
+// pair, which then owns it: the victim of a tombstone, or a pair that was drained before a crash
+// and replayed after it.
 template <class C>
 bool LeafAccess<C>::LosesRecord(const Node* node, unsigned at, const Key& key,
                                 uint64_t value) const {

@@ -1,4 +1,5 @@
-// The stops of the Leaf Count-Based Flush (LodgeTree III-B), seen through counters and the medium.
+// The stops of the Leaf Count-Based Flush (LodgeTree III-B), observed through counters and the
+// medium.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr uint64_t kKeys = 8000;
 
-// Puts keys in no order and shows the effect of each put to `see`.
+// Puts keys in random order and passes the effect of each put to `see`.
 template <class See>
 void Fill(TestTree& tree, See see) {
   for (uint64_t n = 0; n < kKeys; ++n) {
@@ -51,8 +52,8 @@ TEST(LeafCountFlushTest, FirstStopAtTNodeLeaves) {
   }
 }
 
-// Pairs are grouped from the oldest on: so a flush drains the leaf of the oldest one, and none
-// waits until all others have passed it.
+// Pairs are grouped from the oldest on: so a flush drains the leaf of the oldest one, and none is
+// overtaken by all others.
 TEST(LeafCountFlushTest, TheOldestPairIsDrained) {
   for (const uint64_t t_node : {1, 2}) {
     SCOPED_TRACE(t_node);
@@ -60,7 +61,7 @@ TEST(LeafCountFlushTest, TheOldestPairIsDrained) {
     std::vector<uint64_t> buffered;  // the oldest first
     uint64_t flushes = 0;
     for (uint64_t n = 0; tree.Counters()["last_level_nodes"] == 1; ++n) {
-      // With few leaves one that has become too full goes first.
+      // With few leaves, a leaf that has become too full is drained first.
       const bool many_leaves = tree.Counters()["leaves"] > 8;
       const Effect effect = tree.PutEffect(Scattered(n), Text(n));
       if (effect["buffer_flushes_total"] != 0) {
@@ -122,7 +123,7 @@ TEST(LeafCountFlushTest, LeavesOfAFlushShareTwoFences) {
   for (uint64_t n = 0; n < kKeys; ++n) {
     const size_t chunks = tree.pool().Chunks().size();
     const Effect effect = tree.PutEffect(Scattered(n), Text(n));
-    // A new chunk has fences of its own.
+    // A new chunk needs fences of its own.
     if (effect["buffer_flushes_total"] != 1 || tree.pool().Chunks().size() != chunks) continue;
     ++flushes;
     ASSERT_EQ(effect.cost.fences, effect["second_commits_total"] == 0 ? 2u : 4u);
@@ -130,8 +131,8 @@ TEST(LeafCountFlushTest, LeavesOfAFlushShareTwoFences) {
   EXPECT_GT(flushes, kKeys / 20);
 }
 
-// What the leaf drained is at or below its watermark, and nothing of it stays in the buffer: the
-// watermark may then stand for the whole leaf (invariant 2 of media::Leaf).
+// What was drained to the leaf is at or below its watermark, and nothing for it stays in the
+// buffer: so the watermark may cover the whole leaf (invariant 2 of media::Leaf).
 TEST(LeafCountFlushTest, AFlushDrainsItsLeavesWhole) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));

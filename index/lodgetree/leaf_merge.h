@@ -1,12 +1,12 @@
-// The log-less leaf merge: the leaf split turned round. Deletes leave sparse leaves behind; the
-// left one of two neighbours takes over the pairs and the range of the right one. README, The
-// log-less leaf merge.
+// The log-less leaf merge, the reverse of the leaf split. Deletes leave sparse leaves; the left one
+// of two neighbours takes over the pairs and the range of the right one. README, The log-less leaf
+// merge.
 //
 // Invariants: both leaves have nothing buffered, so all numbers up to the watermark are in them: it
-// may rise before the commit. It must not fall behind the right leaf's: log entries of the range
-// that is taken over would count again.
+// may rise before the commit. It must not be below the right leaf's: log entries of the range taken
+// over would become valid again.
 //
-// Thread safety: for whoever holds the locks of the leaves' nodes.
+// Thread safety: the caller holds the locks of the leaves' nodes.
 #pragma once
 
 #include <cstdint>
@@ -22,25 +22,25 @@ class LeafMerger {
 
   LeafMerger(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // Merges what can be in a node from which pairs have been deleted.
+  // Merges what is possible in a node from which pairs have been deleted.
   void MergeSparseLeaves(Node* node, uint64_t watermark);
-  // The node is to be merged with a neighbour (node_merge.h) when no lock is held.
+  // The node will be merged with a neighbour (node_merge.h) when no lock is held.
   void NoteIfSparse(const Node* node);
   bool IsSparse(const Node* node) const {
     return node->index_count <= parts_.parameters.node_slots / 4;
   }
-  // A merged leaf is not about to split again. An empty one costs nothing to take over.
+  // A merged leaf must not be about to split again. Taking over an empty one costs nothing.
   bool AreSparse(unsigned left_count, unsigned right_count) const {
     return right_count == 0 || left_count + right_count <= parts_.parameters.t_split * 2 / 3;
   }
 
   // Leaf `left` of `node` takes over leaf `right` of `other`, which may be the same node, on the
-  // medium; then Publish makes the node say so. False: during replay, older entries of a leaf may
-  // still be to come.
+  // medium; then Publish updates the node. False: during replay, older entries of a leaf may still
+  // follow.
   bool Commit(const Node* node, unsigned left, const Node* other, unsigned right,
               uint64_t watermark);
   void Publish(Node* node) const;
-  // One that was taken over.
+  // Frees a leaf that was taken over.
   void FreeLeaf(pmem::Offset offset);
 
  private:

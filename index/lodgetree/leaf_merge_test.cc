@@ -1,4 +1,4 @@
-// Sparse leaves merge, sparse nodes join, and what is left is what was not deleted.
+// Sparse leaves merge, sparse nodes join, and exactly the keys that were not deleted remain.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class LeafMergeTest : public ::testing::Test {
   uint64_t nodes_;
 };
 
-// No neighbour of a key that stays is near it: without merging every leaf would keep a pair or two.
+// Remaining keys are far apart: without merging every leaf would keep a pair or two.
 TEST_F(LeafMergeTest, ScatteredDeletesGiveLeavesAndNodesBack) {
   const auto kept = [](uint64_t i) { return i % 10 == 0; };
   for (uint64_t i = 0; i < kKeys; ++i) {
@@ -65,7 +65,7 @@ TEST_F(LeafMergeTest, ADeletedRangeGivesItsLeavesBack) {
   ExpectKeys(kept);
 }
 
-// A merged leaf has room for what comes next.
+// A merged leaf has room for further keys.
 TEST_F(LeafMergeTest, NoLeafIsMergedToTheBrim) {
   for (uint64_t i = 0; i < kKeys; ++i) {
     if (i % 3 == 0) continue;
@@ -95,13 +95,13 @@ TEST(LeafMergeCostTest, TwoFencesALeaf) {
         tree.EffectOf([&] { EXPECT_EQ(tree.Delete(Scattered(i)), Outcome::kOk); });
     const uint64_t merged = effect["merged_leaves_total"];
     most = std::max(most, merged);
-    // Own fences: the log entry's, the flush's second, a log header's.
+    // Other fences: the log entry's, the flush's second, a log header's.
     EXPECT_LE(effect.cost.fences, 3 + 2 * merged);
   }
   EXPECT_GT(most, 0u);
 }
 
-// As soon as deletes wait for all of a leaf's pairs, and not when the buffer is full.
+// As soon as buffered deletes cover all of a leaf's pairs, not when the buffer is full.
 TEST(LeafMergeCostTest, ALeafGoesWithItsLastPair) {
   TestTree tree(KeyFormat::kFixed64, {{"leaf_slots", "4"}, {"t_split", "3"}});
   for (uint64_t i = 1; i <= 40; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
@@ -120,7 +120,7 @@ TEST(LeafMergeCostTest, ALeafGoesWithItsLastPair) {
   tree.ExpectSound();
 }
 
-// A lock, a queue of one: there is no leaf to be had by draining, so a delete costs its log entry.
+// A lock, or a queue of one: draining would free no leaf, so a delete costs only its log entry.
 TEST(LeafMergeCostTest, WhatNeverLeftTheBufferDrainsNothing) {
   TestTree tree(KeyFormat::kFixed64);
   const Effect effect = tree.EffectOf([&] {

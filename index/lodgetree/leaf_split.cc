@@ -1,9 +1,9 @@
 // A group may have more pairs for a leaf than two leaves hold: then it splits into several, each
 // new one pointing to the next.
 //
-// What stays in the old leaf and is new there needs slots that are free before the commit. A lone
-// drain halves the pairs, and commits a second time where there are too few. In a group, where
-// every second commit would add fences to all, fewer pairs stay.
+// New pairs that stay in the old leaf need slots that are free before the commit. A single drain
+// halves the pairs, and commits a second time if there are too few free slots. In a group, where
+// every second commit would add fences for all, fewer pairs stay.
 #include "index/lodgetree/leaf_split.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace lodgekv::lodgetree {
 
 namespace {
 
-// What a leaf looks like before it is written.
+// A leaf's content before it is written.
 struct LeafImage {
   uint64_t commit;
   uint64_t watermark;
@@ -37,8 +37,8 @@ bool LeafSplitter<C>::Divides(const Node* node, unsigned leaf, Separator separat
           C::Compare(separator, last ? node->high : node->LowOf(leaf + 1)) < 0);
 }
 
-// Even parts, as many as LeavesFor says; but in a group no more pairs stay than find their slots at
-// once.
+// Even parts, as many as LeavesFor returns; but in a group no more pairs stay than find free slots
+// at once.
 template <class C>
 auto LeafSplitter<C>::Divide(NodeTurn<C>& turn, const LeafWork& work) -> Division {
   std::span<SplitPair> pairs(worker_.round.split_pairs);
@@ -57,14 +57,15 @@ auto LeafSplitter<C>::Divide(NodeTurn<C>& turn, const LeafWork& work) -> Divisio
   std::sort(pairs.begin(), border, less);
   Division division{parts, 0};
   while (!is_new(pairs[division.stay]) || --free_slots >= 0) ++division.stay;
-  if (division.stay == 0) return even;  // a leaf keeps one pair at least
+  if (division.stay == 0) return even;  // a leaf keeps at least one pair
   const size_t moved = pairs.size() - division.stay;
   if (moved <= size_t{parts_.parameters.leaf_slots} * (parts - 1)) return division;
   ++division.parts;
   return TakeFurtherLeaf(turn) ? division : even;
 }
 
-// Beyond what the round has planned: if the node has room for it, and nobody else comes to need it.
+// Beyond what the round has planned: if the node has room for it, and no other operation may need
+// it.
 template <class C>
 bool LeafSplitter<C>::TakeFurtherLeaf(NodeTurn<C>& turn) {
   Round<C>& round = worker_.round;
@@ -77,9 +78,8 @@ bool LeafSplitter<C>::TakeFurtherLeaf(NodeTurn<C>& turn) {
   return true;
 }
 
-// Puts the pairs of the last leaf behind the others, and returns them. A damaged record may have
-// any key: where that would make a border outside the leaf's range, the nearest one inside is
-// taken.
+// Appends the pairs of the last leaf to the others, and returns them. A damaged record may have any
+// key: if that would put a separator outside the leaf's range, the nearest one inside is used.
 template <class C>
 auto LeafSplitter<C>::UpperPart(const Node* node, unsigned leaf, std::span<SplitPair> pairs,
                                 Division division, Separator* separator) -> std::span<SplitPair> {
@@ -95,7 +95,7 @@ auto LeafSplitter<C>::UpperPart(const Node* node, unsigned leaf, std::span<Split
   if (!C::kRecords || Divides(node, leaf, *separator)) [[likely]]
     return pairs.subspan(border);
   std::ranges::sort(pairs, less);
-  // No part may be more than a leaf.
+  // No part may exceed a leaf.
   const size_t most = parts_.parameters.leaf_slots;
   for (size_t away = 1; away < pairs.size(); ++away) {
     for (const size_t at : {border - away, border + away}) {
@@ -112,7 +112,7 @@ auto LeafSplitter<C>::UpperPart(const Node* node, unsigned leaf, std::span<Split
   return pairs.subspan(border);
 }
 
-// The leaf's pairs and those that go there.
+// The leaf's pairs and those drained to it.
 template <class C>
 void LeafSplitter<C>::CollectPairs(const LeafWork& work) {
   Round<C>& round = worker_.round;
@@ -165,8 +165,8 @@ void LeafSplitter<C>::Stage(NodeTurn<C>& turn, LeafWork& work) {
   worker_.counters.Add(WorkerCounters::kLeafSplits, work.new_count);
 }
 
-// What a split costs that has a log: there the leaf is durable a second time before anything in it
-// changes. The space of the new leaf stands for that log's.
+// Emulates the cost of a split with a log, where the leaf is made durable a second time before it
+// changes. The space of the new leaf stands for that log.
 template <class C>
 void LeafSplitter<C>::WriteLeafAside(const LeafWork& work, pmem::Offset space) {
   char* aside = parts_.pool.template At<char>(space);
@@ -174,7 +174,7 @@ void LeafSplitter<C>::WriteLeafAside(const LeafWork& work, pmem::Offset space) {
   parts_.medium.Persist(aside, kLeafBytes);
 }
 
-// A separator too long for the fence's word goes to a record that the leaf owns.
+// A separator too long for the fence's word is stored in a record that the leaf owns.
 template <class C>
 FenceWords LeafSplitter<C>::StageFence(Separator separator) {
   const std::string_view text = C::FenceText(separator);
@@ -193,7 +193,7 @@ FenceWords LeafSplitter<C>::StageFence(Separator separator) {
   return C::EncodeFence(separator, record.offset);
 }
 
-// Of the round's `right` pairs.
+// From the round's `right` pairs.
 template <class C>
 void LeafSplitter<C>::WriteRightLeaf(const LeafWork& work, Separator separator, uint64_t next) {
   const std::span<const Pair> pairs(worker_.round.right);

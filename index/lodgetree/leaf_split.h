@@ -1,12 +1,12 @@
-// The log-less leaf split (LodgeTree III-B): next0/next1 and use_n. README, The drain, has its
-// steps; they are those of the drain that found the leaf full.
+// The log-less leaf split (LodgeTree III-B): next0/next1 and use_n. Its steps are part of the drain
+// that found the leaf full: README, The drain.
 //
 // Invariants
-//  1. A new leaf is whole, and flushed, before the old leaf's unused next pointer leads to it; the
-//     one commit word of the old leaf makes all of them count.
-//  2. The leaves that it takes were at hand before the operation's first durable step.
+//  1. A new leaf is complete, and flushed, before the old leaf's unused next pointer refers to it;
+//     the single commit word of the old leaf makes all of them valid.
+//  2. The leaves that it uses were allocated before the operation's first durable step.
 //
-// Thread safety: for whoever holds the lock of the leaf's node.
+// Thread safety: the caller holds the lock of the leaf's node.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,17 @@ class LeafSplitter {
 
   LeafSplitter(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // Moves the upper part of the leaf's and the group's pairs to new leaves, the last one first; of
-  // the fresh pairs remain those that stay.
+  // Moves the upper part of the leaf's and the group's pairs to new leaves, the last one first; the
+  // fresh pairs that remain are those that stay.
   void Stage(NodeTurn<C>& turn, LeafWork& work);
 
  private:
-  // Of the pairs of a leaf that splits: into how many leaves they go, the lowest to the old one.
+  // How the pairs of a splitting leaf are divided: the number of leaves, the lowest part in the old
+  // one.
   struct Division {
     unsigned parts;
     size_t stay;  // in the old one
-    // Of so many pairs, for which so many leaves are left, how many are not the last one's.
+    // How many of `pairs`, to be divided among the remaining leaves, are not in the last one.
     size_t Border(size_t pairs) const {
       if (pairs <= stay) return pairs * (parts - 1) / parts;  // damaged ones went elsewhere
       return stay + (pairs - stay) * (parts - 2) / (parts - 1);

@@ -21,7 +21,7 @@ void LeafWriter<C>::Begin(const Node* node, unsigned leaf, uint32_t group, uint6
   work->flip = work->second_commit = false;
   work->first_fresh = work->fresh_count = work->update_count = 0;
   work->first_new = work->new_count = 0;
-  // Never backwards: recovery replays in order of numbers, node by node.
+  // Never decreases: recovery replays in order of numbers, node by node.
   work->watermark = std::max(watermark, media::WatermarkOf(work->media));
 }
 
@@ -31,7 +31,7 @@ void LeafWriter<C>::SortPair(const Node* node, Pair pair, bool tombstone, bool i
   const int slot = parts_.access.FindPairInLeaf(node, work.leaf, pair);
   const uint32_t bit = slot >= 0 ? uint32_t{1} << slot : 0;
   const uint64_t old_value = slot >= 0 ? work.media->slots[slot].value.LoadRelaxed() : pair.value;
-  // (Keys of damaged records may be alike: a slot changes once.)
+  // (Keys of damaged records may be equal: a slot changes only once.)
   const bool replaces = old_value != pair.value && ((work.updated | work.cleared) & bit) == 0;
   if (C::kRecords && replaces) worker_.unlinked.push_back(old_value);
   if (tombstone) {
@@ -79,8 +79,8 @@ void LeafWriter<C>::WriteUpdates(LeafWork& work) {
   }
 }
 
-// Fills free slots so that few lines are touched: a line that takes all that is left, else the
-// emptiest.
+// Fills free slots so that few lines are touched: a line that can take all that remains, otherwise
+// the emptiest.
 template <class C>
 void LeafWriter<C>::WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots) {
   for (size_t next = 0; next < fresh.size();) {
@@ -137,8 +137,8 @@ void LeafWriter<C>::FlushLines(LeafWork& work) {
   work.lines = 0;
 }
 
-// All that changes lies in the leaf's first line: fingerprints, then the commit word, then W. A
-// line that may tear needs a fence between the last two.
+// Everything that changes is in the leaf's first line: fingerprints, then the commit word, then W.
+// If a line may tear, a fence is needed between the last two.
 template <class C>
 void LeafWriter<C>::StoreCommits(std::span<LeafWork> works, Pass pass) {
   const bool second = pass == Pass::kSecond;

@@ -1,15 +1,14 @@
-// Writes drained pairs to a leaf on the medium: what changes it, and the commit that makes it
-// count. A leaf is begun, its pairs are sorted in, then it is staged; behind a fence its commit
-// word is stored, behind another one it is published (drain_round.h). README, The drain.
+// Writes drained pairs to a leaf on the medium, and commits them. The steps: Begin, SortPair for
+// each pair, Stage; after a fence its commit word is stored, after another one it is published
+// (drain_round.h). README, The drain.
 //
 // Invariants
-//  1. Until the commit word is stored, nothing that counts has changed but values whose log entries
+//  1. Until the commit word is stored, nothing valid has changed except values whose log entries
 //     are durable.
-//  2. A slot that a commit frees is written only behind that commit's fence.
-//  3. The watermark is stored with the commit that completes the leaf, or behind it; it never
-//     falls.
+//  2. A slot that a commit frees is written only after that commit's fence.
+//  3. The watermark is stored with or after the commit that completes the leaf; it never decreases.
 //
-// Thread safety: for whoever holds the lock of the leaf's node.
+// Thread safety: the caller holds the lock of the leaf's node.
 #pragma once
 
 #include <cstdint>
@@ -27,23 +26,23 @@ class LeafWriter {
 
   LeafWriter(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // `group`: the buffered pairs that go there.
+  // `group`: the buffered pairs for the leaf.
   void Begin(const Node* node, unsigned leaf, uint32_t group, uint64_t watermark,
              LeafWork* work) const;
-  // What a pair means for the leaf: a new slot, a new value, a cleared bit, or nothing. A value is
-  // stored in place only where the pair's log entry is durable already: else a crash may leave the
-  // value and not the entry. There the commit word takes a new slot for the old one.
+  // Determines a pair's effect on the leaf: a new slot, a new value, a cleared bit, or nothing. A
+  // value is stored in place only if the pair's log entry is already durable: otherwise a crash may
+  // leave the value without the entry. Then the commit word replaces the old slot by a new one.
   void SortPair(const Node* node, Pair pair, bool tombstone, bool in_place, LeafWork& work);
-  // Writes and flushes what was sorted in, and the leaves that a split needs.
+  // Writes and flushes the sorted pairs, and the leaves that a split needs.
   void Stage(NodeTurn<C>& turn, LeafWork& work);
 
   // New pairs go to these slots.
   void WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots);
   void FlushLines(LeafWork& work);
 
-  // Stores and flushes the commit words; the fence behind them is the caller's.
+  // Stores and flushes the commit words; the caller fences.
   void StoreCommits(std::span<LeafWork> works, Pass pass);
-  // Of the leaves that had too few free slots: writes the rest, and fences its commits.
+  // For the leaves that had too few free slots: writes the rest, and fences its commits.
   void CommitSecond();
 
  private:

@@ -141,9 +141,10 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
   return use;
 }
 
-// Everything acknowledged is durable already; retired records go back. Where that is quick, what is
-// buffered goes to its leaves, so that the next opening replays nothing and needs no record that
-// only a log knows. On a file each drain would wait for the disk.
+// Everything acknowledged is already durable; retired records are freed. If fences are
+// instructions, everything buffered is drained to its leaves, so that the next opening replays
+// nothing and needs no record that only a log refers to. On a file each drain would wait for the
+// disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
   if (!parts_.medium.long_fences()) DrainAllBuffers(parts_);

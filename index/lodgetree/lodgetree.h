@@ -1,19 +1,19 @@
 // LodgeTree (ICDE'25 style last-level surrogate buffer, see README.md): the engine.
 //
-// The way of a Put: Write (write.cc) finds the last-level node and stages the record; a GroupWrite
+// A Put: Write (write.cc) finds the last-level node and stages the record; a GroupWrite
 // (group_write.h) locks the node, appends to the partitioned version log and fences; a NodeWriter
-// (node_writer.h) puts the pair into the node's Buffer Part. When the node is full the same fence
-// carries a drain of some leaves (drain_plan.h chooses them, drain_round.h drains them,
+// (node_writer.h) puts the pair into the node's Buffer Part. If the node is full, the same fence
+// covers a drain of some leaves (drain_plan.h chooses them, drain_round.h drains them,
 // leaf_writer.h writes them), which may split a leaf (leaf_split.h); a node with too many leaves
 // splits by its hotness (hotness_aware_split.h). All drains of a group of writes share their fences
-// (group_rounds.cc). Deletes leave sparse leaves and nodes behind, which merge (leaf_merge.h,
-// node_merge.h). Room is made in the log (log_reclaim.h) and in a full pool (space_reclaim.h). They
-// all work on one TreeParts (tree_parts.h).
+// (group_rounds.cc). Deletes leave sparse leaves and nodes, which merge (leaf_merge.h,
+// node_merge.h). Space is reclaimed in the log (log_reclaim.h) and in a full pool
+// (space_reclaim.h). All of them work on one TreeParts (tree_parts.h).
 //
-// Locks: a writer holds the lock of the last-level node over its fences. Sequence numbers are taken
-// under that lock, so in each node the order of numbers is the order of operations. Several nodes
-// are locked from left to right; parents are locked after children; nothing else is held while
-// waiting.
+// Locks: a writer holds the lock of the last-level node across its fences. Sequence numbers are
+// taken under that lock, so in each node the order of numbers is the order of operations. Several
+// nodes are locked from left to right; parents are locked after children; nothing else is held
+// while waiting.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,7 @@ class LodgeTree final : public Engine {
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
   void FetchLookups(std::span<Lookup> lookups) const;
   bool FinishLookup(const Lookup& lookup, uint64_t* value_word) const;
-  // Optimistic: the value word of the key's live pair.
+  // Optimistic: finds the value word of the key's live pair.
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;

@@ -1,4 +1,4 @@
-// For tests: a LodgeTree on plain memory, and its leaves on the medium.
+// For tests: a LodgeTree on plain memory, with access to its leaves on the medium.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ class TestTree : public TestEngine {
   explicit TestTree(KeyFormat format, const Options& options = {}, bool inline_pairs = false)
       : TestEngine(GetEngineInfo(), format, options, inline_pairs) {}
 
-  // Pairs of each leaf on the medium, from left to right.
+  // The number of pairs in each leaf on the medium, from left to right.
   std::vector<unsigned> LeafFill() {
     std::vector<unsigned> fill;
     for (const media::Leaf* leaf : Leaves()) {

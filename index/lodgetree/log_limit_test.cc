@@ -1,5 +1,5 @@
-// The log's limit: what it follows, that live logs stay below it, and that no single write pays for
-// that. By counts, never by times.
+// The log's limit: what it depends on, that live logs stay below it, and that no single write pays
+// for that. Measured by counts, never by times.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -21,7 +21,7 @@ constexpr uint64_t kBytesOfNode = 2048;
 
 TestTree::Options Limit(uint64_t bytes) { return {{"log_limit_bytes", std::to_string(bytes)}}; }
 
-// The n-th of keys as good as random, all different: SplitMix64's finalizer permutes the words.
+// The n-th of distinct pseudo-random keys: SplitMix64's finalizer permutes the words.
 std::string RandomKey(uint64_t n) {
   uint64_t z = n * 0x9E3779B97F4A7C15ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -29,7 +29,7 @@ std::string RandomKey(uint64_t n) {
   return Text(z ^ (z >> 31));
 }
 
-// What single puts of random keys cost while the tree grows.
+// The cost of single puts of random keys while the tree grows.
 struct Load {
   double fences_of_a_put = 0;
   uint64_t most_fences = 0;  // of one put
@@ -57,8 +57,8 @@ Load LoadKeys(TestTree& tree, uint64_t first = 0, uint64_t keys = kKeys) {
 
 class LogLimitTest : public ::testing::TestWithParam<KeyFormat> {};
 
-// As a put's own flush drains two leaves, one of which may split, the leaf of one entry of an old
-// log costs it two fences at most where slots need not be freed first, and the lines of a split.
+// A put's own flush drains two leaves, one of which may split. So the leaf of one entry of an old
+// log costs a put at most two fences if slots need not be freed first, and the lines of a split.
 TEST_P(LogLimitTest, NoPutPaysForIt) {
   TestTree with_room(GetParam());
   Load without = LoadKeys(with_room);
@@ -75,7 +75,7 @@ TEST_P(LogLimitTest, NoPutPaysForIt) {
   }
 }
 
-// What a log of the default limit buffers is what one without a limit does.
+// With the default limit as much is buffered as without one.
 TEST_P(LogLimitTest, RandomKeysDoNotComeNearTheDefault) {
   TestTree with_room(GetParam());
   Load without = LoadKeys(with_room);
@@ -87,8 +87,8 @@ TEST_P(LogLimitTest, RandomKeysDoNotComeNearTheDefault) {
   EXPECT_LE(at_default.fences_of_a_put, 1.4);
 }
 
-// Cold pairs, each of which pins a log: nodes that are written once in a while, beside others that
-// are written all the time.
+// Cold pairs, each of which pins a log: nodes that are written rarely, beside others that are
+// written constantly.
 TEST_P(LogLimitTest, ColdPairsDoNotKeepLogsForEver) {
   constexpr uint64_t kLimit = 256 << 10;
   TestTree tree(GetParam(), Limit(kLimit));
@@ -108,7 +108,7 @@ TEST_P(LogLimitTest, ColdPairsDoNotKeepLogsForEver) {
   tree.ExpectSound();
 }
 
-// Of puts to keys that are there, once what a thread keeps has grown to its size.
+// Puts to existing keys, after a thread's data structures have reached their final size.
 uint64_t AllocationsOfPuts(TestTree& tree) {
   uint64_t allocations = 0;
   for (uint64_t n = 0; n < 20'000; ++n) {
@@ -128,14 +128,14 @@ TEST_P(LogLimitTest, PutsAllocateNoMoreThanWithoutIt) {
   TestTree tree(GetParam(), Limit(wanted / 4));
   LoadKeys(tree);
   const uint64_t emptied = tree.Counters()["log_reclaims_total"];
-  // Of 15,000. Batches of records that another thread gives back are new ones, or the last ones,
-  // as that thread is late or not.
+  // Of 15,000. Batches of records freed by another thread are new or reused, depending on that
+  // thread's timing.
   constexpr uint64_t kBatches = 150;
   EXPECT_LE(AllocationsOfPuts(tree), AllocationsOfPuts(with_room) + kBatches);
   EXPECT_GT(tree.Counters()["log_reclaims_total"], emptied + 100);
 }
 
-// Opened with a lower limit than it was killed with, and then written where nothing old lies.
+// Opened with a lower limit than before the crash, and then written far from the old pairs.
 TEST_P(LogLimitTest, LogsOfBeforeACrashAreEmptiedToo) {
   constexpr uint64_t kLimit = 32 << 10;
   TestTree tree(GetParam());
@@ -182,7 +182,7 @@ TEST_P(LogLimitTest, ThreadsKeepBelowItTogether) {
 INSTANTIATE_TEST_SUITE_P(Formats, LogLimitTest,
                          ::testing::Values(KeyFormat::kFixed64, KeyFormat::kBytes));
 
-// Memory of which only what is touched is there.
+// Memory of which only touched pages are allocated.
 class LargeTree {
  public:
   LargeTree(uint64_t bytes, const TestTree::Options& options) : bytes_(bytes) {

@@ -9,13 +9,13 @@
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr unsigned kLogsAtOnce = 4;      // that were free when they were looked at
-constexpr size_t kOldPairsAtOnce = 256;  // of old logs, that one round drains
+constexpr unsigned kLogsAtOnce = 4;      // that were free when examined
+constexpr size_t kOldPairsAtOnce = 256;  // of old logs, drained in one round
 constexpr unsigned kEntriesForRoom = 64;
 constexpr unsigned kTriesOfDelete = 64;  // where a put tries once
 }  // namespace
 
-// Of the log in hand, or of the one that waits longest. False: there is none.
+// Continues the log being examined, or takes the oldest one. False: there is none.
 template <class C>
 bool LogReclaimer<C>::NextOldEntry(ReadEntry* entry) {
   auto& old = worker_.old_log.log;
@@ -31,7 +31,7 @@ bool LogReclaimer<C>::NextOldEntry(ReadEntry* entry) {
   }
 }
 
-// False: there is no pair, or it is dead and its record another's by now, as the checksum tells.
+// False: there is no pair, or it is dead and its record was reused, as the checksum shows.
 template <class C>
 bool LogReclaimer<C>::KeyOfOldEntry(const ReadEntry& entry, Key* key) {
   if (entry.op == media::LogOp::kAppliedIndex) return false;
@@ -56,7 +56,7 @@ bool LogReclaimer<C>::KeyOfOldEntry(const ReadEntry& entry, Key* key) {
   return true;
 }
 
-// Most entries of an old log are dead: that is seen without a lock.
+// Most entries of an old log are dead: that is checked without a lock.
 template <class C>
 bool LogReclaimer<C>::MayBuffer(const OldPair& pair) const {
   uint64_t snapshot;
@@ -67,8 +67,8 @@ bool LogReclaimer<C>::MayBuffer(const OldPair& pair) const {
   return std::find(begin, end, pair.log) != end || !node->lock.Validate(snapshot);
 }
 
-// Looks at up to `entries` entries, for pairs that may still be buffered; returns how many are left
-// to look at.
+// Examines up to `entries` entries for pairs that may still be buffered; returns how many are left
+// to examine.
 template <class C>
 unsigned LogReclaimer<C>::GatherOldPairs(unsigned entries) {
   auto& pairs = worker_.old_log.pairs;
@@ -87,8 +87,8 @@ unsigned LogReclaimer<C>::GatherOldPairs(unsigned entries) {
   return entries;
 }
 
-// To the plan of its node, if it is still buffered and not in the plan yet. Other nodes need
-// `splits` of the leaves at hand.
+// Adds the pair to the plan of its node if it is still buffered and not in the plan yet. Other
+// nodes need `splits` of the spare leaves.
 template <class C>
 void LogReclaimer<C>::AddOldPair(const Node* node, const OldPair& pair, size_t splits,
                                  DrainPlan* plan) {
@@ -99,15 +99,15 @@ void LogReclaimer<C>::AddOldPair(const Node* node, const OldPair& pair, size_t s
   const DrainPlan before = *plan;
   (void)parts_.planner.AddTarget(node, position.leaf, plan);
   if (plan->splits == before.splits) return;
-  // The plan counts splits that may come.
+  // The plan counts possible splits.
   const bool spare =
       worker_.spares.Ensure(parts_.spare_source, splits + 1, pmem::ReservePolicy::kKeep) &&
       (!C::kRecords || worker_.spares.fences() > splits);
   if (!spare && parts_.planner.Splits(node, plan->targets[plan->count - 1])) *plan = before;
 }
 
-// Gives each locked node a turn that has leaves to drain. Of a node at most one leaf splits, as in
-// a lone drain. Where a split takes a leaf that is not to be had, the pair and its log stay.
+// Gives each locked node a turn that has leaves to drain. At most one leaf of a node splits, as in
+// a single drain. If a split needs a leaf and none is free, the pair and its log stay.
 template <class C>
 void LogReclaimer<C>::PlanOldPairs(NodeWriter<C>& nodes) {
   worker_.round.Clear();
@@ -128,7 +128,7 @@ void LogReclaimer<C>::PlanOldPairs(NodeWriter<C>& nodes) {
   }
 }
 
-// Drains the leaves of the pairs that are still buffered, under fences that they share.
+// Drains the leaves of the pairs that are still buffered, under shared fences.
 template <class C>
 void LogReclaimer<C>::DrainOldPairs() {
   auto& pairs = worker_.old_log.pairs;

@@ -1,9 +1,8 @@
-// Keeping the log short: cold pairs that pin old logs are drained when the live logs come near
-// their limit, a few with each write (README, The log's limit). Called with no lock held.
+// Keeps the log short: cold pairs that pin old logs are drained when the live logs approach their
+// limit, a few with each write (README, The log's limit). Called without locks.
 //
-// Invariant: the worker's old log is looked at from its first entry to its last, over as many calls
-// as that takes; a pair that is still buffered is drained, or its leaf is not to be had and it
-// stays.
+// Invariant: the worker's old log is examined from its first entry to its last, over as many calls
+// as needed; a pair that is still buffered is drained, or stays if no leaf is free.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +22,14 @@ class LogReclaimer {
 
   LogReclaimer(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // Behind a write of `ops` operations that has opened logs while live logs were near their limit.
-  // Looks at as many entries of old logs as it has appended, or twice as many, and goes on with the
-  // next write where it ended with this one. Where a fence is a sync, the thread looks at all that
-  // it owes at once, which is once in L puts.
+  // Call after a write of `ops` operations that has opened logs while live logs were near their
+  // limit. Examines as many entries of old logs as the write has appended, or twice as many, and
+  // continues there with the next write. If a fence is a sync, the thread examines all that it owes
+  // at once, which is once in L puts.
   void EmptyOldLogs(size_t ops);
-  // Where no log can be had: drains what some entries of old ones have left in buffers, until
-  // `enough`. A put gives up at once when its like has tried in vain, and no leaf has come free
-  // since: what waits in the buffers waits for leaves.
+  // For when no log is free: drains entries of old logs from the buffers until `enough`. A put
+  // gives up at once if another put has tried in vain and no leaf was freed since: the buffered
+  // pairs wait for leaves.
   bool MakeLogRoom(pmem::ReservePolicy policy, absl::FunctionRef<bool()> enough);
 
  private:

@@ -1,5 +1,5 @@
-// Draining the buffers of the nodes that an operation holds, where there is no room for its pair or
-// where their space is wanted.
+// Drains the buffers of the nodes that an operation holds, if there is no room for its pair or
+// their space is needed.
 #include "index/lodgetree/hotness_aware_split.h"
 #include "index/lodgetree/node_writer.h"
 #include "index/pmem/last_words.h"
@@ -7,7 +7,7 @@
 namespace lodgekv::lodgetree {
 
 // The operation is in the log, so it can be neither refused nor forgotten. AdmitOne, AdmitGroup and
-// MakeRoom of GroupWrite see to it that this cannot be.
+// MakeRoom of GroupWrite ensure that this cannot happen.
 template <class C>
 void NodeWriter<C>::DieWithoutLeaf() {
   pmem::LastWords words;
@@ -15,14 +15,13 @@ void NodeWriter<C>::DieWithoutLeaf() {
   words.Abort();
 }
 
-// Leaves the plan what there are leaves for.
+// Reduces the plan to what there are leaves for.
 template <class C>
 void NodeWriter<C>::FitPlan(const Node* node) {
   const bool single = node->index_count == 1;
   const size_t needed = single ? 1 : kept_leaves + 1;
   const bool may_split = single || !replaying;
-  // The plan counts splits that may come. Replay asks exactly: the one leaf that is left may be
-  // what another thread needs.
+  // The plan counts possible splits. Replay counts exactly: another thread may need the last leaf.
   const bool exactly = replaying && single;
   const bool sure =
       plan.splits > 0 && (!exactly || parts_.planner.Splits(node, plan.targets.front()));
@@ -31,7 +30,7 @@ void NodeWriter<C>::FitPlan(const Node* node) {
   }
 }
 
-// A drain by itself: a round of one turn.
+// A single drain: a round of one turn.
 template <class C>
 void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   worker_.round.Clear();
@@ -42,7 +41,7 @@ void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   turn.leaves = plan.Leaves();
   DrainRound<C> round(parts_, worker_);
   round.StageTurn(turn, {});
-  // Deletes alone stage nothing: the commit words say it all.
+  // Deletes alone stage nothing: the commit words contain everything.
   if (!fenced || worker_.round.staged) {
     round.FenceStaged();
     fenced = true;
@@ -66,8 +65,8 @@ typename NodeWriter<C>::Node* NodeWriter<C>::DrainWhereRoom(Node* node, const Ke
   return plan.count == 0 ? node : DrainPlanned(node, key, watermark);
 }
 
-// For an operation that needs room in the buffer. Where no leaf can be had for a leaf split,
-// splitting the node makes room without any.
+// For an operation that needs room in the buffer. If no leaf is free for a leaf split, splitting
+// the node makes room without one.
 template <class C>
 typename NodeWriter<C>::Node* NodeWriter<C>::DrainOrSplit(Node* node, const Key& key,
                                                           uint64_t watermark) {

@@ -7,7 +7,7 @@
 
 namespace lodgekv::lodgetree {
 
-// Both fit into a node that will not split soon.
+// Whether both fit into a node that will not split soon.
 template <class C>
 bool NodeMerger<C>::CanJoin(const Node* left, const Node* right) const {
   const unsigned leaves = unsigned{left->index_count} + right->index_count;
@@ -22,11 +22,11 @@ bool NodeMerger<C>::CanEmpty(const Node* left, const Node* right) const {
          LeafMerger<C>(parts_, worker_).AreSparse(left->leaf_count[last], right->leaf_count[0]);
 }
 
-// The left one takes over the leaves of the right one, where there is room, or into its last leaf
+// The left one takes over the leaves of the right one if there is room, or its last leaf takes over
 // the pairs of the right one's only leaf.
 template <class C>
 auto NodeMerger<C>::MergeNodes(HeldNodes<C>& held, Node* left, Node* right) -> Attempt {
-  // Separators of keys that were damaged may be out of order, and lead to a node far away.
+  // Separators of damaged keys may be out of order, and lead to a distant node.
   if (!left->bounded || C::Compare(left->high, right->low()) != 0) return Attempt::kCannot;
   const bool join = CanJoin(left, right);
   if (!join && !CanEmpty(left, right)) return Attempt::kCannot;
@@ -62,7 +62,7 @@ auto NodeMerger<C>::MergeNodes(HeldNodes<C>& held, Node* left, Node* right) -> A
   if (!join) leaves.FreeLeaf(emptied);
   held.Unlock(right);
   parts_.nodes.Free(right);
-  // Else an empty leaf of the right one would stay until something is drained here.
+  // Otherwise an empty leaf of the right one would stay until something is drained here.
   leaves.MergeSparseLeaves(left, watermark);
   if (!parts_.tree.Shrink(low)) worker_.sparse_nodes.push_back(text);
   return Attempt::kDone;
@@ -81,7 +81,7 @@ auto NodeMerger<C>::MergeWith(HeldNodes<C>& held, const Key& key, bool into_left
   return into_left ? MergeNodes(held, other, node) : MergeNodes(held, node, other);
 }
 
-// The node that covers `key`, if it is sparse, gives its leaves to the node to its left, or takes
+// If the node that covers `key` is sparse, it gives its leaves to the node to its left, or takes
 // over those of the one to its right.
 template <class C>
 auto NodeMerger<C>::MergeWithNeighbour(const Key& key) -> Attempt {
@@ -93,7 +93,7 @@ auto NodeMerger<C>::MergeWithNeighbour(const Key& key) -> Attempt {
     if (attempt == Attempt::kDone) return attempt;
     busy |= attempt == Attempt::kBusy;
   }
-  // There may be nothing to merge but inner nodes, where those above were busy.
+  // Perhaps only inner nodes can be merged, if those above were busy.
   busy |= !parts_.tree.Shrink(key);
   return busy ? Attempt::kBusy : Attempt::kCannot;
 }

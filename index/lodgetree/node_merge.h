@@ -1,12 +1,12 @@
-// Joining last-level nodes: where a node has few leaves left, its left neighbour takes them over
-// with what is buffered for them, in DRAM; or the node takes over its right neighbour's. Where that
-// is too much, a node's only leaf is merged into the last one of its left neighbour (leaf_merge.h).
+// Joins last-level nodes: if a node has few leaves left, its left neighbour takes over the leaves
+// and what is buffered for them, in DRAM; or the node takes over its right neighbour's. If that is
+// too much, a node's only leaf is merged into the last one of its left neighbour (leaf_merge.h).
 //
 // Invariant: only nodes of one parent join, and the left one of the two stays: so the first node
 // below an inner node takes over the others, until the inner node is joined too
 // (node/inner_tree_shrink.h). Locks are only tried, in any order.
 //
-// Called with no lock held.
+// Called without locks.
 #pragma once
 
 #include "index/lodgetree/held_nodes.h"
@@ -24,8 +24,8 @@ class NodeMerger {
 
   NodeMerger(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // Those that the worker has noted. Of those that were busy a few are kept; what is dropped is
-  // noted again with the next drain of its node that finds it sparse.
+  // Merges the nodes that the worker has noted. A few busy ones are kept; dropped ones are noted
+  // again by the next drain that finds their node sparse.
   void MergeSparseNodes();
 
  private:
@@ -39,10 +39,10 @@ class NodeMerger {
   Worker<C>& worker_;
 };
 
-// Behind a write, with no lock held: what it left over goes on.
+// Call after a write, without locks: completes its deferred work.
 template <class C>
 void FinishWrite(TreeParts<C>& parts, Worker<C>& worker) {
-  // Under a tracer space is used again as soon as it may be.
+  // Under a tracer space is reused as soon as possible.
   if (worker.retired.full() || parts.medium.tracer() != nullptr) {
     worker.retired.HandTo(parts.reclaimer);
   }

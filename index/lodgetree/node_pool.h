@@ -1,5 +1,5 @@
-// The memory of last-level nodes. One that was merged into another serves again; its lock's version
-// goes on, so who looked at it before finds that it has changed. Thread-safe.
+// Allocates last-level nodes. The memory of a merged node is reused; its lock's version continues,
+// so that a thread that read the old node notices the change. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,9 @@ class NodePool {
       if (!free_.empty()) {
         Node* node = free_.back();
         free_.pop_back();
-        // Every field is set by who fills it; the lock keeps its version, the node its place among
-        // those that hold space: who looks for some may have locked it, to find nothing.
+        // The caller sets every field, except the lock, which keeps its version, and the place in
+        // the queues of nodes that hold space: a thread of a space reclaim may have locked it, to
+        // find nothing.
         for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
         return node;
       }
@@ -37,14 +38,14 @@ class NodePool {
     return new (dram_.Allocate(sizeof(Node))) Node{};
   }
 
-  // For recovery: one after the other in memory.
+  // For recovery: nodes that are adjacent in memory.
   void Make(std::span<Node*> nodes) {
     count_.fetch_add(nodes.size(), std::memory_order_relaxed);
     auto* space = static_cast<Node*>(dram_.Allocate(nodes.size() * sizeof(Node)));
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = new (space + i) Node{};
   }
 
-  // Unlocked, and out of the tree; readers may still look at it.
+  // The node is unlocked, and out of the tree; readers may still read it.
   void Free(Node* node) {
     const std::lock_guard lock(mutex_);
     free_.push_back(node);

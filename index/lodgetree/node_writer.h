@@ -1,17 +1,17 @@
-// What one operation, or one group of writes, does to last-level nodes: it holds them, puts pairs
-// into their buffers, and drains these where there is no room. The Leaf Count-Based Flush of the
-// paper (LodgeTree III-B) is here a drain: buffers drain, lines are flushed.
+// The changes of last-level nodes by one operation, or one group of writes: it holds the nodes,
+// puts pairs into their buffers, and drains these if there is no room. The paper's Leaf Count-Based
+// Flush (LodgeTree III-B) is called a drain here: buffers drain, lines are flushed.
 //
 // Invariants
 //  1. Nothing is published in a buffer before `fenced`: all log entries of the operation are
 //     durable.
-//  2. A pair that is buffered for a leaf whose pairs would not fit into two leaves is never made:
-//     the leaf is drained before (DrainPlanner::NeedsDrain).
-//  3. An operation that is in the log can be neither refused nor forgotten. Who admits it
-//     (GroupWrite) sees to it that there is a leaf where nothing else makes room; in recovery there
-//     may be none, and `stuck` says so.
+//  2. No pair is buffered for a leaf if its pairs would not fit into two leaves: the leaf is
+//     drained before (DrainPlanner::NeedsDrain).
+//  3. An operation that is in the log can be neither refused nor forgotten. GroupWrite, which
+//     admits it, ensures that there is a leaf if nothing else makes room; in recovery there may be
+//     none, and `stuck` says so.
 //
-// One thread's.
+// Used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 
 namespace lodgekv::lodgetree {
 
-// Where a search ended; the lock proves whether it still holds.
+// Where a search ended; the lock proves whether that is still valid.
 template <class C>
 struct SeenNode {
   LastLevelNode<C>* node = nullptr;
@@ -40,44 +40,44 @@ class NodeWriter {
   NodeWriter(TreeParts<C>& parts, Worker<C>& worker)
       : held(parts), parts_(parts), worker_(worker) {}
 
-  // Waits for the node that covers `key`. Searches and chooses what to drain before it takes the
-  // lock, so that the lines are on their way while it waits; that the lock could be taken proves
-  // that nothing had changed.
+  // Locks the node that covers `key`; waits for it. Searches and chooses what to drain before that,
+  // so that the lines are fetched while it waits; if the lock is acquired as of the same version,
+  // nothing has changed.
   void Lock(const Key& key, SeenNode<C> seen = {});
-  // What Lock found is not for the node at hand: of several keys.
+  // The result of Lock's search is not for the current node: there are several keys.
   void ForgetSearch() { plan_ready = searched = false; }
 
-  // Of an operation that is in the log: buffers its pair, if need be after a drain.
+  // For an operation that is in the log: buffers its pair, after a drain if necessary.
   void Apply(PendingOp<C>& pending);
-  // A pair for `leaf`, for which there is room.
+  // Buffers a pair for `leaf`; there is room.
   void Insert(Node* node, unsigned leaf, const PendingOp<C>& pending);
-  // The buffered pair `at` gives way to a newer one of its key.
+  // Replaces the buffered pair `at` by a newer one of the same key.
   void Supersede(Node* node, unsigned at, const PendingOp<C>& pending);
   void EnsureFenced();
 
-  // By `plan`; a node that then has too many leaves splits. Returns the node that covers `key`
-  // then.
+  // Drains by `plan`; a node that then has too many leaves splits. Returns the node that covers
+  // `key` then.
   Node* DrainPlanned(Node* node, const Key& key, uint64_t watermark);
-  // What can be drained by `plan`; the rest waits.
+  // Drains what is possible by `plan`; the rest stays.
   Node* DrainWhereRoom(Node* node, const Key& key, uint64_t watermark);
-  // A node that has too many leaves.
+  // Splits a node that has too many leaves.
   Node* Split(Node* node, const Key& key);
   [[noreturn]] static void DieWithoutLeaf();
 
   HeldNodes<C> held;
-  // Of a lone key, from before its lock was taken: its place, and what to drain first.
+  // For a single key, from before its lock was acquired: its place, and what to drain first.
   typename Node::Position position;
   DrainPlan plan;
   bool searched = false;
   bool plan_ready = false;
   bool fenced = false;
-  bool drains_own = false;  // the leaf splits at once: else nothing could drain it later
+  bool drains_own = false;  // the leaf splits at once: otherwise nothing could drain it later
   pmem::ReservePolicy reserve_policy = pmem::ReservePolicy::kUse;  // for the leaves of splits
-  size_t kept_leaves = 0;  // spare ones that only a node of a single leaf may take
-  // Recovery: a leaf splits only where splitting its node does not make room. So it needs no leaf
-  // that was not at hand before the crash (README, Recovery).
+  size_t kept_leaves = 0;  // spare ones that only a node with a single leaf may use
+  // Recovery: a leaf splits only if splitting its node does not make room. So recovery needs no
+  // leaf that was not available before the crash (README, Recovery).
   bool replaying = false;
-  bool stuck = false;  // no leaf, where nothing else makes room
+  bool stuck = false;  // no leaf, and nothing else makes room
 
  private:
   Node* MakeBufferRoom(Node* node, const PendingOp<C>& pending);

@@ -1,4 +1,4 @@
-// The engine's options, by the paper's names; lodgetree.cc has their bounds and what they do.
+// The engine's options, with the paper's names; lodgetree.cc has their bounds and documentation.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Parameters {
   unsigned t_split;
   unsigned log_entries;    // L
   unsigned hotness_ratio;  // t
-  unsigned max_split;      // bound of M
+  unsigned max_split;      // upper bound of M
   bool surrogate_buffer;
   bool leaf_count_flush;
   bool split_alone;
@@ -33,13 +33,13 @@ struct Parameters {
 
   explicit Parameters(const OptionValues& options);
 
-  // Leaves of a node.
+  // Maximum number of leaves of a node.
   unsigned MaxIndex() const { return node_slots - 1; }
   uint32_t AllSlots() const { return (uint32_t{1} << leaf_slots) - 1; }
-  // Into how many leaves so many pairs go. Two leaves are filled to the last slot before there are
-  // three: a lone operation never has pairs for more. Then they are filled as far as t_split says,
-  // but far enough for a node of a single leaf to come by with one new leaf for each operation of a
-  // group.
+  // The number of leaves for so many pairs. Two leaves are filled to the last slot before there are
+  // three: a single operation never has pairs for more. Above that, leaves are filled as far as
+  // t_split says, but far enough that a node with a single leaf needs at most one new leaf for each
+  // operation of a group.
   unsigned LeavesFor(size_t pairs) const {
     if (pairs <= t_split) return 1;
     if (pairs <= 2 * leaf_slots) return 2;

@@ -1,13 +1,13 @@
 // Read: optimistic, without locks, fences or writes.
 //
 // Buffered pairs are found by the words of the node's first four lines, the others by the leaf's
-// mirror in DRAM, so an absent key is usually known without a look at the medium. What is found is
-// trusted only after the node's version has been validated; a record is read only then, inside an
+// mirror in DRAM, so an absent key is usually known without accessing the medium. The result is
+// valid only after the node's version has been validated; a record is read only then, inside an
 // epoch.
 //
-// Several keys are looked up together, stage by stage: what a stage will look at was fetched into
-// the cache by the stage before, while it worked on the other keys. These stages only fetch; the
-// answer is found and validated by the last one, as for a single key.
+// Several keys are looked up together, in stages: each stage prefetches what the next one reads,
+// while it works on the other keys. The early stages only prefetch; the last one finds and
+// validates the answer, as for a single key.
 #include <bit>
 
 #include "index/lodgetree/lodgetree.h"
@@ -17,18 +17,18 @@
 
 namespace lodgekv::lodgetree {
 
-// Looks into one node as of `snapshot`. False: the node has changed meanwhile.
+// Searches one node as of `snapshot`. False: the node has changed meanwhile.
 template <class C>
 bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                               uint64_t* value_word) const {
   *found = false;
   const OptimisticSection section;
   const auto position = node->Search(key);
-  // True and `*found`, or true and not: decided. A candidate's record may be read once validated.
+  // Decided if true, with or without `*found`. A candidate's record may be read once validated.
   const auto is_key = [&](Pair pair, bool* valid) {
     if (!parts_.codec.MayMatch(key, pair)) return false;
     if constexpr (C::kRecords) {
-      // The line behind the header's, where the value is; the header's is asked for right away.
+      // The line after the header's holds the value; the header's line is read next.
       if (C::IsRecord(pair.value)) {
         Prefetch(parts_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
       }
@@ -50,7 +50,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   }
   uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
   const pmem::Offset offset = node->values[position.leaf];
-  // What may be no leaf's address is not followed.
+  // An address that may not be a leaf's is not followed.
   if (slots != 0) valid = node->lock.Validate(snapshot);
   const auto* leaf = slots != 0 && valid ? parts_.pool.template At<media::Leaf>(offset) : nullptr;
   for (; slots != 0 && valid; slots &= slots - 1) {
@@ -73,7 +73,7 @@ bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// The node's lines are on their way.
+// The node's lines are being fetched.
 template <class C>
 void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
   const OptimisticSection section;
@@ -110,7 +110,7 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
   }
   const pmem::Offset offset = node->values[lookup.leaf];
   uint32_t slots = node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
-  // What may be no leaf's address is not followed.
+  // An address that may not be a leaf's is not followed.
   if (!node->lock.Validate(lookup.snapshot)) return;
   const auto* leaf = parts_.pool.template At<media::Leaf>(offset);
   for (; slots != 0; slots &= slots - 1) {

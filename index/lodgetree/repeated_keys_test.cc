@@ -1,5 +1,5 @@
-// Groups that need not be atomic, in which keys occur more than once: the later operation of a key
-// finds the earlier one done, and the rest of the group does not wait for it.
+// Non-atomic groups in which keys occur more than once: the later operation of a key sees the
+// effect of the earlier one, and the rest of the group does not wait for it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr size_t kInFlight = 64;
 
 class RepeatedKeysTest : public ::testing::TestWithParam<KeyFormat> {
  protected:
-  // Puts of the keys with these numbers, each with a value of its own, and the last one's is found.
+  // Puts the keys with these numbers, each with a different value; the last one's must be found.
   static uint64_t FencesOfPuts(TestTree& tree, const std::vector<uint64_t>& numbers) {
     std::vector<std::string> keys;
     std::vector<std::string> values;
@@ -39,7 +39,7 @@ class RepeatedKeysTest : public ::testing::TestWithParam<KeyFormat> {
   static inline uint64_t puts_ = 0;
 };
 
-// How often the most frequent one occurs: so many groups are needed, each with a fence.
+// How often the most frequent key occurs: so many groups are needed, each with a fence.
 uint64_t MostOfOne(const std::vector<uint64_t>& numbers) {
   std::map<uint64_t, uint64_t> counts;
   uint64_t most = 0;
@@ -95,12 +95,12 @@ TEST_P(RepeatedKeysTest, EightHotKeysTakeEightFences) {
     std::shuffle(numbers.begin(), numbers.end(), random);
     fences += FencesOfPuts(tree, numbers);
   }
-  // Before, each repetition ended a group: 969. (And headers of logs; records are given back.)
+  // Formerly each repetition ended a group: 969. (Also headers of logs; records are freed.)
   EXPECT_LE(fences, 50 * 8 + 8);
   tree.ExpectSound();
 }
 
-// One put in eleven is the hottest key's, in a tree where groups have to flush.
+// One put in eleven is for the hottest key, in a tree where groups have to flush.
 TEST_P(RepeatedKeysTest, SkewedKeysTakeAFenceForEachOfTheHottest) {
   TestTree tree(GetParam());
   constexpr uint64_t kKeys = 40000;
@@ -124,8 +124,8 @@ TEST_P(RepeatedKeysTest, SkewedKeysTakeAFenceForEachOfTheHottest) {
     needed += MostOfOne(numbers);
     fences += FencesOfPuts(tree, numbers);
   }
-  // A first group flushes nearly always, a later one seldom: its keys are buffered. (Before: 2,273,
-  // of which 1,140 were needed.)
+  // A first group nearly always flushes, a later one rarely: its keys are buffered. (Formerly
+  // 2,273, of which 1,140 were needed.)
   EXPECT_LE(fences, needed + kGroups + kGroups / 2);
   tree.ExpectSound();
 }

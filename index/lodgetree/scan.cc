@@ -1,8 +1,9 @@
-// Scan: leaf by leaf (node/leaf_scan.h), each leaf's pairs and those buffered for it under one
-// version of the node, the buffered ones winning.
+// Scan: leaf by leaf (node/leaf_scan.h). Each leaf's pairs and those buffered for it are read under
+// one version of the node; buffered ones take precedence.
 //
-// The way through a node is not found anew for every leaf: as long as the node's version is the
-// same, the next leaf is its neighbour there, and the node's high fence leads to the next node.
+// The position in a node is not searched again for every leaf: while the node's version is
+// unchanged, the next leaf is its neighbour there, and the node's high fence leads to the next
+// node.
 #include <algorithm>
 #include <bit>
 
@@ -15,7 +16,7 @@ namespace lodgekv::lodgetree {
 
 namespace {
 
-// Leaves are fetched so far ahead; they usually hold so many pairs at least.
+// How far ahead leaves are fetched; they usually hold at least so many pairs.
 constexpr unsigned kLeavesAhead = 2;
 constexpr unsigned kUsualPairs = 16;
 
@@ -54,7 +55,7 @@ class LodgeTree<C>::Cursor {
   void PrefetchLeaf(unsigned leaf) const;
 
   const TreeParts<C>& parts_;
-  // The next leaf, which is sought when there is no node.
+  // The next leaf, which is searched if there is no node.
   const Node* node_ = nullptr;
   uint64_t snapshot_ = 0;
   unsigned leaf_ = 0;
@@ -75,7 +76,7 @@ void LodgeTree<C>::Cursor::Seek(const Key* near, bool reverse, uint64_t wanted) 
   } while (!node_->lock.Validate(snapshot_));
 }
 
-// Right only if the node has not changed since.
+// Valid only if the node has not changed since.
 template <class C>
 unsigned LodgeTree<C>::Cursor::LeafOfBound(const Key* near, bool reverse) const {
   const OptimisticSection section;
@@ -83,7 +84,7 @@ unsigned LodgeTree<C>::Cursor::LeafOfBound(const Key* near, bool reverse) const 
   const unsigned leaf = node_->Search(*near).leaf;
   if (!reverse || leaf == 0) return leaf;
   const Separator low = node_->LowOf(leaf);
-  // What may be no separator is not followed.
+  // A pointer that may not be a separator is not followed.
   if (!node_->lock.Validate(snapshot_)) return leaf;
   return C::CompareToKey(low, *near) == 0 ? leaf - 1 : leaf;
 }
@@ -102,7 +103,7 @@ bool LodgeTree<C>::Cursor::Copy(bool reverse, uint64_t wanted, Leaf* copy) const
   copy->prefix = node->bounded ? node->prefix : 0;
   copy->bounded = !at_end || node->bounded;
   copy->last_of_node = reverse ? leaf_ == 0 : at_end;
-  // What may be no leaf's address is not followed.
+  // An address that may not be a leaf's is not followed.
   if (!node->lock.Validate(snapshot_)) return false;
   PrefetchAhead(kLeavesAhead, reverse, wanted);
   CopyPairs(offset, slots, group, copy);
@@ -138,8 +139,8 @@ void LodgeTree<C>::Cursor::Advance(bool reverse, const Leaf& copy) {
   }
 }
 
-// The leaf that will be the `distance`-th from here, if so many items are wanted. Before the node
-// is validated it may be no leaf, which does no harm.
+// The leaf at `distance` from here, if so many items are wanted. Before the node is validated it
+// may not be a leaf, which does no harm.
 template <class C>
 void LodgeTree<C>::Cursor::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
   const OptimisticSection section;
@@ -147,7 +148,7 @@ void LodgeTree<C>::Cursor::PrefetchAhead(unsigned distance, bool reverse, uint64
   if (leaf < node_->index_count && wanted > distance * kUsualPairs) PrefetchLeaf(leaf);
 }
 
-// What will be read of a leaf, on the medium and in the node.
+// Prefetches what will be read of a leaf, on the medium and in the node.
 template <class C>
 void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
   const uintptr_t media = parts_.access.LeafAddress(node_, leaf);
@@ -160,7 +161,7 @@ void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
   }
 }
 
-// A buffered pair takes the place of the leaf's pair of that key.
+// A buffered pair replaces the leaf's pair with the same key.
 template <class C>
 void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun<C>* run) const {
   const C& codec = parts_.codec;

@@ -1,5 +1,4 @@
-// How scans go through nodes and leaves: what they allocate, and what becomes of them when the way
-// changes under them.
+// How scans visit nodes and leaves: their allocations, and concurrent changes of the structure.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,11 +30,11 @@ class ScanTest : public ::testing::TestWithParam<std::tuple<KeyFormat, bool>> {
       ASSERT_EQ(tree_.Put(Key(n), Text(n)), Outcome::kOk);
     }
   }
-  // The n-th key that the scan comes to, of so many.
+  // The number of the n-th key that the scan visits, of so many.
   static uint64_t Number(uint64_t place, uint64_t count) {
     return reverse() ? count - 1 - place : place;
   }
-  // `keys` come in order, none twice, those of the numbers `stay` among them.
+  // `keys` must ascend without duplicates, and contain those with the numbers `stay`.
   static void ExpectInOrder(std::vector<std::string> keys, const std::vector<uint64_t>& stay) {
     if (reverse()) std::reverse(keys.begin(), keys.end());
     EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end(), std::greater_equal<>()), keys.end());
@@ -43,7 +42,7 @@ class ScanTest : public ::testing::TestWithParam<std::tuple<KeyFormat, bool>> {
       EXPECT_TRUE(std::binary_search(keys.begin(), keys.end(), Key(n))) << n << " is missing";
     }
   }
-  // The scan's keys, after each of which `visit` is called with its place.
+  // Returns the scan's keys; calls `visit` with the position after each.
   template <class Visit>
   std::vector<std::string> Scan(const ScanOptions& options, Visit visit) {
     std::vector<std::string> keys;
@@ -76,7 +75,7 @@ TEST_P(ScanTest, ScansOfAHundredAllocateNothing) {
   EXPECT_EQ(ThreadAllocations(), before);
 }
 
-// The visitor puts keys where the scan is and ahead of it: leaves and nodes split under it.
+// The visitor puts keys at and ahead of the scan: leaves and nodes split under it.
 TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeGrows) {
   PutAll(4);
   const auto grow = [&](size_t place) {
@@ -93,7 +92,7 @@ TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeGrows) {
   tree_.ExpectSound();
 }
 
-// The visitor deletes most of what is behind the scan and ahead of it: leaves go under it.
+// The visitor deletes most keys behind and ahead of the scan: leaves are removed under it.
 TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeShrinks) {
   PutAll(1);
   std::vector<uint64_t> stay;
@@ -109,7 +108,7 @@ TEST_P(ScanTest, KeysThatStayAreSeenOnceWhileTheTreeShrinks) {
   tree_.ExpectSound();
 }
 
-// More than a page is copied, in which the border falls into the midst of leaves.
+// The range is larger than a page, and page borders are inside leaves.
 TEST_P(ScanTest, PagesFollowOneAnother) {
   if (format() == KeyFormat::kFixed64) GTEST_SKIP() << "nothing is copied to pages";
   constexpr uint64_t kLong = 400;

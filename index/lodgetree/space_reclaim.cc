@@ -11,7 +11,7 @@ constexpr unsigned kNodesAtOnce = 16;
 constexpr unsigned kDrainedAtOnce = 4;  // of these
 }  // namespace
 
-// A leaf splits only if one can be had: one of a node at a time.
+// A leaf splits only if there is a free one; one per node at a time.
 template <class C>
 void SpaceReclaimer<C>::ChooseHolding(const Node* node, DrainPlan* plan) {
   plan->Clear();
@@ -28,7 +28,7 @@ void SpaceReclaimer<C>::ChooseHolding(const Node* node, DrainPlan* plan) {
   }
 }
 
-// Drains the leaves of which something buffered gives space back. False: there is none.
+// Drains the leaves whose buffered pairs free space. False: there are none.
 template <class C>
 bool SpaceReclaimer<C>::DrainHolding(Node* node, void (*taken)(Node*)) {
   for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
@@ -48,8 +48,8 @@ bool SpaceReclaimer<C>::DrainHolding(Node* node, void (*taken)(Node*)) {
   return any;
 }
 
-// Until a few have given something: to free one record costs what it does to free some. Deletes
-// first: what they hold back is certain. False: there is none left to look at.
+// Drains until a few nodes have freed something: freeing one record costs as much as freeing some.
+// Deletes first: their space is certain. False: no node is left to examine.
 template <class C>
 bool SpaceReclaimer<C>::DrainHoldingNodes() {
   unsigned drained = 0;

@@ -1,5 +1,5 @@
-// A full pool: what waits in buffers gives its space back when an allocation has failed (README, A
-// full pool). Called with no lock held.
+// Frees space held by buffered operations after an allocation has failed in a full pool (README, A
+// full pool). Called without locks.
 #pragma once
 
 #include "index/lodgetree/node_writer.h"
@@ -15,11 +15,11 @@ class SpaceReclaimer {
 
   SpaceReclaimer(TreeParts<C>& parts, Worker<C>& worker) : parts_(parts), worker_(worker) {}
 
-  // When an allocation has failed. True: something came free, and it is worth another try. A few
-  // nodes each time, so that no operation pays for all that others have left behind; and where
-  // there is nothing to be had, a few loads.
+  // Call when an allocation has failed. True: something was freed, and a retry may succeed. Drains
+  // only a few nodes each time, so that no operation pays for all the work that others have
+  // deferred; if nothing can be freed, it costs a few loads.
   bool Reclaim();
-  // Tries again as long as the pool is full and something comes free, a few times.
+  // Retries as long as the pool is full and something is freed, a few times.
   template <class Try>
   Outcome TryToFit(const Try& attempt) {
     Outcome outcome = attempt();

@@ -32,7 +32,7 @@ bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::Res
     for (const Fence& fence : fences_) source.slab.Free(fence.space);
     fences_.clear();
   }
-  // Of very long keys a few must do: a drain that splits makes sure of one before it begins.
+  // Few spares of very long keys must suffice: a drain that splits ensures one before it begins.
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
   while (fences_.size() < count) {
@@ -50,7 +50,7 @@ void SpareSpace::Prefetch(const pmem::Pool& pool) const {
 }
 
 void SpareSpace::Trim(const SpareSource& source) {
-  // In a full pool one that a delete took from the reserve would serve the next put.
+  // In a full pool a leaf that a delete took from the reserve would be used by the next put.
   const size_t kept = source.pool.tight() ? 0 : 8;
   for (; leaves_.size() > kept; leaves_.pop_back()) source.leaves.Free(leaves_.back());
   for (; fences_.size() > kept; fences_.pop_back()) source.slab.Free(fences_.back().space);

@@ -1,13 +1,13 @@
-// What one thread has at hand for leaf splits. A split takes a leaf and, where separators may be
-// long, a record for its fence.
+// Spare space of one thread for leaf splits. A split uses a leaf and, if separators may be long, a
+// record for its fence.
 //
 // Invariants
-//  1. What an operation may need is here before its first durable step, so that what is in the log
-//     can always be applied (README, invariant 9).
-//  2. Each fence has room for the longest separator that there was when Ensure was last called:
-//     no separator is longer than the longest key.
+//  1. What an operation may need is allocated before its first durable step, so that what is in the
+//     log can always be applied (README, invariant 9).
+//  2. Each fence has room for the longest separator as of the last call of Ensure: no separator is
+//     longer than the longest key.
 //
-// SpareSource is thread-safe; SpareSpace is one thread's.
+// SpareSource is thread-safe; SpareSpace belongs to one thread.
 #pragma once
 
 #include <atomic>
@@ -23,17 +23,17 @@
 
 namespace lodgekv::lodgetree {
 
-// The longest key ever put, durable before anyone counts on it.
+// The length of the longest key ever put, durable before anyone relies on it.
 class LongestKey {
  public:
   explicit LongestKey(pmem::Pool& pool) : pool_(pool) {}
 
   uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
-  // Seldom does anything, since it only grows.
+  // Rarely does anything, since the length only grows.
   void Note(uint64_t bytes) {
     if (bytes > this->bytes()) Raise(bytes);
   }
-  // Recovery: what was found.
+  // Recovery: sets what was found.
   void Restore(uint64_t bytes) { bytes_.store(bytes, std::memory_order_release); }
 
  private:
@@ -44,7 +44,7 @@ class LongestKey {
   std::atomic<uint64_t> bytes_{0};
 };
 
-// Where spare space comes from and goes back to.
+// Where spare space is allocated and freed.
 struct SpareSource {
   pmem::Pool& pool;
   pmem::UnitArena& leaves;
@@ -60,11 +60,11 @@ class SpareSpace {
     uint64_t bytes;
   };
 
-  // False: there are not so many to be had.
+  // False: not enough space is free.
   bool Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
-  // Gives back what is more than a few.
+  // Frees all but a few.
   void Trim(const SpareSource& source);
-  // The leaf that TakeLeaf will give.
+  // Prefetches the leaf that TakeLeaf will return.
   void Prefetch(const pmem::Pool& pool) const;
 
   size_t leaves() const { return leaves_.size(); }

@@ -1,4 +1,4 @@
-// Switches that change what a technique costs, and nothing else.
+// Options that change the cost of a technique, and nothing else.
 #include <gtest/gtest.h>
 
 #include "index/lodgetree/lodgetree_test_util.h"
@@ -6,7 +6,7 @@
 namespace lodgekv::lodgetree {
 namespace {
 
-// Of 8,000 puts and as many updates, all keys in no order.
+// The effect of 8,000 puts and as many updates, in random key order.
 Effect FillEffect(const TestTree::Options& options) {
   TestTree tree(KeyFormat::kFixed64, options);
   const Effect effect = tree.EffectOf([&] {

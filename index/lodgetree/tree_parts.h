@@ -1,5 +1,5 @@
-// What the parts of one tree share: the classes that write leaves, drain buffers, split and join
-// nodes and make room all work on one TreeParts.
+// The state shared by the parts of one tree: the classes that write leaves, drain buffers, split
+// and join nodes and reclaim space all work on one TreeParts.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct TreeParts {
   pmem::Pool& pool;
   pmem::Medium& medium;
   const Parameters parameters;
-  const unsigned threads;  // for what is done before the first call and behind the last one
+  const unsigned threads;  // before the first call and after the last one
   pmem::UnitArena leaves;
   pmem::RecordSlab slab;
   DramArena dram;
@@ -63,12 +63,12 @@ struct TreeParts {
   FenceHorizon horizon;  // codecs with records
   LongestKey longest_key;
   const SpareSource spare_source;
-  // Its thread uses what stands before it, and ends before that goes.
+  // Its thread uses the members above, and ends before they are destroyed.
   Reclaimer reclaimer;
   const LeafAccess<C> access;
   const DrainPlanner<C> planner;
   SpaceHolders<C> holders;
-  std::mutex reclaim_mutex;   // one thread at a time makes room in a full pool
+  std::mutex reclaim_mutex;   // one thread at a time reclaims space in a full pool
   pmem::FullMemo logs_stuck;  // what log_reclaim.cc has tried in vain
   pmem::PerWorker<Worker<C>> workers;
 };

@@ -1,5 +1,5 @@
-// What one thread keeps between its operations, so that hot paths need neither shared state nor
-// allocation. One thread's; the counters and what Check asks for may be read by others.
+// The state that one thread keeps between its operations, so that hot paths need neither shared
+// state nor allocation. Other threads may read only the counters and what Check needs.
 #pragma once
 
 #include <cstdint>
@@ -33,19 +33,19 @@ struct WorkerCounters {
   };
 };
 
-// Of a group that need not be atomic: indices of its operations, ascending.
+// For a non-atomic group: indices of its operations, ascending.
 template <class C>
 struct Chunks {
   std::vector<uint32_t> chunk;   // that share the next fence
-  std::vector<uint32_t> window;  // of which the chunks are taken
+  std::vector<uint32_t> window;  // from which the chunks are taken
   std::vector<PendingOp<C>> pending;
 };
 
-// The old log that a thread is emptying, how many of its entries it has looked at, and what it has
-// found to drain.
+// The old log that a thread is emptying, the number of entries examined, and the pairs found to
+// drain.
 template <class C>
 struct OldLogWork {
-  // A pair that the log has, and that may still be buffered.
+  // A pair of the log that may still be buffered.
   struct OldPair {
     typename C::Key key;
     uint32_t log;
@@ -61,16 +61,17 @@ struct alignas(64) Worker {
   SpareSpace spares;
   Round<C> round;
   LeafWork merge;
-  std::vector<uint64_t> unlinked;  // value words of pairs that the drains in hand remove
+  std::vector<uint64_t> unlinked;  // value words of pairs that the current drains remove
   RetiredRecords retired;
-  std::vector<uint32_t> order;  // of a group, by key; of those that are to come
+  std::vector<uint32_t> order;  // of a group, by key; only operations still to do
   DrainPlan plan;               // scratch
   Chunks<C> chunks;
-  // Of entries that a drain has made superfluous, to be let go behind the next lock: a shared
-  // counter right behind the drain's fence would wait for it, and all that follows.
+  // Logs of entries that a drain has made obsolete. Their counters are decremented after the next
+  // lock: a shared counter right after the drain's fence would wait for it, and so would all that
+  // follows.
   std::vector<uint32_t> drained_logs;
   OldLogWork<C> old_log;
-  // Keys of nodes that may be merged: where they begin. Those whose locks were busy stay.
+  // First keys of nodes that may be merged. Those whose locks were busy stay.
   std::vector<std::string> sparse_nodes;
   ThreadCounts<WorkerCounters::kCount> counters;
 

@@ -1,4 +1,4 @@
-// Write: what is checked and staged before a group's locks, and into which groups operations go.
+// Write: checks and staging before a group's locks, and the division of operations into groups.
 #include <algorithm>
 
 #include "index/lodgetree/group_write.h"
@@ -13,7 +13,7 @@
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr size_t kLargestChunk = 256;  // operations of a group that need not be atomic
+constexpr size_t kLargestChunk = 256;  // operations of a non-atomic group
 }  // namespace
 
 template <class C>
@@ -27,7 +27,7 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   } else {
     outcome = WriteChunks(ops, results, options);
   }
-  // Who was refused has appended nothing.
+  // A refused operation has appended nothing.
   if (parts_.log.owed() != 0 && outcome != Outcome::kPoolFull && !parts_.medium.failed())
       [[unlikely]] {
     Worker<C>& worker = parts_.CurrentWorker();
@@ -37,8 +37,8 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   return outcome;
 }
 
-// The search comes before all else: its misses overlap with the fence of the operation before, as
-// long as the stores in between fit into the processor's queue.
+// The search comes first: its cache misses overlap with the fence of the previous operation, as
+// long as the stores in between fit into the processor's store buffer.
 template <class C>
 Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
                                const WriteOptions& options) {
@@ -61,8 +61,8 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
   });
 }
 
-// The steady way of a Put: nothing to decide, room in the log and in the buffer. What WriteGroup
-// does then, and nothing else. False: nothing was done.
+// The fast path of a Put: nothing to decide, room in the log and in the buffer. Does the same as
+// WriteGroup in that case. False: nothing was done.
 template <class C>
 bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
                                  SeenNode<C> seen) {
@@ -96,7 +96,7 @@ Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp<C>> group, const WriteOptio
 }
 
 // Of the operations in the window the first of each key share a fence. The later ones stay there,
-// in order: each is evaluated when what came before it on its key is done.
+// in order: each is evaluated when the earlier ones on its key are done.
 template <class C>
 void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker) {
   auto& [chunk, window, pending] = worker.chunks;
@@ -121,7 +121,7 @@ void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker) {
   if (chunk.size() == 1 ||
       worker.spares.Ensure(parts_.spare_source, chunk.size() + 1, pmem::ReservePolicy::kKeep))
     return;
-  // In a pool that is nearly full each operation is tried by itself.
+  // In a nearly full pool each operation is tried alone.
   window.insert(window.end(), chunk.begin(), chunk.end());
   std::ranges::sort(window);
   chunk.assign(1, window.front());
@@ -162,7 +162,7 @@ Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteR
   return Outcome::kOk;
 }
 
-// Nothing of the group is applied; operations without an outcome of their own get kAborted.
+// Applies nothing of the group; operations without an outcome get kAborted.
 template <class C>
 Outcome LodgeTree<C>::AbortAll(std::span<PendingOp<C>> group, std::span<WriteResult> results) {
   for (PendingOp<C>& pending : group) DiscardStaged(parts_.slab, &pending.staged);

@@ -1,4 +1,4 @@
-// What writes cost the medium on the steady path, by the counters of the persist seam.
+// The cost of writes in the steady state, by the counters of pmem::Medium.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,8 @@ TEST(WriteCostTest, Fixed64OneLineAndOneFence) {
   EXPECT_EQ(tree.Counters()["buffer_flushes_total"], 0u);
 }
 
-// With the last entry of a log goes the header of the next one: a line more in L puts, no fence.
+// The last entry of a log is followed by the header of the next one: one more line in L puts, no
+// fence.
 TEST(WriteCostTest, TheNextLogsHeaderSharesAFence) {
   TestTree tree(KeyFormat::kFixed64, {{"log_entries", "10"}});
   ASSERT_EQ(tree.Put(Text(1), Text(0)), Outcome::kOk);
@@ -57,7 +58,7 @@ TEST(WriteCostTest, BytesTheRecordsLinesAndTheEntryUnderOneFence) {
   TestTree tree(KeyFormat::kBytes, kLongLogs);
   const std::string key = "sixteen bytes: ?";
   for (const uint64_t lines : {1, 2, 4}) {
-    // A record of whole lines in a size class of its own size, which is aligned to it.
+    // A record of whole lines in a size class of exactly its size, which is aligned to it.
     const std::string value(lines * 64 - key.size() - sizeof(lodgekv::media::RecordHeader), 'v');
     ASSERT_EQ(tree.Put(key, value), Outcome::kOk);  // the first chunk of the class
     for (char last = 'a'; last < 'f'; ++last) {
@@ -90,7 +91,7 @@ TEST(WriteCostTest, AGroupOfRecordsSharesOneFence) {
   const std::string value(24, 'v');
   std::vector<std::string> keys;
   for (char c = 'a'; c < 'k'; ++c) keys.push_back("sixteen bytes: " + std::string(1, c));
-  // A first group opens what is opened once: the log, chunks for records and for spare ones.
+  // A first group pays one-time costs: the log, chunks for records and for spare ones.
   std::vector<WriteOp> ops;
   for (const std::string& key : keys) ops.push_back(PutOp(key, value));
   ASSERT_EQ(tree.Write(ops), Outcome::kOk);
@@ -99,7 +100,7 @@ TEST(WriteCostTest, AGroupOfRecordsSharesOneFence) {
   ExpectCost(effect, 15, 1, "ten puts");
 }
 
-// The figures that the project holds itself to, over splits and all.
+// The project's target figures, including splits.
 TEST(WriteCostTest, InsertsInNoOrder) {
   TestTree tree(KeyFormat::kFixed64);
   constexpr uint64_t kKeys = 60000;
@@ -109,7 +110,7 @@ TEST(WriteCostTest, InsertsInNoOrder) {
   EXPECT_EQ(tree.engine().CountKeys(), kKeys);
   EXPECT_LE(static_cast<double>(cost.lines_flushed) / kKeys, 2.8);
   EXPECT_LE(static_cast<double>(cost.fences) / kKeys, 1.4);
-  EXPECT_GE(cost.fences, kKeys);  // each was durable when it was acknowledged
+  EXPECT_GE(cost.fences, kKeys);  // each was durable when acknowledged
   tree.ExpectSound();
 }
 
