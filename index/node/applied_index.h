@@ -13,7 +13,7 @@ class AppliedIndex {
  public:
   explicit AppliedIndex(pmem::Pool& pool) : pool_(pool) {}
 
-  // Durable on return; it never goes back.
+  // Durable on return; never decreases.
   void Raise(uint64_t index) {
     const std::lock_guard lock(mutex_);
     if (index > pool_.applied_index()) pool_.PersistAppliedIndex(index);

@@ -1,9 +1,9 @@
-// Atomic batches: an intent on the medium first (node/batch_intent.h, whose crash table holds
-// here), then every operation, in the passes of a group (group_writes.h). Keys are locked above the
-// leaves meanwhile (node/key_locks.h), so other writers wait and readers do not.
+// Atomic batches: first an intent on the medium (node/batch_intent.h and its crash table), then
+// every operation, in the passes of a group (group_writes.h). Meanwhile the keys are locked above
+// the leaves (node/key_locks.h), so other writers wait and readers do not.
 //
-// INVARIANT: what the operations may need is at hand before the intent is committed: records, and
-// what the tree sets aside for each put. So nothing can fail behind it.
+// INVARIANT: what the operations may need is allocated before the intent is committed: records, and
+// what the tree sets aside for each put. So nothing can fail afterwards.
 //
 // Thread-safe.
 #pragma once
@@ -88,7 +88,7 @@ bool AtomicBatch<C, Tree>::Prepare(std::span<const WriteOp> ops, std::span<Write
   return true;
 }
 
-// Nothing is applied; operations without an outcome of their own get kAborted.
+// Applies nothing; operations without an outcome get kAborted.
 template <class C, WriteTree<C> Tree>
 Outcome AtomicBatch<C, Tree>::Abort(std::span<Pending> batch, std::span<WriteResult> results) {
   for (Pending& pending : batch) stages_.Discard(&pending);
@@ -123,7 +123,7 @@ Outcome AtomicBatch<C, Tree>::Commit(std::span<Pending> batch, const WriteOption
   return outcome;
 }
 
-// What it has not yet of the space for the operations and the intent. False: the pool is full.
+// Allocates the missing space for the operations and the intent. False: the pool is full.
 template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::SetAside(std::span<const Pending> batch, BatchIntents::Intent* intent) {
   const auto puts = static_cast<size_t>(
@@ -133,8 +133,8 @@ bool AtomicBatch<C, Tree>::SetAside(std::span<const Pending> batch, BatchIntents
          (intent->body != 0 || tree_.intents().Allocate(batch.size(), policy, intent));
 }
 
-// What the operations find now is what they will find: their keys are locked, and each leaf's lock
-// has been held since.
+// The state that the operations find now is the state that they will be applied to: their keys are
+// locked, and each leaf's lock was held since then.
 template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::Evaluate(std::span<Pending> batch, uint64_t now,
                                     std::vector<IntendedOp>* ops) {

@@ -73,7 +73,7 @@ void BatchIntents::Retire(Intent& intent) {
   medium.FlushLine(&roots_[intent.root]);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.3");
   medium.Fence();
-  if (medium.failed()) return;  // the root may still lead to the body
+  if (medium.failed()) return;  // the root may still refer to the body
   taken_.fetch_and(~(uint32_t{1} << intent.root));
   Drop(intent);
 }

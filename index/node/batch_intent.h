@@ -1,11 +1,11 @@
-// What an atomic batch is going to do, on the medium, for engines that have no log: whoever finds
-// an intent after a crash does all of it.
+// The intent of an atomic batch on the medium, for engines without a log: a recovery that finds an
+// intent applies all of it.
 //
 // Its crash table is in index/node/README.md. Between the store of the root and its clearing nobody
 // else writes to the batch's keys (node/key_locks.h), and no record that the body names is freed:
-// so doing an operation twice is doing it once.
+// so applying an operation twice has the same effect as once.
 //
-// Thread-safe but for Find, which belongs to recovery.
+// Thread-safe except for Find, which is for recovery.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct IntendedOp {
   pmem::Word remove;  // 1: a delete
 };
 
-// Then `count` IntendedOps.
+// Followed by `count` IntendedOps.
 struct IntentHeader {
   pmem::Word checksum;  // CRC32C over pool id, the body's offset and all that follows
   pmem::Word count;
@@ -49,15 +49,15 @@ struct IntendedOp {
 
 class BatchIntents {
  public:
-  static constexpr unsigned kRoots = 16;  // batches under way at once; others wait
+  static constexpr unsigned kRoots = 16;  // concurrent batches; others wait
   static constexpr size_t kMostOps = 1024;
 
-  // A body that is reserved, or committed.
+  // A reserved or committed body.
   struct Intent {
     pmem::Offset body = 0;
     unsigned root = kRoots;
   };
-  // As recovery finds one.
+  // An intent found by recovery.
   struct Found {
     Intent intent;
     std::vector<IntendedOp> ops;
@@ -68,18 +68,18 @@ class BatchIntents {
   BatchIntents(pmem::Pool& pool, pmem::RecordSlab& slab, std::span<pmem::Word> roots)
       : pool_(pool), slab_(slab), roots_(roots) {}
 
-  // Space for `ops` operations (at most kMostOps); a batch of deletes may take it from the reserve,
-  // so that a full pool can be emptied. False: there is none.
+  // Allocates space for `ops` operations (at most kMostOps); a batch of deletes may use the
+  // reserve, so that a full pool can be emptied. False: there is none.
   bool Allocate(size_t ops, pmem::ReservePolicy policy, Intent* intent);
-  // Gives back what was reserved and not committed.
+  // Frees what was reserved and not committed.
   void Drop(Intent& intent);
-  // Steps 1 and 2; the records of `ops` have been flushed by this thread. Durable on return.
+  // Steps 1 and 2; this thread has flushed the records of `ops`. Durable on return.
   void Commit(Intent& intent, std::span<const IntendedOp> ops,
               std::optional<uint64_t> applied_index);
   // Step 3.
   void Retire(Intent& intent);
 
-  // Recovery: the intents that are committed, their bodies marked and settled. DataLoss where a
+  // Recovery: returns the committed intents, with their bodies marked and settled. DataLoss if a
   // root or a body is damaged.
   absl::StatusOr<std::vector<Found>> Find(std::string_view engine, const Settler& settler);
 

@@ -1,4 +1,4 @@
-// From a row of the registry to an engine's class: a template over the codec of the pool's key
+// Instantiates an engine's class for a registry entry: a template over the codec of the pool's key
 // format.
 #pragma once
 

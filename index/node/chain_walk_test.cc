@@ -51,7 +51,7 @@ class ChainWalkTest : public ::testing::TestWithParam<unsigned> {
   }
   Offset AnyOf(const std::vector<Offset>& units) { return units[random_() % units.size()]; }
 
-  // Walks; what it found in found_, and what is in use afterwards in used_.
+  // Walks the chain; stores what it found in found_, and what is in use afterwards in used_.
   absl::Status Walk() {
     pmem::UnitArena arena(*pool_, pmem::ChunkUse::kNodes, kLeafBytes);
     arena.Adopt(pool_->Chunks());
@@ -73,7 +73,7 @@ class ChainWalkTest : public ::testing::TestWithParam<unsigned> {
                   ElementsAreArray(found_.begin() + static_cast<ptrdiff_t>(begin),
                                    found_.begin() + static_cast<ptrdiff_t>(end)));
     }
-    // Each of the others is free again: it can be marked.
+    // All other units are free: they can be marked.
     for (const Offset unit : free_) {
       EXPECT_EQ(arena.Mark(unit), pmem::UnitArena::MarkResult::kMarked);
     }
@@ -98,7 +98,7 @@ TEST_P(ChainWalkTest, FindsTheLeavesInTheirOrder) {
   EXPECT_THAT(found_, ElementsAreArray(chain_));
 }
 
-// Old pointers of free units: to leaves, to other free units, to nothing, to no unit.
+// Stale pointers in free units: to leaves, to other free units, to nothing, to no unit.
 TEST_P(ChainWalkTest, FreeUnitsMayHoldAnything) {
   for (int round = 0; round < 20; ++round) {
     for (const Offset unit : free_) {

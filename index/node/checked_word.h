@@ -1,6 +1,6 @@
-// A word on the medium that is its own checksum: a value below 2^52 and, in its high bits, 12 check
-// bits that find every flipped bit. Zero stands for zero, so that space that was never written is
-// sound.
+// A word on the medium with its own checksum: a value below 2^52 and, in its high bits, 12 check
+// bits that detect every single flipped bit. Zero encodes zero, so that space that was never
+// written is valid.
 #pragma once
 
 #include <cstdint>

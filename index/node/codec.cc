@@ -12,8 +12,8 @@ constexpr uint64_t kSmallValueMask = (uint64_t{1} << kSmallValueBits) - 1;
 constexpr size_t kSmallKeyLimit = 8;
 constexpr size_t kSmallValueLimit = 6;
 
-// CRC-6 with the polynomial x^6 + x + 1, left-aligned in a byte: finds every one or two flipped
-// bits in the 61 that it covers together with itself.
+// CRC-6 with the polynomial x^6 + x + 1, left-aligned in a byte: detects one or two flipped bits
+// among the 61 bits it covers, itself included.
 constexpr std::array<uint8_t, 256> MakeCrc6Table() {
   std::array<uint8_t, 256> table{};
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -56,7 +56,7 @@ bool BytesCodec::InlineIsSound(Pair pair) {
   if (key_bytes > kSmallKeyLimit || value_bytes > kSmallValueLimit) return false;
   const uint64_t bits = pair.value & kSmallValueMask;
   if ((pair.value >> kSmallValueBits & 0x3f) != CheckBits(pair.value)) return false;
-  // Nothing lies behind the ends of key and value.
+  // The bytes after the ends of key and value are zero.
   const bool key_ends = key_bytes == 8 || pair.key << (8 * key_bytes) == 0;
   return key_ends && (bits << (8 * value_bytes) & kSmallValueMask) == 0;
 }
@@ -70,7 +70,7 @@ std::string_view BytesCodec::InlineValue(uint64_t value_word, char (&scratch)[8]
   return {scratch, value_word >> 54 & 0x7};
 }
 
-// Hash and first bytes fit, the key does not: nearly always another key with the same of both.
+// Hash and first bytes match, but the key does not: nearly always another key with equal ones.
 [[gnu::noinline]] bool BytesCodec::IsDamaged(Pair pair) const {
   const pmem::Offset record = RecordOf(pair.value);
   return !RecordIsSound(pool_, record, ViewRecord(pool_, record));
@@ -110,7 +110,7 @@ BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, SeparatorTexts&
   char scratch_left[8];
   char scratch_right[8];
   if (left.key != right.key) {
-    // The words decide: no record is looked at, which may be far away, or damaged.
+    // The words decide: no record is read, which may be remote, or damaged.
     StoreBigEndian(left.key, scratch_left);
     StoreBigEndian(right.key, scratch_right);
     return texts.New(ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));

@@ -1,12 +1,12 @@
-// The two key formats, one tree code: everything in a tree that depends on how a pair lies in its
-// 16-byte slot {key word, value word} is a function of a codec.
+// The two key formats, one tree code: everything in a tree that depends on how a pair is stored in
+// its 16-byte slot {key word, value word} is a function of a codec.
 //
 // Fixed64Codec: key and value of 8 bytes, as in the papers. The words are their big-endian values.
-// BytesCodec: the key word is the first 8 bytes of the key, zero padded; the value word tells what
-// it is itself:
+// BytesCodec: the key word is the first 8 bytes of the key, zero padded; the value word has three
+// forms, told apart by its first bits:
 //   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value, first byte < 0xC0
 //   110 | offset/16:44 | slot hash:16 | parity:1
-//       a record (node/record.h); the parity makes the bits of the slot's two words even
+//       a record (node/record.h); the parity makes the number of set bits in both words even
 //   111 | key length:4 | value length:3 | check:6 | value:48     small: key 0..8, value 0..6 bytes
 // The raw and small forms are written only in pools created with `inline_pairs`.
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace lodgekv {
 
-// A pair as it lies in a slot, a buffer or a log.
+// A pair as stored in a slot, a buffer or a log.
 struct Pair {
   uint64_t key;    // key word
   uint64_t value;  // value word
@@ -34,7 +34,7 @@ struct Pair {
 class Fixed64Codec {
  public:
   static constexpr KeyFormat kFormat = KeyFormat::kFixed64;
-  static constexpr bool kRecords = false;  // pairs may refer to records; words may tie
+  static constexpr bool kRecords = false;  // pairs may refer to records; words may be equal
   using Separator = uint64_t;
 
   struct Key {
@@ -47,7 +47,7 @@ class Fixed64Codec {
   static Key MakeKey(std::string_view text) { return KeyOfWord(KeyWord(text, 0)); }
   static Key KeyOfWord(uint64_t word) { return {word, HashOf({word, 0})}; }
   static Key KeyOf(Separator separator) { return KeyOfWord(separator); }
-  // What MakeKey makes the separator's key of, to be kept for longer than the separator.
+  // The text of which MakeKey makes the separator's key, valid for longer than the separator.
   static std::string TextOf(Separator separator) {
     std::string text(sizeof(separator), '\0');
     StoreBigEndian(separator, text.data());
@@ -61,21 +61,21 @@ class Fixed64Codec {
     return SlotHash({text, 8});
   }
 
-  // No pair refers to a record. Named for what is compiled for both codecs and runs for one: clang
+  // No pair refers to a record. Exists for code compiled for both codecs that runs for one: clang
   // before 16 instantiates members whose `requires` does not hold.
   static bool IsRecord(uint64_t) { return false; }
   static pmem::Offset RecordOf(uint64_t) { return 0; }
 
-  // Could `pair` have this key? Without reading a record.
+  // Whether `pair` may have this key, without reading a record.
   static bool MayMatch(const Key& key, Pair pair) { return pair.key == key.word; }
-  // Has it? `pair` may match.
+  // Whether it has the key. `pair` may match.
   static bool Matches(const Key&, Pair) { return true; }
   static bool SameKey(Pair a, Pair b) { return a.key == b.key; }
   static bool Less(Pair a, Pair b) { return a.key < b.key; }
 
   static Separator MinusInfinity() { return 0; }
   static Separator Between(Pair, Pair right, SeparatorTexts&) { return right.key; }
-  // A separator is all in its word: nothing is owned.
+  // A separator is completely in its word: nothing is owned.
   static void Keep(Separator) {}
   static void Release(SeparatorTexts&, Separator) {}
   static void Discard(SeparatorTexts&, Separator) {}
@@ -134,7 +134,7 @@ class BytesCodec {
     const uint64_t word = uint64_t{0b110} << 61 | (offset / 16) << 17 | uint64_t{hash} << 1;
     return word | (std::popcount(key_word ^ word) & 1);
   }
-  // The inline form of a pair, if it has one and the pool takes it.
+  // The inline form of a pair, if it has one and the pool allows it.
   bool InlineWord(std::string_view key, std::string_view value, uint64_t* word) const;
   bool inline_pairs() const { return inline_pairs_; }
 
@@ -145,8 +145,8 @@ class BytesCodec {
     if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1) == key.hash;
     return InlineKeyLength(pair.value) == key.text.size();
   }
-  // A pair whose record is damaged has whatever key it may have: so the key is not absent, a read
-  // or a delete finds the damage, and a put takes the pair's place.
+  // A pair with a damaged record matches any key that it may have: so the key does not seem absent,
+  // a read or a delete reports the damage, and a put replaces the pair.
   bool Matches(const Key& key, Pair pair) const {
     if (!IsRecord(pair.value)) return true;
     return ViewRecord(pool_, RecordOf(pair.value)).key == key.text || IsDamaged(pair);
@@ -154,7 +154,7 @@ class BytesCodec {
   bool SameKey(Pair a, Pair b) const;
   bool Less(Pair a, Pair b) const;
 
-  // The key of a pair; an inline key is written to `scratch`.
+  // The key of a pair; an inline key is copied to `scratch`.
   std::string_view KeyText(Pair pair, char (&scratch)[8]) const {
     if (IsRecord(pair.value)) return ViewRecord(pool_, RecordOf(pair.value)).key;
     StoreBigEndian(pair.key, scratch);
@@ -162,13 +162,13 @@ class BytesCodec {
   }
   // False: the record of a sound pair has another key, so it is damaged.
   bool KeyFits(Pair pair) const;
-  // False: a pair in its slot that this codec never makes.
+  // False: an inline pair that this codec never writes.
   bool PairIsSound(Pair pair) const {
     return IsRecord(pair.value) ? (std::popcount(pair.key ^ pair.value) & 1) == 0
                                 : inline_pairs_ && InlineIsSound(pair);
   }
   static bool InlineIsSound(Pair pair);
-  // The value of an inline pair, written to `scratch`.
+  // The value of an inline pair, copied to `scratch`.
   static std::string_view InlineValue(uint64_t value_word, char (&scratch)[8]);
 
   static Separator MinusInfinity() { return SeparatorText::Empty(); }
@@ -198,9 +198,9 @@ class BytesCodec {
     return KeyWord(KeyText(pair, scratch), prefix);
   }
 
-  // `record` holds FenceText(separator) as its key when that is not empty.
+  // If FenceText(separator) is not empty, `record` holds it as its key.
   static FenceWords EncodeFence(Separator separator, pmem::Offset record);
-  // What does not fit into a fence's word.
+  // The part that does not fit into a fence's word.
   static std::string_view FenceText(Separator separator) {
     return separator->length > 8 ? separator->view() : std::string_view();
   }

@@ -49,7 +49,7 @@ TEST(ShortestSeparatorTest, LiesBetween) {
     const std::string_view separator = ShortestSeparator(a, b);
     ASSERT_LT(a, separator);
     ASSERT_LE(separator, b);
-    // Nothing shorter would do.
+    // No shorter separator exists.
     ASSERT_LE(separator.substr(0, separator.size() - 1), a);
   }
 }
@@ -104,7 +104,7 @@ class BytesCodecTest : public ::testing::TestWithParam<bool> {
     FinishRecord(*pool_, record, 1);
     return {KeyWord(key, 0), BytesCodec::RecordWord(KeyWord(key, 0), record.offset, SlotHash(key))};
   }
-  // As the engine writes it: in the slot where that is possible.
+  // As the engine stores it: inline if possible.
   Pair AnyPair(std::string_view key, std::string_view value) {
     uint64_t word;
     if (codec_.InlineWord(key, value, &word)) return {KeyWord(key, 0), word};
@@ -145,13 +145,13 @@ TEST_P(BytesCodecTest, EveryFlippedBitOfAPairWithARecordIsFound) {
   EXPECT_TRUE(codec_.PairIsSound(pair));
   for (unsigned bit = 0; bit < 64; ++bit) {
     EXPECT_FALSE(codec_.PairIsSound({pair.key ^ uint64_t{1} << bit, pair.value})) << bit;
-    // A flipped tag makes it another form, which a pool with inline pairs may hold.
+    // A flipped tag gives another form, which a pool with inline pairs may hold.
     if (bit >= 61 && GetParam()) continue;
     EXPECT_FALSE(codec_.PairIsSound({pair.key, pair.value ^ uint64_t{1} << bit})) << bit;
   }
 }
 
-// A damaged key is not an absent one.
+// A damaged key is not absent.
 TEST_P(BytesCodecTest, APairWithADamagedRecordMatches) {
   const Pair pair = RecordPair("some longer key", "value");
   const auto key = BytesCodec::MakeKey("some longer key");
@@ -194,7 +194,7 @@ TEST_P(BytesCodecTest, DamageOfAShortPairIsFound) {
   EXPECT_EQ(word, 0xe77a76616c756500u);
   const Pair pair{KeyWord("key", 0), word};
   EXPECT_TRUE(BytesCodec::InlineIsSound(pair));
-  // All but the top bits, which would make it another form.
+  // Except the top bits, which would give another form.
   for (unsigned bit = 0; bit < 61; ++bit) {
     EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key, pair.value ^ uint64_t{1} << bit})) << bit;
   }
@@ -204,7 +204,7 @@ TEST_P(BytesCodecTest, DamageOfAShortPairIsFound) {
       EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key, pair.value ^ flips})) << a << " " << b;
     }
   }
-  // Key bytes behind the key's length.
+  // Key bytes after the key's length.
   for (unsigned bit = 0; bit < 40; ++bit) {
     EXPECT_FALSE(BytesCodec::InlineIsSound({pair.key ^ uint64_t{1} << bit, pair.value})) << bit;
   }
@@ -250,7 +250,7 @@ TEST_P(BytesCodecTest, ComparesByTheWholeKey) {
     const Pair pair_a = AnyPair(a, "v");
     EXPECT_EQ(TextOf(pair_a), a);
     for (const std::string& b : Keys()) {
-      // Short in one place, a record in the other.
+      // Inline in one place, a record in the other.
       const Pair pair_b = AnyPair(b, b.size() % 2 == 0 ? "v" : "a longer value");
       EXPECT_EQ(codec_.SameKey(pair_a, pair_b), a == b);
       EXPECT_EQ(codec_.Less(pair_a, pair_b), a < b);

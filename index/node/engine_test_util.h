@@ -19,7 +19,7 @@
 
 namespace lodgekv {
 
-// What one call changed.
+// The changes made by one call.
 struct Effect {
   Cost cost;
   std::map<std::string, uint64_t, std::less<>> counters;
@@ -41,7 +41,7 @@ class TestEngine {
   TestEngine(const EngineInfo& info, KeyFormat format, const Options& options = {},
              bool inline_pairs = false)
       : TestEngine(info, format, options, inline_pairs, info.create) {}
-  // Made by a bulk load.
+  // Created by a bulk load.
   TestEngine(const EngineInfo& info, const BulkLoad& load, KeyFormat format,
              const Options& options = {}, bool inline_pairs = false)
       : TestEngine(info, format, options, inline_pairs,
@@ -49,7 +49,7 @@ class TestEngine {
   Engine& engine() { return *engine_; }
   pmem::Pool& pool() { return *pool_; }
 
-  // Drops the engine as a killed process does, and recovers.
+  // Drops the engine like a killed process, and recovers.
   void KillAndRecover(unsigned threads = 1) {
     engine_.reset();
     pool_.reset();
@@ -63,7 +63,7 @@ class TestEngine {
   }
   // Of the last KillAndRecover.
   const RecoveryReport& recovery() const { return recovery_; }
-  // What recovery would say of the medium as it is.
+  // The error of a recovery of the medium as it is.
   absl::Status RecoverError(const Options& options = {}) {
     engine_.reset();
     context_.options = *OptionValues::Parse(info_.options, options);
@@ -92,7 +92,7 @@ class TestEngine {
     });
     return counters;
   }
-  // What `call` costs and changes; gauges too.
+  // The cost and changes of `call`, including gauges.
   template <class Call>
   Effect EffectOf(Call call) {
     Effect effect;
@@ -154,7 +154,7 @@ inline std::string Text(uint64_t word) {
   StoreBigEndian(word, text.data());
   return text;
 }
-// The n-th of keys in no order, all different (an odd factor permutes the words).
+// The n-th of distinct keys in pseudo-random order (an odd factor permutes the words).
 inline std::string Scattered(uint64_t n) { return Text(n * 0x9E3779B97F4A7C15ull); }
 
 }  // namespace lodgekv

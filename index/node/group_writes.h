@@ -1,10 +1,10 @@
-// Group commit: operations share fences, each with an outcome of its own (write_tree.h).
+// Group commit: operations share fences, each with its own outcome (write_tree.h).
 //
-// A group is written in passes: all operations that can join it are staged, then committed
-// together. What cannot join a pass is passed over, and with it every later operation on its key,
-// so that none overtakes an earlier one: its leaf is busy, or takes nothing more before the commit,
-// or a batch has the key. It may join the next pass. What needs more than a pass does is written by
-// itself between two passes, while the group holds no lock.
+// A group is written in passes: all operations that can join are staged, then committed together.
+// An operation that cannot join is skipped, and so is every later operation on its key, so that
+// none is reordered: its leaf is busy, or can take nothing more before the commit, or a batch has
+// the key. It may join the next pass. An operation that needs more than a pass does is written
+// alone between two passes, while the group holds no lock.
 //
 // Thread-safe.
 #pragma once
@@ -24,11 +24,11 @@ class GroupWrites {
  public:
   explicit GroupWrites(Tree& tree) : tree_(tree), stages_(tree.stages()) {}
 
-  // The outcome of the first that has another one than kOk.
+  // Returns the first outcome other than kOk.
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                 const WriteOptions& options);
-  // Of an atomic batch, whose keys are locked, or of recovery: what has been done is not done
-  // again.
+  // For an atomic batch, whose keys are locked, or recovery: operations already applied are not
+  // applied again.
   Outcome ApplyIntended(std::span<const IntendedOp> ops);
 
  private:
@@ -36,7 +36,7 @@ class GroupWrites {
   using Key = typename C::Key;
   static constexpr size_t kMostMembers = 256;  // of a group
 
-  // The operations of a group, by their numbers. A class of such has
+  // The operations of a group, by number. Such a class has
   //   HashOf       of the key
   //   Join         what the pass does with it
   //   WriteAlone   between two passes
@@ -49,7 +49,7 @@ class GroupWrites {
     void WriteAlone(size_t i) const {
       (void)PointWrites<C, Tree>(writes.tree_).Write(ops[i], &results[i], options);
     }
-    // A condition, too, was looked at beside what is not durable.
+    // A condition, too, may have been evaluated on data that is not durable.
     void Fail(size_t i) const {
       const Outcome outcome = results[i].outcome;
       if (outcome != Outcome::kOk && outcome != Outcome::kConditionFailed) return;
@@ -116,7 +116,7 @@ Outcome GroupWrites<C, Tree>::ApplyIntended(std::span<const IntendedOp> ops) {
   return first;
 }
 
-// At most kMostMembers. Each pass decides at least one operation, or waits for nothing any more.
+// At most kMostMembers. Each pass decides at least one operation, or no longer waits for anything.
 template <class C, WriteTree<C> Tree>
 template <class Members>
 void GroupWrites<C, Tree>::WriteInPasses(size_t count, bool of_batch, Members& members) {

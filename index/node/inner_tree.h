@@ -1,4 +1,4 @@
-// The volatile upper levels of a tree: from a key to the node below that covers it.
+// The volatile upper levels of a tree: map a key to the lower node that covers it.
 //
 // Invariants
 //  1. children[i] covers keys k with separators[i-1] <= k < separators[i], which ascend strictly.
@@ -6,24 +6,24 @@
 //     most comparisons stay inside the node's first four lines; equal words are decided by the
 //     separators.
 //  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both
-//     sides cuts off what its bounds share, so every key that comes to it has that prefix too; a
-//     node on the right edge compares the prefix first (check_prefix).
-//  4. Locks are waited for upwards only (a node below, then its parent), so they cannot form a
-//     circle. Whoever shrinks the tree (inner_tree_shrink.h) only tries them, in any order.
-//  5. A node that was taken out serves again as a node of its level, and its lock's version goes
-//     on: so what a stale pointer leads to is a node of the level it was, whose children are nodes
-//     of the level below. A view of it does not hold:
-//       - who took its version while it was in the tree finds another one, since taking it out
-//         published it;
-//       - who took the version later came by a parent, or by root_, that had changed before, and
-//         finds that out behind it: DescendBy, DescendToLevel and MoveToNeighbour take a child's
-//         version and then validate the parent, or compare root_ again.
-//     Nobody needs what a place (Place) or NeighbourAt has read before that.
+//     sides omits the common prefix of its bounds, so every key that reaches it has that prefix
+//     too; a node on the right edge compares the prefix first (check_prefix).
+//  4. Locks are waited for upwards only (a lower node, then its parent), so there is no deadlock.
+//     The code that shrinks the tree (inner_tree_shrink.h) only tries them, in any order.
+//  5. A removed node is reused as a node of its level, and its lock's version continues: so a stale
+//     pointer leads to a node of the same level, whose children are nodes of the level below. A
+//     reader's view of such a node is invalid:
+//       - a reader that took its version while it was in the tree finds another one, since removing
+//         it published it;
+//       - a reader that took the version later came from a parent, or from root_, that had changed
+//         before, and notices that afterwards: DescendBy, DescendToLevel and MoveToNeighbour take a
+//         child's version and then validate the parent, or compare root_ again.
+//     Nobody uses what a place (Place) or NeighbourAt has read before that.
 //  6. Each slot that holds a separator owns it (separator_texts.h).
-//  7. An inner node but the root has two children or more, as long as no lock was busy; after a
+//  7. An inner node except the root has two or more children, unless a lock was busy; after a
 //     recovery some may have one.
 //
-// Thread safety: descents take no lock and may run with everything else.
+// Thread safety: descents take no lock and may run concurrently with everything else.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ namespace lodgekv {
 
 inline constexpr unsigned kInnerCapacity = 30;  // separators of a node
 
-// What a codec with ties (kRecords) keeps beside the words.
+// What a codec with equal words (kRecords) stores besides the words.
 template <class Separator, bool kTies>
 struct InnerSeparators {
   Separator low;   // the node's bounds
@@ -64,8 +64,8 @@ struct alignas(64) InnerNode {
   using Separator = typename C::Separator;
 
   VersionLock lock;
-  uint16_t count;  // separators; one child more
-  uint8_t level;   // 1: children are the nodes below
+  uint16_t count;  // separators; there is one more child
+  uint8_t level;   // 1: children are the lower nodes
   bool bounded;    // `high` is set
   bool check_prefix;
   uint8_t reserved[3];
@@ -87,11 +87,11 @@ struct alignas(64) InnerNode {
   }
 };
 
-// How a tree reaches the nodes below it. This one: they have a lock of their own.
+// How a tree accesses its lower nodes. Here: they have their own locks.
 template <class Below>
 struct OwnLock {
-  // Inner nodes are so few that their lines are in the cache: fetching them costs a reader more
-  // than it gains. (A writer gains: its stores and flushes have taken their place.)
+  // There are so few inner nodes that their lines are in the cache: prefetching costs a reader more
+  // than it gains. (A writer gains: its stores and flushes have evicted them.)
   static constexpr bool kFetchInnerNodes = false;
   VersionLock& LockOf(Below* below) const { return below->lock; }
   void PrefetchForRead(const Below* below) const { below->PrefetchForRead(); }
@@ -105,7 +105,7 @@ class InnerTree {
   using Separator = typename C::Separator;
   using Node = InnerNode<C>;
   struct Child {
-    Separator low;  // the tree takes it over (SeparatorTexts)
+    Separator low;  // the tree takes ownership (SeparatorTexts)
     Below* node;
   };
   enum class Seek : uint8_t {
@@ -113,20 +113,20 @@ class InnerTree {
     kBefore,    // the node that covers the largest key below it
   };
 
-  // What a node below covers, as its parents say. Its separators are good for who holds an
-  // EpochGuard since before, or the locks that keep these nodes in the tree.
+  // The range of a lower node as its parents say. Its separators are valid for a thread that holds
+  // an EpochGuard from before, or the locks that keep these nodes in the tree.
   struct Bounds {
     Separator low = C::MinusInfinity();
     Separator high{};
     bool bounded = false;  // `high` is set
   };
-  // Where a descent has ended, from where a walk goes on to neighbours under the same parent.
+  // Where a descent has ended; a walk continues from there to neighbours under the same parent.
   struct Place {
     const Node* parent = nullptr;
     uint64_t version = 0;
     unsigned rank = 0;
-    Bounds around;  // what the parent covers
-    Bounds bounds;  // what the node below covers
+    Bounds around;  // range of the parent
+    Bounds bounds;  // range of the lower node
   };
 
   InnerTree(DramArena& arena, SeparatorTexts& texts, Access access = {})
@@ -136,74 +136,75 @@ class InnerTree {
   // Each level's nodes are made by `threads` threads. Not thread-safe.
   void Build(std::span<const Child> children, unsigned threads = 1);
 
-  // The same for children that several threads find, each of them neighbours.
+  // The same for children found by several threads, each of which has adjacent ones.
   struct Entry {
     Separator low;
     void* node;
   };
-  using Nodes = std::vector<Entry>;  // neighbours of one level
-  // The nodes above some children, not none. Thread-safe.
+  using Nodes = std::vector<Entry>;  // adjacent nodes of one level
+  // The nodes above some children (at least one). Thread-safe.
   Nodes MakeParents(std::span<const Child> children) { return MakeNodes(1, children); }
-  // Builds the tree over what MakeParents has made of all children. Each piece's first low is the
-  // one of its first child, and may be set behind MakeParents.
+  // Builds the tree over the results of MakeParents for all children. Each piece's first low is
+  // that of its first child, and may be set after MakeParents.
   void BuildOver(std::vector<Nodes> pieces, unsigned threads);
 
-  // Where nodes of some level begin, but the first of them, in order; of the highest level that has
-  // `wanted` such nodes, or of the lowest one. Not thread-safe.
+  // The low bounds of the nodes of some level, except the first, in order; of the highest level
+  // that has `wanted` such nodes, or of the lowest one. Not thread-safe.
   std::vector<Separator> Borders(size_t wanted) const;
 
-  // The node below for `key`, with the version of its lock at which it covered the key.
+  // The lower node for `key`, with the version of its lock at which it covered the key.
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
-  // The same for a caller who is going to write there.
+  // The same for a caller that will write there.
   Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
-  // The last node of all.
+  // The last lower node.
   Below* DescendLast(uint64_t* snapshot) const;
-  // The same, and how to go on from there. `key` null: the last node of all.
+  // The same, and how to continue from there. `key` null: the last lower node.
   Below* DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot, Place* place) const;
-  // Moves `place` to its left or right neighbour. Null, and `place` as it was: there is none under
+  // Moves `place` to its left or right neighbour. Null, with `place` unchanged: there is none under
   // this parent, or the parent has changed.
   Below* MoveToNeighbour(bool left, Place* place, uint64_t* snapshot) const;
-  // The neighbour so far from `place`, to be fetched and not followed; null: none is known.
+  // The neighbour at `distance` from `place`, only for prefetching; null: none is known.
   const Below* NeighbourAt(const Place& place, int distance) const;
 
-  // Locks the parent of the node that covers `key` and makes sure that it has room for one
-  // separator at least. The caller holds the lock of the node below.
+  // Locks the parent of the node that covers `key` and ensures that it has room for at least one
+  // separator. The caller holds the lock of the lower node.
   Node* LockParent(const Key& key) { return LockWithRoom(key, 1); }
   static unsigned FreeSlots(const Node* parent) { return kInnerCapacity - parent->count; }
-  // Puts `children` (at most FreeSlots) to the right of the child that covers `key`, and unlocks.
+  // Inserts `children` (at most FreeSlots) to the right of the child that covers `key`, and
+  // unlocks.
   void InsertAndUnlock(Node* parent, const Key& key, std::span<const Child> children);
 
-  // Who may cover the range of a node that is taken out.
+  // Which neighbour may take over the range of a removed node.
   enum class Heir : uint8_t {
     kLeft,    // its left neighbour under the same parent
-    kEither,  // the right one where there is no left one: nodes do not say where they begin
+    kEither,  // the right one if there is no left one: nodes do not store where they begin
   };
-  // Of what only tries its locks.
+  // The result of an operation that only tries its locks.
   enum class Attempt : uint8_t {
     kDone,
-    kCannot,  // there is nothing to do, or no way to do it
-    kBusy,    // a lock was taken: it may do another time
+    kCannot,  // nothing to do, or not possible
+    kBusy,    // a lock was taken: may be retried
   };
-  // Locks the parent of the node that covers `key`, if that node can be taken out. kCannot: it is
-  // the first one below its parent, and the heir has to be the left one; or the only one of all.
+  // Locks the parent of the node that covers `key`, if that node can be removed. kCannot: it is the
+  // first child of its parent, and the left neighbour has to take over; or the only node of all.
   Attempt LockForRemoval(const Key& key, const Below* child, Heir heir, Node** parent);
   static void Unlock(Node* parent) { parent->lock.Unlock(); }
-  // Takes the child that covers `key` out, and unlocks. Behind it the caller calls Shrink.
+  // Removes the child that covers `key`, and unlocks. The caller then calls Shrink.
   void RemoveAndUnlock(Node* parent, const Key& key);
-  // Joins inner nodes around `key` that have become sparse, from below to the root, which goes when
-  // it has one child. False: a lock was busy, and the caller is to try again.
+  // Joins inner nodes around `key` that have become sparse, from below to the root, which is
+  // removed when it has one child. False: a lock was busy, and the caller should retry.
   bool Shrink(const Key& key);
 
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
  private:
-  // All lines at once: which child's will be read is known only when the words are here.
+  // All lines at once: which child will be read is known only when the words are here.
   static void PrefetchNode(const void* node) {
     const char* at = static_cast<const char*>(node);
     for (size_t line = 0; line < kFetchedBytes; line += 64) Prefetch(at + line);
   }
-  static constexpr size_t kBuildFill = 24;     // children of a node: room for splits that follow
-  static constexpr size_t kBuildPiece = 4096;  // entries that a thread makes nodes of at a time
+  static constexpr size_t kBuildFill = 24;     // children of a node: room for later splits
+  static constexpr size_t kBuildPiece = 4096;  // entries from which a thread makes nodes at a time
   static constexpr size_t kFetchedBytes = offsetof(Node, children) + sizeof(Node::children);
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
@@ -302,7 +303,7 @@ Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot)
     for (bool is_root = true;; is_root = false) {
       void* child = node->children[choose(node, version, is_root)];
       const bool last_level = node->level == 1;
-      // Read while the node changed it may be none, or another node: both are found out.
+      // Read from a changing node it may be null, or another node: both are detected.
       if (child == nullptr) break;
       if (last_level) {
         if constexpr (kForWrite) {
@@ -375,7 +376,7 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
   there.rank += left ? -1u : 1u;
   SetBounds(count, &there);
   auto* node = static_cast<Below*>(parent->children[there.rank]);
-  // What may be no node is not followed.
+  // A pointer that may not be a node is not followed.
   if (!parent->lock.Validate(place->version)) return nullptr;
   *snapshot = access_.LockOf(node).ReadBegin();
   if (!parent->lock.Validate(place->version)) return nullptr;
@@ -398,8 +399,8 @@ Below* InnerTree<C, Below, Access>::DescendLast(uint64_t* snapshot) const {
                           snapshot);
 }
 
-// Null: the tree has no such level. It has that above a node which the caller has locked and which
-// is not the root: who lowers the root locks the new one.
+// Null: the tree has no such level. It has one above a node which the caller has locked and which
+// is not the root: a thread that lowers the root locks the new one.
 template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLevel(
     const Key& key, unsigned level, uint64_t* snapshot) const {
@@ -448,7 +449,7 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::NewNode
   return node;
 }
 
-// Nothing leads to it any more, it was published since, and it is unlocked.
+// Nothing refers to the node any more, it was published since, and it is unlocked.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::FreeNode(Node* node) {
   node_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -456,7 +457,7 @@ void InnerTree<C, Below, Access>::FreeNode(Node* node) {
   free_nodes_[node->level].push_back(node);
 }
 
-// Chooses the prefix anew and computes the words from it.
+// Chooses a new prefix and computes the words from it.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::Rebase(Node* node) {
   if constexpr (C::kRecords) {
@@ -500,8 +501,7 @@ void InnerTree<C, Below, Access>::InsertAndUnlock(Node* parent, const Key& key,
   parent->lock.Unlock();
 }
 
-// Takes out the separator at `position`, and the child at `rank`, which is to the left or to the
-// right of it.
+// Removes the separator at `position`, and the child at `rank`, which is to its left or right.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::EraseChild(Node* node, unsigned position, unsigned rank) {
   const unsigned behind = node->count - position - 1u;
@@ -529,7 +529,7 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::LockWit
   }
 }
 
-// A new root above the old one, locked; readers see it when it is published.
+// A new root above the old one, locked; readers see it once it is published.
 template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::GrowRoot(Node* old_root) {
   Node* root = NewNode(old_root->level + 1u);
@@ -587,8 +587,8 @@ void InnerTree<C, Below, Access>::SplitLocked(Node* node, const Key& key) {
 
 // --- build ---
 
-// Nodes of `level` over neighbours of the level below. The first one's lower bound and the last
-// one's upper bound are left to JoinPieces.
+// Nodes of `level` over adjacent nodes of the level below. JoinPieces sets the first one's lower
+// bound and the last one's upper bound.
 template <class C, class Below, class Access>
 template <class Lower>
 typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNodes(
@@ -615,7 +615,7 @@ typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNod
   return nodes;
 }
 
-// Between two neighbours of a level.
+// Between two adjacent nodes of a level.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::SetBorder(const Entry& left, const Entry& right) {
   auto* node = static_cast<Node*>(left.node);

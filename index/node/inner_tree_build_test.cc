@@ -1,4 +1,4 @@
-// Trees that are built at once: whole, in pieces, on several threads.
+// Trees built in bulk: whole, in pieces, on several threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class BuiltTree {
   }
 
   void Build(unsigned threads) { tree_.Build(children_, threads); }
-  // In runs of any length, whose first separators are not known at first.
+  // In runs of any length, whose first separators are unknown at first.
   void BuildOfRuns(uint64_t seed, unsigned threads) {
     std::mt19937_64 random(seed);
     std::vector<typename Tree::Nodes> pieces;

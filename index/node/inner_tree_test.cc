@@ -16,7 +16,7 @@
 namespace lodgekv {
 namespace {
 
-// What lies below: all that the tree asks of it, and its low bound.
+// A lower node: what the tree requires of it, and its low bound.
 struct Below {
   VersionLock lock;
   std::string low;
@@ -46,7 +46,7 @@ std::string BigEndian(uint64_t word) {
 
 using MakeText = std::string (*)(uint64_t);
 
-// A tree beside a map that says the same.
+// A tree beside a map with the same content.
 template <class C>
 class Model {
  public:
@@ -82,8 +82,8 @@ class Model {
     if (!map_.contains(low)) Split({low});
   }
 
-  // Takes out the node that covers `text`; its neighbour to the left, or if need be to the right,
-  // covers its range then. False: it is the last one.
+  // Removes the node that covers `text`; its left neighbour, or if necessary its right one, then
+  // covers its range. False: it is the last one.
   bool Remove(const std::string& text) {
     const auto key = C::MakeKey(text);
     const auto at = std::prev(map_.upper_bound(text));
@@ -129,7 +129,7 @@ class Model {
     EXPECT_EQ(tree_.DescendLast(&snapshot)->low, map_.rbegin()->first);
   }
 
-  // Where one child is left no separator has an owner, and each was given up once.
+  // If one child is left no separator has an owner, and each was released once.
   void ExpectNoSeparators() {
     ASSERT_EQ(size(), 1u);
     if (!C::kRecords) return;
@@ -156,7 +156,7 @@ class Model {
 
   const std::string first_ = C::kRecords ? std::string() : std::string(8, '\0');
   DramArena dram_;
-  // Nobody holds a guard here: what nobody owns is used again at once.
+  // Nobody holds a guard here: released memory is reused at once.
   SeparatorTexts texts_{dram_, [this](SeparatorTexts::Batch gone) {
                           given_up_ += gone.size();
                           texts_.Free(gone);
@@ -173,14 +173,14 @@ uint64_t Mix(uint64_t x) {
   return x ^ x >> 29;
 }
 
-// Shapes of separators that `bytes` trees get wrong.
+// Separators that are error-prone in `bytes` trees.
 std::string Plain(uint64_t n) { return BigEndian(Mix(n)); }
 std::string Dense(uint64_t n) { return BigEndian(Mix(n) % 2000 + 1); }
 std::string LongPrefix(uint64_t n) { return "tenant:0007/user:" + std::to_string(Mix(n) % 100000); }
 std::string OneOfThreePrefixes(uint64_t n) {
   return std::string(20, static_cast<char>('a' + Mix(n) % 3)) + std::to_string(Mix(n) % 3001);
 }
-// Words tie: the keys differ only in the number of zeros, or behind them.
+// Equal words: the keys differ only in the number of zeros, or after them.
 std::string Zeros(uint64_t n) {
   return "x" + std::string(Mix(n) % 60, '\0') + (n % 2 == 0 ? "" : "y");
 }
@@ -297,7 +297,7 @@ TEST(InnerTreeTest, CountsItsNodes) {
   EXPECT_EQ(model.tree().node_count(), 3u);
 }
 
-// Nodes and height for so many children, if each inner node has three at least.
+// Maximum number of nodes for so many children, if each inner node has at least three.
 uint64_t MostNodes(size_t children) { return 1 + children / 2; }
 
 template <class C>
@@ -327,7 +327,7 @@ TEST(InnerTreeTest, ShrinksToItsRoot) {
   }
 }
 
-// A window that slides: what it has passed leaves nothing behind.
+// A sliding window: the keys that it has passed leave nothing.
 template <class C>
 void KeepsAWindow(MakeText make, bool ascends) {
   constexpr uint64_t kAlive = 2000;
@@ -371,7 +371,7 @@ TEST(InnerTreeTest, LonelyChildGetsSiblings) {
   }
 }
 
-// A reader whose view is valid has a node whose low is not above the key, and never an older one
+// A reader with a valid view has a node whose low is not above the key, and never an older node
 // than it had before: nodes only split.
 template <class C>
 void ReadsBesideAWriter(MakeText make) {
@@ -403,8 +403,8 @@ void ReadsBesideAWriter(MakeText make) {
   model.ExpectAll();
 }
 
-// Nodes that come and go under their locks, so that a reader can tell whether its view holds. By
-// number: a key lies at or above its node's number and below the next one's.
+// Nodes that are added and removed under their locks, so that a reader can tell whether its view is
+// valid. By number: a key is at or above its node's number and below the next one's.
 template <class C>
 class Shrinking {
  public:
@@ -417,7 +417,7 @@ class Shrinking {
     tree_.Build({&child, 1});
   }
 
-  // False: a view that held had a node that does not cover the key.
+  // False: a valid view had a node that does not cover the key.
   bool Read(uint64_t wanted) const {
     const std::string text = make_(wanted);
     uint64_t snapshot;
@@ -490,7 +490,7 @@ class Shrinking {
   std::map<uint64_t, Below*> map_;
 };
 
-// Inner nodes are joined, split and used again all the time, and the root comes and goes too.
+// Inner nodes are joined, split and reused constantly, and so is the root.
 template <class C>
 void ReadsBesideShrinking(MakeText make) {
   constexpr uint64_t kKeys = Shrinking<C>::kKeys;

@@ -12,7 +12,7 @@
 namespace lodgekv {
 
 // Bytes [skip, skip + 8) of `key`, big-endian, padded with zeros: integer order is byte order. Keys
-// with equal words may differ behind them, or in length.
+// with equal words may differ after them, or in length.
 inline uint64_t KeyWord(std::string_view key, size_t skip) {
   if (key.size() >= skip + 8) {
     uint64_t raw;
@@ -32,13 +32,13 @@ inline void StoreBigEndian(uint64_t word, char* out) {
   std::memcpy(out, &raw, 8);
 }
 
-// The 16 bits of a key's hash that a slot carries: bits 48..63 of XXH3 with seed 0.
+// The 16 bits of a key's hash that a slot stores: bits 48..63 of XXH3 with seed 0.
 inline uint16_t SlotHash(std::string_view key) {
   return static_cast<uint16_t>(XXH3_64bits(key.data(), key.size()) >> 48);
 }
 
 // A leaf's one-byte fingerprint of a key is the low byte of its slot hash, so that moving a pair
-// never needs the whole key again.
+// never needs the whole key.
 inline uint8_t FingerprintOf(uint16_t slot_hash) { return static_cast<uint8_t>(slot_hash); }
 
 }  // namespace lodgekv

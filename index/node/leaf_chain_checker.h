@@ -1,5 +1,5 @@
-// What the Check of every engine with a chain of leaves keeps and looks at: the report, the leaf
-// that must come next, the record of a pair.
+// Shared by the Check of every engine with a chain of leaves: the report, the expected next leaf,
+// the check of a pair's record.
 #pragma once
 
 #include <utility>
@@ -29,22 +29,22 @@ class LeafChainChecker {
     if (!ReadChecked(next.Load(), &chain_)) Problem("a leaf pointer with wrong check bits");
   }
 
-  // The walk begins anew at `leaf`, since the chain may have changed meanwhile.
+  // Restarts the walk at `leaf`, since the chain may have changed meanwhile.
   void TakeUpAt(pmem::Offset leaf) { chain_ = leaf; }
 
-  // The index says that `leaf` comes next. False: the chain says otherwise.
+  // The index has `leaf` next. False: the chain has another one.
   bool ExpectLeaf(pmem::Offset leaf) {
     if (leaf == chain_) return true;
     Problem("the chain leads to ", chain_, ", the index to leaf ", leaf);
     return false;
   }
 
-  // Of the whole chain: it has been followed behind the last leaf.
+  // For the whole chain: it has been followed past the last leaf.
   void ExpectEnd() {
     if (chain_ != 0) Problem("the chain goes on behind the last leaf, to offset ", chain_);
   }
 
-  // A pair in the leaf at `where`, and its record. True: the record is there to be counted.
+  // Checks a pair in the leaf at `where`, and its record. True: the record is to be counted.
   template <class C>
   bool CheckRecordPair(const C& codec, const pmem::Pool& pool, const pmem::RecordSlab& slab,
                        pmem::Offset where, Pair pair) {

@@ -1,20 +1,20 @@
-// A scan over the leaves of a tree, forwards or backwards: what is the same in every engine. How it
-// comes to its leaves is the part of the engine's cursor.
+// A scan over the leaves of a tree, forwards or backwards: the part that all engines share. The
+// engine's cursor finds the leaves.
 //
-// Each leaf is copied under one version of its node, sorted, and cut to the range. Pairs that lead
-// to records are copied to a page inside an epoch, each record after its leaf's successor was
-// fetched, so that the memory is read while the processor copies. The visitor is called outside of
-// everything.
+// Each leaf is copied under one version of its node, sorted, and cut to the range. Pairs with
+// records are copied to a page inside an epoch; each leaf's successor is prefetched before its
+// records are copied, so that memory is read while the processor copies. The visitor is called
+// without epoch and locks.
 //
 // A Cursor has
-//   Leaf                             a ScannedLeaf, with what the engine keeps beside its pairs;
-//                                    pairs(): of all, ForEachValue(f): f(value word) of each
+//   Leaf                             a ScannedLeaf, with the engine's additions to its pairs;
+//                                    pairs(): all, ForEachValue(f): f(value word) for each
 //   has_place(), Forget()            whether the next leaf is known
 //   Seek(near, reverse, wanted)      finds the leaf of *near, in reverse of the largest key below
-//                                    it; null: the last leaf. `wanted` items are still to come
+//                                    it; null: the last leaf. `wanted` items are still needed
 //   Copy(reverse, wanted, leaf)      false: the place has changed since it was found
-//   Advance(reverse, leaf)           on to the next, or forgets the place
-//   MergeInto(leaf, run)             what is beside the leaf's pairs goes into the sorted run
+//   Advance(reverse, leaf)           moves to the next leaf, or forgets the place
+//   MergeInto(leaf, run)             merges data besides the leaf's pairs into the sorted run
 #pragma once
 
 #include <algorithm>
@@ -39,15 +39,15 @@
 
 namespace lodgekv {
 
-// A leaf as it was at one moment.
+// A leaf as of one moment.
 template <class C, unsigned kPairs>
 struct ScannedLeaf {
-  static constexpr unsigned kRoom = kPairs < 32 ? 32 : kPairs;  // the wide search takes 32
+  static constexpr unsigned kRoom = kPairs < 32 ? 32 : kPairs;  // the SIMD search reads 32
 
   alignas(64) uint64_t words[kRoom];  // of the pairs
   uint64_t values[kRoom];
   unsigned count;
-  uint32_t prefix;  // bytes that its keys share for sure
+  uint32_t prefix;  // bytes that its keys certainly share
   bool bounded;     // `high` is set: it is not the rightmost leaf
   typename C::Separator low;
   typename C::Separator high;
@@ -90,11 +90,11 @@ class LeafScan {
   using Leaf = typename Cursor::Leaf;
   using RunIterator = typename ScanRun<C>::iterator;
 
-  // Copied between two calls of the visitor, at most (one item may be larger), and looked at in
-  // one epoch: expired values are not copied.
+  // Maximum size copied between two calls of the visitor (one item may be larger), and read in one
+  // epoch: expired values are not copied.
   static constexpr size_t kPageBytes = size_t{1} << 20;
   static constexpr unsigned kPagePairs = 1u << 16;
-  // Of a record, fetched ahead at most; the rest is read in a row.
+  // Maximum size prefetched of a record; the rest is read sequentially.
   static constexpr size_t kFetchedBytes = 256;
 
   bool SetBounds();
@@ -118,7 +118,7 @@ class LeafScan {
   Outcome CopyItem(Pair pair, ScanPage* page) const requires C::kRecords;
   void ResumeBehind(Pair pair) requires C::kRecords;
 
-  // As large as this thread's last scanned record was, are most likely the next ones.
+  // The next records probably are as large as this thread's last scanned one.
   static inline thread_local size_t usual_record_bytes_ = 48;
 
   const pmem::Pool& pool_;
@@ -128,18 +128,18 @@ class LeafScan {
   Cursor cursor_;
   uint64_t left_;
   bool done_ = false;
-  // What remains. Forward: near_ <= key < far_. In reverse: far_ <= key < near_.
+  // The remaining range. Forward: near_ <= key < far_. In reverse: far_ <= key < near_.
   Key near_{};
   Key far_{};
   bool has_near_ = true;  // false: from the end of all keys
   bool has_far_ = true;
-  std::string resume_text_;         // of near_, behind a full page
-  typename C::Separator passed_{};  // instead of near_, behind a whole leaf
+  std::string resume_text_;         // text of near_, after a full page
+  typename C::Separator passed_{};  // instead of near_, after a whole leaf
   bool has_passed_ = false;
   bool sought_ = false;
-  // The pairs of one leaf that are to be visited, in the scan's order.
+  // The pairs of one leaf that remain to be visited, in the scan's order.
   ScanRun<C> run_;
-  bool damaged_ = false;  // a record that was met
+  bool damaged_ = false;  // a damaged record was found
   unsigned page_pairs_ = 0;
 };
 
@@ -177,7 +177,7 @@ bool LeafScan<C, Cursor>::SetBounds() {
 
 // --- from leaf to leaf ---
 
-// Takes the next leaf; `wanted` items are still to come. A leaf that changed meanwhile is sought
+// Copies the next leaf; `wanted` items are still needed. A leaf that changed meanwhile is searched
 // again by its bound, so no progress is lost.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
@@ -209,7 +209,7 @@ bool LeafScan<C, Cursor>::IsLast(const Leaf& leaf) const {
   return !leaf.bounded || (has_far_ && C::CompareToKey(leaf.high, far_) >= 0);
 }
 
-// The leaf was taken: on to the next.
+// The leaf was copied: move to the next.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::Pass(Leaf* leaf) {
   leaf->trim = sought_ && has_near_;
@@ -243,8 +243,8 @@ void LeafScan<C, Cursor>::Merge(const Leaf& leaf) {
   if (options_.reverse) std::reverse(run_.begin(), run_.end());
 }
 
-// By the keys' first words, which need no look at the records; where these tie, by the words behind
-// what all keys of the node share, then of the leaf; where these tie too, by whole keys.
+// Sorts by the keys' first words, without reading records; equal ones by the words after the prefix
+// common to all keys of the node, then of the leaf; if still equal, by whole keys.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
   run_.resize(leaf.count);
@@ -266,8 +266,8 @@ void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
   std::sort(run_.begin(), run_.end(), [&](Pair x, Pair y) { return codec_.Less(x, y); });
 }
 
-// A pair's place is the number of words below its own: wide compares, without the branches of a
-// sort. False: words tie, or there are too many.
+// A pair's rank is the number of words below its own: SIMD compares, without the branches of a
+// sort. False: words are equal, or there are too many.
 template <class C, class Cursor>
 bool LeafScan<C, Cursor>::SortByWords(const Leaf& leaf, const uint64_t* words) {
   if (leaf.count > 31) return false;
@@ -281,7 +281,7 @@ bool LeafScan<C, Cursor>::SortByWords(const Leaf& leaf, const uint64_t* words) {
   return taken == valid;
 }
 
-// Cuts off what is not in the range. The run ascends.
+// Removes what is not in the range. The run ascends.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::Trim(const Leaf& leaf) {
   const Key* low = leaf.trim ? &leaf.near : nullptr;
@@ -295,7 +295,7 @@ void LeafScan<C, Cursor>::Trim(const Leaf& leaf) {
   if (low != nullptr) CutOff(run_.begin(), first_from(*low));
 }
 
-// A damaged key may seem to be out of the range, and hide others behind it.
+// A damaged key may seem to be outside of the range, and hide others after it.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::CutOff(RunIterator first, RunIterator last) {
   if constexpr (C::kRecords) {
@@ -344,8 +344,8 @@ Outcome LeafScan<C, Cursor>::VisitRecords(ScanVisitor visitor) requires C::kReco
   return Outcome::kOk;
 }
 
-// Copies items until the page is full or the range ends. A leaf is taken before the one in hand is
-// copied, unless that will do.
+// Copies items until the page is full or the range ends. The next leaf is copied before the items
+// of the current one, unless those suffice.
 template <class C, class Cursor>
 Outcome LeafScan<C, Cursor>::FillPage(ScanPage* page) requires C::kRecords {
   page->Clear();
@@ -383,7 +383,7 @@ Outcome LeafScan<C, Cursor>::CopyRun(ScanPage* page, bool* full) requires C::kRe
   return Outcome::kOk;
 }
 
-// Leaves out what has expired.
+// Skips expired values.
 template <class C, class Cursor>
 Outcome LeafScan<C, Cursor>::CopyItem(Pair pair, ScanPage* page) const requires C::kRecords {
   if (!C::IsRecord(pair.value)) {
@@ -409,7 +409,7 @@ Outcome LeafScan<C, Cursor>::CopyItem(Pair pair, ScanPage* page) const requires 
   return Outcome::kOk;
 }
 
-// The page ends with this pair: what was collected is out of date when the scan goes on.
+// The page ends with this pair: the collected pairs are outdated when the scan continues.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::ResumeBehind(Pair pair) requires C::kRecords {
   char scratch[8];

@@ -1,5 +1,5 @@
-// What an operation may ask of a pool of one key format, and when its condition holds: the same in
-// every engine (index/engine.h).
+// Which operations a pool of a key format supports, and when conditions hold: the same in every
+// engine (index/engine.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ bool IsKey(std::string_view text) {
   return C::kRecords ? !text.empty() && text.size() <= kLargestKeyBytes : text.size() == 8;
 }
 
-// kOk, or kInvalidArgument.
+// Returns kOk, or kInvalidArgument.
 template <class C>
 Outcome CheckFormat(const WriteOp& op, const C& codec) {
   if (op.condition == Condition::kIfVersion && op.if_version == 0) return Outcome::kInvalidArgument;
@@ -35,7 +35,7 @@ Outcome CheckFormat(const WriteOp& op, const C& codec) {
   return versioned && !versions ? Outcome::kInvalidArgument : Outcome::kOk;
 }
 
-// A key's pair, as an operation finds it.
+// A key's current pair, as an operation finds it.
 struct CurrentPair {
   bool exists = false;
   bool expired = false;
@@ -45,7 +45,7 @@ struct CurrentPair {
   bool live() const { return exists && !expired; }
 };
 
-// Sets what `result` tells of the key. False: the condition does not hold, and the outcome is
+// Sets the key's state in `result`. False: the condition does not hold, and the outcome is
 // kConditionFailed.
 inline bool CheckCondition(const WriteOp& op, const CurrentPair& current, WriteResult* result) {
   const bool found = current.live();

@@ -1,16 +1,16 @@
-// What ThreadSanitizer is told of optimistic readers; nothing in any other build.
+// Annotations of optimistic readers for ThreadSanitizer; nothing in any other build.
 //
 // A reader between VersionLock::ReadBegin and Validate races with writers on purpose: what it read
-// counts only when nothing was published meanwhile. So does one whose bytes carry a checksum. In an
-// OptimisticSection the thread's accesses are not watched. Writers are not in one, so two of them
-// are still found out, and so is a reader that looks further than it has validated.
+// is used only if nothing was published meanwhile. The same holds for a reader of bytes with a
+// checksum. In an OptimisticSection the thread's accesses are ignored. Writers are never in one, so
+// races between two of them are still detected, and so are reads that were not validated.
 #pragma once
 
 #include "absl/base/dynamic_annotations.h"
 
 namespace lodgekv {
 
-// A scope. Inside it, nothing is written but what belongs to the thread.
+// A scope. Inside it, only memory of the thread itself may be written.
 class [[maybe_unused]] OptimisticSection {
  public:
   OptimisticSection() { ABSL_ANNOTATE_IGNORE_READS_BEGIN(); }
@@ -18,7 +18,7 @@ class [[maybe_unused]] OptimisticSection {
   OptimisticSection(const OptimisticSection&) = delete;
   OptimisticSection& operator=(const OptimisticSection&) = delete;
 
-  // A scope within a section in which only what has been validated is read: it is watched again.
+  // A scope within a section that reads only validated data: accesses are checked again.
   class [[maybe_unused]] Validated {
    public:
     Validated() { ABSL_ANNOTATE_IGNORE_READS_END(); }

@@ -1,11 +1,11 @@
-// One operation of a client on its way, and the stages of it that are alike in every tree: what it
-// may ask, its record, whether its condition holds, its version.
+// One client operation in progress, and the stages that are the same in every tree: whether it is
+// valid, its record, its condition, its version.
 //
-// In this order: Check; Stage, before any lock is taken; under the lock of the key's leaf Evaluate
-// and, if the operation applies, Finish; then the tree commits the pair. What was staged and not
-// linked goes back by Discard.
+// In this order: Check; Stage, before any lock is acquired; under the lock of the key's leaf
+// Evaluate and, if the operation applies, Finish; then the tree commits the pair. Discard frees
+// what was staged and not linked.
 //
-// OpStages is thread-safe as its parts are; a PendingOp is its thread's own.
+// OpStages is as thread-safe as its parts; a PendingOp belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class OpStages {
   Outcome Check(const WriteOp& op) const {
     return pool_.medium().failed() ? Outcome::kMediumFailed : CheckFormat(op, codec_);
   }
-  // Its record takes a fence of its own, and time, which no lock should wait for.
+  // Its record needs a fence, and time, which no lock should be held for.
   bool IsLarge(const WriteOp& op) const;
 
   static void Begin(const WriteOp& op, WriteResult* result, PendingOp<C>* pending) {
@@ -52,13 +52,13 @@ class OpStages {
     pending->result = result;
     pending->key = C::MakeKey(op.key);
   }
-  // kOk, or kPoolFull: then nothing was taken.
+  // kOk; or kPoolFull, then nothing was allocated.
   Outcome Stage(PendingOp<C>* pending) {
     if (pending->remove()) return Outcome::kOk;
     return StagePair(pool_, slab_, codec_, *pending->op, pending->key, &pending->staged);
   }
-  // Decides whether the operation applies; for a delete, which pair goes. `there`: the key's pair,
-  // null if it has none.
+  // Decides whether the operation applies; for a delete, which pair is removed. `there`: the key's
+  // pair, null if it has none.
   Outcome Evaluate(const Pair* there, uint64_t now, PendingOp<C>* pending) const;
   void Finish(PendingOp<C>* pending);
   void Discard(PendingOp<C>* pending) { DiscardStaged(slab_, &pending->staged); }
@@ -90,13 +90,13 @@ Outcome OpStages<C>::Evaluate(const Pair* there, uint64_t now, PendingOp<C>* pen
   pending->apply = false;
   if (!CheckCondition(op, current, pending->result)) return Outcome::kConditionFailed;
   if (remove && current.exists && !values_.IsSound(current.value_word)) return Outcome::kDataLoss;
-  // What has expired is removed all the same.
+  // An expired value is removed all the same.
   pending->apply = !remove || current.exists;
   if (remove) pending->staged.pair = {pending->key.word, current.value_word};
   return Outcome::kOk;
 }
 
-// The record's version is taken under the leaf's lock: so the order of versions is that of writes.
+// The record's version is drawn under the leaf's lock: so the order of versions is that of writes.
 template <class C>
 void OpStages<C>::Finish(PendingOp<C>* pending) {
   if constexpr (C::kRecords) {

@@ -1,9 +1,8 @@
-// A commit on its way to the medium, for trees whose readers look at the medium itself: where a
-// fence waits for a disk, readers go on with the word's old value until the new one is durable.
+// A commit in progress, for trees whose readers access the medium itself: if a fence waits for a
+// disk, readers use the word's old value until the new one is durable.
 //
-// A commit is one store of one word, so one pending word for each lock will do. The holder of the
-// lock calls Set, stores and fences, and then, while readers wait (VersionLock::BeginPublish),
-// Clear.
+// A commit is one store of one word, so one pending word per lock suffices. The holder of the lock
+// calls Set, stores and fences, and then, while readers wait (VersionLock::BeginPublish), Clear.
 #pragma once
 
 #include <atomic>
@@ -15,15 +14,15 @@ namespace lodgekv {
 
 class PendingWord {
  public:
-  // Before `word` is stored.
+  // Call before `word` is stored.
   void Set(const pmem::Word& word) {
     old_.store(word.Load(), std::memory_order_relaxed);
     word_.store(&word, std::memory_order_release);
   }
   void Clear() { word_.store(nullptr, std::memory_order_release); }
 
-  // What a reader may see of `word`. The word is loaded first: whoever finds the new value finds it
-  // pending, or durable.
+  // The value of `word` that a reader may see. The word is loaded first: a reader that finds the
+  // new value finds it pending, or durable.
   uint64_t Durable(const pmem::Word& word) const {
     const uint64_t now = word.Load();
     return word_.load(std::memory_order_acquire) == &word ? old_.load(std::memory_order_relaxed)

@@ -1,7 +1,7 @@
-// Read, as every engine does it: one key by itself, several in groups whose lookups overlap.
+// Read for all engines: single keys, and several keys in groups whose lookups overlap.
 //
-// A tree says how a key is found; here are the limits of keys, the results, and the epoch inside
-// which records are read. Thread-safe as the tree's lookups are.
+// The tree finds the key; this class checks keys, fills results, and enters the epoch inside which
+// records are read. As thread-safe as the tree's lookups.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,21 @@
 
 namespace lodgekv {
 
-// So many lines are on their way to the cache at once, and not many more.
+// Number of lines fetched into the cache in parallel; more gain little.
 inline constexpr size_t kReadTogether = 16;
 
-// One of several keys that are looked up together; a tree adds what its stages hand on.
+// One of several keys that are looked up together; a tree adds the state of its stages.
 template <class C>
 struct KeyLookup {
   typename C::Key key;
   ReadResult* result;
 };
 
-// Of Tree, which makes this a friend:
+// Required of Tree, which makes this a friend:
 //   Lookup                      a KeyLookup<C>, and what the tree adds
 //   bool FindValueWord(const Key&, uint64_t*)      of the key's live pair, if there is one
-//   void FetchLookups(std::span<Lookup>)           begins all: their lines are on their way
-//   bool FinishLookup(const Lookup&, uint64_t*)    as FindValueWord, of one that was begun
+//   void FetchLookups(std::span<Lookup>)           begins all: their lines are being fetched
+//   bool FinishLookup(const Lookup&, uint64_t*)    like FindValueWord, for one that was begun
 template <class C, class Tree>
 class PointReads {
  public:
@@ -56,7 +56,7 @@ class PointReads {
  private:
   using Lookup = typename Tree::Lookup;
 
-  // False: the text cannot be a key.
+  // False: the text is not a valid key.
   static bool Begin(std::string_view text, ReadResult* result) {
     result->outcome = IsKey<C>(text) ? Outcome::kOk : Outcome::kInvalidArgument;
     result->found = false;
@@ -89,7 +89,7 @@ class PointReads {
     }
   }
 
-  // Pairs without records need none.
+  // For pairs without records, which need no epoch.
   struct Nothing {
     Nothing() {}
   };

@@ -1,4 +1,4 @@
-// A write of one operation, durable when its leaf's lock is let go (write_tree.h). Thread-safe.
+// A single write, durable when its leaf's lock is released (write_tree.h). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ class PointWrites {
 
   explicit PointWrites(Tree& tree) : tree_(tree), stages_(tree.stages()) {}
 
-  // A full pool is tried once more when space has been reclaimed.
+  // In a full pool the write is retried once after space has been reclaimed.
   Outcome Write(const WriteOp& op, WriteResult* result, const WriteOptions& options);
 
-  // Of an operation that begins, with its record. kOk or kPoolFull.
+  // Begins an operation, with its record. kOk or kPoolFull.
   Outcome Stage(const WriteOp& op, WriteResult* result, PendingOp<C>* pending);
   Outcome Evaluate(const Held& held, uint64_t now, PendingOp<C>* pending) const;
-  // To a leaf that is held.
+  // Applies it to a held leaf.
   Outcome Apply(Held& held, const typename C::Key& key, Pair pair, bool remove);
 
  private:

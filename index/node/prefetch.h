@@ -1,4 +1,4 @@
-// A line into the cache. Any address will do, also one that is none.
+// Fetches a line into the cache. The address need not be valid.
 #pragma once
 
 namespace lodgekv {

@@ -84,12 +84,12 @@ void FinishRecord(Pool& pool, StagedRecord& record, uint64_t version) {
 
 namespace {
 
-// By the header's words as they were read.
+// From the header's words as they were read.
 RecordView ViewBy(const Pool& pool, Offset offset, uint64_t first, uint64_t value_bytes) {
   const auto* header = pool.At<RecordHeader>(offset);
   const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
   uint64_t key_bytes = first >> 32 & 0xffff;
-  // Damaged lengths may reach past the pool: then nothing is looked at, and no checksum fits.
+  // Damaged lengths may reach past the pool: then nothing is read, and no checksum matches.
   if (RecordBytes(key_bytes, value_bytes, has_expiry) > pool.bytes() - offset) [[unlikely]] {
     key_bytes = value_bytes = 0;
   }
@@ -114,7 +114,7 @@ RecordView ViewRecord(const Pool& pool, Offset offset) {
 bool RecordIsSound(const Pool& pool, Offset offset, const RecordView& view) {
   const auto* header = pool.At<RecordHeader>(offset);
   const uint64_t lengths = header->crc_and_lengths.LoadRelaxed() & ~kCrcMask;
-  // The whole word: its reserved half is covered too.
+  // The whole word: the checksum covers its reserved half too.
   const uint64_t value_bytes = header->value_bytes.LoadRelaxed();
   const uint32_t body =
       BodyCrc(pool.crc_seed(), offset, lengths, value_bytes, view.key, view.value);
@@ -129,7 +129,7 @@ bool VerifyRecord(const Pool& pool, const pmem::RecordSlab& slab, Offset offset,
   const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
   const uint64_t value_bytes = header->value_bytes.LoadRelaxed() & kCrcMask;
   if (RecordBytes(first >> 32 & 0xffff, value_bytes, has_expiry) > space) return false;
-  // Not read again: what is no record any more may change under us.
+  // Not read again: freed space may change concurrently.
   *view = ViewBy(pool, offset, first, value_bytes);
   return RecordIsSound(pool, offset, *view);
 }

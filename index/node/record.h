@@ -1,9 +1,9 @@
 // A record: a key and a value of any length on the medium, immutable once linked
 // (docs/media_format.md).
 //
-// Staged before any lock is taken, but for small ones of groups; its version and checksum are
+// Staged before any lock is acquired, except small ones of groups; its version and checksum are
 // stored last, under the lock. The checksum covers the record's own offset and the pool's id, so
-// that bytes of another life never pass.
+// that stale bytes of an earlier use never match.
 #pragma once
 
 #include <cstdint>
@@ -54,27 +54,27 @@ struct StagedRecord {
 
 uint64_t RecordBytes(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
 
-// Allocates and writes all but version and checksum. offset stays 0 when there is no room. A large
+// Allocates and writes all but version and checksum. offset stays 0 if there is no room. A large
 // record's body is durable on return.
 StagedRecord StageRecord(pmem::Pool& pool, pmem::RecordSlab& slab, std::string_view key,
                          std::string_view value, uint64_t expiry_unix_ms,
                          pmem::ReservePolicy policy);
 
-// The same in space that the slab has given before, of at least RecordBytes.
+// The same in space that the slab has allocated before, of at least RecordBytes.
 StagedRecord StageRecordAt(pmem::Pool& pool, pmem::RecordSlab& slab, pmem::Offset space,
                            std::string_view key, std::string_view value, uint64_t expiry_unix_ms);
 
 // Stores version and checksum and flushes; the caller fences before anything links the record.
 void FinishRecord(pmem::Pool& pool, StagedRecord& record, uint64_t version);
 
-// The record at `offset`, whose lengths are trusted: linked records only.
+// The record at `offset`, whose lengths are trusted: only for linked records.
 RecordView ViewRecord(const pmem::Pool& pool, pmem::Offset offset);
 
-// True when a whole record with a right checksum lies at `offset`, which may be anything.
+// True if a complete record with a valid checksum is at `offset`, which may be any number.
 bool VerifyRecord(const pmem::Pool& pool, const pmem::RecordSlab& slab, pmem::Offset offset,
                   RecordView* view);
 
-// True when the checksum of a linked record's content is right.
+// True if the checksum of a linked record's content is valid.
 bool RecordIsSound(const pmem::Pool& pool, pmem::Offset offset, const RecordView& view);
 
 }  // namespace lodgekv

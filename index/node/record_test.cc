@@ -71,7 +71,7 @@ TEST_F(RecordTest, LargestKey) {
   EXPECT_EQ(view.key, key);
 }
 
-// docs/media_format.md, drawn for this record.
+// The example of docs/media_format.md.
 TEST_F(RecordTest, BytesAreAsDocumented) {
   const Offset offset = Write("key", "value", kExpiry);
   const auto* bytes = pool_->At<uint8_t>(offset);
@@ -167,7 +167,7 @@ TEST_F(RecordTest, ALargeOnesBodyIsDurableBeforeItsLockIsTaken) {
   EXPECT_TRUE(Sound(record.offset));
 }
 
-// Whoever follows a damaged length must stay in the pool.
+// A reader of a damaged length must stay within the pool.
 TEST_F(RecordTest, EveryFlippedBitOfAHeaderIsFoundWithoutReadingPastThePool) {
   const Offset offset = Write("key", std::string(5, 'v'), kExpiry);
   auto* bytes = pool_->At<uint8_t>(offset);

@@ -1,7 +1,7 @@
-// Records that nothing leads to any more, gathered by one thread until the reclaimer takes them.
+// Records that nothing refers to any more, collected by one thread until the reclaimer takes them.
 //
-// What one thread holds back nobody else can use when the pool is full: so it is few records, and
-// few bytes. Not thread-safe.
+// Nobody else can use what one thread collects when the pool is full: so it is limited to few
+// records and few bytes. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ class RetiredRecords {
     bytes_ += slab.SpaceAt(record);
   }
   bool empty() const { return records_.empty(); }
-  // It is time to hand them on.
+  // Time to pass them to the reclaimer.
   bool full() const { return records_.size() >= kMostRecords || bytes_ >= kMostBytes; }
   std::span<const pmem::Offset> records() const { return records_; }
   // Of all records together.
   uint64_t bytes() const { return bytes_; }
 
-  // Frees these, and all that the reclaimer has; see there.
+  // Frees these, and all that the reclaimer holds; see there.
   bool Drain(Reclaimer& reclaimer) {
     bytes_ = 0;
     return reclaimer.Drain(records_);
   }
-  // Not inside an EpochGuard.
+  // Must not be called inside an EpochGuard.
   void HandTo(Reclaimer& reclaimer) {
     if (records_.empty()) return;
     reclaimer.Retire(records_);

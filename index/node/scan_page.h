@@ -1,8 +1,8 @@
-// Items of a scan that were copied out of the medium, in one piece of memory, until the visitor has
-// seen them.
+// Items of a scan that were copied out of the medium into one block of memory, until the visitor
+// has seen them.
 //
-// The memory is the thread's and goes from scan to scan, so a scan usually allocates nothing; a
-// scan inside a visitor makes its own.
+// The memory belongs to the thread and is reused from scan to scan, so a scan usually allocates
+// nothing; a scan inside a visitor allocates its own.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class ScanPage {
     ++items_;
   }
 
-  // False: the visitor has seen enough.
+  // False: the visitor has ended the scan.
   bool Visit(ScanVisitor visitor) const {
     const char* at = bytes_.data();
     for (const char* const end = at + used_; at < end;) {
@@ -61,8 +61,8 @@ class ScanPage {
  private:
   // A thread keeps its memory up to this size.
   static constexpr size_t kKeptBytes = size_t{1} << 18;
-  // Before key and value: their lengths in one word, the version and the expiry. Word by word: a
-  // wide load right behind narrow stores would wait for them.
+  // Precedes key and value: their lengths in one word, the version and the expiry. Word by word: a
+  // wide load right after narrow stores would stall.
   static constexpr size_t kHeaderBytes = 24;
 
   static void StoreWord(char* to, uint64_t word) { std::memcpy(to, &word, sizeof(word)); }
@@ -74,7 +74,7 @@ class ScanPage {
 
   static inline thread_local std::string kept_;
 
-  std::string bytes_;  // its size is what was ever needed
+  std::string bytes_;  // its size is the largest ever needed
   size_t used_ = 0;
   uint64_t items_ = 0;
 };

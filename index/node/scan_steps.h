@@ -1,11 +1,11 @@
-// How far a scan had to go, for tests and measurements that count steps and not time.
+// The number of steps of scans, for tests and measurements that count steps and not time.
 #pragma once
 
 #include <cstdint>
 
 namespace lodgekv {
 
-// Leaves that the scans of this thread have taken.
+// Leaves that this thread's scans have copied.
 inline thread_local uint64_t scanned_leaves = 0;
 
 }  // namespace lodgekv

@@ -1,6 +1,5 @@
-// What comes out of the source of a bulk load, pair by pair, and is looked at before an engine
-// takes it: of the pool's key format, and above the pair before. Errors name the pair by its
-// position, counted from 1.
+// Reads pairs from the source of a bulk load and validates them before an engine stores them: they
+// must fit the pool's key format and ascend. Errors name the pair by its position, counted from 1.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,8 @@ class SortedPairs {
  public:
   SortedPairs(const BulkSource& source, const C& codec) : source_(source), codec_(codec) {}
 
-  // The next pair as a put, whose views are good until the next call. False: there is none left.
+  // Returns the next pair as a put, whose views are valid until the next call. False: none are
+  // left.
   absl::StatusOr<bool> Next(WriteOp* op) {
     BulkPair pair;
     const absl::StatusOr<bool> more = source_(&pair);
@@ -46,7 +46,7 @@ class SortedPairs {
     return true;
   }
 
-  // How many there were so far.
+  // The number of pairs so far.
   uint64_t count() const { return count_; }
 
  private:

@@ -1,5 +1,5 @@
-// The pair that a put is going to store, with its record where it needs one: staged before any lock
-// is taken, finished under the lock with its sequence number, linked by the engine's commit.
+// The pair that a put will store, with its record if it needs one: staged before any lock is
+// acquired, finished under the lock with its sequence number, linked by the engine's commit.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace lodgekv {
 
-// Stands for the record of an operation where there are none.
+// Replaces the record in codecs without records.
 struct NoRecord {
   static constexpr pmem::Offset offset = 0;
   static constexpr uint32_t crc = 0;
@@ -25,7 +25,7 @@ struct StagedPair {
   [[no_unique_address]] std::conditional_t<C::kRecords, StagedRecord, NoRecord> record{};
 };
 
-// kOk, or kPoolFull: then nothing was taken.
+// kOk; or kPoolFull, then nothing was allocated.
 template <class C>
 Outcome StagePair(pmem::Pool& pool, pmem::RecordSlab& slab, const C& codec, const WriteOp& op,
                   const typename C::Key& key, StagedPair<C>* staged) {
@@ -42,7 +42,7 @@ Outcome StagePair(pmem::Pool& pool, pmem::RecordSlab& slab, const C& codec, cons
   return Outcome::kOk;
 }
 
-// Gives back a record that was never linked.
+// Frees a record that was never linked.
 template <class C>
 void DiscardStaged(pmem::RecordSlab& slab, StagedPair<C>* staged) {
   if constexpr (C::kRecords) {

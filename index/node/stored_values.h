@@ -1,8 +1,8 @@
-// From a pair's value word to what a caller is told: the value, or that its record is damaged or
-// has expired.
+// Converts a pair's value word to the result for a caller: the value, or that its record is damaged
+// or has expired.
 //
-// Thread-safe. Where the word may lead to a record, calls are made inside an EpochGuard or by the
-// holder of the leaf's lock.
+// Thread-safe. If the word may refer to a record, the caller is inside an EpochGuard or holds the
+// leaf's lock.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class StoredValues {
  public:
   StoredValues(const pmem::Pool& pool, const C& codec) : pool_(pool), codec_(codec) {}
 
-  // Of a linked record; `*live`: it has not expired at `now`. kOk or kDataLoss.
+  // For a linked record; `*live`: it has not expired at `now`. kOk or kDataLoss.
   Outcome CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
                       bool* live) const {
     if (!RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
@@ -29,7 +29,7 @@ class StoredValues {
     return Outcome::kOk;
   }
 
-  // Sets found, and the rest of `result` but for its outcome, which is returned.
+  // Sets `result` except for its outcome, which is returned.
   Outcome Copy(uint64_t value_word, uint64_t now, ReadResult* result) const;
 
   // False: the record is damaged.
@@ -42,7 +42,7 @@ class StoredValues {
     return true;
   }
 
-  // What conditions ask about a pair that is there.
+  // What conditions need to know about an existing pair.
   CurrentPair Describe(uint64_t value_word, uint64_t now) const {
     CurrentPair current{.exists = true, .value_word = value_word};
     if constexpr (C::kRecords) {

@@ -1,9 +1,9 @@
-// Version locks for leaves that have none of their own: a table of them, by the leaf's address in
-// the pool. A leaf on the medium so costs no DRAM of its own.
+// Version locks for leaves without locks of their own: a table indexed by the leaf's address in the
+// pool. So a leaf on the medium costs no DRAM of its own.
 //
-// Leaves may share a lock. Whoever holds one leaf's lock and wants a second leaf's looks first
-// whether it is the same, and then only tries: so waiting never forms a circle, and
-// LockAll may wait for each in turn.
+// Leaves may share a lock. A thread that holds one leaf's lock and needs a second leaf's first
+// checks whether it is the same, and then only tries: so there is no deadlock, and LockAll may wait
+// for each in turn.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace lodgekv {
 
 class StripedLocks {
  public:
-  // One for 64 blocks of 256 bytes, but not more than stay in a processor's second-level cache.
+  // One for 64 blocks of 256 bytes, but not more than fit into a processor's second-level cache.
   StripedLocks(const char* pool_base, uint64_t pool_bytes)
       : base_(pool_base),
         log_count_(static_cast<unsigned>(std::bit_width(
             std::clamp<uint64_t>(pool_bytes / (64 * pmem::kBlockBytes), kLeast, kMost) - 1))),
         locks_(std::make_unique<VersionLock[]>(count())) {}
 
-  // Which of the locks is the leaf's.
+  // The index of the leaf's lock.
   size_t IndexOf(const void* leaf) const {
     const auto block =
         static_cast<uint64_t>(static_cast<const char*>(leaf) - base_) / pmem::kBlockBytes;
@@ -34,7 +34,7 @@ class StripedLocks {
   }
   VersionLock& Of(const void* leaf) const { return locks_[IndexOf(leaf)]; }
 
-  // Waits for every lock: no writer is at work then.
+  // Waits for every lock: afterwards no writer is active.
   void LockAll() const {
     for (size_t i = 0; i < count(); ++i) {
       for (Backoff backoff; !locks_[i].TryUpgrade(locks_[i].ReadBegin()); backoff.Pause()) {

@@ -1,4 +1,4 @@
-// An engine's own counters: counted by each thread for itself, summed when somebody asks.
+// An engine's own counters: each thread counts separately, a reader sums them.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace lodgekv {
 
-// Of one thread, which alone adds.
+// Counters of one thread, which alone increments them.
 template <unsigned kCount>
 struct alignas(64) ThreadCounts {
   std::array<std::atomic<uint64_t>, kCount> values{};

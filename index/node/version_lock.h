@@ -1,9 +1,9 @@
 // A writers' lock and the readers' version in one word, in DRAM.
 //
-// A writer locks the node for the whole of its work, fences included; the version moves only while
-// it publishes, that is while it changes what readers look at. Readers wait from BeginPublish to
-// EndPublish, and by then what is published is durable: a writer fences before, or, where a fence
-// is an instruction, in between.
+// A writer locks the node for all of its work, including fences. The version changes only while it
+// publishes, that is while it changes what readers read. Readers wait from BeginPublish to
+// EndPublish, and by then what is published is durable: a writer fences before, or, if a fence is
+// an instruction, in between.
 //
 // Reader:  s = ReadBegin(); ... read ...; if (!Validate(s)) start again.
 // Writer:  TryUpgrade(s); ... stage, persist ...; BeginPublish(); ... change ...; EndPublish();
@@ -20,10 +20,10 @@
 
 namespace lodgekv {
 
-// Waits politely: spins, then yields the processor (the holder may wait for a disk).
+// Waits: spins, then yields the processor (the holder may wait for a disk).
 class Backoff {
  public:
-  // Called instead of waiting by a test that decides itself which thread goes on; else null.
+  // Called instead of waiting by a test that schedules threads itself; otherwise null.
   using Waiter = void (*)();
   static inline constinit std::atomic<Waiter> waiter{nullptr};
 
@@ -36,7 +36,7 @@ class Backoff {
       sched_yield();
     }
   }
-  // For a thread that nobody waits for.
+  // For a thread that no other thread waits for.
   void PauseLong() {
     if (rounds_ < kSpins || waiter.load(std::memory_order_relaxed) != nullptr) return Pause();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -65,25 +65,27 @@ class VersionLock {
     return (word_.load(std::memory_order_relaxed) & ~kLocked) == snapshot;
   }
 
-  // Takes the lock if it is free and nothing was published since `snapshot`.
+  // Acquires the lock if it is free and nothing was published since `snapshot`.
   bool TryUpgrade(uint64_t snapshot) {
     return word_.compare_exchange_strong(snapshot, snapshot | kLocked, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
 
-  // Takes the lock if it is free, for who knows otherwise that the node is the right one.
+  // Acquires the lock if it is free, for a caller that knows otherwise that the node is the right
+  // one.
   bool TryLock() {
     const uint64_t word = word_.load(std::memory_order_relaxed);
     return (word & (kLocked | kPublishing)) == 0 && TryUpgrade(word);
   }
 
-  // For a node that nobody can reach, or not yet. A stale reader may still hold an older version.
+  // For a node that is not yet reachable, or no longer. A stale reader may still hold an older
+  // version.
   void InitLocked() {
     const uint64_t word = word_.load(std::memory_order_relaxed);
     word_.store(((word & ~kPublishing) + kVersionStep) | kLocked, std::memory_order_release);
   }
 
-  // The rest is for the holder of the lock.
+  // The following are for the holder of the lock.
   void BeginPublish() {
     word_.store(word_.load(std::memory_order_relaxed) | kPublishing, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
@@ -95,7 +97,7 @@ class VersionLock {
   void Unlock() {
     word_.store(word_.load(std::memory_order_relaxed) & ~kLocked, std::memory_order_release);
   }
-  // How often anything was published, modulo 2^32.
+  // The number of publications, modulo 2^32.
   uint32_t PublishCount() const {
     return static_cast<uint32_t>(word_.load(std::memory_order_relaxed) / kVersionStep);
   }

@@ -13,7 +13,7 @@ TEST(VersionLockTest, ALockedButUnpublishedNodeIsReadable) {
   const uint64_t before = lock.ReadBegin();
   ASSERT_TRUE(lock.TryUpgrade(before));
   EXPECT_TRUE(lock.IsLocked());
-  // A writer that waits for a fence keeps no reader away.
+  // A writer that waits for a fence does not block readers.
   EXPECT_EQ(lock.ReadBegin(), before);
   EXPECT_TRUE(lock.Validate(before));
   lock.Unlock();
@@ -60,7 +60,7 @@ TEST(VersionLockTest, ANewNodeCanBeginLocked) {
 }
 
 // Two words that change together: a validated reader never sees one without the other, and no
-// writer's step is lost.
+// writer's update is lost.
 TEST(VersionLockTest, ReadersSeeWholeChanges) {
   constexpr uint64_t kSteps = 20000;
   constexpr int kWriters = 2;

@@ -1,17 +1,17 @@
-// What a tree without a log supplies to be written to: how a leaf is found, locked, staged and
-// committed. What is the same in all of them, conditions, records, groups in passes that share
-// fences, atomic batches behind an intent, is written once over it:
+// What a tree without a log must provide for writes: how a leaf is found, locked, staged and
+// committed. The rest is shared by all such trees: conditions, records, groups in passes that share
+// fences, and atomic batches with an intent:
 //
 //   point_writes.h   one operation
-//   group_writes.h   several, each with an outcome of its own, under shared fences
+//   group_writes.h   several, each with its own outcome, under shared fences
 //   atomic_batch.h   several, all or none
 //
-// A tree's Held is a leaf whose lock is held, with the key's place in it; its Group gathers what
-// operations change in leaves and commits them together. LB+-Tree's are LockedLeaf, WriteGroup and,
-// as the tree, PairWriter in index/lbtree/.
+// A tree's Held is a locked leaf with the key's place in it; its Group collects the changes of
+// operations in leaves and commits them together. In LB+-Tree these are LockedLeaf and WriteGroup,
+// and the tree is PairWriter, in index/lbtree/.
 //
-// Thread safety: every call may run on several threads at once; a Held and a Group are one
-// thread's.
+// Thread safety: every call may run on several threads at once; a Held and a Group belong to one
+// thread.
 #pragma once
 
 #include <concepts>
@@ -28,13 +28,13 @@ namespace lodgekv {
 // What a pass of a group does with an operation.
 enum class Joining : uint8_t {
   kJoined,  // it is in the group, or decided
-  kLater,   // nothing was done: the next pass may take it
+  kLater,   // nothing was done: it may join the next pass
   kAlone    // nothing was done: it needs more than a group does
 };
 
 // Held:
 //   found, FoundPair   the key's pair, if it is there
-//   Unlock             lets the lock go
+//   Unlock             releases the lock
 template <class Held>
 concept HeldLeaf = requires(Held& held, const Held& looked_at) {
   { looked_at.found() } -> std::same_as<bool>;
@@ -42,17 +42,17 @@ concept HeldLeaf = requires(Held& held, const Held& looked_at) {
   held.Unlock();
 };
 
-// Group, made as Group(tree, of_batch); of_batch: the keys are locked by the calling thread's
-// batch.
-//   Find          the key's leaf, whose lock it takes and keeps, becomes the one that the next
-//                 calls are about. False: it is not to be had now, or takes nothing more in this
-//                 pass. It never waits while it holds a lock, and may wait while it holds none
-//   found, FoundPair   the key's pair in that leaf, as operations that have joined leave it
-//   Remove        stages that the pair goes
-//   MakeRoom      kJoined: Put will do
-//   Put           stages the pair, in place of the one that is there if there is one
-//   Commit        makes durable all that is staged, then lets the locks go but those that the next
-//                 pass needs. Each leaf's changes count by one store
+// Group, constructed as Group(tree, of_batch); of_batch: the calling thread's batch has locked the
+// keys.
+//   Find          selects the key's leaf for the next calls; acquires its lock and keeps it. False:
+//                 it cannot be locked now, or can take nothing more in this pass. Never waits while
+//                 the group holds a lock; may wait while it holds none
+//   found, FoundPair   the key's pair in that leaf, including the operations that have joined
+//   Remove        stages the removal of the pair
+//   MakeRoom      kJoined: Put will succeed
+//   Put           stages the pair; it replaces the one that is there, if any
+//   Commit        makes everything staged durable, then releases the locks except those that the
+//                 next pass needs. Each leaf's changes are committed by one store
 //   full          it takes no further leaf
 //   holds_locks   Commit has kept some
 template <class Group, class C>
@@ -71,14 +71,14 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 // Tree:
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
 //                 batch has the key (key_locks.h)
-//   Put, Remove   commit it by themselves: durable on return. Put: kOk, kPoolFull or kDataLoss,
-//                 nothing having been done. Remove: of a pair that is there
-//   AfterWrite    with no lock held: what the thread has put off
-//   ReclaimSpace  an allocation has failed. True: it is worth another try
+//   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
+//                 nothing done. Remove: the pair must exist
+//   AfterWrite    called without locks: deferred work of the thread
+//   ReclaimSpace  an allocation has failed. True: a retry may succeed
 // For atomic batches:
-//   SetAside      space for all that `puts` puts can need beside their records: from here to
-//                 FreeSpare none of them fails for want of it. False: the pool is full
-//   FreeSpare     gives back what is left of it
+//   SetAside      allocates everything that `puts` puts can need besides their records: until
+//                 FreeSpare none of them fails for lack of it. False: the pool is full
+//   FreeSpare     frees what is left of it
 //   CountBatch    one has been committed
 template <class Tree, class C>
 concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tree::Held& held) {
