@@ -1,6 +1,6 @@
-// CRC32C (Castagnoli), chainable: Crc32c(Crc32c(seed, a), b) covers a then b. Long inputs go to
-// ISA-L; for short ones, a log entry or a small record, its setting up costs more than the
-// processor's own instruction.
+// CRC32C (Castagnoli), chainable: Crc32c(Crc32c(seed, a), b) covers a then b. Long inputs use
+// ISA-L; for short ones, a log entry or a small record, its setup costs more than the processor's
+// own instruction.
 #pragma once
 
 #include <isa-l/crc.h>
@@ -12,7 +12,7 @@
 
 namespace lodgekv::pmem {
 
-// Measured: the instruction alone is the faster up to about 300 bytes.
+// Measured: the instruction alone is faster up to about 300 bytes.
 inline constexpr size_t kShortCrcBytes = 256;
 
 inline uint32_t Crc32c(uint32_t seed, const void* data, size_t bytes) {

@@ -14,7 +14,7 @@ TEST(Crc32c, IsCastagnoli) {
   EXPECT_EQ(~Crc32c(~uint32_t{0}, digits.data(), digits.size()), 0xe3069283U);
 }
 
-// Short and long inputs take different ways; pools outlive a change of the border between them.
+// Short and long inputs use different code; pools must survive a change of the threshold.
 TEST(Crc32c, IsTheSameWhereverItIsCut) {
   std::vector<unsigned char> bytes(3 * kShortCrcBytes + 5);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 167 + 13);

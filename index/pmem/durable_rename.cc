@@ -29,7 +29,7 @@ absl::Status RenameDurably(const std::string& from, const std::string& to, bool 
   int result =
       renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), replace ? 0 : RENAME_NOREPLACE);
   if (result != 0 && errno == EINVAL && !replace) {
-    // A file system without RENAME_NOREPLACE.
+    // For file systems without RENAME_NOREPLACE.
     result = link(from.c_str(), to.c_str());
     if (result == 0) unlink(from.c_str());
   }

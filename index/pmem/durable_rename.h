@@ -1,4 +1,4 @@
-// Names that survive a power cut.
+// Renames that survive a power cut.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lodgekv::pmem {
 
-// Gives the file `from` the name `to`, durably. Unless `replace`, never over anything:
-// AlreadyExists then.
+// Renames the file `from` to `to`, durably. Unless `replace`, never overwrites: returns
+// AlreadyExists if `to` exists.
 absl::Status RenameDurably(const std::string& from, const std::string& to, bool replace);
 
 }  // namespace lodgekv::pmem

@@ -1,9 +1,9 @@
 // Remembers that an allocation has failed, so that the next one fails at once as long as nothing
-// has come free since: to find out anew takes every lock of the pool, and a barrier of all threads.
+// was freed since: a full attempt takes every lock of the pool, and a barrier of all threads.
 //
-// What is free is counted from the first failure in a pool's life on. That first time something may
-// be missed, and so may units that gather in another arena until they could be a chunk: so one
-// allocation in kTries is tried all the same. Thread-safe.
+// Freed space is counted only after the first failure since the pool was opened. That first time
+// something may be missed, and so may units that gather in another arena until they form a chunk:
+// so one allocation in kTries is attempted all the same. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace lodgekv::pmem {
 
 class FullMemo {
  public:
-  // Whether an allocation would fail. `free` tells what could serve it: a count, or the like.
+  // Whether an allocation would fail. `free`: a count of what could serve it, or similar.
   bool Holds(uint64_t free) {
     if (failed_at_.load(std::memory_order_relaxed) != free) [[likely]]
       return false;
@@ -21,7 +21,7 @@ class FullMemo {
     spared_.store(spared, std::memory_order_relaxed);
     return spared % kTries != 0;
   }
-  // It has failed, and began after `free` was read.
+  // Records a failed attempt that began after `free` was read.
   void Note(uint64_t free) { failed_at_.store(free, std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,5 @@
-// What a process says and does last, wherever it is: in a signal handler, where little is allowed,
-// no allocation and no formatting; and with a stderr that nobody reads, which it must not wait for.
+// The last message and the exit of a process, usable anywhere: in a signal handler, without
+// allocation and formatting; and with a stderr that nobody reads, which it must not wait for.
 #pragma once
 
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 namespace lodgekv::pmem {
 
-inline constexpr size_t kLastPathBytes = 512;  // longer ones are cut
+inline constexpr size_t kLastPathBytes = 512;  // longer ones are truncated
 
 class LastWords {
  public:
@@ -35,7 +35,7 @@ class LastWords {
     Say();
     _exit(exit_code);
   }
-  // For what can only be a fault of ours: a core is worth having.
+  // For programming errors: a core dump is useful.
   [[noreturn]] void Abort() const {
     Say();
     std::abort();
@@ -44,13 +44,13 @@ class LastWords {
  private:
   static constexpr int kPatienceMs = 1'000;
 
-  // One thread of the process speaks; others that come here wait until it has ended them.
+  // Only one thread of the process prints; others wait here until it ends the process.
   void Say() const {
     static constinit std::atomic<bool> spoken{false};
     if (spoken.exchange(true)) {
       for (;;) pause();
     }
-    // Dropped if nobody reads what is there already.
+    // Dropped if the reader does not consume earlier output.
     pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
     if (poll(&out, 1, kPatienceMs) == 1) (void)!write(STDERR_FILENO, text_.data(), used_);
   }

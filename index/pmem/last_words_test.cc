@@ -20,7 +20,7 @@ TEST(LastWordsDeathTest, AreSaidBeforeTheAbort) {
   EXPECT_DEATH(words.Abort(), "unit 42");
 }
 
-// Whether a process that speaks into a pipe nobody reads ends at all.
+// A process that writes to a pipe without a reader must still end.
 TEST(LastWordsDeathTest, WaitForNobodyWhoDoesNotRead) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);

@@ -7,7 +7,7 @@
 namespace lodgekv::pmem {
 namespace {
 
-// Every block ever made; those of ended threads are in `idle`, with their counts kept. Never
+// Every block ever allocated; those of ended threads are in `idle`, with their counts kept. Never
 // destroyed: threads may end after static destructors have run.
 struct Registry {
   std::mutex mu;
@@ -20,7 +20,7 @@ Registry& GetRegistry() {
   return registry;
 }
 
-// Gives the thread's block back when the thread ends.
+// Returns the thread's block when the thread ends.
 struct Holder {
   ThreadCounters* counters = nullptr;
   ThreadCounters** current = nullptr;

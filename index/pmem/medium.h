@@ -1,8 +1,8 @@
-// The persist seam: every store to the medium, every flush and every fence goes through Medium.
+// Medium: every store to the medium, every flush and every fence goes through it.
 //
-// Verbs. Flush: write lines back, no fence. Fence: wait until this thread's flushes are durable.
-// Persist: Flush + Fence. Stage: write space that no reader or recovery looks at yet. Commit: the
-// one 8-byte store that makes staged data count.
+// Verbs. Flush: write lines back, without a fence. Fence: wait until this thread's flushes are
+// durable. Persist: Flush + Fence. Stage: write space that no reader or recovery reads yet. Commit:
+// the one 8-byte store that makes staged data valid.
 //
 // The model (docs/crash_model.md): the unit of atomicity is an aligned 8-byte word, the unit of
 // persistence a 64-byte line. Before its fence a line may hold any prefix of the stores made to it;
@@ -47,7 +47,7 @@ class Word {
 };
 static_assert(sizeof(Word) == 8 && alignof(Word) == 8);
 
-// How a Flush and a Fence are made; chosen once when the pool is opened.
+// How Flush and Fence are implemented; chosen once when the pool is opened.
 enum class FlushMode : uint8_t {
   kClwb,
   kClflushopt,
@@ -62,7 +62,7 @@ struct alignas(kLineBytes) ThreadCounters {
   std::atomic<uint64_t> fences{0};
   std::atomic<uint64_t> media_writes_256b{0};
   std::atomic<uint64_t> bytes_stored{0};
-  // The distinct blocks flushed since the last fence; past the array's end each flush counts.
+  // The distinct blocks flushed since the last fence; beyond the array's size each flush counts.
   uint32_t block_count = 0;
   uint64_t blocks[61];
 
@@ -121,9 +121,9 @@ class Medium {
       tracer_->OnStore(dst, bytes, false);
   }
 
-  // Writes one whole line past the cache and counts it as flushed: the next Fence makes it durable.
-  // Both pointers are line-aligned. Until then its words may survive independently of one another,
-  // so what is written carries a checksum.
+  // Writes one whole line with streaming stores and counts it as flushed: the next Fence makes it
+  // durable. Both pointers are line-aligned. Until then its words may survive independently of one
+  // another, so the data must carry a checksum.
   void StreamLine(void* dst, const void* src) {
     if (mode_ == FlushMode::kClwb || mode_ == FlushMode::kClflushopt) {
       const auto* from = static_cast<const __m256i*>(src);
@@ -156,8 +156,8 @@ class Medium {
     for (; line < end; line += kLineBytes) FlushLine(line);
   }
 
-  // Returns when what this thread has flushed is durable. On a file that cannot be written or
-  // synced: failed() is true from then on, and the failure handler has been called.
+  // Returns when what this thread has flushed is durable. If a file cannot be written or synced,
+  // failed() is true from then on, and the failure handler has been called.
   void Fence() {
     if (tracer_ != nullptr) [[unlikely]]
       tracer_->OnFence();
@@ -176,19 +176,19 @@ class Medium {
     Fence();
   }
 
-  // [address, address + bytes), whole lines, goes back to libpmemobj: nothing that was fenced there
-  // comes back after a crash. Call it before; when it says false (failed()) keep the space.
+  // Call before [address, address + bytes), whole lines, is returned to libpmemobj: nothing that
+  // was fenced there reappears after a crash. If it returns false (failed()), keep the space.
   bool Revoke(const void* address, size_t bytes);
 
-  // How fences are made on an ordinary file from here on. While no other thread uses the medium.
+  // Sets how fences are made on an ordinary file. No other thread may use the medium meanwhile.
   void SetFileFence(FileFence* file_fence) { file_fence_ = file_fence; }
 
-  // True: a line's words may survive in any combination, so a protocol that relies on the order of
-  // two stores to one line fences between them.
+  // True: a line's words may survive in any combination, so a protocol that depends on the order of
+  // two stores to one line must fence between them.
   bool strict_order() const { return strict_order_; }
 
-  // False: a fence is an instruction. True: it may wait for a disk, and no reader should have to
-  // wait for it without need.
+  // False: a fence is an instruction. True: it may wait for a disk, and readers should not wait for
+  // it unnecessarily.
   bool long_fences() const { return long_fences_; }
 
   // True after a sync has failed; nothing may be acknowledged any more.
@@ -202,7 +202,7 @@ class Medium {
     if (tracer_ != nullptr) [[unlikely]]
       tracer_->OnCrashPoint(name);
   }
-  // True only in a test that asks for this mistake.
+  // True only in a test that requests this mistake.
   bool Canary(std::string_view name) { return tracer_ != nullptr && tracer_->OnCanary(name); }
 
  private:

@@ -237,7 +237,7 @@ TEST(FileSync, AFailureIsFinalAndToldOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // The descriptor now works, and still nothing is pretended.
+  // The descriptor works again, but the failure stays.
   std::string path;
   const int good = OpenTemporary(&path);
   dup2(good, pipe_fds[0]);

@@ -1,12 +1,12 @@
 // An 8-byte-atomic-write section (NAW; LB+-Tree, Definition 2.1): anything may be written to space
-// that nobody looks at, then one store of a word makes all of it count.
+// that nobody reads, then one store of a word makes all of it valid.
 //
 //   NawSection section(medium);
 //   section.Flush(node, bytes);   // written before, through the medium
 //   section.Commit(word, value);  // fence, store, persist
 //
-// Whoever finds the old word after a crash finds nothing of the section, whoever finds the new one
-// finds all of it. Not thread-safe; the caller keeps others from the word.
+// A crash that leaves the old word leaves nothing of the section; one that leaves the new word
+// leaves all of it. Not thread-safe; the caller excludes other writers of the word.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class NawSection {
  public:
   explicit NawSection(Medium& medium) : medium_(medium) {}
 
-  // [address, address + bytes) has been written and is to be durable before the commit.
+  // [address, address + bytes) has been written and must be durable before the commit.
   void Flush(const void* address, size_t bytes) { medium_.Flush(address, bytes); }
 
   void Commit(Word& word, uint64_t value) {

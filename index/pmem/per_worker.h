@@ -1,5 +1,5 @@
-// One T for each worker slot (worker_slot.h), made when its thread first asks: it keeps a hot path
-// free of shared state.
+// One T for each worker slot (worker_slot.h), created when its thread first asks: keeps shared
+// state out of hot paths.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class PerWorker {
     return mine != nullptr ? *mine : New();
   }
 
-  // visit(T&) for each that was made, while its thread may be at work on it.
+  // Calls visit(T&) for each that exists, possibly while its thread uses it.
   template <class Visit>
   void ForEach(Visit visit) const {
     for (const auto& slot : slots_) {

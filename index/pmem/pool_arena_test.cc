@@ -200,7 +200,7 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
   EXPECT_THAT(arena.Open()->LargeObjects(), IsEmpty());
 }
 
-// A pool that was closed cleanly vouches for every byte of header and table.
+// The seal of a cleanly closed pool covers every byte of header and table.
 TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
@@ -217,7 +217,7 @@ TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
   EXPECT_TRUE(arena.OpenError().ok());
 }
 
-// It also vouches for the nodes and logs: a leaf's bitmap has no check of its own.
+// It also covers the nodes and logs: a leaf's bitmap has no checksum of its own.
 TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
   for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
     TestArena arena(64 << 10);
@@ -241,7 +241,7 @@ TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
   }
 }
 
-// What a seal said has no meaning once the pool is used again.
+// A seal's checksums are meaningless once the pool is used again.
 TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
@@ -259,7 +259,7 @@ TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
   EXPECT_TRUE(arena.Open()->was_clean());
 }
 
-// After a crash the slot that is not named may hold anything, and the engine vouches for its area.
+// After a crash the inactive slot may hold anything, and the engine checks its own area.
 TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
   TestArena arena(64 << 10);
   std::vector<std::byte> image;

@@ -1,6 +1,5 @@
 // Crash images of the pool's own protocols: creation, state changes, chunk rows, large objects,
-// sealing. Before each fence and after each operation images are drawn of what the medium may hold,
-// and opened.
+// sealing. Before each fence and after each operation images of the medium are drawn, and opened.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr size_t kBytes = 128 << 10;
 
-// The medium under a traced arena: what is durable, and the words stored since, line by line.
+// The traced medium of an arena: what is durable, and the words stored since, line by line.
 class ShadowMedium : public Tracer {
  public:
   ShadowMedium(const std::byte* memory, bool strict) : memory_(memory), strict_(strict) {
@@ -50,7 +49,7 @@ class ShadowMedium : public Tracer {
   void OnCrashPoint(std::string_view) override {}
   bool OnCanary(std::string_view) override { return false; }
 
-  // One image that a crash now may leave: of each line a prefix of its stores, or, where the medium
+  // One image that a crash now may leave: of each line a prefix of its stores, or, if the medium
   // may tear lines, any words.
   void Draw(std::mt19937_64& random, std::byte* image) const {
     std::memcpy(image, durable_.data(), kBytes);
@@ -98,7 +97,7 @@ struct Promises {
   bool engine_created = false;
   std::set<uint32_t> chunks;  // rows in use
   std::set<Offset> large;
-  // The operation in flight may have happened.
+  // The operation in flight may have taken effect.
   std::set<uint32_t> chunks_after;
   std::set<Offset> large_after;
 };
@@ -141,11 +140,11 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
     const std::vector<Offset> list = pool.LargeObjects();
     const std::set<Offset> large(list.begin(), list.end());
     ASSERT_TRUE(large == promises_.large || large == promises_.large_after);
-    // A second crash at once.
+    // A second crash immediately after.
     ASSERT_TRUE(Pool::OpenArena(image_.options()).ok());
   }
 
-  // The operation is over: what it promised holds in every image from here on.
+  // The operation is done: its promises hold in every image from here on.
   void Done() {
     EXPECT_TRUE(shadow_.quiet()) << "stored and not fenced";
     promises_.chunks = promises_.chunks_after;
@@ -173,7 +172,7 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
     Done();
   }
 
-  // The row that comes next is the lowest free one.
+  // The next row is the lowest free one.
   void Acquire(Pool& pool) {
     uint32_t row = 0;
     while (promises_.chunks.contains(row) || RowInLarge(pool, row)) ++row;
@@ -193,7 +192,7 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
     }
     return false;
   }
-  // Chunks begin right behind the table.
+  // Chunks begin directly after the table.
   static Offset FirstChunk(const Pool& pool) {
     const uint64_t rows = pool.capacity_bytes() / pool.chunk_bytes();
     return (PoolHeader::BytesFor(rows) + kBlockBytes - 1) / kBlockBytes * kBlockBytes;

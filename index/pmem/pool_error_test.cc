@@ -1,4 +1,4 @@
-// What Create and Open say about a pool that they cannot use, and what they leave alone.
+// The errors of Create and Open for unusable pools, and what they leave untouched.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ absl::Status CreateError(const PoolOptions& options) {
 
 absl::Status OpenError(const PoolOptions& options) { return Pool::Open(options).status(); }
 
-// Where the header lies in the file.
+// The offset of the header in the file.
 uint64_t HeaderOffset(const std::string& path) {
   auto mapping = PoolMapping::Open(*PoolPath::Inspect(path));
   EXPECT_TRUE(mapping.ok() && (*mapping)->TakeRoot(0).ok());
@@ -116,7 +116,7 @@ TEST(PoolErrors, TooSmall) {
   EXPECT_THAT(opened.message(), AllOf(HasSubstr("100000 bytes"), HasSubstr("8388608")));
 }
 
-// Runs `body` in a process of its own, for what might end it (SIGBUS).
+// Runs `body` in a child process, since it may end by SIGBUS.
 void ExpectTrueInChild(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body() ? 0 : 1);
@@ -178,7 +178,7 @@ TEST(PoolErrors, CreationOfAPoolInterruptedInPlace) {
   EXPECT_THAT(status.message(), HasSubstr("creation of the pool was interrupted"));
 }
 
-// A file in a memory mapping, whose bits can be flipped and put back.
+// A mapped file whose bits can be flipped and restored.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) : bytes_(std::filesystem::file_size(path)) {
@@ -199,7 +199,7 @@ class MappedFile {
   std::vector<unsigned char> whole_;
 };
 
-// The arena's test flips every bit of engine area and table; here, where an open takes
+// The arena's test flips every bit of engine area and table; here, where opening takes
 // milliseconds, a sample of them.
 TEST(PoolErrors, BytesOfOurHeaderFlipped) {
   TempDir dir;
@@ -221,8 +221,8 @@ TEST(PoolErrors, BytesOfOurHeaderFlipped) {
   EXPECT_TRUE(Pool::Open(options).ok());
 }
 
-// 64 bytes of libpmemobj's page are its own note of unsafe shutdowns, which on a file it neither
-// uses nor checks: flipped, they must not matter.
+// 64 bytes of libpmemobj's page record unsafe shutdowns, which libpmemobj neither uses nor checks
+// on a file: flipping them must not matter.
 TEST(PoolErrors, BytesOfTheHeaderPageFlipped) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");

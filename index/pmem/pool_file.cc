@@ -35,7 +35,7 @@ absl::Status CheckFileToOpen(const PoolPath& pool) {
                    " bytes, a pool has at least ", PmemobjSource::MinPoolBytes()));
 }
 
-// Of each file of a pool that is opened.
+// For each file of a pool that is opened.
 absl::Status CheckBlocks(const PoolPath& pool) {
   for (const PoolPath::Part& part : pool.parts) {
     if (part.kind != PoolPath::Kind::kFile) continue;
@@ -45,7 +45,7 @@ absl::Status CheckBlocks(const PoolPath& pool) {
   return absl::OkStatus();
 }
 
-// 0 for what has its own size.
+// 0 for media with a fixed size.
 uint64_t FileBytes(const PoolPath& pool, const PoolOptions& options) {
   if (pool.kind != PoolPath::Kind::kMissing && pool.kind != PoolPath::Kind::kFile) return 0;
   return options.size_bytes != 0 ? options.size_bytes : kDefaultPoolFileBytes;
@@ -71,7 +71,7 @@ absl::Status CheckToCreate(const PoolPath& pool, const PoolOptions& options) {
   return geometry.ok() ? absl::OkStatus() : Named(pool.path, geometry.status());
 }
 
-// Pool and journal may fail at the same time, each in a thread of its own.
+// Pool and journal may fail at the same time, each in a thread of its own: report once.
 PoolOptions ToldOnce(const PoolOptions& options) {
   PoolOptions once = options;
   if (!options.on_medium_failure) return once;
@@ -82,7 +82,7 @@ PoolOptions ToldOnce(const PoolOptions& options) {
   return once;
 }
 
-// More are of no use: memory is no faster.
+// More do not help: memory is no faster.
 constexpr unsigned kMostThreads = 16;
 
 unsigned ThreadsFor(const PoolOptions& options) {
@@ -91,8 +91,8 @@ unsigned ThreadsFor(const PoolOptions& options) {
   return std::clamp(wanted, 1U, kMostThreads);
 }
 
-// The pool must be as long as it was: shorter is truncated, longer is not known to libpmemobj's
-// heap.
+// The pool must have its recorded size: a shorter one is truncated, a longer one is unknown to
+// libpmemobj's heap.
 absl::Status CheckSize(const PoolGeometry& recorded, uint64_t bytes) {
   if (bytes == recorded.pool_bytes) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("it has ", bytes, " bytes, it was created with ",

@@ -126,7 +126,7 @@ TEST(PoolFile, AnEmptyFileBecomesAPool) {
   Open(OptionsFor(dir / "pool"));
 }
 
-// Chunks, their classes and large objects, for pools with several and with one chunk to an object.
+// Chunks, their classes and large objects, for pools with several chunks per object and with one.
 TEST(PoolFile, ChunksAndLargeObjectsSurvive) {
   for (const uint64_t bytes : {8 * kMiB, 64 * kMiB, 200 * kMiB}) {
     TempDir dir;
@@ -195,7 +195,7 @@ TEST(PoolFile, AFullPoolIsFullToItsCapacityAndServesAgain) {
     EXPECT_EQ(begins.size(), chunks.size());
     for (const Chunk& chunk : chunks) pool->ReleaseChunk(chunk.index);
 
-    // The same room as large objects; the reserve stays out of their reach.
+    // The same space as large objects; the reserve stays untouched.
     std::vector<Offset> large;
     while (const Offset offset = pool->ReserveLarge(1'000'000, ReservePolicy::kKeep)) {
       large.push_back(offset);
@@ -297,7 +297,7 @@ TEST(PoolFile, RespectsALivingCreator) {
   EXPECT_EQ(dir.Names(), "pool.creating");
 }
 
-// A creator killed at any moment leaves no pool, or a whole one.
+// A creator killed at any moment leaves no pool, or a complete one.
 TEST(PoolFile, CreationKilledAtAnyMomentCanBeRepeated) {
   TempDir dir;
   int whole = 0;
@@ -335,7 +335,7 @@ TEST(PoolFile, AnOrdinaryFileHasAJournalAndIsStrict) {
   EXPECT_TRUE(Open(OptionsFor(dir / "pool"))->was_clean());
 }
 
-// Puts something that cannot be synced in the place of every descriptor of the file.
+// Replaces every descriptor of the file by something that cannot be synced.
 void BreakSyncOf(const std::string& path) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
@@ -418,7 +418,7 @@ TEST(PoolFile, ForcedPmemNeedsNoLeaveAndFlushesLines) {
   TempDir dir;
   PoolOptions options = OptionsFor(dir / "pool");
   options.allow_volatile_medium = false;
-  // libpmem reads the variable when it is loaded, so in a process of its own.
+  // libpmem reads the variable when it is loaded, so this needs a process of its own.
   const std::string command = "PMEM_IS_PMEM_FORCE=1 LODGEKV_TEST_POOL=" + options.path + " /proc/" +
                               std::to_string(getpid()) +
                               "/exe --gtest_filter=PoolFileChild.Forced > /dev/null";

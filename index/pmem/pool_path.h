@@ -1,4 +1,4 @@
-// What lies at the path of a pool: a file, a poolset file that names several, or a device.
+// What exists at the path of a pool: a file, a poolset file that names several, or a device.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@ struct PoolPath {
   struct Part {
     std::string path;
     Kind kind = Kind::kMissing;  // not kPoolset
-    uint64_t bytes = 0;          // there now; 0 when missing
-    uint64_t wanted_bytes = 0;   // of a poolset's line; 0: the whole device
+    uint64_t bytes = 0;          // current size; 0 if missing
+    uint64_t wanted_bytes = 0;   // from a poolset's line; 0: the whole device
   };
 
   std::string path;
   Kind kind = Kind::kMissing;
-  std::vector<Part> parts;  // one, but for a poolset
+  std::vector<Part> parts;  // one, except for a poolset
 
-  // Reads what is there. NotFound is not an error here: kMissing.
+  // Reads what exists. A missing file is not an error: kMissing.
   static absl::StatusOr<PoolPath> Inspect(const std::string& path);
 
-  // Sum over the parts; a part that is missing counts with the size it is to get.
+  // Sum over the parts; a missing part counts with its wanted size.
   uint64_t bytes() const;
-  // True when any part holds more than zeros at its begin.
+  // True if any part begins with anything but zeros.
   absl::StatusOr<bool> Occupied() const;
 };
 
-// An absl status for errno, `what` first: PermissionDenied, NotFound, ResourceExhausted, ...
+// Converts errno to a status, `what` first: PermissionDenied, NotFound, ResourceExhausted, ...
 absl::Status ErrnoStatus(int error, const std::string& what);
 
 }  // namespace lodgekv::pmem

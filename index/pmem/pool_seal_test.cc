@@ -1,4 +1,4 @@
-// What vouches for a pool file that was closed cleanly, and that a refused pool keeps it.
+// The seal of a cleanly closed pool file, and that a refused pool keeps it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_P(PoolSeal, NamesTheFirstOfSeveralDamagedChunks) {
   }
 }
 
-// Not a bit of it changes, and what it holds is no reason any more.
+// None of its bits change.
 TEST_P(PoolSeal, OfARefusedPoolStays) {
   const std::string before = Header();
   Flip(chunks_[3].begin);

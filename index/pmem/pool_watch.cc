@@ -17,13 +17,13 @@ class PoolWatch::WatchedFile {
   enum class Rule : uint8_t {
     kMapped,    // the pool's bytes: the same file, at least as long
     kSameFile,  // the journal: likewise, but what is cut off is not mapped
-    kNotEmpty,  // a poolset: an editor may put another file in its place
-    kDevice,    // a node: udev may make it anew
+    kNotEmpty,  // a poolset: an editor may replace the file
+    kDevice,    // a node: udev may create it anew
   };
 
   static absl::StatusOr<WatchedFile> Of(const std::string& path, Rule rule) {
     WatchedFile file(path, rule);
-    // Also keeps the bytes of a file that is deleted, for whoever copies them back.
+    // Also keeps the data of a deleted file, so that it can be copied back.
     const bool keep = rule == Rule::kMapped || rule == Rule::kSameFile;
     if (keep) file.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const bool looked = keep ? file.fd_ >= 0 && fstat(file.fd_, &file.known_) == 0

@@ -1,13 +1,13 @@
-// Looks now and then whether the files of a pool in service are still what the next start would
-// find: the same file under its path, and as long as it was. What is acknowledged to a file that
-// was deleted, replaced or cut short is lost, and nothing else would say so: the mapping of a
-// deleted file works on.
+// Checks periodically whether the files of a pool in use are still what the next start would find:
+// the same file at its path, and no shorter than before. Writes to a file that was deleted,
+// replaced or truncated are lost, and nothing else would notice: the mapping of a deleted file
+// still works.
 //
-// By stat, not by inotify: that tells of this machine's calls alone and not of an NFS server's, nor
-// of a mount that covers the path or goes.
+// Uses stat, not inotify: that reports only this machine's calls, not those of an NFS server, nor
+// mounts that cover the path or disappear.
 //
-// INVARIANT  A loss is final, and told once. What cannot be looked at (no permission, an I/O error)
-//            is no loss.
+// INVARIANT  A loss is final, and reported once. A failed check (no permission, an I/O error) is
+// not a loss.
 //
 // Thread-safe.
 #pragma once
@@ -31,8 +31,8 @@
 namespace lodgekv::pmem {
 
 struct PoolLoss {
-  std::string what;  // which file, what became of it, and where its bytes still are
-  // A file of the pool has lost its end: whatever touches it may meet a page that is not there.
+  std::string what;  // which file, what happened to it, and where its data still is
+  // A file of the pool was truncated: any access may hit a missing page.
   bool cut_short = false;
 };
 
@@ -41,8 +41,8 @@ class PoolWatch {
   using LossHandler = std::function<void(const PoolLoss&)>;
   static constexpr std::chrono::milliseconds kInterval{200};
 
-  // Takes what the files of `pool` and the journal (empty: none) are now as what they must stay.
-  // NotFound when one is missing. `on_loss` is called once, by the watch's own thread or by Stop.
+  // Records the current files of `pool` and the journal (empty: none) as the expected ones.
+  // NotFound if one is missing. `on_loss` is called once, by the watch's own thread or by Stop.
   static absl::StatusOr<std::unique_ptr<PoolWatch>> Start(const PoolPath& pool,
                                                           const std::string& journal,
                                                           LossHandler on_loss);
@@ -50,7 +50,7 @@ class PoolWatch {
   PoolWatch(const PoolWatch&) = delete;
   PoolWatch& operator=(const PoolWatch&) = delete;
 
-  // Looks a last time and ends the thread: the loss, if there was one.
+  // Checks once more and ends the thread; returns the loss, if there was one.
   std::optional<PoolLoss> Stop();
 
  private:
@@ -65,7 +65,7 @@ class PoolWatch {
   std::mutex mu_;
   std::condition_variable stop_;
   bool stopping_ = false;         // guarded by mu_
-  std::optional<PoolLoss> loss_;  // by the thread, and once that has ended by Stop
+  std::optional<PoolLoss> loss_;  // set by the thread; once that has ended, by Stop
   std::thread thread_;
 };
 

@@ -25,7 +25,7 @@ class PoolWatchTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << content;
   }
 
-  // Waits for the thread of the watch, as long as a busy machine may keep it waiting.
+  // Waits for the watch's thread, long enough for a busy machine.
   const PoolLoss* Await() const {
     for (int i = 0; i < 500 && !told_; ++i) usleep(20'000);
     return told_ ? &loss_ : nullptr;
@@ -56,7 +56,7 @@ TEST_F(PoolWatchTest, WhatStaysIsNoLoss) {
   Write(other_, "a journal");
   Watch(pool_, other_);
   usleep(3 * 1000 * static_cast<useconds_t>(PoolWatch::kInterval.count()));
-  // A journal or pool may grow, and its bytes change.
+  // A journal or pool may grow, and its content change.
   Write(other_, "a journal that is written");
   EXPECT_EQ(watch_->Stop(), std::nullopt);
   EXPECT_EQ(times_told_, 0);
@@ -73,7 +73,7 @@ TEST_F(PoolWatchTest, DeletedIsToldOnceAndItsBytesAreKept) {
   ASSERT_NE(at, std::string::npos) << loss->what;
   std::ifstream kept(loss->what.substr(at, loss->what.find(' ', at) - at));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), "the pool's bytes");
-  // Final, also when something is there again.
+  // Final, even if a file exists again.
   Write(pool_, "the pool's bytes");
   ASSERT_TRUE(watch_->Stop().has_value());
   EXPECT_EQ(times_told_, 1);
@@ -119,7 +119,7 @@ TEST_F(PoolWatchTest, APoolsetIsWatchedPartByPart) {
   Write(dir_ / "set", "PMEMPOOLSET\n1G " + pool_ + "\n1G " + other_ + "\n");
   Write(other_, "the second part");
   Watch(dir_ / "set");
-  // An editor that puts a new file in the place of the set, which still names the parts.
+  // An editor replaces the poolset file by a new one with the same parts.
   Write(dir_ / "edited", "PMEMPOOLSET\n# two parts\n1G " + pool_ + "\n1G " + other_ + "\n");
   std::filesystem::rename(dir_ / "edited", dir_ / "set");
   usleep(3 * 1000 * static_cast<useconds_t>(PoolWatch::kInterval.count()));
@@ -139,7 +139,7 @@ TEST_F(PoolWatchTest, APoolsetThatIsDeletedIsALoss) {
   EXPECT_THAT(loss->what, HasSubstr("set is gone"));
 }
 
-// Nobody has looked since: the end does.
+// The thread has not checked since: Stop does.
 TEST_F(PoolWatchTest, StopLooksALastTime) {
   Watch(pool_);
   std::filesystem::remove(pool_);

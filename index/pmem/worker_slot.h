@@ -1,6 +1,6 @@
-// Each thread that works on an engine holds one small dense number, its worker slot, from its first
-// use until it ends. Per-thread state (log partitions, allocation caches) is an array over worker
-// slots.
+// Each thread that uses an engine holds one small dense number, its worker slot, from its first use
+// until it ends. Per-thread state (log partitions, allocation caches) is an array indexed by worker
+// slot.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constinit thread_local uint32_t worker_slot = kNoWorkerSlot;
 uint32_t TakeWorkerSlot();
 }  // namespace internal
 
-// The calling thread's slot. When all are taken it waits until a thread ends.
+// The calling thread's slot. If all are in use, waits until a thread ends.
 inline uint32_t CurrentWorkerSlot() {
   if (internal::worker_slot == internal::kNoWorkerSlot) [[unlikely]] {
     internal::worker_slot = internal::TakeWorkerSlot();
@@ -23,7 +23,7 @@ inline uint32_t CurrentWorkerSlot() {
   return internal::worker_slot;
 }
 
-// Slots at this number and above were never taken.
+// Slots at this number and above were never in use.
 uint32_t WorkerSlotsUsed();
 
 }  // namespace lodgekv::pmem

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMinRows = 4;
 
-// The first chunk begins behind the table, at a multiple of 256.
+// The first chunk begins after the table, at a multiple of 256.
 uint64_t DataBegin(uint64_t rows) {
   return (PoolHeader::BytesFor(rows) + kBlockBytes - 1) & ~uint64_t{kBlockBytes - 1};
 }

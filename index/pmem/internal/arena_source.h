@@ -1,5 +1,5 @@
-// Chunks of a pool in plain memory: all of them are there from the start, one after the other. A
-// large object is a run of neighbouring chunks; the class word of its first row publishes it.
+// Chunks of a pool in plain memory: all exist from the start, one after the other. A large object
+// is a run of adjacent chunks; the class word of its first row publishes it.
 #pragma once
 
 #include <map>
@@ -12,9 +12,9 @@ namespace lodgekv::pmem {
 
 class ArenaSource : public ChunkSource {
  public:
-  // Cuts the memory behind the header into chunks. Fails when not even four fit.
+  // Divides the memory after the header into chunks. Fails if not even four fit.
   static absl::StatusOr<PoolGeometry> Cut(uint64_t bytes, uint64_t chunk_bytes);
-  // Stores the chunks' offsets in a table just prepared.
+  // Stores the chunks' offsets in a newly prepared table.
   static void Format(Medium& medium, const PoolHeader& header);
 
   explicit ArenaSource(const PoolGeometry& geometry) : geometry_(geometry) {}

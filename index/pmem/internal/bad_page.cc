@@ -56,7 +56,7 @@ void OnBusError(int, siginfo_t* info, void*) {
     Refuse(watched.path.data(), &offset);
   }
   if (t_opening != nullptr) Refuse(t_opening, nullptr);
-  // The access is tried again, and fails as if nobody had listened.
+  // The access is retried, and fails as if there were no handler.
   sigaction(SIGBUS, &g_before, nullptr);
 }
 

@@ -1,10 +1,10 @@
-// A mapped page that cannot be read or written, because the medium reports an error there or the
-// file was cut short, raises SIGBUS. In a watched mapping that ends the process in order: one line
+// A mapped page that cannot be read or written, because the medium reports an error or the file was
+// truncated, raises SIGBUS. In a watched mapping this ends the process in a defined way: one line
 // on stderr names the pool and the place, and the exit code is kExitBadPage. Nothing is stored from
-// then on, no destructor runs, the pool is not marked clean.
-// docs/decisions/0010-unreadable-page.md says why the process does not go on.
+// then on, no destructor runs, the pool is not marked clean. docs/decisions/0010-unreadable-page.md
+// says why the process does not continue.
 //
-// Faults elsewhere, and signals that were sent, are left to whoever cared for them before.
+// Faults elsewhere, and signals that were sent, go to the previous handler.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace lodgekv::pmem {
 
 inline constexpr int kExitBadPage = 74;  // EX_IOERR of sysexits.h
 
-// From here until ForgetPages(base), of at most 16 mappings at a time; more are not watched.
+// Watches the mapping until ForgetPages(base). At most 16 mappings at a time; more are not watched.
 void WatchPages(const char* base, uint64_t bytes, std::string_view path);
 void ForgetPages(const char* base);
 
-// While libpmemobj opens a pool its mapping is not known: a fault of this thread counts as one of
-// `path`, which outlives this, at a place that cannot be told.
+// While libpmemobj opens a pool its mapping is unknown: a fault of this thread is attributed to
+// `path`, which must outlive this object, at an unknown place.
 class OpeningPool {
  public:
   explicit OpeningPool(const char* path);

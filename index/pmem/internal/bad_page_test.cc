@@ -20,7 +20,7 @@ void NoCore() {
   setrlimit(RLIMIT_CORE, &core);
 }
 
-// Pages of a file that is empty: none of them can be read or written.
+// Pages of an empty file: none of them can be read or written.
 char* BadPages(uint64_t pages) {
   const int fd = memfd_create("bad pages", MFD_CLOEXEC);
   void* at = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -77,7 +77,7 @@ TEST(BadPageTest, ElsewhereIsNobodysConcern) {
   ASSERT_NE(pages, nullptr);
   const auto die = [&](bool forget, int signal) {
     NoCore();
-    // Whoever cared before: nobody.
+    // There was no previous handler.
     ::signal(SIGBUS, SIG_DFL);
     WatchPages(pages, 2 * kPage, "/some/pool");
     { const OpeningPool opening("/some/pool"); }

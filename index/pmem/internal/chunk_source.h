@@ -1,7 +1,7 @@
-// Where chunks and large objects come from: libpmemobj's heap (pmemobj_source.h) or the fixed
-// chunks of an arena (arena_source.h).
+// Provides chunks and large objects: from libpmemobj's heap (pmemobj_source.h) or the fixed chunks
+// of an arena (arena_source.h).
 //
-// All calls are made under the pool's chunk lock.
+// All calls are made with the pool's chunk lock held.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,18 @@ class ChunkSource {
   // objects.
   virtual absl::Status Load(ChunkTable& table) = 0;
 
-  // Gives `row`, which has none, memory, and the rows of the same object too, in one step that a
-  // crash does not divide. False: none is left.
+  // Allocates memory for `row`, which has none, and for the rows of the same object, in one
+  // crash-atomic step. False: no memory is left.
   virtual bool AddMemory(ChunkTable& table, uint32_t row) = 0;
-  // Takes back the memory of the object of `row` if all its rows are free and `keep` free rows
-  // stay.
+  // Frees the memory of the object of `row` if all its rows are free and `keep` free rows remain.
   virtual void RemoveMemory(ChunkTable& table, uint32_t row, uint64_t keep) = 0;
 
-  // See Pool. ReserveLarge answers offset 0 when there is no room beside `rows_to_keep` free
-  // chunks.
+  // See Pool. ReserveLarge returns offset 0 if there is no room besides `rows_to_keep` free chunks.
   virtual Large ReserveLarge(ChunkTable& table, uint64_t bytes, uint64_t rows_to_keep) = 0;
   virtual void CommitLarge(ChunkTable& table, Offset offset) = 0;
   virtual void FreeLarge(ChunkTable& table, Offset offset) = 0;
   virtual std::vector<Large> LargeObjects() const = 0;
-  // Bytes that large objects take from the capacity.
+  // Bytes of the capacity used by large objects.
   virtual uint64_t large_bytes_taken() const = 0;
   virtual uint64_t capacity_bytes() const = 0;
 };

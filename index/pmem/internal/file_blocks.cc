@@ -26,8 +26,8 @@ struct Hole {
   off_t bytes;
 };
 
-// Where a file system cannot tell, there are none. One that was allocated and never written counts
-// as a hole: to allocate it again changes nothing.
+// If the file system cannot tell, there are none. A block that was allocated and never written
+// counts as a hole: allocating it again changes nothing.
 std::vector<Hole> HolesOf(int fd, off_t end) {
   std::vector<Hole> holes;
   for (off_t at = 0; at < end;) {
@@ -46,7 +46,7 @@ uint64_t AllocatedBytes(int fd) {
   return fstat(fd, &st) == 0 ? static_cast<uint64_t>(st.st_blocks) * kStatBlock : 0;
 }
 
-// Bytes without blocks: of the holes, those that were not allocated in advance.
+// Bytes without blocks in the holes that were not preallocated.
 uint64_t MissingBytes(int fd, const std::vector<Hole>& holes, uint64_t file_bytes) {
   uint64_t in_holes = 0;
   for (const Hole& hole : holes) in_holes += static_cast<uint64_t>(hole.bytes);
@@ -69,13 +69,13 @@ uint64_t FreeBytes(int fd) {
   return static_cast<uint64_t>(system.f_bavail) * system.f_frsize;
 }
 
-// Fills one hole after the other. On an error those that took blocks here are holes again.
+// Fills one hole after the other. On an error the blocks allocated here are freed again.
 int Allocate(int fd, const std::vector<Hole>& holes) {
   std::vector<Hole> filled;
   for (const Hole& hole : holes) {
     const uint64_t before = AllocatedBytes(fd);
     const int error = posix_fallocate(fd, hole.begin, hole.bytes);
-    // One that fails may have taken some.
+    // A failed call may have allocated some.
     if (AllocatedBytes(fd) > before) filled.push_back(hole);
     if (error == 0) continue;
     for (const Hole& done : filled) {
@@ -95,7 +95,7 @@ absl::Status FillHoles(int fd, const std::string& name) {
   const std::vector<Hole> holes = HolesOf(fd, st.st_size);
   if (holes.empty()) return absl::OkStatus();
   const uint64_t missing = MissingBytes(fd, holes, static_cast<uint64_t>(st.st_size));
-  // Asked first: a disk that is full to its last block, be it for a moment, troubles everybody.
+  // Checked first: a disk that is completely full, even for a moment, affects everybody.
   const uint64_t free = FreeBytes(fd);
   if (missing > free) return NoRoom(name, missing, free, ENOSPC);
   const int error = Allocate(fd, holes);
@@ -108,7 +108,7 @@ absl::Status FillHoles(const std::string& path, const std::string& name) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::OkStatus();
   const absl::Cleanup closer = [fd] { close(fd); };
-  // As libpmemobj does while it has the file open.
+  // Like libpmemobj while it has the file open.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) return absl::OkStatus();
   return FillHoles(fd, name);
 }

@@ -1,5 +1,5 @@
-// The blocks of a file that is about to be written through a mapping. A store to a hole needs a
-// block, and where the disk has none left it raises SIGBUS: the holes are filled before anything is
+// Allocates the blocks of a file that will be written through a mapping. A store to a hole needs a
+// block, and raises SIGBUS if the disk has none left: the holes are filled before anything is
 // stored, or the file is refused.
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace lodgekv::pmem {
 
-// Gives every hole of the regular file at `path` its blocks, which read as zeros like the hole;
-// whatever has data is not touched. ResourceExhausted when there is no room, with the bytes that
-// are missing; the holes are then as they were. A file that is not there, that may not be written
-// or that another process has locked is left to whoever opens it next. `name`: as in messages.
+// Allocates blocks, which read as zeros, for every hole of the regular file at `path`; existing
+// data is not touched. ResourceExhausted if there is no room, with the number of missing bytes; the
+// holes are then as before. A file that is missing, not writable or locked by another process is
+// left to the process that opens it next. `name`: used in messages.
 absl::Status FillHoles(const std::string& path, const std::string& name);
 
-// The same of an open file.
+// The same for an open file.
 absl::Status FillHoles(int fd, const std::string& name);
 
 }  // namespace lodgekv::pmem

@@ -1,4 +1,4 @@
-// A sparse file gets its blocks before anything is stored in it, or is refused as it was.
+// A sparse file gets its blocks before anything is stored in it, or is refused unchanged.
 #include "index/pmem/internal/file_blocks.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ std::string Content(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// As cp --sparse=always: pages of zeros become holes.
+// Like cp --sparse=always: pages of zeros become holes.
 void CopySparse(const std::string& from, const std::string& to) {
   constexpr size_t kPage = 4096;
   const std::string content = Content(from);
@@ -92,7 +92,7 @@ TEST_P(FileBlocks, HolesAreFilledAndDataStays) {
   ASSERT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_GE(BytesOnDisk(file_), 4 * kMiB);
   EXPECT_EQ(Content(file_), before);
-  // What is whole stays as it is.
+  // A file without holes is unchanged.
   ASSERT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_EQ(Content(file_), before);
 }

@@ -24,7 +24,7 @@ FileSync::~FileSync() {
 
 bool FileSync::Sync() {
   std::unique_lock lock(mu_);
-  // A round that is under way may have begun before this thread's last store.
+  // A round in progress may have begun before this thread's last store.
   const uint64_t needed = rounds_begun_ + 1;
   while (!failed_ && rounds_done_ < needed) {
     if (rounds_begun_ != rounds_done_) {
@@ -34,7 +34,8 @@ bool FileSync::Sync() {
     const uint64_t round = ++rounds_begun_;
     lock.unlock();
     const std::string error = SyncAll();
-    // Before anybody sees that the round is done: what it failed to write the next one leaves out.
+    // Before any thread sees that the round is done: the next one skips what this one failed to
+    // write.
     if (!error.empty()) Fail(error);
     lock.lock();
     rounds_done_ = round;
@@ -69,7 +70,7 @@ std::string FileSync::SyncAll() const {
   return {};
 }
 
-// The handler comes first: it ends the process, and nobody whose sync has failed may go on.
+// Calls the handler first: it ends the process, and no thread whose sync has failed may continue.
 void FileSync::Fail(const std::string& what) {
   std::unique_lock lock(mu_);
   if (told_) {

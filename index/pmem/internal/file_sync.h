@@ -1,4 +1,4 @@
-// Syncs the files under an ordinary mapping.
+// Syncs the files behind an ordinary mapping.
 //
 // Group sync: one fdatasync serves every thread that called Sync before it began. A failure is
 // final: the kernel may have dropped the dirty pages, so a later fdatasync that succeeds proves
@@ -28,19 +28,19 @@ class FileSync : public FileFence, public PoolWriteback {
   };
   using FailureHandler = std::function<void(const std::string& what)>;
 
-  // Owns the descriptors; `base` is where the files are mapped. `on_failure` is called once, from
-  // the thread that saw the failure.
+  // Owns the descriptors; `base` is where the files are mapped. `on_failure` is called once, by the
+  // thread that noticed the failure.
   FileSync(std::vector<File> files, char* base, FailureHandler on_failure)
       : files_(std::move(files)), base_(base), on_failure_(std::move(on_failure)) {}
   ~FileSync() override;
   FileSync(const FileSync&) = delete;
   FileSync& operator=(const FileSync&) = delete;
 
-  // True when everything stored to the mapping before the call is on the medium. False for ever
-  // after the first failure.
+  // Returns true when everything stored to the mapping before the call is on the medium. Always
+  // false after the first failure.
   bool Sync();
 
-  // FileFence: nothing need be noted, a sync takes all.
+  // FileFence: nothing needs to be noted, a sync covers everything.
   void Note(const void*) override {}
   bool Fence() override { return Sync(); }
   bool Revoke(const void*, uint64_t) override { return true; }
@@ -49,11 +49,11 @@ class FileSync : public FileFence, public PoolWriteback {
   bool WriteBack(uint64_t begin, uint64_t bytes) override;
   bool WriteBackAll() override { return Sync(); }
 
-  // The syncs made; tests see from it that threads share them.
+  // The number of syncs; tests use it to see that threads share them.
   uint64_t rounds() const;
 
  private:
-  // Empty when all files are synced, else what went wrong.
+  // Returns an empty string when all files are synced, otherwise the error.
   std::string SyncAll() const;
   void Fail(const std::string& what);
 
@@ -64,7 +64,7 @@ class FileSync : public FileFence, public PoolWriteback {
   std::condition_variable round_done_;
   uint64_t rounds_begun_ = 0;
   uint64_t rounds_done_ = 0;
-  bool told_ = false;  // of the failure
+  bool told_ = false;  // the failure was reported
   bool failed_ = false;
 };
 

@@ -14,8 +14,8 @@
 namespace lodgekv::pmem {
 namespace {
 
-// A pipe cannot be synced; the file before it takes its time, so that some wait for the round of
-// another.
+// A pipe cannot be synced; the file before it takes time, so that some threads wait for the round
+// of another.
 TEST(FileSync, AFailureIsToldToAllWhoWaitedForIt) {
   TempDir dir(TempDir::Disk());
   for (int round = 0; round < 300; ++round) {

@@ -1,9 +1,9 @@
 // The checksum of a group of the journal: CRC-64 (ECMA), chainable.
 //
-// Not CRC32C: engines and pool put that at the end of what they store. Two such records, each with
-// its own, differ by a multiple of the polynomial, so to a CRC32C of the group they are alike. Then
-// a group would count of which one sector was not written, and holds a whole older record in the
-// place of the new one.
+// Not CRC32C: engines and pool end their stored records with that. Two such records, each with its
+// own checksum, differ by a multiple of the polynomial, so a CRC32C of the group cannot distinguish
+// them. Then a group would be valid although one sector was not written, and holds a complete older
+// record in place of the new one.
 #pragma once
 
 #include <isa-l/crc64.h>

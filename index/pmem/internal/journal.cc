@@ -190,7 +190,8 @@ bool Journal::Checkpoint() {
   {
     const Lock lock(mu_);
     if (failed_) return false;
-    // What the open group holds so far is written back as well, but is needed until the next time.
+    // The content of the open group so far is written back too, but is needed until the next
+    // checkpoint.
     sequence = open_sequence_ + (Canary("pmem.journal.retires_open_group") ? 1 : 0);
     std::swap(touched_, write_back_);
     used_before_checkpoint_ = space_.used_bytes();
@@ -226,8 +227,8 @@ bool Journal::WriteBack(const PageSet& pages) {
   }
 }
 
-// Waits until the slice has taken as long as its rate says, but not while the segments that are
-// left fill faster than the checkpoint goes on.
+// Waits until the slice has taken as long as its rate requires, but not while the remaining
+// segments fill faster than the checkpoint advances.
 void Journal::Pace(const PageSet::Run& slice, double done, uint64_t begun_ns) {
   const uint64_t due_ns = begun_ns + slice.pages * PageSet::kPageBytes * 1'000'000'000 /
                                          options_.checkpoint_bytes_per_second;
@@ -287,8 +288,8 @@ void Journal::RunCheckpoints() {
   }
 }
 
-// The handler comes first: it ends the process, and nobody whose fence has failed may go on to
-// store what counts on it.
+// Calls the handler first: it ends the process, and no thread whose fence has failed may store data
+// that depends on it.
 void Journal::Fail(const std::string& what) {
   Lock lock(mu_);
   if (told_) {
@@ -297,7 +298,7 @@ void Journal::Fail(const std::string& what) {
   }
   told_ = true;
   lock.unlock();
-  // Without words: the pool's files have told.
+  // If empty, the pool's files have already reported it.
   if (!what.empty() && options_.on_failure) options_.on_failure(what);
   lock.lock();
   failed_ = true;

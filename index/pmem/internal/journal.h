@@ -1,29 +1,29 @@
-// The journal: how a fence is made on an ordinary file.
+// The journal: the implementation of a fence on an ordinary file.
 //
-// A sync of the mapped pool writes each page that holds a changed line, wherever it lies. So a
-// fence writes what the flushed lines hold to one place, one behind the other, and the pool's pages
-// follow at leisure:
+// A sync of the mapped pool writes each page with a changed line, wherever it is. So a fence
+// instead writes the content of the flushed lines sequentially to one place, and the pool's pages
+// follow later:
 //
 //   Note        (a Flush) remembers the line, for the thread
-//   Fence       copies the thread's lines into the open group; one of the threads that wait writes
+//   Fence       copies the thread's lines into the open group; one of the waiting threads writes
 //               the group, durably, for all
-//   checkpoint  brings the pages of all groups so far to the medium; their segments are used again
+//   checkpoint  writes the pages of all groups so far back to the medium; their segments are reused
 //   replay      (journal_replay.h) after a crash stores the lines of the groups to the pool
 //
 // Why this is sound: docs/crash_model.md, "An ordinary file".
 //
 // Rules:
-//  1. A line is copied under the lock under which groups get their order, so that a later group
-//     never holds an older content of a line.
+//  1. A line is copied under the lock that orders the groups, so that a later group never holds
+//     older content of a line.
 //  2. A group is written when the one before is durable.
-//  3. A segment is used again when the pages of its groups have been written back and a durable
+//  3. A segment is reused when the pages of its groups have been written back and a durable
 //     checkpoint says so.
-//  4. Space that goes back to libpmemobj is revoked first, durably, and nobody's noted line of it
-//     is copied afterwards.
-//  5. Who makes lines durable by a sync of the pool instead declares all groups captured before as
-//     not needed, before it says so to anybody.
+//  4. Space returned to libpmemobj is revoked first, durably, and no thread's noted line of it is
+//     copied afterwards.
+//  5. A thread that makes lines durable by a sync of the pool instead marks all groups captured
+//     before as not needed, before it reports success to anybody.
 //
-// Thread-safe but for construction and destruction.
+// Thread-safe except for construction and destruction.
 #pragma once
 
 #include <condition_variable>
@@ -55,13 +55,13 @@ class Journal : public FileFence {
     uint64_t segment_bytes = 0;
     uint32_t crc_seed = 0;  // of this session
     ForeignWords foreign;
-    // False: checkpoints are made in place, by the writer that needs room (tests).
+    // False: a writer that needs room makes the checkpoints itself (tests).
     bool background = true;
-    // In the background pages are written back at this rate (not 0) at least, faster as the
+    // The minimum rate (not 0) at which pages are written back in the background; faster as the
     // segments fill.
     uint64_t checkpoint_bytes_per_second = 0;
     std::function<void(const std::string& what)> on_failure;  // called once
-    Tracer* tracer = nullptr;                                 // tests: asked for canaries
+    Tracer* tracer = nullptr;                                 // for tests: asked for canaries
   };
   explicit Journal(const Options& options);
   // Ends the checkpoints; nothing is written.
@@ -77,21 +77,21 @@ class Journal : public FileFence {
 
   bool Revoke(const void* address, uint64_t bytes) override;
 
-  // What was stored to the pool before is on the medium, and no group so far is needed: what a
-  // replay would do then is nothing. False: as Fence.
+  // Makes everything stored to the pool before durable, and all groups so far unneeded: a replay
+  // would do nothing then. False: as Fence.
   bool SyncPool();
 
-  // Brings the pages of all groups written so far to the medium and frees their segments.
+  // Writes the pages of all groups written so far back to the medium and frees their segments.
   bool Checkpoint();
 
   JournalUse use() const;
 
  private:
-  // The lines that a thread has flushed and not fenced.
+  // The lines that a thread has flushed but not fenced.
   struct Noted {
     std::mutex mu;
     std::vector<uint64_t> lines;
-    bool too_many = false;  // then `lines` says nothing
+    bool too_many = false;  // then `lines` is not valid
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -101,11 +101,11 @@ class Journal : public FileFence {
   uint64_t LineNumber(const void* address) const {
     return static_cast<uint64_t>(static_cast<const char*>(address) - options_.base) / kLineBytes;
   }
-  // True when group `sequence` is durable. May write groups.
+  // Returns true when group `sequence` is durable. May write groups.
   bool AwaitGroup(Lock& lock, uint64_t sequence);
   void AwaitRoom(Lock& lock);
   void WriteOpenGroup(Lock& lock);
-  // Copies all lines, into as many groups as it takes; the number of the last.
+  // Copies all lines, into as many groups as necessary; returns the number of the last.
   uint64_t Capture(Lock& lock, std::span<const uint64_t> lines);
   bool WriteBack(const PageSet& pages);
   void Pace(const PageSet::Run& slice, double done, uint64_t begun_ns);
@@ -119,25 +119,25 @@ class Journal : public FileFence {
   const size_t most_lines_;  // of a thread; more are fenced by a sync of the pool
   PerWorker<Noted> noted_;
 
-  // Held over a checkpoint, or over a Retire; before mu_.
+  // Held during a checkpoint, or a Retire; acquired before mu_.
   std::mutex checkpoint_mu_;
   PageSet write_back_;                // checkpoint_mu_
   uint64_t checkpoints_written_ = 0;  // checkpoint_mu_
 
   mutable std::mutex mu_;
-  std::condition_variable changed_;  // a group is durable, a segment free, or all is over
-  std::condition_variable work_;     // for the checkpoints' thread
+  std::condition_variable changed_;  // a group is durable, a segment free, or everything has ended
+  std::condition_variable work_;     // for the checkpoint thread
   JournalGroupBuffer open_;
-  JournalGroupBuffer writing_;  // without the lock, by the thread that set writing_now_
+  JournalGroupBuffer writing_;  // used without the lock by the thread that set writing_now_
   JournalSpace space_;
   PageSet touched_;  // pages of the groups captured since the last checkpoint began
   uint64_t open_sequence_ = 1;
   uint64_t durable_ = 0;
   uint64_t replay_from_ = 1;
   bool writing_now_ = false;
-  unsigned pool_syncs_waiting_ = 0;  // then nobody captures
+  unsigned pool_syncs_waiting_ = 0;  // if not 0, nobody captures
   unsigned waiting_for_room_ = 0;
-  bool told_ = false;  // of the failure
+  bool told_ = false;  // the failure was reported
   bool failed_ = false;
   bool ending_ = false;
   uint64_t used_before_checkpoint_ = 0;

@@ -1,4 +1,4 @@
-// Memory for whole blocks of a journal: aligned, as writes past the page cache need it.
+// Memory for whole blocks of a journal: aligned, as direct I/O requires.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct FreeBlocks {
 };
 using JournalBlocks = std::unique_ptr<std::byte[], FreeBlocks>;
 
-// What `bytes` take in whole blocks.
+// The size of `bytes` in whole blocks.
 inline constexpr uint64_t BlockBytes(uint64_t bytes) {
   return (bytes + kJournalBlock - 1) / kJournalBlock * kJournalBlock;
 }

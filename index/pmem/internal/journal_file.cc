@@ -25,8 +25,8 @@ namespace {
 constexpr mode_t kFileMode = 0600;
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-// Each write is durable when it returns (O_DSYNC), and goes past the page cache where it can: a
-// tenth to a quarter faster than a write and a sync, and the cache stays the pool's.
+// Each write is durable when it returns (O_DSYNC), and bypasses the page cache if possible: a tenth
+// to a quarter faster than a write and a sync, and the cache stays available for the pool.
 int OpenDurably(const std::string& path) {
   const int flags = O_RDWR | O_DSYNC | O_CLOEXEC | O_NONBLOCK;
   const int fd = open(path.c_str(), flags | O_DIRECT);
@@ -61,10 +61,10 @@ JournalCalls& JournalCalls::Real() {
 }
 
 // Writes zeros everywhere: the first write to a block that was only allocated changes the file
-// system's own books, and each sync would pay for that.
+// system's metadata, and each sync would pay for that.
 absl::Status JournalFile::Fill(int fd, const std::string& path, uint64_t bytes,
                                JournalCalls& calls) {
-  // What was there may be longer.
+  // The previous content may be longer.
   if (ftruncate(fd, 0) != 0) return ErrnoStatus(errno, absl::StrCat("cannot empty ", path));
   if (const int error = calls.Allocate(fd, bytes); error != 0) {
     return ErrnoStatus(error,
@@ -91,7 +91,7 @@ absl::StatusOr<std::unique_ptr<JournalFile>> JournalFile::Create(const std::stri
   const int fd = open(unfinished.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("cannot create journal ", path));
   const absl::Cleanup closer = [fd] { close(fd); };
-  // What a process that died while creating left is taken over.
+  // Takes over what a process left that died while creating the file.
   if (absl::Status status = Lock(fd, unfinished); !status.ok()) return status;
   absl::Status status = Fill(fd, path, bytes, calls);
   if (status.ok()) status = RenameDurably(unfinished, path, /*replace=*/false);

@@ -1,5 +1,5 @@
-// The file of a journal: made whole or not at all, locked by one process, written past the page
-// cache where the file system lets us.
+// The file of a journal: created completely or not at all, locked by one process, written with
+// direct I/O if the file system supports it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +14,11 @@
 
 namespace lodgekv::pmem {
 
-// The calls that write; tests put failing ones in their place.
+// The system calls that write; tests replace them by failing ones.
 class JournalCalls {
  public:
   virtual ~JournalCalls() = default;
-  virtual int Allocate(int fd, uint64_t bytes);  // as posix_fallocate: answers the error
+  virtual int Allocate(int fd, uint64_t bytes);  // like posix_fallocate: returns the error
   virtual ssize_t Write(int fd, const void* from, size_t bytes, uint64_t offset);
   virtual ssize_t Read(int fd, void* to, size_t bytes, uint64_t offset);
   virtual int Sync(int fd);
@@ -27,13 +27,13 @@ class JournalCalls {
 
 class JournalFile : public JournalStorage {
  public:
-  // The file of `bytes`, a multiple of kJournalBlock, with all blocks written, all zero; durable
-  // with its name. Made under PATH.creating first; nothing is left behind on an error.
-  // AlreadyExists when there is something.
+  // Creates the file with `bytes` (a multiple of kJournalBlock) of zeros, all blocks written;
+  // durable with its name. It is made as PATH.creating first; nothing is left after an error.
+  // AlreadyExists if there is a file.
   static absl::StatusOr<std::unique_ptr<JournalFile>> Create(
       const std::string& path, uint64_t bytes, JournalCalls& calls = JournalCalls::Real());
-  // NotFound when there is none; FailedPrecondition when it is no regular file, or another process
-  // has it.
+  // NotFound if there is none; FailedPrecondition if it is not a regular file, or another process
+  // has locked it.
   static absl::StatusOr<std::unique_ptr<JournalFile>> Open(
       const std::string& path, JournalCalls& calls = JournalCalls::Real());
   ~JournalFile() override;
@@ -45,7 +45,7 @@ class JournalFile : public JournalStorage {
   absl::Status Read(uint64_t offset, std::span<std::byte> to) override;
   absl::Status Write(uint64_t offset, std::span<const std::byte> from) override;
 
-  // OK when nothing is there.
+  // OK if there is no file.
   static absl::Status Remove(const std::string& path);
 
  private:

@@ -1,4 +1,4 @@
-// The file of a journal: whole or not there, one process's, and what is said when it cannot be.
+// The file of a journal: complete or missing, used by one process, and the errors if it cannot be.
 #include "index/pmem/internal/journal_file.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kBytes = 3 << 20;
 
-// The n-th call fails, or does half of what it was asked to.
+// The n-th call fails, or does only half of the request.
 class FailingCalls : public JournalCalls {
  public:
   uint64_t fails_at = 0;

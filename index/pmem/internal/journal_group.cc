@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kWordsPerLine = kLineBytes / sizeof(uint64_t);
 
-// Other threads may store to the line meanwhile: each word is read at once, as a disk would see it.
-// What is not yet flushed and fenced may come along or not, in any mixture; so the race is none.
+// Other threads may store to the line meanwhile: each word is read atomically, as a disk would see
+// it. Any part of what is not yet flushed and fenced may be included; so the race is harmless.
 __attribute__((no_sanitize("thread"))) void CopyLine(std::byte* to, const char* from) {
   for (size_t i = 0; i < kWordsPerLine; ++i) {
     const uint64_t word = __atomic_load_n(
@@ -31,7 +31,7 @@ void JournalGroupBuffer::Append(uint64_t word) {
   used_ += sizeof word;
 }
 
-// How many of `lines`, from the front, are neighbours that one entry can hold.
+// How many of `lines`, from the front, are adjacent and fit into one entry.
 uint64_t JournalGroupBuffer::RunAt(std::span<const uint64_t> lines) const {
   const uint8_t words = foreign_.OursOf(lines[0]);
   const size_t most = std::min<size_t>(lines.size(), JournalEntry::kMostLines);

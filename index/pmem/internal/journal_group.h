@@ -1,4 +1,4 @@
-// A group of the journal in memory: collects entries, then is written as it is. Not thread-safe.
+// A group of the journal in memory: collects entries, and is written as it is. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace lodgekv::pmem {
 
-// Lines of the pool of which libpmemobj writes some words itself: the rows of the chunk table. Such
-// a word never comes from a journal.
+// Lines of the pool in which libpmemobj writes some words itself: the rows of the chunk table. Such
+// words are never replayed from a journal.
 struct ForeignWords {
   uint64_t begin_line = 0;
   uint64_t end_line = 0;
@@ -33,13 +33,13 @@ class JournalGroupBuffer {
   uint64_t bytes() const { return BlockBytes(used_); }
   void Reset() { used_ = sizeof(media::JournalGroup); }
 
-  // Takes what lies in `lines` of the pool at `base` now; `lines` ascend. Returns how many of them
-  // had room.
+  // Copies the current content of `lines` of the pool at `base`; `lines` ascend. Returns how many
+  // of them had room.
   size_t Capture(const char* base, std::span<const uint64_t> lines);
   // False: no room.
   bool AddRevocation(uint64_t first_line, uint64_t lines);
 
-  // Makes it the group `sequence`; what is to be written.
+  // Makes it the group `sequence`; returns the bytes to write.
   std::span<const std::byte> Seal(uint64_t sequence, uint32_t crc_seed);
 
  private:

@@ -1,4 +1,4 @@
-// Groups in memory: runs of lines, masks, and what has no room.
+// Groups in memory: runs of lines, masks, and a lack of room.
 #include "index/pmem/internal/journal_group.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class JournalGroupTest : public ::testing::Test {
     std::iota(lines.begin(), lines.end(), first);
     return lines;
   }
-  // The entries, each with the line contents or the count behind it checked.
+  // Returns the entries, after checking the line contents or the count that follows each.
   std::vector<JournalEntry> Entries(std::span<const std::byte> group) {
     media::JournalGroup header;
     std::memcpy(&header, group.data(), sizeof header);

@@ -3,14 +3,14 @@
 //
 //   0      JournalHeader
 //   4096   JournalCheckpoint, two of them, a block each
-//   16384  the segments, all of one size: groups, one behind the other
+//   16384  the segments, all of one size: groups, one after the other
 //
 // Invariants:
-// - Checkpoints and groups carry a checksum that begins with the pool's id and the session's
-//   number: what an earlier session or another pool left counts for nothing.
-// - Groups have numbers without a gap. One is written when the one before is durable, so at most
+// - Checkpoints and groups carry a checksum seeded with the pool's id and the session's number:
+//   what an earlier session or another pool left is invalid.
+// - Groups are numbered without a gap. One is written when the one before is durable, so at most
 //   the last is torn.
-// - A group lies in one segment. Segments are used in turn, and one is used again when a durable
+// - A group is within one segment. Segments are used in rotation, and one is reused when a durable
 //   checkpoint says that its groups are not needed.
 #pragma once
 
@@ -38,7 +38,7 @@ struct JournalHeader {
   uint8_t pool_id[16];
   uint64_t session;  // of the groups; 0 in a new journal
   uint64_t segment_bytes;
-  // 1 from the begin of a session until its pool was closed cleanly: the pool may need the groups.
+  // 1 from the begin of a session until its pool is closed cleanly: the pool may need the groups.
   uint32_t needed;
   uint32_t crc;  // CRC32C of the header with 0 here
 };
@@ -56,7 +56,7 @@ static_assert(sizeof(JournalCheckpoint) == 16);
 
 struct JournalGroup {
   uint64_t magic;
-  uint64_t sequence;  // from 1 on in each session
+  uint64_t sequence;  // from 1 in each session
   uint32_t payload_bytes;
   uint32_t zero;
   uint64_t crc;  // GroupCrc of the header with 0 here and of the payload, started with the seed
@@ -66,10 +66,10 @@ static_assert(sizeof(JournalGroup) == 32 && offsetof(JournalGroup, crc) == 24);
 
 }  // namespace media
 
-// The payload is a row of entries. Each begins with a word: bits 0..47 a line of the pool (offset /
-// 64), bits 48..55 how many lines follow in full, bits 56..63 which of the words of each line count
-// (bit i: word i). Without lines it is a revocation: the next word says how many lines, from that
-// one on, earlier entries shall not be replayed to, since their space has been given back.
+// The payload is a list of entries. Each begins with a word: bits 0..47 a line of the pool (offset
+// / 64), bits 48..55 how many complete lines follow, bits 56..63 which words of each line are valid
+// (bit i: word i). Without lines it is a revocation: the next word is the number of lines, from
+// that one on, to which earlier entries must not be replayed, since their space has been freed.
 struct JournalEntry {
   static constexpr uint64_t kMostLines = 255;
   static constexpr uint8_t kAllWords = 0xff;

@@ -93,7 +93,7 @@ absl::StatusOr<uint64_t> JournalReader::ReplayFrom() {
     media::JournalCheckpoint checkpoint;
     std::memcpy(&checkpoint, block, sizeof checkpoint);
     const uint32_t crc = Crc32c(crc_seed_, &checkpoint, offsetof(media::JournalCheckpoint, crc));
-    // Another session's, or torn: then the other one counts.
+    // Of another session, or torn: then the other one is valid.
     if (crc == checkpoint.crc) from = std::max(from, checkpoint.replay_from);
   }
   return from;

@@ -18,11 +18,11 @@
 namespace lodgekv::pmem {
 
 // Reads the header. NotFound: there is none, as in a file whose creation was interrupted; DataLoss:
-// it is damaged; FailedPrecondition: made by a newer program.
+// it is damaged; FailedPrecondition: written by a newer version.
 absl::StatusOr<media::JournalHeader> ReadJournalHeader(JournalStorage& storage);
 absl::Status WriteJournalHeader(JournalStorage& storage, media::JournalHeader header);
 
-// The start of every checksum of a session.
+// The initial value of every checksum of a session.
 uint32_t JournalSeed(uint32_t pool_crc_seed, uint64_t session);
 
 class JournalReader {
@@ -31,11 +31,11 @@ class JournalReader {
   JournalReader(JournalStorage& storage, uint64_t segment_bytes, uint32_t crc_seed,
                 Tracer* tracer = nullptr);
 
-  // Finds the groups that are needed. A torn last group is none. DataLoss when one is missing or
-  // damaged that has others behind it.
+  // Finds the needed groups. A torn last group is ignored. DataLoss if one is missing or damaged
+  // that others follow.
   absl::Status Find();
   size_t groups() const { return places_.size(); }
-  // visit(number of the group, payload) in order. Call after Find.
+  // Calls visit(number of the group, payload) in order. Call after Find.
   using Visit = std::function<absl::Status(uint64_t sequence, std::span<const std::byte> payload)>;
   absl::Status ForEach(const Visit& visit);
 
@@ -49,7 +49,7 @@ class JournalReader {
 
   absl::Status Load(unsigned segment);
   absl::StatusOr<uint64_t> ReplayFrom();
-  // The whole and sound group at `offset` of the loaded segment; nullptr: none is there.
+  // The complete and valid group at `offset` of the loaded segment; nullptr if there is none.
   const media::JournalGroup* GroupAt(uint64_t offset, uint32_t* payload_bytes) const;
   void FindInSegment(unsigned segment);
   absl::Status KeepNeeded(uint64_t from);

@@ -1,4 +1,4 @@
-// What a reader finds in a journal that a crash has left.
+// What a reader finds in a journal after a crash.
 #include "index/pmem/internal/journal_reader.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ constexpr uint64_t kSector = 512;
 
 class JournalReaderTest : public ::testing::Test {
  protected:
-  // The numbers of the groups that are found.
+  // The numbers of the groups found.
   std::vector<uint64_t> Found(uint32_t seed = kSeed) {
     JournalReader reader(storage_, kTestSegment, seed);
     status_ = reader.Find();
@@ -35,7 +35,7 @@ class JournalReaderTest : public ::testing::Test {
     }
     return numbers;
   }
-  // Behind the last one.
+  // After the last one.
   void Put(uint64_t sequence, uint64_t lines, uint32_t seed = kSeed) {
     at_ += PutGroup(storage_, at_, sequence, seed, pool_, sequence, lines);
   }
@@ -95,8 +95,8 @@ TEST_F(JournalReaderTest, LeavesATornLastGroupOutWhateverSectorIsMissing) {
   }
 }
 
-// What is torn may hold, in an old sector, a whole old record in the place of the new one, each
-// with a CRC32C of its own. To a checksum of the same kind the two are alike.
+// A torn group may hold, in an old sector, a complete old record in place of the new one, each with
+// its own CRC32C. A checksum of the same kind cannot distinguish them.
 TEST_F(JournalReaderTest, NoticesAnOldRecordWithAChecksumOfItsOwn) {
   const auto put_record = [&](uint64_t line, uint64_t value) {
     uint64_t words[8] = {value, value * 3, value * 5, 0, 0, 0, 0, 0};

@@ -9,7 +9,7 @@ namespace lodgekv::pmem {
 
 void RevokedLines::Add(uint64_t begin, uint64_t end, uint64_t number) {
   if (begin == end) return;
-  // What is left of older stretches stays before and behind.
+  // Parts of older stretches before and after it stay.
   auto it = stretches_.upper_bound(begin);
   if (it != stretches_.begin()) --it;
   while (it != stretches_.end() && it->first < end) {
@@ -35,7 +35,7 @@ bool RevokedLines::RevokedAfter(uint64_t line, uint64_t number) const {
 
 namespace {
 
-// Takes a payload apart: lines(entry, contents), revoked(first line, how many).
+// Decodes a payload: calls lines(entry, contents) and revoked(first line, count).
 template <class Lines, class Revoked>
 absl::Status ForEachEntry(uint64_t sequence, std::span<const std::byte> payload,
                           uint64_t pool_lines, Lines lines, Revoked revoked) {
@@ -96,7 +96,7 @@ absl::Status ReplayJournal(JournalReader& reader, Medium& medium, char* base, ui
   });
   if (!status.ok()) return status;
 
-  // Nothing is stored before all entries are known to make sense.
+  // Nothing is stored before all entries are known to be valid.
   number = 0;
   const bool for_ever = medium.Canary("pmem.journal.revoked_for_ever");
   const bool all_words = medium.Canary("pmem.journal.foreign_words");

@@ -1,4 +1,4 @@
-// Replay: stores what the groups of a journal hold to the pool.
+// Replay: stores the content of a journal's groups to the pool.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace lodgekv::pmem {
 
-// Which lines were given back to libpmemobj, and when: what the journal holds of them from before
-// is not replayed. Numbers rise from entry to entry.
+// Which lines were returned to libpmemobj, and when: their earlier content in the journal is not
+// replayed. Numbers ascend from entry to entry.
 class RevokedLines {
  public:
   // [begin, end) was revoked by entry `number`, the latest so far.
@@ -29,8 +29,8 @@ class RevokedLines {
   std::map<uint64_t, Stretch> stretches_;  // by begin; they do not overlap
 };
 
-// Stores and flushes; the caller fences before it lets go of the journal. `reader` has found the
-// groups. DataLoss when an entry makes no sense.
+// Stores and flushes; the caller fences before it drops the journal. `reader` has found the groups.
+// DataLoss if an entry is invalid.
 absl::Status ReplayJournal(JournalReader& reader, Medium& medium, char* base, uint64_t pool_bytes,
                            const ForeignWords& foreign, JournalReplay* replay);
 

@@ -1,4 +1,4 @@
-// Which lines were given back, against a plain list; and entries that make no sense.
+// Revoked lines, compared with a plain list; and invalid entries.
 #include "index/pmem/internal/journal_replay.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ TEST(RevokedLines, KnowTheLastRevocationOfEachLine) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     RevokedLines revoked;
-    std::vector<uint64_t> last(64);  // the number of the revocation
+    std::vector<uint64_t> last(64);  // the number of the last revocation
     for (uint64_t number = 1; number <= 12; ++number) {
       const uint64_t begin = random() % 64;
       const uint64_t end = begin + random() % (65 - begin);

@@ -1,4 +1,4 @@
-// Where in the journal the next group goes: segments in turn, each used again once all of its
+// Where the next group goes in the journal: segments in rotation, each reused once all of its
 // groups are below the number from which replay would begin. Not thread-safe.
 #pragma once
 
@@ -14,11 +14,11 @@ class JournalSpace {
  public:
   explicit JournalSpace(uint64_t segment_bytes) : segment_bytes_(segment_bytes) {}
 
-  // Whether a group of `bytes` (a multiple of kJournalBlock, at most a segment) has a place.
+  // Whether there is room for a group of `bytes` (a multiple of kJournalBlock, at most a segment).
   bool HasRoom(uint64_t bytes) const {
     return FitsActive(bytes) || segments_[Next()].used_bytes == 0;
   }
-  // That place, as an offset in the journal. There is room.
+  // Returns its place, as an offset in the journal. There must be room.
   uint64_t Take(uint64_t bytes, uint64_t sequence, uint64_t now_ns) {
     if (!FitsActive(bytes)) {
       segments_[active_].full_since_ns = now_ns;
@@ -30,14 +30,14 @@ class JournalSpace {
     segment.last_sequence = sequence;
     return offset;
   }
-  // Groups below `sequence` are not needed any more. The segment in use goes on where it is.
+  // Groups below `sequence` are no longer needed. The segment in use continues.
   void FreeBelow(uint64_t sequence) {
     for (unsigned i = 0; i < kJournalSegments; ++i) {
       if (i != active_ && segments_[i].last_sequence < sequence) segments_[i] = {};
     }
   }
 
-  // Since when the first of the full segments has been full: time for a checkpoint. 0: none is.
+  // Since when the oldest full segment has been full: time for a checkpoint. 0: none is full.
   uint64_t full_since_ns() const {
     uint64_t oldest = 0;
     for (const Segment& segment : segments_) {
@@ -57,7 +57,7 @@ class JournalSpace {
   struct Segment {
     uint64_t used_bytes = 0;
     uint64_t last_sequence = 0;
-    uint64_t full_since_ns = 0;  // 0: it is the one in use, or free
+    uint64_t full_since_ns = 0;  // 0: in use, or free
   };
 
   unsigned Next() const { return (active_ + 1) % kJournalSegments; }

@@ -39,7 +39,7 @@ TEST(JournalSpace, TheSegmentInUseGoesOnWhereItIs) {
   space.FreeBelow(100);
   EXPECT_EQ(space.used_bytes(), kJournalBlock);
   EXPECT_EQ(space.Take(kJournalBlock, 2, 10 + 2), kJournalSegmentsBegin + kJournalBlock);
-  // What does not fit begins the next; the rest of this one stays empty.
+  // A group that does not fit begins the next segment; the rest of this one stays empty.
   EXPECT_EQ(space.Take(3 * kJournalBlock, 3, 10 + 3), kJournalSegmentsBegin + kSegment);
   EXPECT_NE(space.full_since_ns(), 0u);
   space.FreeBelow(3);

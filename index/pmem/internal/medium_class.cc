@@ -24,7 +24,7 @@
 namespace lodgekv::pmem {
 namespace {
 
-// Where the device of a file, or the device that it is, stands in sysfs; empty: that is not known.
+// The sysfs path of a file's device, or of the device itself; empty if unknown.
 std::string PlaceInSysfs(const std::string& path) {
   struct stat st;
   if (stat(path.c_str(), &st) != 0) return {};
@@ -37,7 +37,7 @@ std::string PlaceInSysfs(const std::string& path) {
   return error ? std::string() : node.string();
 }
 
-// Whether each mapping that touches [begin, end) has the flag `sf`, and there is one.
+// Whether there are mappings that touch [begin, end), and all have the flag `sf`.
 bool MappedSynchronously(uintptr_t begin, uintptr_t end) {
   std::ifstream smaps("/proc/self/smaps");
   std::string line;
@@ -80,8 +80,8 @@ MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes) {
     facts.cxl = facts.cxl || IsBehindCxl(place);
     facts.ram = facts.ram || (part.kind == PoolPath::Kind::kDevdax && IsRam(place));
   }
-  // The kernel is asked, not pmem_is_pmem: that knows what libpmem mapped itself, and no pool of
-  // libpmemobj. The look takes time in proportion to the pool, so only where it decides.
+  // Asks the kernel, not pmem_is_pmem: that knows what libpmem mapped itself, but no pool of
+  // libpmemobj. This takes time in proportion to the pool, so it is done only if it decides.
   const auto begin = reinterpret_cast<uintptr_t>(base);
   facts.synchronous =
       !facts.device && !facts.memory_file && MappedSynchronously(begin, begin + bytes);
@@ -157,13 +157,13 @@ std::unique_ptr<Medium> MakeMedium(const PoolOptions& options, MediumClass mediu
   Medium::Options medium;
   const bool ordered_only = options.process_durability || medium_class == MediumClass::kVolatile;
   if (ordered_only) {
-    // What survives a killed process is every store made: there is nothing to flush or to tear.
+    // Every store survives a killed process: there is nothing to flush or to tear.
     medium.mode = FlushMode::kNone;
     medium.fence_instruction = false;
     medium.strict_order = false;
     return std::make_unique<Medium>(medium);
   }
-  // Forced: the operator says that this is persistent memory behind an x86 cache, and is believed.
+  // Forced: the operator's statement that this is persistent memory behind an x86 cache is trusted.
   medium.strict_order = medium_class == MediumClass::kFile || medium_class == MediumClass::kCxl;
   if (medium_class == MediumClass::kFile) {
     medium.mode = FlushMode::kFile;

@@ -1,4 +1,4 @@
-// Finds out what a pool lies on, and how stores become durable there.
+// Detects the medium of a pool, and how stores become durable there.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace lodgekv::pmem {
 
-// What can be seen of the medium; apart from MediumClassOf so that tests can ask for any
+// The observed properties of the medium; separate from MediumClassOf so that tests can use any
 // combination.
 struct MediumFacts {
   bool device = false;       // every part is a devdax device, which is mapped synchronously
   bool cxl = false;          // some part is behind a CXL driver
   bool ram = false;          // some devdax device is of volatile memory
-  bool synchronous = false;  // MAP_SYNC is in force for the whole mapping
+  bool synchronous = false;  // MAP_SYNC is in effect for the whole mapping
   bool forced = false;       // PMEM_IS_PMEM_FORCE=1
   bool memory_file = false;  // some part is on tmpfs, ramfs or hugetlbfs
   bool auto_flush = false;   // eADR: caches are within the power-fail domain
@@ -27,25 +27,25 @@ struct MediumFacts {
 
 MediumFacts SeeMedium(const PoolPath& pool, const void* base, size_t bytes);
 MediumClass MediumClassOf(const MediumFacts& facts);
-// By a device's place in sysfs. The ranges of persistent memory stand below an NVDIMM bus, those of
-// CXL, too; other devdax devices are of volatile memory. Empty, not known: neither.
+// Decides by a device's place in sysfs. Ranges of persistent memory are below an NVDIMM bus, also
+// those of CXL; other devdax devices are volatile memory. Empty or unknown: neither.
 bool IsBehindCxl(std::string_view place);
 bool IsRam(std::string_view place);
 
-// Whether what lies at `path`, or would in its folder, is on tmpfs, ramfs or hugetlbfs.
+// Whether `path`, or its folder if it does not exist, is on tmpfs, ramfs or hugetlbfs.
 bool OnMemoryFileSystem(const std::string& path);
 
-// FailedPrecondition when the medium is volatile and that was not allowed.
+// FailedPrecondition if the medium is volatile and that was not allowed.
 absl::Status CheckMediumAllowed(const PoolOptions& options, MediumClass medium_class);
 
-// The line write-back of this processor: clwb, else clflushopt, else clflush.
+// The line write-back of this processor: clwb, otherwise clflushopt, otherwise clflush.
 FlushMode ProcessorFlushMode();
 
 // Opens each part of a pool that is mapped at `base`, for syncing.
 absl::StatusOr<std::unique_ptr<FileSync>> MakeFileSync(const PoolOptions& options,
                                                        const PoolPath& pool, char* base);
 
-// How to make stores durable on a medium. `file_sync`: of an ordinary file.
+// Creates the Medium that makes stores durable. `file_sync`: of an ordinary file.
 std::unique_ptr<Medium> MakeMedium(const PoolOptions& options, MediumClass medium_class,
                                    FileSync* file_sync);
 

@@ -33,7 +33,7 @@ TEST(MediumClass, IsWhatTheFactsShow) {
   EXPECT_EQ(MediumClassOf({.cxl = true}), MediumClass::kFile);
 }
 
-// As Linux 6.1 lays its devices out.
+// Device paths as of Linux 6.1.
 TEST(MediumClass, ADeviceIsPersistentBelowAnNvdimmBus) {
   constexpr std::string_view kNvdimm =
       "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/dax0.0/dax0.0";

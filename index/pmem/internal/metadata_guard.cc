@@ -20,7 +20,7 @@ struct Guarded {
   std::string_view what;
 };
 
-// SIGXCPU is what the timer below sends.
+// SIGXCPU is sent by the timer below.
 constexpr std::array<Guarded, 5> kGuarded{{{SIGSEGV, "it refers to memory that is not there"},
                                            {SIGFPE, "it divides by zero"},
                                            {SIGILL, "it makes no sense"},
@@ -47,7 +47,7 @@ constinit thread_local bool t_has_timer = false;
   words.End(kExitDamagedMetadata);
 }
 
-// Of what this thread does, and not sent by somebody.
+// Caused by this thread, and not sent by a process.
 bool IsOwn(int signal, const siginfo_t& info) {
   if (signal == SIGABRT) return info.si_code == SI_TKILL;
   if (signal == SIGXCPU) return info.si_code == SI_TIMER;
@@ -59,9 +59,9 @@ void OnSignal(int signal, siginfo_t* info, void*) {
   for (size_t i = 0; i < kGuarded.size(); ++i) {
     if (kGuarded[i].signal != signal) continue;
     if (own && t_inside != nullptr) Refuse(kGuarded[i].what);
-    // The timer of one that has just left.
+    // The timer of a scope that has just ended.
     if (own && signal == SIGXCPU) return;
-    // What faulted is tried again, abort() goes on: as if nobody had listened.
+    // The fault is retried, abort() continues: as if there were no handler.
     sigaction(signal, &g_before[i], nullptr);
     if (!own) raise(signal);
   }
@@ -83,13 +83,13 @@ void SetTimer(int seconds) {
   if (t_has_timer) timer_settime(t_timer, 0, &limit, nullptr);
 }
 
-// Of this thread's processor time: a medium that is slow is no loop.
+// Of this thread's processor time: a slow medium is not a loop.
 void StartTimer(int seconds) {
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGXCPU;
   event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
-  // Without a timer a loop stays one.
+  // Without a timer loops are not detected.
   t_has_timer = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &t_timer) == 0;
   SetTimer(seconds);
 }

@@ -1,14 +1,13 @@
 // libpmemobj keeps lanes and a heap of its own in the pool, and trusts them: there are no
-// checksums, and what damage there does is a fault, a division by zero, a failed assertion or a
-// loop without an end, in a library that cannot answer with an error. Where the process asks for
-// it, that ends it in order: one line on stderr names the pool, and the exit code is
-// kExitDamagedMetadata. Nothing is stored from then on, no destructor runs, the pool is not marked
-// clean.
+// checksums, and damage there causes a fault, a division by zero, a failed assertion or an endless
+// loop, in a library that cannot return an error. If the process enables the guard, that ends it in
+// a defined way: one line on stderr names the pool, and the exit code is kExitDamagedMetadata.
+// Nothing is stored from then on, no destructor runs, the pool is not marked clean.
 //
-// In the process itself and not in a child that tries the pool first: damage is met at allocations
-// while the pool is served as well.
+// In the process itself and not in a child that tries the pool first: allocations may hit damage
+// while the pool is served, too.
 //
-// Faults elsewhere, and signals that were sent, are left to whoever cared for them before.
+// Faults elsewhere, and signals that were sent, go to the previous handler.
 #pragma once
 
 namespace lodgekv::pmem {
@@ -18,8 +17,9 @@ inline constexpr int kExitDamagedMetadata = 65;  // EX_DATAERR of sysexits.h
 // For the whole process, from here on.
 void GuardMetadata();
 
-// While this lives its thread is inside libpmemobj, for the pool at `path`, which outlives this. So
-// much processor time without progress is a loop. Without effect where nobody asked for the guard.
+// While this object exists its thread is inside libpmemobj, for the pool at `path`, which must
+// outlive it. This much processor time without progress counts as a loop. No effect without the
+// guard.
 class InsideLibpmemobj {
  public:
   static constexpr int kMostCpuSeconds = 8;
@@ -29,7 +29,7 @@ class InsideLibpmemobj {
   InsideLibpmemobj(const InsideLibpmemobj&) = delete;
   InsideLibpmemobj& operator=(const InsideLibpmemobj&) = delete;
 
-  // It goes forward: the time counts anew.
+  // Progress was made: the time starts anew.
   void NoteProgress();
 
  private:

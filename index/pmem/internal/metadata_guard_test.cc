@@ -20,7 +20,7 @@ constexpr const char* kSaid =
 volatile uintptr_t g_nowhere = 8;
 volatile int g_zero = 0;
 
-// A sanitizer would end them first.
+// A sanitizer would end the process first.
 #define LODGEKV_AS_WRITTEN __attribute__((no_sanitize("undefined")))
 
 LODGEKV_AS_WRITTEN void Fault() { *reinterpret_cast<volatile int*>(g_nowhere) = 1; }

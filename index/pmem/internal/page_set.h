@@ -11,7 +11,7 @@ class PageSet {
  public:
   static constexpr uint64_t kPageBytes = 4096;
 
-  // A stretch of the pool in which `pages` pages of the set lie.
+  // A range of the pool that contains `pages` pages of the set.
   struct Run {
     uint64_t begin = 0;  // bytes
     uint64_t bytes = 0;
@@ -32,7 +32,7 @@ class PageSet {
   }
   uint64_t count() const { return count_; }
 
-  // The next stretch from page `from` on that ends with a page of the set and holds at most
+  // The next range from page `from` on that ends with a page of the set and contains at most
   // `most_pages` of them; pages == 0: there is none.
   Run Next(uint64_t from, uint64_t most_pages) const {
     Run run;

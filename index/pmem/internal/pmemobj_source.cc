@@ -14,16 +14,16 @@ namespace {
 constexpr uint64_t kTypeChunk = 1;
 constexpr uint64_t kTypeLarge = 2;
 
-// libpmemobj's heap hands out pieces of 256 KiB; each object begins with a header of 16 bytes.
+// libpmemobj's heap allocates in pieces of 256 KiB; each object begins with a header of 16 bytes.
 constexpr uint64_t kHeapPiece = uint64_t{256} << 10;
 constexpr uint64_t kObjectHeader = 16;
-// Where the first piece begins, and what the table of a zone (65,528 pieces) takes.
+// Where the first piece begins, and the size of the table of a zone (65,528 pieces).
 constexpr uint64_t kHeapBegin = 3679232;
 constexpr uint64_t kZonePieces = 65528;
 constexpr uint64_t kZoneTable = 524288;
 
 constexpr uint64_t kMinChunk = uint64_t{64} << 10;
-// A bigger chunk would leave a reserve of 64 MiB with less than four chunks.
+// With a bigger chunk a reserve of 64 MiB would be less than four chunks.
 constexpr uint64_t kMaxChunk = uint64_t{16} << 20;
 constexpr uint64_t kChunksPerPool = 512;
 
@@ -66,7 +66,7 @@ absl::StatusOr<PoolGeometry> PmemobjSource::Cut(uint64_t pool_bytes) {
       std::clamp(std::bit_floor(pool_bytes / kChunksPerPool), kMinChunk, kMaxChunk);
   geometry.object_bytes = std::max(cost, kHeapPiece);
   geometry.chunks_per_object = static_cast<uint32_t>(geometry.object_bytes / cost);
-  // Behind the object's header its first multiple of 256 is at 256.
+  // After the object's header its first multiple of 256 is at 256.
   geometry.chunk_bytes = (geometry.object_bytes - kBlockBytes) / geometry.chunks_per_object /
                          kBlockBytes * kBlockBytes;
   geometry.chunk_rows =
@@ -75,7 +75,7 @@ absl::StatusOr<PoolGeometry> PmemobjSource::Cut(uint64_t pool_bytes) {
 }
 
 uint64_t PmemobjSource::RootBytes(const PoolGeometry& geometry) {
-  // Whole pieces: a smaller object would take part of a run of several pieces.
+  // Whole pieces: a smaller object would use part of a run of several pieces.
   const uint64_t needed = PoolHeader::BytesFor(geometry.chunk_rows) + kBlockBytes;
   return AlignUp(needed + kObjectHeader, kHeapPiece) - kObjectHeader;
 }
@@ -125,7 +125,7 @@ absl::Status PmemobjSource::Load(ChunkTable& table) {
     const uint64_t object = table.rows()[row].object.Load();
     if (object == 0) continue;
     const auto it = objects.find(object);
-    // pmemobj_pool_by_oid looks at no memory of the pool.
+    // pmemobj_pool_by_oid does not read the pool's memory.
     const bool sound = row % geometry_.chunks_per_object == 0 && it != objects.end() &&
                        it->second + kObjectHeader >= geometry_.object_bytes &&
                        pmemobj_pool_by_oid(*OidOf(table.rows()[row])) == pool_;
@@ -180,15 +180,16 @@ bool PmemobjSource::Revoke(Offset begin, uint64_t bytes) {
 }
 
 ChunkSource::Large PmemobjSource::ReserveLarge(ChunkTable&, uint64_t exact_bytes, uint64_t) {
-  // Whole lines: the next object's header, which libpmemobj writes, is not in the last of ours.
+  // Whole lines: so our last line does not contain the next object's header, which libpmemobj
+  // writes.
   const uint64_t bytes = AlignUp(exact_bytes, kLineBytes);
   const InsideLibpmemobj inside(path_.c_str());
-  // The rows to keep have memory of their own: what the heap still has is free to take.
+  // The rows to keep have their own memory: what remains in the heap may be used.
   Object object;
   object.oid = pmemobj_reserve(pool_, &object.action, bytes + kBlockBytes, kTypeLarge);
   if (OID_IS_NULL(object.oid)) {
-    // libpmemobj takes many sizes from runs of several objects; single pieces may be left where no
-    // run fits.
+    // libpmemobj allocates many sizes from runs of several objects; single pieces may remain where
+    // no run fits.
     const uint64_t pieces = AlignUp(bytes + kBlockBytes + kObjectHeader, kHeapPiece);
     object.oid = pmemobj_reserve(pool_, &object.action, pieces - kObjectHeader, kTypeLarge);
   }

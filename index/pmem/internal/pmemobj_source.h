@@ -1,5 +1,5 @@
-// Chunks and large objects from the heap of a libpmemobj pool. An object's PMEMoid lies in its row
-// of the chunk table and is stored by libpmemobj's atomic allocation, so a crash leaks nothing.
+// Chunks and large objects from the heap of a libpmemobj pool. An object's PMEMoid is in its row of
+// the chunk table and is stored by libpmemobj's atomic allocation, so a crash leaks nothing.
 #pragma once
 
 #include <libpmemobj.h>
@@ -17,16 +17,16 @@ namespace lodgekv::pmem {
 
 class PmemobjSource : public ChunkSource {
  public:
-  // Chunk size and table for a pool of that size. InvalidArgument when it is too small.
+  // Chunk size and table for a pool of this size. InvalidArgument if it is too small.
   static absl::StatusOr<PoolGeometry> Cut(uint64_t pool_bytes);
-  // The size to ask for the root object, which holds header and table.
+  // The size to request for the root object, which holds header and table.
   static uint64_t RootBytes(const PoolGeometry& geometry);
   static uint64_t MinPoolBytes();
 
-  // The chunk table's words that libpmemobj stores itself; its rows begin at `rows_begin`.
+  // The words of the chunk table that libpmemobj stores itself; its rows begin at `rows_begin`.
   static ForeignWords WordsOfLibpmemobj(Offset rows_begin, uint64_t rows);
 
-  // `path`: of the pool, as in messages.
+  // `path`: of the pool, for messages.
   PmemobjSource(PMEMobjpool* pool, Medium& medium, const PoolGeometry& geometry, std::string path)
       : pool_(pool), medium_(medium), geometry_(geometry), path_(std::move(path)) {}
 
@@ -52,7 +52,7 @@ class PmemobjSource : public ChunkSource {
   absl::Status ListHeap(std::map<uint64_t, uint64_t>& chunk_objects);
   void SetMemory(ChunkTable& table, uint32_t first_row, uint64_t object);
   void AddLarge(const Object& object);
-  // Before the space goes back to the heap. False: it must stay.
+  // Call before the space is returned to the heap. False: it must be kept.
   bool Revoke(Offset begin, uint64_t bytes);
 
   PMEMobjpool* const pool_;

@@ -208,7 +208,7 @@ uint32_t PoolHeader::SealCrc() const {
 
 void PoolHeader::Update(media::StateSlot next) {
   if (word_.sealed) {
-    // Before anything changes: a seal vouches for both slots.
+    // Before anything changes: a seal covers both slots.
     word_.sealed = false;
     if (!medium_.Canary("pmem.state.stays_sealed")) StoreStateWord(word_);
   }
@@ -233,13 +233,13 @@ void PoolHeader::Seal(media::StateSlot next) {
   WriteSlot(static_cast<uint32_t>(next.generation % 2), next);
   word_.generation = static_cast<uint32_t>(next.generation);
   StoreStateWord(word_);
-  // Now the other slot holds nothing that counts.
+  // Now the other slot is not valid.
   WriteSlot(1 - word_.generation % 2, state_);
   word_.sealed = true;
   StoreStateWord(word_);
 }
 
-// After a failure nothing is stored: a fence that failed has not made durable what is built on.
+// After a failure nothing is stored: a failed fence has not made durable what it would build on.
 
 void PoolHeader::WriteSlot(uint32_t index, const media::StateSlot& slot) {
   if (medium_.failed()) return;

@@ -4,12 +4,13 @@
 // arena at offset 0. Integers are little-endian.
 //
 // Invariants:
-// - The identity is written last when a pool is made, and never again. Without it there is no pool.
+// - The identity is written last when a pool is created, and never again. Without it there is no
+//   pool.
 // - The state word names the valid state slot: slot generation % 2. A change is written to the
-//   other slot and fenced, then the state word is stored: one 8-byte store makes the change count.
-// - A sealed state word says that the pool was closed cleanly: then both slots are copies of one
-//   another and `seal` covers the engine area and the chunk rows, which cover the chunks of nodes
-//   and logs, so that every flipped bit of them is found.
+//   other slot and fenced, then the state word is stored: one 8-byte store commits the change.
+// - A sealed state word says that the pool was closed cleanly: then both slots are equal and `seal`
+//   covers the engine area and the chunk rows, which cover the chunks of nodes and logs, so that
+//   every flipped bit of them is detected.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +44,8 @@ struct Identity {
   uint16_t zero;
   uint64_t pool_bytes;    // size of the pool when it was created
   uint64_t chunk_bytes;   // of a chunk: a multiple of 256
-  uint64_t object_bytes;  // of the heap that an object takes, which holds chunks_per_object chunks
-  uint64_t chunk_rows;    // rows of the table behind the header
+  uint64_t object_bytes;  // of the heap used by an object with chunks_per_object chunks
+  uint64_t chunk_rows;    // rows of the table after the header
   uint32_t chunks_per_object;
   uint32_t zero2;
   uint64_t reserved[17];
@@ -63,14 +64,14 @@ static_assert(offsetof(Identity, pool_id) == 16 && offsetof(Identity, engine) ==
               offsetof(Identity, crc) == 252);
 
 struct StateSlot {
-  uint64_t generation;  // the low 32 bits of it are those of the state word
+  uint64_t generation;  // its low 32 bits are those of the state word
   uint64_t sequence;    // numbers below it may have been handed out
   uint64_t applied_index;
   uint64_t term;
   uint8_t cluster_id[16];
   uint64_t cluster_epoch;
   uint64_t flags;  // kFlagEngineCreated
-  uint32_t seal;   // sealed: CRC32C of the engine area and the chunk rows; else 0
+  uint32_t seal;   // if sealed: CRC32C of the engine area and the chunk rows; otherwise 0
   uint32_t zero;
   uint64_t reserved[6];
   uint32_t zero2;
@@ -88,15 +89,15 @@ static_assert(offsetof(StateSlot, sequence) == 8 && offsetof(StateSlot, applied_
 // The engine's create function has succeeded.
 inline constexpr uint64_t kFlagEngineCreated = 1;
 
-// A row of the chunk table. The first 16 bytes are the PMEMoid of the object that begins with this
-// chunk (zero in the rows of the object's further chunks), so that libpmemobj's atomic allocation
+// A row of the chunk table. Its first 16 bytes are the PMEMoid of the object that begins with this
+// chunk (zero in the rows of the object's other chunks), so that libpmemobj's atomic allocation
 // stores it; in an arena the first word is 0 and the second the chunk's offset.
 struct ChunkRow {
   Word pool_uuid;
   Word object;
   Word class_word;  // 0: free; see ChunkClass
   // While the pool is sealed, and the chunk holds nodes or logs: bit 32 and the CRC32C of the
-  // chunk, started with the seed. Otherwise without meaning.
+  // chunk, started with the seed. Otherwise meaningless.
   Word content;
 };
 static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
@@ -124,12 +125,12 @@ struct StateWord {
   bool sealed = false;
 
   uint64_t Encode(uint32_t crc_seed) const;
-  // False when the check bits do not fit.
+  // False if the check bits do not match.
   static bool Decode(uint64_t word, uint32_t crc_seed, StateWord* out);
 };
 
-// The journal word: 0, or bits 0..39 the low bits (never 0) of the number of a journal's session,
-// whose groups the pool needs, bits 40..63 check bits.
+// The journal word: 0, or bits 0..39 the low bits (never 0) of the number of the session whose
+// journal the pool needs, bits 40..63 check bits.
 struct JournalWord {
   static constexpr uint64_t kSessionMask = (uint64_t{1} << 40) - 1;
 
@@ -142,15 +143,15 @@ struct ChunkClass {
   uint8_t use = 0;  // a ChunkUse, or kLargeObject
   uint32_t unit_bytes = 0;
 
-  // In an arena: this chunk and the unit_bytes - 1 next ones are one large object.
+  // In an arena: this chunk and the following unit_bytes - 1 are one large object.
   static constexpr uint8_t kLargeObject = 4;
 
   uint64_t Encode(uint32_t crc_seed, uint32_t row) const;
   static bool Decode(uint64_t word, uint32_t crc_seed, uint32_t row, ChunkClass* out);
 };
 
-// How a pool is cut into chunks; part of the identity on the medium. Chunk rows i *
-// chunks_per_object and the ones behind it, up to the next such row, are neighbours in one object.
+// The division of a pool into chunks; part of the identity on the medium. Chunk rows i *
+// chunks_per_object and those after it, up to the next such row, are adjacent in one object.
 struct PoolGeometry {
   uint64_t pool_bytes = 0;
   uint64_t chunk_bytes = 0;
@@ -158,7 +159,7 @@ struct PoolGeometry {
   uint64_t chunk_rows = 0;
   uint32_t chunks_per_object = 1;
 
-  // What a chunk takes of the pool.
+  // The part of the pool used by a chunk.
   uint64_t chunk_cost() const { return object_bytes / chunks_per_object; }
 };
 
@@ -172,27 +173,27 @@ class PoolHeader {
   }
   static uint32_t SeedOf(const std::array<uint8_t, 16>& pool_id);
 
-  // Makes a new header and table over whatever is there, durable but for the identity: there is no
-  // pool before Finish.
+  // Writes a new header and table over the previous content, durable except for the identity: there
+  // is no pool before Finish.
   void Prepare(const PoolIdentity& identity, const PoolGeometry& geometry);
   void Finish();
 
-  // Takes the identity over, which is as it was since the pool was made. `available`: bytes from
-  // the header to the end of what may hold header and table. Errors do not name the pool: the
-  // caller does.
+  // Loads the identity, which never changes after creation. `available`: bytes from the header to
+  // the end of the area that may hold header and table. Errors do not name the pool: the caller
+  // adds it.
   absl::Status LoadIdentity(size_t available);
-  // Checks everything else and takes the state over; what a journal holds has been replayed.
+  // Checks everything else and loads the state; the journal has been replayed.
   absl::Status LoadState();
 
-  // The session (its low 40 bits) whose journal the pool needs, 0: none. DataLoss when damaged.
+  // The session (its low 40 bits) whose journal the pool needs, 0: none. DataLoss if damaged.
   absl::StatusOr<uint64_t> NeededSession() const;
-  // Durable on return, by a sync of the pool: not through the journal that it tells of.
+  // Durable on return, by a sync of the pool: not through the journal that it refers to.
   void StoreNeededSession(uint64_t session);
 
   const PoolIdentity& identity() const { return identity_; }
   const PoolGeometry& geometry() const { return geometry_; }
   uint32_t crc_seed() const { return crc_seed_; }
-  // Header, engine area and chunk rows are durable as they are.
+  // Makes header, engine area and chunk rows durable as they are.
   void Persist();
   bool sealed() const { return word_.sealed; }
   const media::StateSlot& state() const { return state_; }

@@ -126,7 +126,7 @@ absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
         ", which was not closed cleanly and may need it; choose another journal_path, or remove "
         "the journal if that pool is gone"));
   }
-  // What an interrupted making left holds nothing at all.
+  // An interrupted creation leaves no content at all.
   if (header.status().code() == absl::StatusCode::kNotFound && AllZero(storage)) return false;
   return absl::FailedPreconditionError(
       absl::StrCat("it is in the way: ", header.status().message(),
@@ -172,7 +172,7 @@ absl::Status PoolJournal::Recover() {
   if (!header.ok()) return Named(header.status());
   if (absl::Status status = CheckOwner(*header, *session); !status.ok()) return Named(status);
   if (absl::Status status = Replay(**storage, *header); !status.ok()) return Named(status);
-  // Not before the pool is whole.
+  // Not before the pool is complete.
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_replay.3");
   if (!options_.medium->failed()) return absl::OkStatus();
@@ -189,7 +189,7 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
   absl::Status status =
       ReplayJournal(reader, medium, options_.base, options_.pool_bytes, options_.foreign, &replay_);
   if (!status.ok()) return status;
-  // What was replayed may not be on the medium: then the pool goes on needing its journal.
+  // The replayed data may not be on the medium: then the pool still needs its journal.
   if (!early && !SyncReplayed()) {
     return absl::DataLossError("a sync of the pool failed after its replay");
   }
@@ -201,7 +201,7 @@ absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHe
   return absl::OkStatus();
 }
 
-// Also where this session syncs nothing (durability `process`): the one that is replayed did.
+// Also if this session syncs nothing (durability `process`): the replayed one did.
 bool PoolJournal::SyncReplayed() {
   options_.medium->Fence();
   if (options_.medium->failed()) return false;
@@ -260,7 +260,7 @@ bool PoolJournal::End(FileFence* direct) {
       !medium.failed() && (medium.Canary("pmem.journal.end_unsynced") || journal_->SyncPool());
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.1");
   if (!whole) {
-    // The medium learns of it: nobody may take the pool, which needs its journal, for whole.
+    // Made durable: nobody may consider the pool, which needs its journal, complete.
     medium.Fence();
     return false;
   }
@@ -268,7 +268,7 @@ bool PoolJournal::End(FileFence* direct) {
   medium.SetFileFence(direct);
   options_.header->StoreNeededSession(0);
   LODGEKV_CRASH_POINT(medium, "pmem.journal_end.2");
-  // Only others look at it: no matter if it does not come to pass.
+  // Only other processes read it: it may fail.
   if (!medium.failed()) WriteHeader(0, false).IgnoreError();
   storage_.reset();
   return !medium.failed();

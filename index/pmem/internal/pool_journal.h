@@ -1,8 +1,8 @@
-// The journal of a pool on an ordinary file, over the pool's life.
+// The journal of a pool on an ordinary file, over the lifetime of the pool.
 //
 // Opening: Recover replays what a crash left, then Begin starts a session: a number of its own, and
 // an empty journal. Closing: End. The pool's journal word (pool_header.h) says which session's
-// journal the pool needs; 0: none, as after an orderly close.
+// journal the pool needs; 0: none, as after a clean close.
 //
 //      step                                             after a crash
 //   Begin
@@ -36,15 +36,15 @@
 
 namespace lodgekv::pmem {
 
-// Where a pool's journal is kept: at a path, or in a test's memory.
+// Where a pool's journal is stored: at a path, or in a test's memory.
 class JournalPlace {
  public:
   virtual ~JournalPlace() = default;
-  // As in messages.
+  // For messages.
   virtual std::string name() const = 0;
-  // NotFound when nothing is there.
+  // NotFound if there is none.
   virtual absl::StatusOr<std::shared_ptr<JournalStorage>> Open() = 0;
-  // A new journal, all zero, for one that is not needed any more, or for none.
+  // Creates a journal, all zero; replaces one that is no longer needed.
   virtual absl::StatusOr<std::shared_ptr<JournalStorage>> Make(uint64_t bytes) = 0;
   virtual absl::Status Remove() = 0;
 };
@@ -81,27 +81,29 @@ class PoolJournal {
   PoolJournal(const PoolJournal&) = delete;
   PoolJournal& operator=(const PoolJournal&) = delete;
 
-  // Makes the file ready, so that Begin finds it; for a new pool, before it has its name. Removes
-  // what it made when the PoolJournal goes before Begin.
+  // Prepares the file for Begin; for a new pool, before it has its name. If the PoolJournal is
+  // destroyed before Begin, removes what it created.
   absl::Status Prepare();
 
-  // Replays what the pool needs; it is whole without the journal then. FailedPrecondition when the
-  // journal is not there, or is another's; DataLoss when it is damaged. Nothing is stored then.
+  // Replays what the pool needs; then the pool is complete without the journal. FailedPrecondition
+  // if the journal is missing, or belongs to another pool; DataLoss if it is damaged. Then nothing
+  // is stored.
   absl::Status Recover();
 
-  // From here on the medium's fences go through the journal.
+  // From here on the medium's fences use the journal.
   absl::Status Begin();
   // Everything is in the pool, and the medium's fences are `direct` again. False: a write or a sync
-  // has failed, now or before; the pool needs its journal as before.
+  // has failed, now or before; the pool still needs its journal.
   bool End(FileFence* direct);
 
   // Between Begin and End.
   const Journal* journal() const { return journal_.get(); }
   std::string place_name() const { return place_->name(); }
   const JournalReplay& replay() const { return replay_; }
-  // Ends the checkpoints, before what they write back goes. The pool needs the journal as before.
+  // Ends the checkpoints, before their write-back target is destroyed. The pool still needs the
+  // journal.
   void Stop() { journal_.reset(); }
-  // The journal goes with its pool. After Stop.
+  // Removes the journal with its pool. Call after Stop.
   absl::Status Remove();
 
  private:
@@ -112,7 +114,7 @@ class PoolJournal {
   absl::Status CheckOwner(const media::JournalHeader& header, uint64_t session) const;
   absl::Status Replay(JournalStorage& storage, const media::JournalHeader& header);
   bool SyncReplayed();
-  // Whether what is at the place can be used again as it is. Not OK: it must not be touched.
+  // Whether the existing journal can be reused as it is. Not OK: it must not be touched.
   absl::StatusOr<bool> Usable(JournalStorage& storage) const;
   absl::Status WriteHeader(uint64_t session, bool needed);
 
@@ -121,10 +123,10 @@ class PoolJournal {
   std::shared_ptr<JournalStorage> storage_;
   std::unique_ptr<Journal> journal_;
   JournalReplay replay_;
-  bool made_ = false;  // the file, by Prepare, and not begun
+  bool made_ = false;  // Prepare created the file, and Begin was not called yet
 };
 
-// What a pool in a test's memory needs for a journal; all outlive the pool.
+// The parts of a journal for a pool in a test's memory; all must outlive the pool.
 struct ArenaJournal {
   std::shared_ptr<JournalPlace> place;
   FileFence* direct = nullptr;  // makes all of the pool durable
@@ -132,8 +134,8 @@ struct ArenaJournal {
   uint64_t bytes = 0;
 };
 
-// The size of the segments together: `wanted`, or for 0 an eighth of the pool, at least 1 MiB and
-// at most 128 MiB. InvalidArgument when `wanted` is out of bounds.
+// The total size of the segments: `wanted`, or for 0 an eighth of the pool, at least 1 MiB and at
+// most 128 MiB. InvalidArgument if `wanted` is out of bounds.
 absl::StatusOr<uint64_t> JournalBytes(uint64_t wanted, uint64_t pool_bytes);
 
 }  // namespace lodgekv::pmem

@@ -1,4 +1,4 @@
-// The journal of a pool over the pool's life: in files, on a disk.
+// The journal of a pool over the pool's lifetime: in files, on a disk.
 #include "index/pmem/internal/pool_journal.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class PoolJournalTest : public ::testing::Test {
     identity.engine = "test";
     return Pool::Create(options, identity);
   }
-  // A pool that was not closed cleanly, with applied index `index`.
+  // Creates a pool that was not closed cleanly, with applied index `index`.
   void MakeKilled(const PoolOptions& options, uint64_t index) {
     auto pool = Create(options);
     ASSERT_TRUE(pool.ok()) << pool.status();
@@ -142,7 +142,7 @@ TEST_F(PoolJournalTest, NothingElseIsWrittenOver) {
   std::ofstream(Journal()) << std::string(100'000, 'x');
   ExpectRefused(options_, "it is in the way");
   EXPECT_EQ(fs::file_size(Journal()), 100'000U);
-  // It begins as an unfinished journal does, but holds something.
+  // It begins like an unfinished journal, but has content.
   std::ofstream(Journal()) << std::string(65'536, '\0') << std::string(4'096, 'x');
   ExpectRefused(options_, "it is in the way");
   EXPECT_EQ(fs::file_size(Journal()), 69'632u);

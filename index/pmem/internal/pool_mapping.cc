@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-// MADV_COLLAPSE, which the C library does not know yet.
+// MADV_COLLAPSE, which the C library does not define yet.
 #include <asm/mman.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr uint64_t kHugePage = uint64_t{2} << 20;
 constexpr size_t kUnusedBegin = 2048;
 constexpr size_t kUnusedEnd = 4024;
 
-// Whether a file can be what pmemobj_create left: its header page is the last that it writes.
+// Whether a file may be an unfinished one of pmemobj_create: it writes the header page last.
 bool LooksUnfinished(int fd) {
   constexpr std::string_view kSignature("PMEMOBJ\0", 8);
   char begin[kSignature.size()] = {};
@@ -45,8 +45,8 @@ bool LooksUnfinished(int fd) {
   return zero || std::string_view(begin, sizeof begin) == kSignature;
 }
 
-// Removes what a process that died while creating left. FailedPrecondition when it lives, or when
-// it is somebody else's file.
+// Removes what a process left that died while creating. FailedPrecondition if it is alive, or if
+// the file is something else.
 absl::Status RemoveLeftover(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) {
@@ -56,7 +56,7 @@ absl::Status RemoveLeftover(const std::string& path) {
   const absl::Cleanup closer = [fd] { close(fd); };
   struct stat opened;
   struct stat named;
-  // libpmemobj holds this lock while it has the file open.
+  // libpmemobj holds this lock while the file is open.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &opened) != 0 ||
       stat(path.c_str(), &named) != 0 || opened.st_ino != named.st_ino) {
     return absl::FailedPreconditionError(
@@ -104,8 +104,8 @@ absl::Status CreateError(const std::string& path, int error, uint64_t bytes) {
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", detail, ")"));
 }
 
-// Persistent memory is mapped by huge pages; a memory file system that stands for it gives small
-// ones, which libpmemobj has allocated by now, unless asked. Best effort: nothing depends on it.
+// Persistent memory is mapped with huge pages; a memory file system that emulates it gives small
+// ones unless asked, and libpmemobj has allocated them by now. Best effort: nothing depends on it.
 void UseHugePages(PMEMobjpool* pop, const PoolPath& path) {
   struct statfs system;
   if (path.kind != PoolPath::Kind::kFile || statfs(path.parts[0].path.c_str(), &system) != 0 ||
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
   }
   mapping->pop_ = pmemobj_create(target.c_str(), kLayout, bytes, kFileMode);
   if (mapping->pop_ == nullptr) return CreateError(path.path, errno, bytes);
-  // From here on the destructor undoes what was made.
+  // From here on the destructor undoes the creation.
   mapping->published_ = false;
   mapping->replaces_empty_file_ = path.kind == PoolPath::Kind::kFile;
   absl::StatusOr<PoolPath> made = PoolPath::Inspect(target);

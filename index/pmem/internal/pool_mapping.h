@@ -1,8 +1,8 @@
-// The libpmemobj pool under a Pool: made, opened, closed and undone.
+// The libpmemobj pool below a Pool: created, opened, closed and undone.
 //
-// A pool file is made under the name NAME.creating and gets its own name from Publish, when it is
-// whole: a crash at any instant leaves no half of a pool at NAME. What it leaves at NAME.creating
-// is removed by the next Create. Devices and poolsets are made in place.
+// A pool file is created under the name NAME.creating and renamed by Publish when it is complete: a
+// crash at any moment leaves no partial pool at NAME. What it leaves at NAME.creating is removed by
+// the next Create. Devices and poolsets are created in place.
 #pragma once
 
 #include <libpmemobj.h>
@@ -22,24 +22,25 @@ class PoolMapping {
   // `path` is not occupied. `bytes`: size of a file, 0 for a device or poolset.
   static absl::StatusOr<std::unique_ptr<PoolMapping>> Create(const PoolPath& path, uint64_t bytes);
   static absl::StatusOr<std::unique_ptr<PoolMapping>> Open(const PoolPath& path);
-  // Closes; a creation that was not published is undone.
+  // Closes; undoes a creation that was not published.
   ~PoolMapping();
   PoolMapping(const PoolMapping&) = delete;
   PoolMapping& operator=(const PoolMapping&) = delete;
 
   PMEMobjpool* pop() const { return pop_; }
   char* base() const { return reinterpret_cast<char*>(pop_); }
-  // As it is now; the parts' paths are those under which they can be opened.
+  // The current path; the parts' paths are those under which they can be opened now.
   const PoolPath& path() const { return path_; }
 
-  // Makes the root object of a new pool, or finds that of an old one (0). It holds the header.
+  // Creates the root object of a new pool, or finds that of an existing one (0). It holds the
+  // header.
   absl::Status TakeRoot(uint64_t bytes_when_new);
   char* header() const { return header_; }  // aligned to 256
   uint64_t header_bytes() const { return header_bytes_; }
 
   // Gives a new pool its name, durably.
   absl::Status Publish();
-  // Closes, and removes the files or what makes the device a pool.
+  // Closes, and removes the files, or the metadata that makes the device a pool.
   absl::Status CloseAndRemove();
 
  private:

@@ -1,4 +1,4 @@
-// What a Pool is made of; for the files that implement it.
+// The members of a Pool; for the files that implement it.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@
 
 namespace lodgekv::pmem {
 
-// Checks the engine's name and draws a pool id where there is none.
+// Checks the engine's name and draws a pool id if there is none.
 absl::Status CompleteIdentity(PoolIdentity& identity);
 
 struct Pool::State {
   State(Medium& medium, media::Header* on_media) : header(medium, on_media) {}
 
-  // Locks, in the order in which they are taken. An arena's own is between the first two.
+  // Locks, in the order of acquisition. An arena's own lock is between the first two.
   std::mutex holder_mu;
   std::mutex chunk_mu;
   mutable std::mutex header_mu;
@@ -36,11 +36,11 @@ struct Pool::State {
   std::vector<ChunkHolder*> holders;    // holder_mu
   PoolHeader header;                    // header_mu
   std::unique_ptr<ChunkSource> source;  // chunk_mu
-  std::unique_ptr<ChunkTable> table;    // chunk_mu, but for Find
-  // Usable bytes of each large object, so that a reader never waits for a fence of the allocator.
+  std::unique_ptr<ChunkTable> table;    // chunk_mu, except for Find
+  // Usable bytes of each large object, so that a reader never waits for the allocator's fence.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
 
-  // By ReservePolicy: of the last large object that there was no room for. No larger one need be
+  // By ReservePolicy: the last large object for which there was no room. Larger ones need not be
   // tried.
   struct FullForLarge {
     std::atomic<uint64_t> bytes{UINT64_MAX};
@@ -50,8 +50,8 @@ struct Pool::State {
 
   std::unique_ptr<PoolMapping> mapping;  // none in an arena
   std::unique_ptr<FileSync> file_sync;   // of an ordinary file
-  FileFence* direct_fence = nullptr;     // fences without the journal, where there is one
-  std::unique_ptr<PoolJournal> journal;  // ends before what it writes back
+  FileFence* direct_fence = nullptr;     // fences without the journal, if there is one
+  std::unique_ptr<PoolJournal> journal;  // destroyed before its write-back target
 };
 
 }  // namespace lodgekv::pmem

@@ -1,4 +1,4 @@
-// How a checkpoint of the journal brings the pool's pages to the medium: the files of a pool
+// How a checkpoint of the journal writes the pool's pages to the medium: the files of a pool
 // (file_sync.h), or a model of them in tests.
 #pragma once
 
@@ -9,10 +9,10 @@ namespace lodgekv::pmem {
 class PoolWriteback {
  public:
   virtual ~PoolWriteback() = default;
-  // True when all that was stored to [begin, begin + bytes) of the pool before the call is on the
-  // medium. `begin` is a multiple of 4,096. False for ever after the first failure.
+  // Returns true when everything stored to [begin, begin + bytes) of the pool before the call is on
+  // the medium. `begin` is a multiple of 4,096. Always false after the first failure.
   virtual bool WriteBack(uint64_t begin, uint64_t bytes) = 0;
-  // The same for all of the pool.
+  // The same for the whole pool.
   virtual bool WriteBackAll() = 0;
 };
 

@@ -21,7 +21,7 @@ bool ProcessBarrierAvailable() {
 void ProcessBarrier() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!ProcessBarrierAvailable()) return;
-  // A child of fork may have to register again.
+  // A forked child may have to register again.
   while (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) {
     Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   }

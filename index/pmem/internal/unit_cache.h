@@ -1,10 +1,10 @@
-// A few free units in the hands of one worker slot, so that most allocations take no lock.
+// A few free units owned by one worker slot, so that most allocations take no lock.
 //
-// The slot's thread (the owner) enters with two plain stores. A thief, of which there is at most
-// one at a time (it holds the arena's mutex), sets `wanted`, makes every thread of the process pass
-// a barrier (membarrier), and waits until the owner is out: so the owner pays nothing for thefts
-// that happen only when the medium is full. Where the kernel has no membarrier, the owner pays a
-// full fence.
+// The slot's thread (the owner) enters with two plain stores. A thief (at most one at a time, since
+// it holds the arena's mutex) sets `wanted`, makes every thread of the process execute a barrier
+// (membarrier), and waits until the owner has left: so the owner pays nothing for thefts, which
+// happen only when the medium is full. If the kernel has no membarrier, the owner executes a full
+// fence.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@
 
 namespace lodgekv::pmem {
 
-// Sets the process up for ProcessBarrier; false when the kernel cannot.
+// Prepares the process for ProcessBarrier; false if the kernel does not support it.
 bool ProcessBarrierAvailable();
-// Every thread of the process passes a full fence before this returns.
+// Every thread of the process has executed a full fence when this returns.
 void ProcessBarrier();
 
 class alignas(kLineBytes) UnitCache {
@@ -24,7 +24,7 @@ class alignas(kLineBytes) UnitCache {
   static constexpr uint32_t kCapacity = 32;
 
   // --- the owner ---
-  // False: a thief is at work; the owner goes to the arena, under its mutex.
+  // False: a thief is active; the owner must use the arena, under its mutex.
   bool TryEnter(bool process_barrier) {
     busy_.store(true, std::memory_order_relaxed);
     if (process_barrier) {

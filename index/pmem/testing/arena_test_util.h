@@ -1,4 +1,4 @@
-// For tests: memory for an arena pool, which can be opened again as after a crash.
+// For tests: memory for an arena pool, which can be reopened as after a crash.
 #pragma once
 
 #include <gtest/gtest.h>

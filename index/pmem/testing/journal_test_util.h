@@ -31,7 +31,8 @@ class MemoryStorage : public JournalStorage {
   std::vector<std::byte> content;
 };
 
-// The lines [first, first + count) of `pool` as group `sequence`, at `offset`; what it takes.
+// Writes the lines [first, first + count) of `pool` as group `sequence` at `offset`; returns its
+// size.
 inline uint64_t PutGroup(MemoryStorage& storage, uint64_t offset, uint64_t sequence, uint32_t seed,
                          std::span<const std::byte> pool, uint64_t first, uint64_t count) {
   JournalGroupBuffer group(kTestSegment, pool.size() / kLineBytes, {});

@@ -1,4 +1,4 @@
-// For tests: a file system of a chosen size, which nobody but this process sees and which goes with
+// For tests: a file system of a chosen size, which only this process sees and which disappears with
 // it.
 #pragma once
 
@@ -34,7 +34,7 @@ class SmallDisk {
   const std::string& why_not() const { return why_; }
 
  private:
-  // Root makes a namespace of mounts; others need one of users first.
+  // Root creates a mount namespace; others need a user namespace first.
   bool OwnMounts() {
     const uid_t user = getuid();
     const gid_t group = getgid();

@@ -1,4 +1,4 @@
-// For tests: a directory that goes with its owner.
+// For tests: a directory that is removed with its owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@ namespace lodgekv::pmem {
 
 class TempDir {
  public:
-  // In a memory file system, where a pool is quickly made.
+  // In a memory file system, where creating a pool is fast.
   static std::string Memory() { return "/dev/shm"; }
-  // On a disk, as far as the machine has one.
+  // On a disk, if the machine has one.
   static std::string Disk() {
     const char* given = std::getenv("TMPDIR");
     return given != nullptr ? given : "/tmp";
