@@ -153,6 +153,8 @@ bool ChainWalk<Links>::Step(Walk& walk) {
   switch (arena_.Mark(next)) {
     case pmem::UnitArena::MarkResult::kMarked: break;
     case pmem::UnitArena::MarkResult::kTwice: walk.end = next; return false;
+    // Nobody has taken a unit that a leaf of before leads to.
+    case pmem::UnitArena::MarkResult::kFinished:
     case pmem::UnitArena::MarkResult::kNotAUnit:
       walk.status = links_.NoLeaf(leaf, next);
       return false;

@@ -224,6 +224,12 @@ class Pool {
   // since chunks came and went last.
   bool tight() const { return tight_.load(std::memory_order_relaxed); }
   bool was_full() const { return was_full_.load(std::memory_order_relaxed); }
+  // Space of arenas and large objects is still being found (unit_arena.h). An allocation that fails
+  // means a full pool only if this was false before it began: else its caller lets go of what the
+  // finding may wait for, waits for its end, and tries again.
+  bool finding_space() const { return unfinished_.load(std::memory_order_acquire) != 0; }
+  // By arenas and slabs: so many more chunks, or large objects, are unfinished.
+  void NoteUnfinished(int64_t more) { unfinished_.fetch_add(more, std::memory_order_acq_rel); }
   // Every chunk in use, by row. For recovery and Check.
   std::vector<Chunk> Chunks() const;
   uint64_t chunk_bytes() const { return chunk_bytes_; }
@@ -292,6 +298,7 @@ class Pool {
   alignas(kLineBytes) std::atomic<uint64_t> came_free_{0};
   std::atomic<bool> was_full_{false};  // a pool that never was counts nothing
   std::atomic<bool> tight_{false};
+  std::atomic<int64_t> unfinished_{0};
   std::unique_ptr<State> state_;  // pool_state.h
 };
 

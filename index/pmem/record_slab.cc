@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
-#include <unordered_set>
+#include <utility>
 #include <vector>
+
+#include "index/pmem/last_words.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -30,6 +33,14 @@ uint64_t LargestClass(uint64_t chunk_bytes) {
   return ClassSizes(std::clamp(chunk_bytes / 2, kSmallest, kLargest)).back();
 }
 
+[[noreturn]] void DieOfSecondFree(Offset record) {
+  LastWords words;
+  words.Add("lodgekv record slab: free of a large object that is free (offset ");
+  words.AddNumber(record);
+  words.Add(")\n");
+  words.Abort();
+}
+
 }  // namespace
 
 struct RecordSlab::State {
@@ -40,8 +51,14 @@ struct RecordSlab::State {
   // By class; most pools need few. Null: no record of the class yet.
   std::vector<std::atomic<UnitArena*>> arenas;
 
-  mutable std::mutex mu;              // new arenas, `marked`
-  std::unordered_set<Offset> marked;  // large objects reached
+  // A large object that was there when the slab was adopted, and is not finished.
+  struct AdoptedLarge {
+    bool marked = false;
+    bool held = false;
+    bool freed = false;
+  };
+  mutable std::mutex mu;  // new arenas, `adopted`
+  std::map<Offset, AdoptedLarge> adopted;
 
   State(Pool& of_pool, uint64_t largest)
       : pool(of_pool), sizes(ClassSizes(largest)), arenas(sizes.size()) {
@@ -98,6 +115,21 @@ struct RecordSlab::State {
            sizes[class_of[(chunk.unit_bytes + 15) / 16]] == chunk.unit_bytes;
   }
 
+  // Null: it is finished, or was taken since. Under `mu`.
+  AdoptedLarge* Unfinished(Offset record) {
+    const auto found = adopted.find(record);
+    return found == adopted.end() ? nullptr : &found->second;
+  }
+
+  // False: it is not unfinished.
+  bool PutOffLarge(Offset record) {
+    std::lock_guard lock(mu);
+    AdoptedLarge* large = Unfinished(record);
+    if (large == nullptr) return false;
+    if (std::exchange(large->freed, true)) DieOfSecondFree(record);
+    return true;
+  }
+
   // The arena of a chunk's units, or null when no class has that size.
   UnitArena* ArenaOf(const Chunk& chunk) {
     return IsClass(chunk) ? &ArenaFor(chunk.unit_bytes) : nullptr;
@@ -109,7 +141,7 @@ RecordSlab::RecordSlab(Pool& pool)
       largest_class_(LargestClass(pool.chunk_bytes())),
       state_(std::make_unique<State>(pool, largest_class_)) {}
 
-RecordSlab::~RecordSlab() = default;
+RecordSlab::~RecordSlab() { pool_.NoteUnfinished(-static_cast<int64_t>(state_->adopted.size())); }
 
 Offset RecordSlab::Allocate(uint64_t bytes, ReservePolicy policy) {
   if (IsLarge(bytes)) return pool_.ReserveLarge(bytes, policy);
@@ -124,7 +156,7 @@ void RecordSlab::Commit(Offset record) {
 void RecordSlab::Free(Offset record) {
   if (UnitArena* arena = state_->ArenaOf(pool_.FindChunk(record))) {
     arena->Free(record);
-  } else {
+  } else if (!pool_.finding_space() || !state_->PutOffLarge(record)) {
     pool_.FreeLarge(record);
   }
 }
@@ -144,6 +176,10 @@ uint64_t RecordSlab::used_bytes() const {
   state_->ForEachArena(
       [&](const UnitArena& arena) { bytes += arena.used_units() * arena.unit_bytes(); });
   for (const Offset offset : pool_.LargeObjects()) bytes += pool_.LargeBytes(offset);
+  std::lock_guard lock(state_->mu);
+  for (const auto& [offset, large] : state_->adopted) {
+    if (large.freed) bytes -= pool_.LargeBytes(offset);
+  }
   return bytes;
 }
 
@@ -151,23 +187,57 @@ void RecordSlab::Adopt() {
   const std::vector<Chunk> chunks = pool_.Chunks();
   for (const Chunk& chunk : chunks) (void)state_->ArenaOf(chunk);
   state_->ForEachArena([&](UnitArena& arena) { arena.Adopt(chunks); });
+  std::lock_guard lock(state_->mu);
+  for (const Offset offset : pool_.LargeObjects()) state_->adopted[offset] = {};
+  pool_.NoteUnfinished(static_cast<int64_t>(state_->adopted.size()));
 }
 
 UnitArena::MarkResult RecordSlab::Mark(Offset record) {
+  using MarkResult = UnitArena::MarkResult;
   if (UnitArena* arena = state_->ArenaOf(pool_.FindChunk(record))) return arena->Mark(record);
-  if (pool_.LargeBytes(record) == 0) return UnitArena::MarkResult::kNotAUnit;
+  if (pool_.LargeBytes(record) == 0) return MarkResult::kNotAUnit;
   std::lock_guard lock(state_->mu);
-  return state_->marked.insert(record).second ? UnitArena::MarkResult::kMarked
-                                              : UnitArena::MarkResult::kTwice;
+  State::AdoptedLarge* large = state_->Unfinished(record);
+  if (large == nullptr) return MarkResult::kFinished;
+  return std::exchange(large->marked, true) ? MarkResult::kTwice : MarkResult::kMarked;
+}
+
+void RecordSlab::Hold(Offset record) {
+  if (!pool_.finding_space()) return;
+  if (UnitArena* arena = state_->ArenaOf(pool_.FindChunk(record))) return arena->Hold(record);
+  std::lock_guard lock(state_->mu);
+  if (State::AdoptedLarge* large = state_->Unfinished(record)) large->held = true;
+}
+
+std::vector<Chunk> RecordSlab::UnfinishedChunks() const {
+  std::vector<Chunk> chunks;
+  state_->ForEachArena([&](const UnitArena& arena) {
+    const std::vector<Chunk> some = arena.UnfinishedChunks();
+    chunks.insert(chunks.end(), some.begin(), some.end());
+  });
+  return chunks;
+}
+
+void RecordSlab::FinishMark(const Chunk& chunk) {
+  if (UnitArena* arena = state_->ArenaOf(chunk)) arena->FinishMark(chunk);
+}
+
+// One at a time: to free one waits for the medium, and nobody else is to wait with it.
+void RecordSlab::FinishLarge() {
+  std::unique_lock lock(state_->mu);
+  while (!state_->adopted.empty()) {
+    const auto [offset, large] = *state_->adopted.begin();
+    state_->adopted.erase(state_->adopted.begin());
+    lock.unlock();
+    if (large.freed || !(large.marked || large.held)) pool_.FreeLarge(offset);
+    pool_.NoteUnfinished(-1);
+    lock.lock();
+  }
 }
 
 void RecordSlab::FinishMark() {
   state_->ForEachArena([](UnitArena& arena) { arena.FinishMark(); });
-  std::lock_guard lock(state_->mu);
-  for (const Offset offset : pool_.LargeObjects()) {
-    if (!state_->marked.contains(offset)) pool_.FreeLarge(offset);
-  }
-  state_->marked.clear();
+  FinishLarge();
 }
 
 }  // namespace lodgekv::pmem

@@ -1,11 +1,13 @@
 // Space for records: size classes from 32 bytes to 64 KiB (four to a doubling), each a UnitArena;
 // larger ones by the pool's large objects. No flush to allocate or free; freed space is found again
-// by mark. Thread safety and reclamation as UnitArena.
+// by mark. Thread safety, reclamation, and what holds while marking goes on, as UnitArena; a large
+// object is in that as a chunk of one unit.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "index/pmem/pool.h"
 #include "index/pmem/unit_arena.h"
@@ -31,10 +33,14 @@ class RecordSlab {
 
   uint64_t used_bytes() const;
 
-  // --- recovery: Adopt, Mark each record reached, FinishMark; as UnitArena ---
+  // --- recovery: as UnitArena ---
   void Adopt();
   UnitArena::MarkResult Mark(Offset record);
-  void FinishMark();  // large objects that were not marked are freed
+  void Hold(Offset record);
+  std::vector<Chunk> UnfinishedChunks() const;
+  void FinishMark(const Chunk& chunk);
+  void FinishLarge();  // all large objects
+  void FinishMark();   // all chunks and large objects
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <thread>
@@ -16,6 +17,8 @@ namespace lodgekv::pmem {
 namespace {
 
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 TEST(RecordSlab, WastesAtMostAQuarterAndHoldsWhatWasAsked) {
   TestArena memory(16 << 20, 256 << 10);
@@ -127,6 +130,89 @@ TEST(RecordSlab, AFullPoolServesFromLargerClasses) {
   const Offset record = slab.Allocate(128, ReservePolicy::kKeep);
   EXPECT_EQ(record, records.back());
   EXPECT_EQ(slab.SpaceAt(record), 160u);
+}
+
+// Small and large records, as a restart finds them.
+class UnfinishedSlab : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kSmall = 96;
+  static constexpr uint64_t kLarge = 20'000;
+
+  UnfinishedSlab() : memory_(1 << 20), pool_(memory_.Create()) {
+    RecordSlab before(*pool_);
+    for (int i = 0; i < 5; ++i) {
+      small_.push_back(before.Allocate(kSmall, ReservePolicy::kKeep));
+      large_.push_back(before.Allocate(kLarge, ReservePolicy::kKeep));
+      before.Commit(large_.back());
+    }
+    slab_ = std::make_unique<RecordSlab>(*pool_);
+    slab_->Adopt();
+  }
+
+  uint64_t Used(uint64_t small, uint64_t large) const {
+    return small * kSmall + large * slab_->SpaceAt(large_[1]);
+  }
+
+  TestArena memory_;
+  std::unique_ptr<Pool> pool_;
+  std::vector<Offset> small_;
+  std::vector<Offset> large_;
+  std::unique_ptr<RecordSlab> slab_;
+};
+
+// 0: never reached; 1: marked; 2: held; 3: marked, then freed; 4: freed, then marked.
+TEST_F(UnfinishedSlab, DecidesOfEachRecordWhenItIsFinished) {
+  using MarkResult = UnitArena::MarkResult;
+  for (const auto* records : {&small_, &large_}) {
+    EXPECT_EQ(slab_->Mark(records->at(1)), MarkResult::kMarked);
+    EXPECT_EQ(slab_->Mark(records->at(1)), MarkResult::kTwice);
+    slab_->Hold(records->at(2));
+    EXPECT_EQ(slab_->Mark(records->at(3)), MarkResult::kMarked);
+    slab_->Free(records->at(3));
+    slab_->Free(records->at(4));
+    EXPECT_EQ(slab_->Mark(records->at(4)), MarkResult::kMarked);
+  }
+  EXPECT_THAT(pool_->LargeObjects(), UnorderedElementsAreArray(large_)) << "not before the end";
+  const uint64_t chunk_units = pool_->chunk_bytes() / kSmall;
+  EXPECT_EQ(slab_->used_bytes(), Used(chunk_units - 2, 3));
+
+  slab_->FinishLarge();
+  EXPECT_THAT(pool_->LargeObjects(), UnorderedElementsAre(large_[1], large_[2]));
+  EXPECT_TRUE(pool_->finding_space());
+  ASSERT_EQ(slab_->UnfinishedChunks().size(), 1u);
+  slab_->FinishMark(slab_->UnfinishedChunks()[0]);
+  EXPECT_FALSE(pool_->finding_space());
+  EXPECT_EQ(slab_->used_bytes(), Used(2, 2));
+  for (const auto* records : {&small_, &large_}) {
+    slab_->Free(records->at(1));
+    slab_->Free(records->at(2));
+  }
+  EXPECT_EQ(slab_->used_bytes(), 0u);
+  EXPECT_THAT(pool_->LargeObjects(), IsEmpty());
+}
+
+TEST_F(UnfinishedSlab, WhatWasTakenSinceIsNotBeingFound) {
+  const Offset kept = slab_->Allocate(kLarge, ReservePolicy::kKeep);
+  slab_->Commit(kept);
+  const Offset gone = slab_->Allocate(kLarge, ReservePolicy::kKeep);
+  slab_->Free(gone);
+  EXPECT_EQ(slab_->SpaceAt(gone), 0u) << "freed at once";
+  EXPECT_EQ(slab_->Mark(kept), UnitArena::MarkResult::kFinished);
+  slab_->FinishMark();
+  EXPECT_THAT(pool_->LargeObjects(), UnorderedElementsAre(kept));
+  EXPECT_EQ(slab_->used_bytes(), slab_->SpaceAt(kept));
+}
+
+TEST_F(UnfinishedSlab, ASlabThatGoesLeavesNothingToFind) {
+  slab_.reset();
+  EXPECT_FALSE(pool_->finding_space());
+}
+
+using UnfinishedSlabDeathTest = UnfinishedSlab;
+
+TEST_F(UnfinishedSlabDeathTest, RefusesToFreeALargeObjectTwice) {
+  slab_->Free(large_[0]);
+  EXPECT_DEATH(slab_->Free(large_[0]), "free of a large object that is free");
 }
 
 TEST(RecordSlab, ThreadsNeverShareSpace) {

@@ -5,9 +5,29 @@
 // A unit that was freed may be handed out again at once: the caller frees it only when the store
 // that unlinked it is durable and no reader can still look at it.
 //
-// Thread-safe but for the functions of recovery (Mark is thread-safe). Allocate and Free work on a
-// small cache of the calling thread's worker slot; the arena's mutex is taken once for each refill
-// of it. In a full pool an Allocate that fails costs a few loads (full_memo.h).
+// After a restart, from Adopt on, units are allocated and freed at once, while those in use are
+// still being marked, chunk by chunk:
+//
+// Invariants
+//  1. Until its chunk is finished no unit of an adopted chunk is handed out: Allocate takes from
+//     chunks that are finished, or that were taken since.
+//  2. Which unit is used is decided when its chunk is finished, once: what was marked or held and
+//     not freed. So a unit that is freed before is free then, whether it is marked before, after
+//     or never; it serves again from then on, and its mark needs no care.
+//  3. A unit that is freed after its chunk was finished must have counted as used there. Whoever
+//     unlinks units while there are unfinished chunks calls Hold for each before the store that
+//     unlinks it (the marking may never come by it any more); then its Free may come at any time.
+//     The same where a link moves to a place that the marking may have passed.
+//  4. Freeing a unit twice ends the process, whatever is finished.
+//
+// An allocation that fails while anything of the pool is unfinished does not mean that the pool is
+// full: see Pool::finding_space.
+//
+// Thread-safe, but for Adopt, which comes before any other use. Mark and Unmark take no lock, and
+// may not be called for units of a chunk while that chunk is being finished: whoever finishes it
+// knows that all marks in it are made. Allocate and Free work on a small cache of the calling
+// thread's worker slot; the arena's mutex is taken once for each refill of it (and for each Free in
+// an unfinished chunk). In a full pool an Allocate that fails costs a few loads (full_memo.h).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +48,7 @@ class UnitArena final : public ChunkHolder {
   ~UnitArena() override;
 
   // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at
-  // most 256), or 0 when the medium is full.
+  // most 256), or 0 when the medium is full, or is while chunks are unfinished.
   Offset Allocate(ReservePolicy policy);
   void Free(Offset unit);
 
@@ -37,26 +57,35 @@ class UnitArena final : public ChunkHolder {
   uint64_t free_state() const;
 
   // From here on the arena never has fewer chunks than `chunks`; takes what is missing, as far as
-  // the pool has it. May be called before FinishMark too.
+  // the pool has it. Unfinished chunks count.
   void KeepChunks(uint64_t chunks);
 
   uint32_t unit_bytes() const { return unit_bytes_; }
-  uint64_t used_units() const;   // handed out and not freed (units in caches count as free)
+  // Handed out and not freed (units in caches count as free). Of an unfinished chunk: all that were
+  // not freed.
+  uint64_t used_units() const;
   uint64_t total_units() const;  // in the arena's chunks
 
   bool GiveBackEmptyChunks() override;
 
-  // --- recovery, in this order, before any Allocate ---
-  // Takes over the chunks of this use and unit size; every unit counts as free.
+  // --- recovery ---
+  // Takes over the chunks of this use and unit size; they are unfinished. Once.
   void Adopt(std::span<const Chunk> chunks);
-  enum class MarkResult : uint8_t { kMarked, kTwice, kNotAUnit };
-  // The unit at `unit` is in use. kTwice: it already was. kNotAUnit: no unit begins there.
+  enum class MarkResult : uint8_t { kMarked, kTwice, kNotAUnit, kFinished };
+  // The unit at `unit` is in use. kTwice: it already was marked. kNotAUnit: no unit begins there.
+  // kFinished: its chunk is not unfinished (it may have been taken since), so nothing was marked.
   MarkResult Mark(Offset unit);
-  // It is not, after all; thread-safe too.
+  // It is not, after all.
   void Unmark(Offset unit);
+  // The unit, which is in use, stays so until it is freed (invariant 3). Nothing where its chunk is
+  // finished.
+  void Hold(Offset unit);
   bool IsUnit(Offset unit) const;
-  // Gives chunks without a marked unit back to the pool; the others serve Allocate.
-  void FinishMark();
+  // All units in use of this chunk are marked: it serves Allocate, or goes back to the pool when it
+  // has none. Nothing when it is finished.
+  void FinishMark(const Chunk& chunk);
+  void FinishMark();  // all of them
+  std::vector<Chunk> UnfinishedChunks() const;
   // The arena's chunks by offset, and each unit of one, used or free. For logs, which are found by
   // looking.
   std::vector<Chunk> OwnChunks() const;
@@ -72,8 +101,12 @@ class UnitArena final : public ChunkHolder {
  private:
   struct State;
   bool IsUnitOf(const Chunk& chunk, Offset unit) const;
+  uint32_t NumberIn(const Chunk& chunk, Offset unit) const {
+    return static_cast<uint32_t>((unit - chunk.begin) / unit_bytes_);
+  }
   Offset AllocateSlowly(UnitCache& cache, ReservePolicy policy);
   Offset TryAllocate(ReservePolicy policy);
+  bool PutOff(Offset unit);
   void FreeToCache(Offset unit);
   // Under the arena's mutex:
   bool AddChunk(ReservePolicy policy);
