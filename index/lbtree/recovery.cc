@@ -54,7 +54,8 @@ struct Siblings {
 // One recovery. It belongs to the thread that opens the pool; what it runs in parallel are its
 // tasks.
 //
-// INVARIANT: nothing is allocated before all that is in use has been marked.
+// INVARIANT: nothing is allocated before all that is in use has been marked. What is not in use
+// serves once that is finished (unit_arena.h): intents are done before, in fresh chunks.
 template <class C>
 class Recovery {
  public:
@@ -123,7 +124,9 @@ class Recovery {
   absl::Status JoinRuns(std::vector<typename Inner::Nodes>* parents, std::vector<Gap>* gaps);
   void UnlinkEmpty(const Gap& gap);
   absl::Status MarkIntents();
+  Outcome DoIntent(const BatchIntents::Found& intent);
   absl::Status DoIntents();
+  void FinishSpace();
 
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task) {
@@ -387,12 +390,31 @@ absl::Status Recovery<C>::MarkIntents() {
 }
 
 template <class C>
+void Recovery<C>::FinishSpace() {
+  tree_.leaves.FinishMark();
+  tree_.slab.FinishMark();
+}
+
+// Doing it again does what was not done.
+template <class C>
+Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
+  const bool finding = pool_.finding_space();
+  GroupWrites<C, PairWriter<C>> writes(writer_);
+  const Outcome outcome = writes.ApplyIntended(intent.ops);
+  if (outcome != Outcome::kPoolFull || !finding) return outcome;
+  FinishSpace();
+  return writes.ApplyIntended(intent.ops);
+}
+
+template <class C>
 absl::Status Recovery<C>::DoIntents() {
+  // Little is left for fresh chunks.
+  if (pool_.tight()) FinishSpace();
   if (medium_.Canary("lbtree.recovery.no_intents")) intents_.clear();
   for (auto& intent : intents_) {
     const bool early = medium_.Canary("lbtree.recovery.retire_first");
     if (early) tree_.intents.Retire(intent.intent);
-    const Outcome outcome = GroupWrites<C, PairWriter<C>>(writer_).ApplyIntended(intent.ops);
+    const Outcome outcome = DoIntent(intent);
     if (outcome == Outcome::kPoolFull) {
       return absl::ResourceExhaustedError(
           "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
@@ -419,11 +441,10 @@ absl::Status Recovery<C>::Run() {
   if (status.ok()) status = MarkIntents();
   if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
-  tree_.leaves.FinishMark();
-  tree_.slab.FinishMark();
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
   status = DoIntents();
   if (!status.ok()) return status;
+  FinishSpace();
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

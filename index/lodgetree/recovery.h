@@ -123,7 +123,9 @@ class LodgeTree<C>::Recovery {
   absl::Status KeepWinners();
   absl::Status KeepLogs();
   const Logged* NewestAppliedIndex() const;
+  void FinishSpace();
   absl::Status Replay();
+  bool Apply(PendingOp<C>& pending, Worker<C>& worker);
   absl::Status ReplayPart(std::vector<Candidate> winners);
 
   TreeParts<C>& parts_;

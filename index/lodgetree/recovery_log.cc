@@ -33,6 +33,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
   if (status.ok()) status = ChooseWinners();
   if (status.ok()) status = KeepWinners();
   if (status.ok()) status = Replay();
+  if (status.ok()) FinishSpace();
   return status;
 }
 
@@ -344,8 +345,8 @@ absl::Status LodgeTree<C>::Recovery::KeepWinners() {
       return absl::UnavailableError("a sync of the medium has failed");
     }
   }
-  parts_.leaves.FinishMark();
-  parts_.slab.FinishMark();
+  // Little is left for fresh chunks: those of the log, and what replay takes.
+  if (pool_.tight()) FinishSpace();
   parts_.log.FinishAdopt();
   for (const auto& winners : winners_) report_.log_entries_replayed += winners.size();
   return absl::OkStatus();
@@ -398,6 +399,12 @@ absl::Status LodgeTree<C>::Recovery::KeepLogs() {
 // --- replay ---
 
 template <class C>
+void LodgeTree<C>::Recovery::FinishSpace() {
+  parts_.leaves.FinishMark();
+  parts_.slab.FinishMark();
+}
+
+template <class C>
 absl::Status LodgeTree<C>::Recovery::Replay() {
   PhaseProgress progress(context_.progress, "log", report_.log_entries_replayed);
   const absl::Status status = Parallel(winners_.size(), [&](size_t task) {
@@ -408,6 +415,18 @@ absl::Status LodgeTree<C>::Recovery::Replay() {
   });
   report_.replay_threads = static_cast<unsigned>(replayers_.size());
   return status;
+}
+
+// False: there is no leaf for it, and it is not applied.
+template <class C>
+bool LodgeTree<C>::Recovery::Apply(PendingOp<C>& pending, Worker<C>& worker) {
+  NodeWriter<C> nodes(parts_, worker);
+  nodes.fenced = true;
+  nodes.replaying = true;
+  nodes.Lock(pending.key);
+  nodes.Apply(pending);
+  nodes.held.UnlockAll();
+  return !nodes.stuck;
 }
 
 // In order of numbers: so a drain in between finds every older pair of its node applied, and its
@@ -428,13 +447,13 @@ absl::Status LodgeTree<C>::Recovery::ReplayPart(std::vector<Candidate> winners) 
     pending.tombstone = winner.entry.op == media::LogOp::kDelete;
     pending.sequence = winner.entry.sequence;
     pending.log = log_ids_[winner.log];
-    NodeWriter<C> nodes(parts_, worker);
-    nodes.fenced = true;
-    nodes.replaying = true;
-    nodes.Lock(pending.key);
-    nodes.Apply(pending);
-    nodes.held.UnlockAll();
-    if (nodes.stuck) {
+    const bool finding = pool_.finding_space();
+    bool applied = Apply(pending, worker);
+    if (!applied && finding) {
+      FinishSpace();
+      applied = Apply(pending, worker);
+    }
+    if (!applied) {
       return absl::ResourceExhaustedError(
           "the pool is full: there is no leaf for what its log holds; nothing is lost");
     }
