@@ -22,6 +22,10 @@ constexpr size_t kFreeLogsOfPartition = 4;
 constexpr uint64_t kMostOwnChunks = 2;
 constexpr uint64_t kChunksForOneOwn = 128;
 
+// A chunk of logs may serve another use and come back as one of logs, its old ones half overwritten:
+// they must not be found then. Their headers carry a checksum of the pool's.
+constexpr auto kHeads = pmem::ZeroHeads::kWhenReleased;
+
 // Live logs above this are emptied, so that they hardly ever come to their limit.
 uint64_t EmptiedFrom(uint64_t limit) { return limit - limit / 8; }
 
@@ -68,12 +72,12 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
       largest_group_(LargestGroup(pool.chunk_bytes(), entries)),
       limit_(std::move(limit)),
       kept_logs_(reuse ? kFreeLogsOfPartition : 0),
-      logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries))),
+      logs_(std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(entries), kHeads)),
       block_count_(BlockCount(pool.capacity_bytes() / UnitBytes(entries))),
       blocks_(std::make_unique<std::atomic<Block*>[]>(block_count_)) {
   if (largest_group_ > entries_) {
     long_logs_ =
-        std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(largest_group_));
+        std::make_unique<pmem::UnitArena>(pool, ChunkUse::kLogs, UnitBytes(largest_group_), kHeads);
   }
 }
 

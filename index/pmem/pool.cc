@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/internal/pool_state.h"
+#include "index/pmem/internal/zero_heads.h"
 #include "index/pmem/last_words.h"
 
 namespace lodgekv::pmem {
@@ -103,9 +104,13 @@ void Pool::PersistAppliedIndex(uint64_t index) {
   state_->header.Update(next);
 }
 
-absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy) {
+absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy,
+                                         bool zero_heads) {
   std::lock_guard lock(state_->chunk_mu);
-  auto chunk = state_->table->Acquire(*state_->source, use, unit_bytes, policy);
+  const auto prepare = [&](const Chunk& chunk) {
+    if (zero_heads) ZeroUnitHeads(*medium_, base_ + chunk.begin, chunk);
+  };
+  auto chunk = state_->table->Acquire(*state_->source, {use, unit_bytes, policy}, prepare);
   if (chunk.ok()) NoteTight();
   return chunk;
 }

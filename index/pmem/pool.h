@@ -200,8 +200,10 @@ class Pool {
 
   // --- chunks ---
   // A free chunk, or a new one from the source, with its use persisted before it is returned.
-  // ResourceExhausted when there is none.
-  absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy);
+  // ResourceExhausted when there is none. With `zero_heads` the first line of each of its units is
+  // zero, durably, before its use is persisted.
+  absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy,
+                                     bool zero_heads = false);
   // Gives back a chunk in which nothing is used. It may be handed out again at once.
   void ReleaseChunk(uint32_t index);
   // An arena counts as holder from its construction to its destruction.

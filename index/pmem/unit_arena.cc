@@ -4,13 +4,17 @@
 #include <mutex>
 #include <vector>
 
-#include "index/pmem/crash_point.h"
 #include "index/pmem/internal/unit_arena_state.h"
+#include "index/pmem/internal/zero_heads.h"
 
 namespace lodgekv::pmem {
 
-UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes)
-    : pool_(pool), use_(use), unit_bytes_(unit_bytes), state_(std::make_unique<State>()) {
+UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes, ZeroHeads zero_heads)
+    : pool_(pool),
+      use_(use),
+      unit_bytes_(unit_bytes),
+      zero_heads_(zero_heads),
+      state_(std::make_unique<State>()) {
   if (unit_bytes == 0 || unit_bytes % 16 != 0 || unit_bytes > pool.chunk_bytes()) {
     State::Die("units must be a multiple of 16 bytes and fit a chunk", pool.chunk_bytes(),
                unit_bytes);
@@ -99,11 +103,12 @@ void UnitArena::KeepChunks(uint64_t chunks) {
 }
 
 bool UnitArena::AddChunk(ReservePolicy policy) {
-  absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, ReservePolicy::kKeep);
+  const bool zero = zero_heads_ == ZeroHeads::kWhenTaken;
+  absl::StatusOr<Chunk> chunk = pool_.AcquireChunk(use_, unit_bytes_, ReservePolicy::kKeep, zero);
   if (chunk.ok()) {
     state_->kept_units = 0;  // the reserve is whole
   } else if (policy == ReservePolicy::kUse) {
-    chunk = pool_.AcquireChunk(use_, unit_bytes_, policy);
+    chunk = pool_.AcquireChunk(use_, unit_bytes_, policy, zero);
     if (chunk.ok()) state_->kept_units += chunk->bytes / unit_bytes_;
   }
   if (!chunk.ok()) return false;
@@ -141,21 +146,11 @@ bool UnitArena::GiveBackEmptyChunks() {
   return s.chunk_count < before;
 }
 
-// The chunk may serve another use and come back as one of logs, its old ones half overwritten: they
-// must not be found then.
-void UnitArena::ForgetLogs(const Chunk& chunk) {
-  Medium& medium = pool_.medium();
-  for (uint32_t i = 0; i < chunk.bytes / unit_bytes_; ++i) {
-    char* head = pool_.At<char>(chunk.begin + uint64_t{i} * unit_bytes_);
-    medium.StoreZeros(head, kLineBytes);
-    medium.FlushLine(head);
-  }
-  LODGEKV_CRASH_POINT(medium, "pmem.release_logs.1");
-  medium.Fence();
-}
-
 void UnitArena::Release(uint32_t row) {
-  if (use_ == ChunkUse::kLogs) ForgetLogs(state_->Own(row)->chunk);
+  if (zero_heads_ == ZeroHeads::kWhenReleased) {
+    const Chunk& chunk = state_->Own(row)->chunk;
+    ZeroUnitHeads(pool_.medium(), pool_.At<char>(chunk.begin), chunk);
+  }
   state_->Remove(row);
   pool_.ReleaseChunk(row);
 }

@@ -41,13 +41,27 @@ namespace lodgekv::pmem {
 
 class UnitCache;
 
+// When the first line of each unit of a chunk becomes zero, durably, for units that recovery finds
+// by looking at every unit of the arena's chunks.
+enum class ZeroHeads : uint8_t {
+  kNever,
+  // Before the chunk table says that the chunk is the arena's: whatever it held, nothing is found
+  // in it but what was written since. For heads that any content may look like (a free tag).
+  kWhenTaken,
+  // Before the table says that it is no longer. Enough for heads that nothing but an old one looks
+  // like (a checksum that begins with the pool's id), and paid only by chunks that go back: most
+  // never do, so a load flushes no line for it.
+  kWhenReleased,
+};
+
 class UnitArena final : public ChunkHolder {
  public:
   // `unit_bytes` is a multiple of 16 and at most a chunk. Nodes and logs: of 256 (or of 64).
-  UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes);
+  UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes,
+            ZeroHeads zero_heads = ZeroHeads::kNever);
   ~UnitArena() override;
 
-  // A unit with arbitrary content, aligned to the largest power of two that divides unit_bytes (at
+  // A unit with arbitrary content (but for ZeroHeads::kWhenTaken), aligned to the largest power of two that divides unit_bytes (at
   // most 256), or 0 when the medium is full, or is while chunks are unfinished.
   Offset Allocate(ReservePolicy policy);
   void Free(Offset unit);
@@ -113,10 +127,10 @@ class UnitArena final : public ChunkHolder {
   void Steal();  // takes all units out of the caches
   void GiveBack(Offset unit);
   void Release(uint32_t row);  // an empty chunk
-  void ForgetLogs(const Chunk& chunk);
   Pool& pool_;
   const ChunkUse use_;
   const uint32_t unit_bytes_;
+  const ZeroHeads zero_heads_;
   std::unique_ptr<State> state_;
 };
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -220,6 +222,48 @@ TEST(UnitArena, VisitsEveryUnitInOrder) {
     arena.VisitUnits(chunk, [&](Offset unit) { visited.push_back(unit); });
   }
   EXPECT_THAT(visited, ElementsAreArray(units));
+}
+
+// What the chunk held before, free or of another use, is not found in it.
+TEST(UnitArena, ZeroesHeadsWhenAChunkIsTaken) {
+  for (const uint32_t unit_bytes : {16u, 80u, 256u, 1024u}) {
+    TestArena memory(64 << 10);
+    auto pool = memory.Create();
+    {
+      UnitArena other(*pool, ChunkUse::kRecords, 2048);
+      for (const Offset unit : TakeAll(other)) {
+        std::memset(pool->At<char>(unit), 0x77, 2048);
+        other.Free(unit);
+      }
+    }
+    UnitArena arena(*pool, ChunkUse::kNodes, unit_bytes, ZeroHeads::kWhenTaken);
+    const std::vector<Offset> units = TakeAll(arena);
+    ASSERT_FALSE(units.empty());
+    const size_t head = std::min<size_t>(unit_bytes, kLineBytes);
+    const std::string zeros(head, '\0');
+    for (const Offset unit : units) {
+      ASSERT_EQ(std::string(pool->At<char>(unit), head), zeros) << unit_bytes;
+      if (unit_bytes > kLineBytes) {
+        ASSERT_NE(pool->At<char>(unit)[kLineBytes], 0);
+      }
+    }
+    *pool->At<char>(units[0]) = 'x';
+    arena.Free(units[0]);
+    EXPECT_EQ(arena.Allocate(ReservePolicy::kUse), units[0]);
+    EXPECT_EQ(*pool->At<char>(units[0]), 'x') << "units that come back are the caller's to clear";
+  }
+}
+
+TEST(UnitArena, ZeroesHeadsWhenAChunkIsReleased) {
+  TestArena memory(64 << 10);
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kLogs, 1024, ZeroHeads::kWhenReleased);
+  const std::vector<Offset> units = TakeAll(arena);
+  EXPECT_NE(*pool->At<char>(units[0]), 0) << "a fresh chunk holds anything";
+  for (const Offset unit : units) arena.Free(unit);
+  EXPECT_TRUE(arena.GiveBackEmptyChunks());
+  EXPECT_EQ(arena.total_units(), 0u);
+  for (const Offset unit : units) EXPECT_EQ(*pool->At<uint64_t>(unit), 0u);
 }
 
 TEST(UnitArena, AMarkThatIsTakenBackLeavesTheUnitFree) {

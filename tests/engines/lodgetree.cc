@@ -18,9 +18,9 @@ constexpr Canary kCanaries[] = {
     {"header not fenced", "log header", Bc(3), DropFence("lodgetree.log_header.1")},
     // Three uses of one chunk across two crashes: too rare for the explorer.
     {"old headers stay in a chunk that is given back", "log header", Bc(14, 18),
-     Forget("pmem.release_logs.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
+     Forget("pmem.zero_heads.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
     {"old headers not gone before the chunk is", "log header", Bc(3, 18),
-     DropFence("pmem.release_logs.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
+     DropFence("pmem.zero_heads.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
     {"slots not flushed", "flush", Bc(1), Forget("lodgetree.flush.1")},
     {"slots not fenced before the commit", "flush", Bc(3), DropFence("lodgetree.flush.1")},
     {"commit not flushed", "flush", Bc(1), DropFlushes("lodgetree.flush.2")},

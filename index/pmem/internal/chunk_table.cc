@@ -124,9 +124,9 @@ absl::Status ChunkTable::CheckContents(const char* base, unsigned threads) const
       static_cast<uint32_t>(ContentWord(chunk, base))));
 }
 
-absl::StatusOr<Chunk> ChunkTable::Acquire(ChunkSource& source, ChunkUse use, uint32_t unit_bytes,
-                                          ReservePolicy policy) {
-  const uint64_t kept = policy == ReservePolicy::kKeep ? reserve_rows_ : 0;
+absl::StatusOr<Chunk> ChunkTable::Acquire(ChunkSource& source, const Wanted& wanted,
+                                          absl::FunctionRef<void(const Chunk&)> prepare) {
+  const uint64_t kept = wanted.policy == ReservePolicy::kKeep ? reserve_rows_ : 0;
   if (!Stock(source, kept + 1)) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "the pool is full: %u of its chunks of %u bytes are in use, %u are kept in reserve",
@@ -134,7 +134,8 @@ absl::StatusOr<Chunk> ChunkTable::Acquire(ChunkSource& source, ChunkUse use, uin
   }
   const uint32_t row = *free_.begin();
   free_.erase(free_.begin());
-  SetClass(row, {static_cast<uint8_t>(use), unit_bytes});
+  prepare({row, Begin(row), chunk_bytes_, wanted.use, wanted.unit_bytes});
+  SetClass(row, {static_cast<uint8_t>(wanted.use), wanted.unit_bytes});
   ++in_use_;
   return MakeChunk(row);
 }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "index/pmem/internal/chunk_source.h"
@@ -36,8 +37,14 @@ class ChunkTable {
   // first chunk of which it is not is named.
   absl::Status CheckContents(const char* base, unsigned threads) const;
 
-  absl::StatusOr<Chunk> Acquire(ChunkSource& source, ChunkUse use, uint32_t unit_bytes,
-                                ReservePolicy policy);
+  struct Wanted {
+    ChunkUse use;
+    uint32_t unit_bytes;
+    ReservePolicy policy;
+  };
+  // Calls prepare(chunk) before the row says that the chunk is in use.
+  absl::StatusOr<Chunk> Acquire(ChunkSource& source, const Wanted& wanted,
+                                absl::FunctionRef<void(const Chunk&)> prepare);
   void Release(uint32_t row);
   std::vector<Chunk> InUse() const;
   Chunk Find(Offset offset) const;

@@ -132,9 +132,12 @@ class Scenario {
 
   void Acquire(Pool& pool) {
     acquiring_ = true;
-    const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, kUnit, pmem::ReservePolicy::kKeep);
+    zeroing_ = random_.OneIn(2);
+    const auto chunk =
+        pool.AcquireChunk(pmem::ChunkUse::kNodes, kUnit, pmem::ReservePolicy::kKeep, zeroing_);
     acquiring_ = false;
     if (!chunk.ok()) return;
+    if (zeroing_) zeroed_.insert(chunk->index);
     if (!rows_.after.insert(chunk->index).second) {
       result_.problem = absl::StrCat("chunk ", chunk->index, " is handed out twice");
     }
@@ -206,6 +209,11 @@ class Scenario {
     std::set<uint32_t> rows;
     for (const Chunk& chunk : pool.Chunks()) {
       rows.insert(chunk.index);
+      const bool zeroed = zeroed_.contains(chunk.index) ||
+                          (acquiring_ && zeroing_ && !rows_.before.contains(chunk.index));
+      if (zeroed && HoldsHeads(pool, chunk)) {
+        return absl::StrCat("chunk ", chunk.index, " is in use with what lay there before");
+      }
       if (chunk.unit_bytes != kUnit || chunk.use != pmem::ChunkUse::kNodes) {
         return absl::StrCat("chunk ", chunk.index, " has another use");
       }
@@ -222,6 +230,15 @@ class Scenario {
     const std::vector<Offset> list = pool.LargeObjects();
     if (large_.Holds({list.begin(), list.end()})) return {};
     return absl::StrCat(list.size(), " large objects instead of ", large_.before.size());
+  }
+
+  // Nobody writes into the units.
+  static bool HoldsHeads(const Pool& pool, const Chunk& chunk) {
+    static constexpr char kZero[pmem::kLineBytes] = {};
+    for (uint64_t at = 0; at + kUnit <= chunk.bytes; at += kUnit) {
+      if (std::memcmp(pool.At<char>(chunk.begin + at), kZero, sizeof kZero) != 0) return true;
+    }
+    return false;
   }
 
   // A complete identity makes the file count as a pool.
@@ -244,6 +261,8 @@ class Scenario {
   Promise<std::set<uint32_t>> rows_;
   Promise<std::set<Offset>> large_;
   bool acquiring_ = false;
+  bool zeroing_ = false;       // with zeroed heads
+  std::set<uint32_t> zeroed_;  // rows that were so taken
   PoolOutcome result_;
 };
 

@@ -70,7 +70,7 @@ ReleasedLogs RunReleasedLogsScenario(CrashModel model, Fault fault) {
   if (!created.ok()) throw std::runtime_error(created.status().ToString());
   CrashTracer tracer(memory.span(), fault);
   const auto pool = OpenPool(OptionsOf(memory, model, &tracer));
-  pmem::UnitArena logs(*pool, pmem::ChunkUse::kLogs, kUnit);
+  pmem::UnitArena logs(*pool, pmem::ChunkUse::kLogs, kUnit, pmem::ZeroHeads::kWhenReleased);
   const pmem::Chunk chunk = UseUp(*pool, logs);
 
   ReleasedLogs result;

@@ -15,7 +15,7 @@ TEST_P(ReleasedLogsTest, AreNotFoundAgain) {
 
 TEST_P(ReleasedLogsTest, WithoutTheFlushOrItsFenceTheyAre) {
   for (const Fault::Kind kind : {Fault::Kind::kForgetFlushes, Fault::Kind::kDropFence}) {
-    EXPECT_GT(RunReleasedLogsScenario(GetParam(), {kind, "pmem.release_logs.1"}).with_old_logs, 0U);
+    EXPECT_GT(RunReleasedLogsScenario(GetParam(), {kind, "pmem.zero_heads.1"}).with_old_logs, 0U);
   }
 }
 
