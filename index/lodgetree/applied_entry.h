@@ -13,14 +13,14 @@
 #include <cstdint>
 #include <mutex>
 
-#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/append_log.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv::lodgetree {
 
 class AppliedEntry {
  public:
-  AppliedEntry(pmem::Pool& pool, PartitionedVersionLog& log) : pool_(pool), logs_(log) {}
+  AppliedEntry(pmem::Pool& pool, AppendLog& log) : pool_(pool), logs_(log) {}
 
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
   uint32_t log() const { return log_.load(std::memory_order_acquire); }
@@ -34,10 +34,10 @@ class AppliedEntry {
 
  private:
   pmem::Pool& pool_;
-  PartitionedVersionLog& logs_;
+  AppendLog& logs_;
   std::mutex mutex_;  // both change together
   std::atomic<uint64_t> value_{0};
-  std::atomic<uint32_t> log_{PartitionedVersionLog::kNoLog};
+  std::atomic<uint32_t> log_{AppendLog::kNoLog};
 };
 
 }  // namespace lodgekv::lodgetree

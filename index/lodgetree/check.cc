@@ -254,7 +254,7 @@ void LodgeTree<C>::Checker::CheckBuffer(const Node& node) {
 template <class C>
 void LodgeTree<C>::Checker::CheckCounts() {
   const uint32_t applied = parts_.applied.log();
-  if (applied != PartitionedVersionLog::kNoLog) ++buffered_in_log_[applied];
+  if (applied != AppendLog::kNoLog) ++buffered_in_log_[applied];
   uint64_t spare = 0;
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];

@@ -1,6 +1,6 @@
 // The log entries of a group: one fence group, or several where it need not be atomic.
 #include "index/lodgetree/group_write.h"
-#include "index/lodgetree/log_fence.h"
+#include "index/node/log_fence.h"
 #include "index/node/record.h"
 
 namespace lodgekv::lodgetree {
@@ -34,7 +34,7 @@ template <class C>
 uint32_t GroupWrite<C>::AppendToLog() {
   unsigned entries = ExtraEntries();
   for (const Op& pending : group_) entries += pending.apply ? 1 : 0;
-  uint32_t applied_log = PartitionedVersionLog::kNoLog;
+  uint32_t applied_log = AppendLog::kNoLog;
   if (entries == 0) return applied_log;
   if (group_.size() > 1) parts_.log.PrepareNext(entries, options_.atomic);
   const bool early =
@@ -47,12 +47,12 @@ uint32_t GroupWrite<C>::AppendToLog() {
     --entries;
     pending.sequence = sequence++;
     const uint32_t record_crc = FinishEntry(pending);
-    const auto op = pending.tombstone ? media::LogOp::kDelete : media::LogOp::kPut;
+    const auto op = pending.tombstone ? LogOp::kDelete : LogOp::kPut;
     pending.log = parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, record_crc);
   }
   if (options_.applied_index.has_value()) {
     const Pair pair{*options_.applied_index, 0};
-    applied_log = parts_.log.Append(pair, sequence, media::LogOp::kAppliedIndex, 0, 0);
+    applied_log = parts_.log.Append(pair, sequence, LogOp::kAppliedIndex, 0, 0);
   }
   EndAppend(parts_.medium);
   return applied_log;

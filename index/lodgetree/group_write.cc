@@ -138,10 +138,10 @@ Outcome GroupWrite<C>::Run(SeenNode<C> seen) {
   worker_.ReleaseDrainedLogs(parts_.log);
   const bool all_hold = EvaluateAll();
   const bool appends = all_hold || !options_.atomic;
-  const uint32_t applied_log = appends ? AppendAndApply() : PartitionedVersionLog::kNoLog;
+  const uint32_t applied_log = appends ? AppendAndApply() : AppendLog::kNoLog;
   if (appends) DrainEmptied();
   nodes_.held.UnlockAll();
-  if (applied_log != PartitionedVersionLog::kNoLog) {
+  if (applied_log != AppendLog::kNoLog) {
     parts_.applied.Store(*options_.applied_index, applied_log);
   }
   FinishWrite(parts_, worker_);

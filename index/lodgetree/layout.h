@@ -50,40 +50,6 @@ static_assert(offsetof(Leaf, fingerprints) == 32);
 static_assert(offsetof(Leaf, low) == 64);
 static_assert(offsetof(Leaf, slots) == 80);
 
-// A log: one header line, then entries. Its first life ends when no valid entry is left; then the
-// space begins another life under a higher version.
-struct LogHeader {
-  Word version;   // never repeats in the pool; 0: never used
-  Word entries;   // L, the number of entries that fit
-  Word checksum;  // CRC32C over pool id, version, entries and the log's offset
-  Word reserved[5];
-};
-static_assert(sizeof(LogHeader) == pmem::kLineBytes);
-
-// What an entry says, in two bits.
-enum class LogOp : uint64_t { kPut = 0, kDelete = 1, kAppliedIndex = 2 };
-
-// One operation. Never crosses a line.
-struct LogEntry {
-  Word key;
-  Word value;
-  // sequence:52 | op:2 | entries left in this fence group:10, high bits first.
-  Word meta;
-  // crc32c:32 over pool id, version, log offset, position and the other words; then the checksum of
-  // the record that the value names, 0 if none.
-  Word checksums;
-};
-static_assert(sizeof(LogEntry) == 32);
-
-inline constexpr unsigned kLargestGroup = 1024;  // entries left: 0..1023
-
-inline uint64_t PackMeta(uint64_t sequence, LogOp op, unsigned left) {
-  return sequence << 12 | static_cast<uint64_t>(op) << 10 | left;
-}
-inline uint64_t SequenceOf(uint64_t meta) { return meta >> 12; }
-inline LogOp OpOf(uint64_t meta) { return static_cast<LogOp>(meta >> 10 & 3); }
-inline unsigned LeftOf(uint64_t meta) { return static_cast<unsigned>(meta & 1023); }
-
 // The pool's engine area: checked words (node/checked_word.h).
 enum EngineWord : unsigned {
   kFirstLeaf = 0,   // offset of the leftmost leaf; it is never unlinked

@@ -151,7 +151,7 @@ absl::Status LodgeTree<C>::Close() {
   parts_.workers.ForEach([&](Worker<C>& worker) { worker.retired.HandTo(parts_.reclaimer); });
   (void)parts_.reclaimer.Drain();
   const uint32_t applied_log = parts_.applied.log();
-  if (applied_log != PartitionedVersionLog::kNoLog) parts_.applied.LeaveLog(applied_log);
+  if (applied_log != AppendLog::kNoLog) parts_.applied.LeaveLog(applied_log);
   if (parts_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
   return absl::OkStatus();
 }

@@ -17,10 +17,10 @@ constexpr unsigned kTriesOfDelete = 64;  // where a put tries once
 
 // Continues the log being examined, or takes the oldest one. False: there is none.
 template <class C>
-bool LogReclaimer<C>::NextOldEntry(ReadEntry* entry) {
+bool LogReclaimer<C>::NextOldEntry(FoundEntry* entry) {
   auto& old = worker_.old_log.log;
   for (unsigned logs = 0;;) {
-    const bool live = old.id != PartitionedVersionLog::kNoLog && parts_.log.IsLive(old);
+    const bool live = old.id != AppendLog::kNoLog && parts_.log.IsLive(old);
     while (live && worker_.old_log.entries < old.found.entries) {
       if (parts_.log.ReadOld(old, worker_.old_log.entries++, entry)) return true;
     }
@@ -33,8 +33,8 @@ bool LogReclaimer<C>::NextOldEntry(ReadEntry* entry) {
 
 // False: there is no pair, or it is dead and its record was reused, as the checksum shows.
 template <class C>
-bool LogReclaimer<C>::KeyOfOldEntry(const ReadEntry& entry, Key* key) {
-  if (entry.op == media::LogOp::kAppliedIndex) return false;
+bool LogReclaimer<C>::KeyOfOldEntry(const FoundEntry& entry, Key* key) {
+  if (entry.op == LogOp::kAppliedIndex) return false;
   if constexpr (C::kRecords) {
     worker_.old_log.keys.resize(kOldPairsAtOnce);
     std::string& text = worker_.old_log.keys[worker_.old_log.pairs.size()];
@@ -75,7 +75,7 @@ unsigned LogReclaimer<C>::GatherOldPairs(unsigned entries) {
   pairs.clear();
   while (entries > 0 && pairs.size() < kOldPairsAtOnce) {
     --entries;
-    ReadEntry entry;
+    FoundEntry entry;
     if (!NextOldEntry(&entry)) {
       parts_.log.Forgive();
       return 0;

@@ -34,8 +34,8 @@ class LogReclaimer {
 
  private:
   unsigned GatherOldPairs(unsigned entries);
-  bool NextOldEntry(ReadEntry* entry);
-  bool KeyOfOldEntry(const ReadEntry& entry, Key* key);
+  bool NextOldEntry(FoundEntry* entry);
+  bool KeyOfOldEntry(const FoundEntry& entry, Key* key);
   bool MayBuffer(const OldPair& pair) const;
   void DrainOldPairs();
   void PlanOldPairs(NodeWriter<C>& nodes);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "index/lodgetree/log_fence.h"
+#include "index/node/log_fence.h"
 #include "index/node/optimistic_section.h"
 
 namespace lodgekv::lodgetree {

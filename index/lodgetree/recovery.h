@@ -63,12 +63,12 @@ class LodgeTree<C>::Recovery {
 
   // A log entry whose number is above its leaf's watermark.
   struct Candidate {
-    ReadEntry entry;
+    FoundEntry entry;
     Key key;
     uint32_t log;  // index into logs_
   };
   struct Logged {
-    ReadEntry entry;
+    FoundEntry entry;
     uint32_t log;
   };
   struct InlineKey {
@@ -107,12 +107,12 @@ class LodgeTree<C>::Recovery {
   absl::Status ReplayLogs();
   absl::Status ReadLogs();
   absl::Status ReadOneLog(uint32_t log, LogPart* part);
-  bool KeyOfEntry(const ReadEntry& entry, LogPart* part, Key* key);
+  bool KeyOfEntry(const FoundEntry& entry, LogPart* part, Key* key);
   uint64_t WatermarkFor(const Key& key) const;
   absl::Status ExplainUnreadable();
   absl::Status ExplainShare(size_t share, size_t shares);
   absl::Status DropGroups();
-  bool IsDead(const ReadEntry& entry) const;
+  bool IsDead(const FoundEntry& entry) const;
   uint64_t FencedBelow() const;
   void ForgetDroppedGroups();
   static bool Precedes(const Candidate& a, const Candidate& b, bool by_log);
@@ -136,7 +136,7 @@ class LodgeTree<C>::Recovery {
   pmem::Offset first_leaf_ = 0;
   std::vector<Node*> nodes_;                   // as built, from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
-  std::vector<PartitionedVersionLog::FoundLog> logs_;
+  std::vector<FoundLog> logs_;
   std::vector<LogPart> log_parts_;
   std::vector<std::vector<Candidate>> winners_;  // by equal parts of nodes_
   std::vector<uint8_t> tail_dropped_;            // by log: its last fence group was never fenced

@@ -40,7 +40,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
 // --- what the logs hold ---
 
 template <class C>
-bool LodgeTree<C>::Recovery::KeyOfEntry(const ReadEntry& entry, LogPart* part, Key* key) {
+bool LodgeTree<C>::Recovery::KeyOfEntry(const FoundEntry& entry, LogPart* part, Key* key) {
   if constexpr (C::kRecords) {
     if (C::IsRecord(entry.pair.value)) {
       RecordView view;
@@ -70,13 +70,14 @@ uint64_t LodgeTree<C>::Recovery::WatermarkFor(const Key& key) const {
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ReadOneLog(uint32_t log, LogPart* part) {
-  std::vector<ReadEntry> entries;
+  std::vector<FoundEntry> entries;
   std::string problem;
   if (!parts_.log.ReadLog(logs_[log], &entries, &problem)) return absl::DataLossError(problem);
-  settler_.Settle(pool_.At<char>(logs_[log].offset),
-                  sizeof(media::LogHeader) + entries.size() * sizeof(media::LogEntry));
-  for (const ReadEntry& entry : entries) {
-    if (entry.op == media::LogOp::kAppliedIndex) {
+  settler_.Settle(
+      pool_.At<char>(logs_[log].offset),
+      sizeof(lodgekv::media::LogHeader) + entries.size() * sizeof(lodgekv::media::LogEntry));
+  for (const FoundEntry& entry : entries) {
+    if (entry.op == LogOp::kAppliedIndex) {
       part->applied.push_back({entry, log});
       continue;
     }
@@ -118,7 +119,7 @@ absl::Status LodgeTree<C>::Recovery::ReadLogs() {
 // Dead: a leaf that may hold the key has a higher watermark. (Superseded ones are told by the
 // caller.)
 template <class C>
-bool LodgeTree<C>::Recovery::IsDead(const ReadEntry& entry) const {
+bool LodgeTree<C>::Recovery::IsDead(const FoundEntry& entry) const {
   if constexpr (C::kRecords) {
     char text[8];
     StoreBigEndian(entry.pair.key, text);
@@ -169,12 +170,12 @@ absl::Status LodgeTree<C>::Recovery::ExplainUnreadable() {
 template <class C>
 absl::Status LodgeTree<C>::Recovery::ExplainShare(size_t share, size_t shares) {
   constexpr uint64_t kMix = 0x9E3779B97F4A7C15ull;
-  const auto mine = [&](const ReadEntry& entry) {
+  const auto mine = [&](const FoundEntry& entry) {
     return (entry.pair.key * kMix >> 32) % shares == share;
   };
   // The newest entry of each {key word, hash}: it supersedes the older ones.
   std::unordered_map<uint64_t, uint64_t> newest;
-  const auto tag = [&](const ReadEntry& entry) {
+  const auto tag = [&](const FoundEntry& entry) {
     return entry.pair.key * kMix + parts_.codec.HashOf(entry.pair);
   };
   for (const LogPart& part : log_parts_) {
@@ -232,13 +233,15 @@ absl::Status LodgeTree<C>::Recovery::DropGroups() {
 template <class C>
 void LodgeTree<C>::Recovery::ForgetDroppedGroups() {
   pmem::Medium& medium = pool_.medium();
-  std::vector<ReadEntry> entries;
+  std::vector<FoundEntry> entries;
   std::string problem;
   for (size_t log = 0; log < logs_.size(); ++log) {
     if (tail_dropped_[log] == 0 || !parts_.log.ReadLog(logs_[log], &entries, &problem)) continue;
     size_t first = 0;
     while (!entries[first].in_last_group) ++first;
-    auto* entry = pool_.At<media::LogEntry>(logs_[log].offset + sizeof(media::LogHeader)) + first;
+    auto* entry =
+        pool_.At<lodgekv::media::LogEntry>(logs_[log].offset + sizeof(lodgekv::media::LogHeader)) +
+        first;
     medium.Store(entry->checksums, ~entry->checksums.Load());
     medium.FlushLine(entry);
   }
@@ -369,14 +372,14 @@ const typename LodgeTree<C>::Recovery::Logged* LodgeTree<C>::Recovery::NewestApp
 template <class C>
 absl::Status LodgeTree<C>::Recovery::KeepLogs() {
   constexpr size_t kPerTask = 65536;
-  parts_.applied.Restore(pool_.applied_index(), PartitionedVersionLog::kNoLog);
+  parts_.applied.Restore(pool_.applied_index(), AppendLog::kNoLog);
   const Logged* applied = NewestAppliedIndex();
   if (applied != nullptr) ++valid_[applied->log];
-  log_ids_.assign(logs_.size(), PartitionedVersionLog::kNoLog);
+  log_ids_.assign(logs_.size(), AppendLog::kNoLog);
   const auto kept = static_cast<uint32_t>(logs_.size()) -
                     static_cast<uint32_t>(std::count(valid_.begin(), valid_.end(), 0u));
   uint32_t id = parts_.log.TakeIds(kept);
-  if (id == PartitionedVersionLog::kNoLog) return Damaged("more logs than it has room for", 0);
+  if (id == AppendLog::kNoLog) return Damaged("more logs than it has room for", 0);
   for (size_t log = 0; log < logs_.size(); ++log) {
     if (valid_[log] != 0) log_ids_[log] = id++;
   }
@@ -444,7 +447,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayPart(std::vector<Candidate> winners) 
     pending.result = &result;
     pending.key = winner.key;
     pending.staged.pair = winner.entry.pair;
-    pending.tombstone = winner.entry.op == media::LogOp::kDelete;
+    pending.tombstone = winner.entry.op == LogOp::kDelete;
     pending.sequence = winner.entry.sequence;
     pending.log = log_ids_[winner.log];
     const bool finding = pool_.finding_space();

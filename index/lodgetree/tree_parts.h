@@ -15,9 +15,9 @@
 #include "index/lodgetree/leaf_access.h"
 #include "index/lodgetree/node_pool.h"
 #include "index/lodgetree/parameters.h"
-#include "index/lodgetree/partitioned_version_log.h"
 #include "index/lodgetree/spare_space.h"
 #include "index/lodgetree/worker.h"
+#include "index/node/append_log.h"
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
@@ -58,7 +58,7 @@ struct TreeParts {
   SeparatorTexts texts;
   Inner tree;
   NodePool<Node> nodes;
-  PartitionedVersionLog log;
+  AppendLog log;
   AppliedEntry applied;
   FenceHorizon horizon;  // codecs with records
   LongestKey longest_key;

@@ -8,9 +8,9 @@
 
 #include "index/lodgetree/drain_plan.h"
 #include "index/lodgetree/drain_state.h"
-#include "index/lodgetree/partitioned_version_log.h"
 #include "index/lodgetree/pending_op.h"
 #include "index/lodgetree/spare_space.h"
+#include "index/node/append_log.h"
 #include "index/node/retired_records.h"
 #include "index/node/thread_counts.h"
 
@@ -50,7 +50,7 @@ struct OldLogWork {
     typename C::Key key;
     uint32_t log;
   };
-  PartitionedVersionLog::OldLog log;
+  AppendLog::OldLog log;
   unsigned entries = 0;
   std::vector<OldPair> pairs;
   std::vector<std::string> keys;  // of the pairs (codecs with records)
@@ -75,7 +75,7 @@ struct alignas(64) Worker {
   std::vector<std::string> sparse_nodes;
   ThreadCounts<WorkerCounters::kCount> counters;
 
-  void ReleaseDrainedLogs(PartitionedVersionLog& log) {
+  void ReleaseDrainedLogs(AppendLog& log) {
     for (const uint32_t drained : drained_logs) log.Release(drained);
     drained_logs.clear();
   }

@@ -3,10 +3,10 @@
 
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/lodgetree.h"
-#include "index/lodgetree/log_fence.h"
 #include "index/lodgetree/log_reclaim.h"
 #include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/space_reclaim.h"
+#include "index/node/log_fence.h"
 #include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
 
@@ -80,8 +80,7 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   Worker<C>& worker = parts_.CurrentWorker();
   worker.ReleaseDrainedLogs(parts_.log);
   const Pair pair{key.word, KeyWord(op.value, 0)};
-  const uint32_t log =
-      parts_.log.Append(pair, parts_.pool.TakeSequence(1), media::LogOp::kPut, 0, 0);
+  const uint32_t log = parts_.log.Append(pair, parts_.pool.TakeSequence(1), LogOp::kPut, 0, 0);
   EndAppend(parts_.medium);
   FenceLog(parts_.medium);
   node->InsertBuffered(position.leaf, key, pair, log, false);

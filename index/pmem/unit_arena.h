@@ -61,8 +61,9 @@ class UnitArena final : public ChunkHolder {
             ZeroHeads zero_heads = ZeroHeads::kNever);
   ~UnitArena() override;
 
-  // A unit with arbitrary content (but for ZeroHeads::kWhenTaken), aligned to the largest power of two that divides unit_bytes (at
-  // most 256), or 0 when the medium is full, or is while chunks are unfinished.
+  // A unit with arbitrary content (but for ZeroHeads::kWhenTaken), aligned to the largest power of
+  // two that divides unit_bytes (at most 256), or 0 when the medium is full, or is while chunks are
+  // unfinished.
   Offset Allocate(ReservePolicy policy);
   void Free(Offset unit);
 

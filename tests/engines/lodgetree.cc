@@ -1,5 +1,6 @@
 // LodgeTree: what its tests must know.
 #include "index/lodgetree/layout.h"
+#include "index/node/log_layout.h"
 #include "index/pmem/internal/pool_header.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
@@ -10,12 +11,12 @@ namespace {
 
 constexpr Canary kCanaries[] = {
     {"first leaf not flushed", "creation", Bc(1, 7), Ask("lodgetree.create.leaf_not_flushed")},
-    {"entry not flushed", "log append", Bc(1), Forget("lodgetree.log_append.1")},
-    {"entry not fenced", "log append", Bc(2), DropFence("lodgetree.log_append.1")},
+    {"entry not flushed", "log append", Bc(1), Forget("node.log_append.1")},
+    {"entry not fenced", "log append", Bc(2), DropFence("node.log_append.1")},
     {"checksum without the log's version", "log append", Bc(14, 23),
-     Ask("lodgetree.log.any_version")},
-    {"header not flushed", "log header", Bc(1), Forget("lodgetree.log_header.1")},
-    {"header not fenced", "log header", Bc(3), DropFence("lodgetree.log_header.1")},
+     Ask("node.log_reader.any_version")},
+    {"header not flushed", "log header", Bc(1), Forget("node.log_header.1")},
+    {"header not fenced", "log header", Bc(3), DropFence("node.log_header.1")},
     // Three uses of one chunk across two crashes: too rare for the explorer.
     {"old headers stay in a chunk that is given back", "log header", Bc(14, 18),
      Forget("pmem.zero_heads.1"), Under::kBoth, In::kAny, By::kReleasedLogs},
@@ -75,7 +76,7 @@ constexpr Canary kCanaries[] = {
     {"order by log instead of number", "recovery", Bc(15, 16),
      Ask("lodgetree.recovery.order_by_log")},
     // Torn words leave so many images that too few of this kind are drawn.
-    {"part of a group taken", "recovery", Bc(12), Ask("lodgetree.recovery.part_of_group"),
+    {"part of a group taken", "recovery", Bc(12), Ask("node.log_reader.part_of_group"),
      Under::kLinePrefix},
     {"low fence ignored", "recovery", Bc(19), Ask("lodgetree.recovery.no_low_fence")},
     {"replay in order of keys", "recovery", Bc(16), Ask("lodgetree.recovery.replay_by_key")},
@@ -96,7 +97,7 @@ constexpr Canary kCanaries[] = {
     {"an entry without its record ends the log", "recovery", Bc(17),
      Ask("lodgetree.recovery.stops_at_hole"), Under::kBoth, In::kBytes},
     {"checksum of an entry not verified", "recovery", Bc(23),
-     Ask("lodgetree.log.checksum_ignored")},
+     Ask("node.log_reader.checksum_ignored")},
     {"fingerprints not rebuilt", "recovery", Bc(26), Ask("lodgetree.recovery.no_fingerprints")},
     {"entries replayed are not counted in their log", "recovery", Bc(26),
      Ask("lodgetree.recovery.not_counted")},
@@ -106,8 +107,8 @@ constexpr Canary kCanaries[] = {
 };
 
 constexpr Canary kScheduleCanaries[] = {
-    {"a pair is seen before it is durable", "publication", Bc(9),
-     LateFence("lodgetree.log_append.1"), Under::kBoth, In::kFixed64},
+    {"a pair is seen before it is durable", "publication", Bc(9), LateFence("node.log_append.1"),
+     Under::kBoth, In::kFixed64},
     {"a flush is published before it is durable", "publication", Bc(9),
      LateFence("lodgetree.flush.2")},
     {"readers go on over a second commit", "publication", Bc(5, 9),
@@ -124,7 +125,7 @@ constexpr Canary kScheduleCanaries[] = {
     {"numbers are taken before the locks", "order", Bc(16),
      Ask("lodgetree.write.numbers_before_locks")},
     {"order by log instead of number", "order", Bc(16), Ask("lodgetree.recovery.order_by_log")},
-    {"part of a group taken", "batches", Bc(12), Ask("lodgetree.recovery.part_of_group")},
+    {"part of a group taken", "batches", Bc(12), Ask("node.log_reader.part_of_group")},
     {"newer flushes explain a batch in flight", "batches", Bc(12),
      Ask("lodgetree.recovery.no_horizon"), Under::kBoth, In::kBytes},
     // Behind it recovery raises the horizon: then nothing else tells that the group was never
@@ -154,9 +155,9 @@ constexpr Unseen kUnseen[] = {
 
 void WriteLayouts(LayoutWriter& writer) {
   using lodgetree::media::Leaf;
-  using lodgetree::media::LogEntry;
-  using lodgetree::media::LogHeader;
   using lodgetree::media::Slot;
+  using media::LogEntry;
+  using media::LogHeader;
   writer.Struct("Leaf", sizeof(Leaf));
   LODGEKV_FIELD(Leaf, commit);
   LODGEKV_FIELD(Leaf, watermark);

@@ -186,7 +186,7 @@ def pool_header():
     }
 
 
-def version_log():
+def append_log():
     def log(*kinds, flip=0):
         return struct.pack("<H", flip) + bytes(kinds)
     whole = 1
@@ -231,7 +231,7 @@ def journal():
     }
 
 
-TARGETS = (text_format, config, requests, continuation, codec, record, pool_header, version_log,
+TARGETS = (text_format, config, requests, continuation, codec, record, pool_header, append_log,
            journal)
 
 

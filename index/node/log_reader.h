@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/node/log_layout.h"
 #include "index/pmem/crc32c.h"
 #include "index/pmem/pool.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 // A log as found on the medium.
 struct FoundLog {
@@ -25,22 +25,22 @@ struct FoundLog {
 };
 
 // A log entry as read back.
-struct ReadEntry {
+struct FoundEntry {
   Pair pair;
   uint64_t sequence = 0;
-  media::LogOp op = media::LogOp::kPut;
+  LogOp op = LogOp::kPut;
   uint32_t record_crc = 0;
   bool in_last_group = false;  // nothing behind it proves that its fence was reached
 };
 
 // An entry before it is written.
-struct EntryWords {
+struct LogEntryWords {
   uint64_t key;
   uint64_t value;
   uint64_t meta;
   uint64_t checksums;
 };
-static_assert(sizeof(EntryWords) == sizeof(media::LogEntry));
+static_assert(sizeof(LogEntryWords) == sizeof(media::LogEntry));
 
 class LogReader {
  public:
@@ -50,7 +50,7 @@ class LogReader {
   // What the checksums of all its entries begin with.
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   // Inline: every Put appends an entry.
-  static uint32_t EntryCrc(uint32_t crc_base, unsigned position, const EntryWords& entry,
+  static uint32_t EntryCrc(uint32_t crc_base, unsigned position, const LogEntryWords& entry,
                            uint32_t record_crc) {
     const uint64_t covered[4] = {entry.key, entry.value, entry.meta,
                                  uint64_t{record_crc} << 32 | position};
@@ -58,9 +58,9 @@ class LogReader {
   }
 
   // False: there is no such entry. `left`: entries that follow in its fence group.
-  bool ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry, unsigned* left) const;
+  bool ReadOne(const FoundLog& log, unsigned position, FoundEntry* entry, unsigned* left) const;
   // All up to the tail. False: a hole that no crash leaves (`problem` says where).
-  bool ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const;
+  bool ReadAll(const FoundLog& log, std::vector<FoundEntry>* entries, std::string* problem) const;
 
  private:
   bool TailIsOneGroup(const FoundLog& log, unsigned tail) const;
@@ -68,4 +68,4 @@ class LogReader {
   pmem::Pool& pool_;
 };
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

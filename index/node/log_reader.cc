@@ -1,9 +1,9 @@
-#include "index/lodgetree/log_reader.h"
+#include "index/node/log_reader.h"
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/crc32c.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 using pmem::Crc32c;
 
@@ -13,27 +13,27 @@ uint32_t LogReader::HeaderCrc(const FoundLog& log) const {
 }
 
 uint32_t LogReader::CrcBase(pmem::Offset offset, uint64_t version) const {
-  const uint64_t covered[2] = {pool_.medium().Canary("lodgetree.log.any_version") ? 0 : version,
+  const uint64_t covered[2] = {pool_.medium().Canary("node.log_reader.any_version") ? 0 : version,
                                offset};
   return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
 }
 
-bool LogReader::ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry,
+bool LogReader::ReadOne(const FoundLog& log, unsigned position, FoundEntry* entry,
                         unsigned* left) const {
   const auto* at = pool_.At<media::LogEntry>(log.offset + sizeof(media::LogHeader)) + position;
-  const EntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(), at->meta.LoadRelaxed(),
-                            at->checksums.LoadRelaxed()};
+  const LogEntryWords words = {at->key.LoadRelaxed(), at->value.LoadRelaxed(),
+                               at->meta.LoadRelaxed(), at->checksums.LoadRelaxed()};
   entry->record_crc = static_cast<uint32_t>(words.checksums >> 32);
   const uint32_t crc =
       EntryCrc(CrcBase(log.offset, log.version), position, words, entry->record_crc);
   if (crc != static_cast<uint32_t>(words.checksums)) {
     // The canary takes every entry that was ever written.
-    if (words.meta == 0 || !pool_.medium().Canary("lodgetree.log.checksum_ignored")) return false;
+    if (words.meta == 0 || !pool_.medium().Canary("node.log_reader.checksum_ignored")) return false;
   }
   entry->pair = {words.key, words.value};
-  entry->sequence = media::SequenceOf(words.meta);
-  entry->op = media::OpOf(words.meta);
-  *left = media::LeftOf(words.meta);
+  entry->sequence = media::LogSequenceOf(words.meta);
+  entry->op = media::LogOpOf(words.meta);
+  *left = media::LogLeftOf(words.meta);
   return true;
 }
 
@@ -41,7 +41,7 @@ bool LogReader::ReadOne(const FoundLog& log, unsigned position, ReadEntry* entry
 bool LogReader::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
   unsigned end = 0;
   for (unsigned i = tail; i < log.entries; ++i) {
-    ReadEntry entry;
+    FoundEntry entry;
     unsigned left;
     if (!ReadOne(log, i, &entry, &left)) continue;
     if (end != 0 && end != i + left) return false;
@@ -50,13 +50,13 @@ bool LogReader::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
   return true;
 }
 
-bool LogReader::ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries,
+bool LogReader::ReadAll(const FoundLog& log, std::vector<FoundEntry>* entries,
                         std::string* problem) const {
   entries->clear();
   size_t last_group = 0;
   unsigned tail = 0;
   while (tail < log.entries) {
-    ReadEntry entry;
+    FoundEntry entry;
     unsigned left = 0;
     const size_t group = entries->size();
     unsigned expected = 0;
@@ -70,7 +70,7 @@ bool LogReader::ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries,
       whole = left == 0;
     }
     if (!whole) {
-      if (!pool_.medium().Canary("lodgetree.recovery.part_of_group")) entries->resize(group);
+      if (!pool_.medium().Canary("node.log_reader.part_of_group")) entries->resize(group);
       break;
     }
     last_group = group;
@@ -83,4 +83,4 @@ bool LogReader::ReadAll(const FoundLog& log, std::vector<ReadEntry>* entries,
   return false;
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

@@ -6,25 +6,25 @@
 // yet is met again only after all others.
 #include <mutex>
 
-#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/append_log.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
-void PartitionedVersionLog::AddClosed(uint32_t id) {
+void AppendLog::AddClosed(uint32_t id) {
   ClosedList& list = closed_.Current();
   const std::lock_guard lock(list.mutex);
   LogAt(id).list = &list;
   LinkLast(list, id);
 }
 
-void PartitionedVersionLog::RemoveClosed(uint32_t id) {
+void AppendLog::RemoveClosed(uint32_t id) {
   ClosedList& list = *LogAt(id).list;
   const std::lock_guard lock(list.mutex);
   Unlink(list, id);
   LogAt(id).list = nullptr;
 }
 
-bool PartitionedVersionLog::NextToEmpty(OldLog* old) {
+bool AppendLog::NextToEmpty(OldLog* old) {
   ClosedList* list = &kept_;
   closed_.ForEach([&list](ClosedList& other) {
     const auto oldest = [](const ClosedList& l) {
@@ -44,13 +44,13 @@ bool PartitionedVersionLog::NextToEmpty(OldLog* old) {
   return true;
 }
 
-bool PartitionedVersionLog::IsLive(const OldLog& old) const {
+bool AppendLog::IsLive(const OldLog& old) const {
   return ValidOf(old.id).load(std::memory_order_acquire) != 0 &&
          LogAt(old.id).version.load(std::memory_order_relaxed) == old.found.version;
 }
 
 // The rest is called under the list's mutex.
-void PartitionedVersionLog::LinkLast(ClosedList& list, uint32_t id) {
+void AppendLog::LinkLast(ClosedList& list, uint32_t id) {
   Log& log = LogAt(id);
   log.since = pool_.PeekSequence();
   log.before = list.last;
@@ -64,7 +64,7 @@ void PartitionedVersionLog::LinkLast(ClosedList& list, uint32_t id) {
   list.last = id;
 }
 
-void PartitionedVersionLog::Unlink(ClosedList& list, uint32_t id) {
+void AppendLog::Unlink(ClosedList& list, uint32_t id) {
   const Log& log = LogAt(id);
   if (log.behind == kNoLog) {
     list.last = log.before;
@@ -80,4 +80,4 @@ void PartitionedVersionLog::Unlink(ClosedList& list, uint32_t id) {
   list.oldest.store(oldest, std::memory_order_relaxed);
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

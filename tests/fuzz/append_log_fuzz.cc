@@ -1,19 +1,19 @@
-// LodgeTree's log as recovery finds it: any mixture of whole, torn and old entries. What is read
+// The append log as recovery finds it: any mixture of whole, torn and old entries. What is read
 // are the whole groups at its front, and nothing else; a hole that no crash leaves is refused.
 #include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/append_log.h"
 #include "index/pmem/crc32c.h"
 #include "tests/fuzz/arena_pool.h"
 #include "tests/fuzz/fuzz_tracer.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 namespace {
 
-using Log = PartitionedVersionLog;
+using Log = AppendLog;
 
 constexpr unsigned kEntries = 12;
 constexpr uint64_t kVersion = 9;
@@ -31,7 +31,7 @@ struct Entry {
 struct World {
   World() {
     FUZZ_REQUIRE(log.ReserveInOneLog(1, pmem::ReservePolicy::kKeep), "a log");
-    for (const Log::FoundLog& found : log.FindLogs(1)) offset = found.offset;
+    for (const FoundLog& found : log.FindLogs(1)) offset = found.offset;
     FUZZ_REQUIRE(offset != 0, "a log");
     WriteHeader();
   }
@@ -60,7 +60,7 @@ struct World {
   uint8_t* Bytes() { return pool.At<uint8_t>(offset); }
 
   // The planted bug: of a group that was cut the part in front counts.
-  fuzz::CanaryTracer tracer{"lodgetree.recovery.part_of_group"};
+  fuzz::CanaryTracer tracer{"node.log_reader.part_of_group"};
   fuzz::ArenaPool memory{size_t{1} << 17, 8192, &tracer};
   pmem::Pool& pool = memory.pool();
   Log log{pool, kEntries, [] { return uint64_t{4096}; }};
@@ -74,7 +74,7 @@ World& TheWorld() {
 
 using Entries = std::array<Entry, kEntries>;
 
-unsigned Left(const Entry& entry) { return media::LeftOf(entry.meta); }
+unsigned Left(const Entry& entry) { return media::LogLeftOf(entry.meta); }
 
 // The entry behind the group that begins at `begin`; `begin` itself: no whole group is there.
 unsigned EndOfGroup(const Entries& entries, unsigned begin) {
@@ -113,10 +113,10 @@ Expected Predict(const Entries& entries) {
 
 void CheckRead(const World& world, const Entries& entries) {
   const Expected expected = Predict(entries);
-  const std::vector<Log::FoundLog> logs = world.log.FindLogs(1);
+  const std::vector<FoundLog> logs = world.log.FindLogs(1);
   FUZZ_REQUIRE(logs.size() == 1 && logs[0].version == kVersion && logs[0].entries == kEntries,
                "the log is not found");
-  std::vector<ReadEntry> read;
+  std::vector<FoundEntry> read;
   std::string problem;
   const bool sound = world.log.ReadLog(logs[0], &read, &problem);
   FUZZ_REQUIRE(sound == expected.sound, problem);
@@ -160,7 +160,7 @@ void Check(World& world, fuzz::InputReader input) {
     entry.record_crc = kind * 77U;
     // Mostly few, so that groups end.
     const unsigned left = (kind & 2) != 0 ? 1023U - (kind >> 4) : unsigned{kind} >> 4;
-    entry.meta = media::PackMeta(i + 1, static_cast<media::LogOp>(kind >> 2 & 3), left);
+    entry.meta = media::PackLogMeta(i + 1, static_cast<LogOp>(kind >> 2 & 3), left);
     world.WriteEntry(i, entry);
   }
   CheckRead(world, entries);
@@ -168,11 +168,11 @@ void Check(World& world, fuzz::InputReader input) {
 }
 
 }  // namespace
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv
 
 // Two bytes: the bit that flips. Then a byte an entry: bit 0 whole; bit 1 a group longer than the
 // log; bits 2 and 3 what it does; the others how many entries are left.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  lodgekv::lodgetree::Check(lodgekv::lodgetree::TheWorld(), lodgekv::fuzz::InputReader(data, size));
+  lodgekv::Check(lodgekv::TheWorld(), lodgekv::fuzz::InputReader(data, size));
   return 0;
 }

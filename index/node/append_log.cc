@@ -1,4 +1,4 @@
-#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/append_log.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 namespace {
 
@@ -33,13 +33,13 @@ uint64_t EmptiedFrom(uint64_t limit) { return limit - limit / 8; }
 unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
   const uint64_t usable = chunk_bytes - pmem::kBlockBytes - sizeof(media::LogHeader);
   const uint64_t fit = usable / sizeof(media::LogEntry);
-  return std::max<unsigned>(entries,
-                            static_cast<unsigned>(std::min<uint64_t>(fit, media::kLargestGroup)));
+  return std::max<unsigned>(
+      entries, static_cast<unsigned>(std::min<uint64_t>(fit, media::kLargestLogGroup)));
 }
 
 }  // namespace
 
-struct PartitionedVersionLog::Partition {
+struct AppendLog::Partition {
   // Read by others in Untaken.
   std::atomic<uint32_t> open{kNoLog};
   std::atomic<uint32_t> position{0};  // of the next entry in `open`
@@ -50,7 +50,7 @@ struct PartitionedVersionLog::Partition {
   uint32_t entries = 0;         // of `open`
   uint32_t crc_base = 0;
   Offset offset = 0;
-  alignas(pmem::kLineBytes) EntryWords line[2] = {};
+  alignas(pmem::kLineBytes) LogEntryWords line[2] = {};
   std::vector<uint32_t> free_logs;
   uint32_t owed = 0;
   std::atomic<uint64_t> opened{0};
@@ -63,8 +63,7 @@ struct PartitionedVersionLog::Partition {
   size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
 };
 
-PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries, Limit limit,
-                                             bool reuse)
+AppendLog::AppendLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse)
     : pool_(pool),
       medium_(pool.medium()),
       reader_(pool),
@@ -81,42 +80,42 @@ PartitionedVersionLog::PartitionedVersionLog(pmem::Pool& pool, unsigned entries,
   }
 }
 
-PartitionedVersionLog::~PartitionedVersionLog() {
+AppendLog::~AppendLog() {
   for (auto& partition : partitions_) delete partition.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < block_count_; ++i) delete blocks_[i].load(std::memory_order_relaxed);
 }
 
 // Of as many logs as the pool can hold, and as can have numbers.
-uint32_t PartitionedVersionLog::BlockCount(uint64_t logs) {
+uint32_t AppendLog::BlockCount(uint64_t logs) {
   return static_cast<uint32_t>(std::min<uint64_t>(kNoLog / kBlock, logs / kBlock + 1));
 }
 
-uint32_t PartitionedVersionLog::UnitBytes(unsigned entries) {
+uint32_t AppendLog::UnitBytes(unsigned entries) {
   const size_t bytes = sizeof(media::LogHeader) + entries * sizeof(media::LogEntry);
   return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
 }
 
-PartitionedVersionLog::Partition& PartitionedVersionLog::CurrentPartition() const {
+AppendLog::Partition& AppendLog::CurrentPartition() const {
   Partition* partition = partitions_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
   return partition != nullptr ? *partition : NewPartition();
 }
 
 // Out of the way of those that find theirs.
-[[gnu::noinline]] PartitionedVersionLog::Partition& PartitionedVersionLog::NewPartition() const {
+[[gnu::noinline]] AppendLog::Partition& AppendLog::NewPartition() const {
   auto* partition = new Partition;
   partition->free_logs.reserve(kFreeLogsOfPartition);
   partitions_[pmem::CurrentWorkerSlot()].store(partition, std::memory_order_release);
   return *partition;
 }
 
-unsigned PartitionedVersionLog::OpenRoom() const {
+unsigned AppendLog::OpenRoom() const {
   const Partition& partition = CurrentPartition();
   return partition.Room();
 }
 
 // --- append ---
 
-bool PartitionedVersionLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy policy) {
+bool AppendLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy policy) {
   Partition& partition = CurrentPartition();
   if (partition.Room() >= count) return true;
   if (!partition.next.empty() && count <= entries_) {
@@ -135,12 +134,12 @@ bool PartitionedVersionLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy 
   return true;
 }
 
-void PartitionedVersionLog::FenceHeaders() {
-  LODGEKV_CRASH_POINT(medium_, "lodgetree.log_header.1");
+void AppendLog::FenceHeaders() {
+  LODGEKV_CRASH_POINT(medium_, "node.log_header.1");
   medium_.Fence();
 }
 
-bool PartitionedVersionLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy) {
+bool AppendLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy) {
   Partition& partition = CurrentPartition();
   const bool enough = partition.SpreadRoom(entries_) >= count;
   if (enough) return true;
@@ -150,8 +149,7 @@ bool PartitionedVersionLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolic
   return all;
 }
 
-bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room,
-                                     pmem::ReservePolicy policy) {
+bool AppendLog::OpenUpTo(Partition& partition, size_t room, pmem::ReservePolicy policy) {
   while (partition.SpreadRoom(entries_) < room) {
     const uint32_t id = OpenLog(partition, entries_, policy);
     if (id == kNoLog) return false;
@@ -160,7 +158,7 @@ bool PartitionedVersionLog::OpenUpTo(Partition& partition, size_t room,
   return true;
 }
 
-void PartitionedVersionLog::PrepareNext(unsigned count, bool in_one_log) {
+void AppendLog::PrepareNext(unsigned count, bool in_one_log) {
   Partition& partition = CurrentPartition();
   if (!in_one_log) {
     (void)OpenUpTo(partition, 2 * size_t{count}, pmem::ReservePolicy::kKeep);
@@ -175,7 +173,7 @@ void PartitionedVersionLog::PrepareNext(unsigned count, bool in_one_log) {
 }
 
 // The open log gives way to `id`, whose header is durable.
-void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
+void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   if (const uint32_t old = partition.Open(); old != kNoLog) {
     const uint32_t untaken = partition.Room() + 1;
     partition.open.store(kNoLog, std::memory_order_relaxed);
@@ -193,8 +191,8 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
 }
 
 // A log with a new version, pinned; its header is written but not fenced.
-[[gnu::noinline]] uint32_t PartitionedVersionLog::OpenLog(Partition& partition, unsigned entries,
-                                                          pmem::ReservePolicy policy) {
+[[gnu::noinline]] uint32_t AppendLog::OpenLog(Partition& partition, unsigned entries,
+                                              pmem::ReservePolicy policy) {
   const uint32_t id = TakeFree(partition, entries, policy);
   if (id == kNoLog) return kNoLog;
   Log& log = LogAt(id);
@@ -213,8 +211,7 @@ void PartitionedVersionLog::SwitchTo(Partition& partition, uint32_t id) {
   return id;
 }
 
-uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
-                                         pmem::ReservePolicy policy) {
+uint32_t AppendLog::TakeFree(Partition& partition, unsigned entries, pmem::ReservePolicy policy) {
   if (entries == entries_ && !partition.free_logs.empty()) {
     const uint32_t id = partition.free_logs.back();
     partition.free_logs.pop_back();
@@ -233,7 +230,7 @@ uint32_t PartitionedVersionLog::TakeFree(Partition& partition, unsigned entries,
   return id;
 }
 
-uint32_t PartitionedVersionLog::NewLogId() {
+uint32_t AppendLog::NewLogId() {
   const std::lock_guard lock(mutex_);
   if (!free_ids_.empty()) {
     const uint32_t id = free_ids_.back();
@@ -243,7 +240,7 @@ uint32_t PartitionedVersionLog::NewLogId() {
   return TakeIdsLocked(1);
 }
 
-uint32_t PartitionedVersionLog::TakeIds(uint32_t count) {
+uint32_t AppendLog::TakeIds(uint32_t count) {
   const std::lock_guard lock(mutex_);
   const uint32_t first = TakeIdsLocked(count);
   if (first == kNoLog || count == 0) return first;
@@ -253,7 +250,7 @@ uint32_t PartitionedVersionLog::TakeIds(uint32_t count) {
   return first;
 }
 
-uint32_t PartitionedVersionLog::TakeIdsLocked(uint32_t count) {
+uint32_t AppendLog::TakeIdsLocked(uint32_t count) {
   const uint32_t first = ids_.load(std::memory_order_relaxed);
   if (count > block_count_ * kBlock - first) return kNoLog;
   const uint32_t blocks = (first + kBlock - 1) / kBlock;
@@ -264,14 +261,14 @@ uint32_t PartitionedVersionLog::TakeIdsLocked(uint32_t count) {
   return first;
 }
 
-uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
-                                       uint32_t record_crc) {
+uint32_t AppendLog::Append(Pair pair, uint64_t sequence, LogOp op, unsigned left,
+                           uint32_t record_crc) {
   Partition& partition = CurrentPartition();
   const unsigned position = partition.Position();
   partition.position.store(position + 1, std::memory_order_relaxed);
-  EntryWords& entry = partition.line[position % 2];
+  LogEntryWords& entry = partition.line[position % 2];
   if (position % 2 == 0) partition.line[1] = {};
-  entry = {pair.key, pair.value, media::PackMeta(sequence, op, left), 0};
+  entry = {pair.key, pair.value, media::PackLogMeta(sequence, op, left), 0};
   entry.checksums = uint64_t{record_crc} << 32 |
                     LogReader::EntryCrc(partition.crc_base, position, entry, record_crc);
   // Two entries of a group that share a line are written once.
@@ -287,9 +284,9 @@ uint32_t PartitionedVersionLog::Append(Pair pair, uint64_t sequence, media::LogO
   return partition.Open();
 }
 
-void PartitionedVersionLog::Release(uint32_t id) { ReleaseMany(id, 1); }
+void AppendLog::Release(uint32_t id) { ReleaseMany(id, 1); }
 
-void PartitionedVersionLog::ReleaseMany(uint32_t id, uint32_t count) {
+void AppendLog::ReleaseMany(uint32_t id, uint32_t count) {
   if (ValidOf(id).fetch_sub(count, std::memory_order_acq_rel) == count) FreeLog(id);
 }
 
@@ -297,7 +294,7 @@ void PartitionedVersionLog::ReleaseMany(uint32_t id, uint32_t count) {
 
 // Each entry appended pays for one of an old log, so that as many logs are emptied as are opened;
 // or for two, while live logs are above their limit or groups leave much of their logs unused.
-void PartitionedVersionLog::Owe(Partition& partition, unsigned entries, uint64_t live) const {
+void AppendLog::Owe(Partition& partition, unsigned entries, uint64_t live) const {
   const uint64_t limit = CurrentLimit();
   if (live <= EmptiedFrom(limit)) return;
   const uint32_t most = 4 * largest_group_;
@@ -305,15 +302,15 @@ void PartitionedVersionLog::Owe(Partition& partition, unsigned entries, uint64_t
 }
 
 // In a pool that is nearly full logs have the space that they have.
-uint64_t PartitionedVersionLog::CurrentLimit() const {
+uint64_t AppendLog::CurrentLimit() const {
   const uint64_t limit = limit_();
   if (!pool_.tight()) return limit;
   return std::min(limit, logs_->total_units() * UnitBytes(entries_));
 }
 
-unsigned PartitionedVersionLog::owed() const { return CurrentPartition().owed; }
+unsigned AppendLog::owed() const { return CurrentPartition().owed; }
 
-unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
+unsigned AppendLog::TakeOwed(size_t appended) {
   Partition& partition = CurrentPartition();
   if (live_bytes() <= EmptiedFrom(CurrentLimit())) partition.owed = 0;
   const size_t share = appended * (partition.owed > entries_ ? 2 : 1);
@@ -322,10 +319,10 @@ unsigned PartitionedVersionLog::TakeOwed(size_t appended) {
   return taken;
 }
 
-void PartitionedVersionLog::Forgive() { CurrentPartition().owed = 0; }
+void AppendLog::Forgive() { CurrentPartition().owed = 0; }
 
 // What the count of a log holds beyond its valid entries.
-uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
+uint32_t AppendLog::Untaken(uint32_t id) const {
   const Log& log = LogAt(id);
   if (!log.open.load(std::memory_order_relaxed)) return 0;
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
@@ -336,7 +333,7 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
   return entries + 1;
 }
 
-[[gnu::noinline]] void PartitionedVersionLog::FreeLog(uint32_t id) {
+[[gnu::noinline]] void AppendLog::FreeLog(uint32_t id) {
   Log& log = LogAt(id);
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
@@ -353,14 +350,14 @@ uint32_t PartitionedVersionLog::Untaken(uint32_t id) const {
 
 // --- recovery ---
 
-void PartitionedVersionLog::Adopt(const std::vector<pmem::Chunk>& chunks) {
+void AppendLog::Adopt(const std::vector<pmem::Chunk>& chunks) {
   for (pmem::UnitArena* arena : {logs_.get(), long_logs_.get()}) {
     if (arena != nullptr) arena->Adopt(chunks);
   }
 }
 
-std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogsIn(
-    const pmem::UnitArena& arena, const pmem::Chunk& chunk) const {
+std::vector<FoundLog> AppendLog::FindLogsIn(const pmem::UnitArena& arena,
+                                            const pmem::Chunk& chunk) const {
   std::vector<FoundLog> found;
   arena.VisitUnits(chunk, [&](Offset offset) {
     const auto* header = pool_.At<media::LogHeader>(offset);
@@ -373,8 +370,7 @@ std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogsIn(
   return found;
 }
 
-std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs(
-    unsigned threads) const {
+std::vector<FoundLog> AppendLog::FindLogs(unsigned threads) const {
   std::vector<std::pair<const pmem::UnitArena*, pmem::Chunk>> chunks;
   for (const pmem::UnitArena* arena : {logs_.get(), long_logs_.get()}) {
     if (arena == nullptr) continue;
@@ -390,7 +386,7 @@ std::vector<PartitionedVersionLog::FoundLog> PartitionedVersionLog::FindLogs(
   return all;
 }
 
-void PartitionedVersionLog::Keep(uint32_t id, const FoundLog& found, uint32_t valid) {
+void AppendLog::Keep(uint32_t id, const FoundLog& found, uint32_t valid) {
   ArenaFor(found.entries).Mark(found.offset);
   Log& log = LogAt(id);
   log.offset.store(found.offset, std::memory_order_relaxed);
@@ -403,20 +399,20 @@ void PartitionedVersionLog::Keep(uint32_t id, const FoundLog& found, uint32_t va
   live_bytes_.fetch_add(UnitBytes(found.entries), std::memory_order_relaxed);
 }
 
-void PartitionedVersionLog::TakeOwnChunks() {
+void AppendLog::TakeOwnChunks() {
   const uint64_t chunks = pool_.capacity_bytes() / pool_.chunk_bytes();
   const uint64_t own = std::min(kMostOwnChunks, chunks / kChunksForOneOwn);
   logs_->KeepChunks(own);
   if (long_logs_ != nullptr) long_logs_->KeepChunks(own);
 }
 
-void PartitionedVersionLog::FinishAdopt() {
+void AppendLog::FinishAdopt() {
   TakeOwnChunks();
   logs_->FinishMark();
   if (long_logs_ != nullptr) long_logs_->FinishMark();
 }
 
-PartitionedVersionLog::Counters PartitionedVersionLog::counters() const {
+AppendLog::Counters AppendLog::counters() const {
   Counters sum;
   for (const auto& slot : partitions_) {
     const Partition* partition = slot.load(std::memory_order_acquire);
@@ -427,9 +423,9 @@ PartitionedVersionLog::Counters PartitionedVersionLog::counters() const {
   return sum;
 }
 
-uint64_t PartitionedVersionLog::dram_bytes() const {
+uint64_t AppendLog::dram_bytes() const {
   const uint64_t blocks = (ids_.load(std::memory_order_relaxed) + kBlock - 1) / kBlock;
   return blocks * sizeof(Block);
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

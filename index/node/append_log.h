@@ -1,8 +1,9 @@
-// The Partitioned Version Log (LodgeTree III-D, Fig. 10).
+// The append log of a tree whose writes are durable here before they are in their leaves.
 //
 // Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its
-// version. A count of valid entries per log falls as buffered pairs are drained or superseded; at
-// zero the space is used again, under a new version. Counts are volatile: recovery makes them anew.
+// version. A count of valid entries per log falls as the tree no longer needs them, since a leaf or
+// a newer entry has what they say; at zero the space is used again, under a new version. Counts are
+// volatile: recovery makes them anew.
 //
 // A fence group is what is appended to one log between two fences. Recovery takes it whole or not
 // at all: the group is the intent record of an atomic batch. Writes that need not be atomic may
@@ -12,7 +13,7 @@
 //  1. A log's header is durable before its first entry is written.
 //  2. The count of an open log, and of those prepared to follow it, is its valid entries, those
 //     that it has yet to take, and one. So an append changes no shared counter.
-//  3. A log's space is used again only after the commits that drained its entries are durable.
+//  3. A log's space is used again only after what made its entries superfluous is durable.
 //  4. A live log that is closed is in exactly one list, in order of the time since when it waits
 //     there; no other log is in any (closed_logs.cc).
 //
@@ -28,26 +29,26 @@
 #include <string>
 #include <vector>
 
-#include "index/lodgetree/layout.h"
-#include "index/lodgetree/log_reader.h"
 #include "index/node/codec.h"
+#include "index/node/log_layout.h"
+#include "index/node/log_reader.h"
 #include "index/node/optimistic_section.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/unit_arena.h"
 #include "index/pmem/worker_slot.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
-class PartitionedVersionLog {
+class AppendLog {
  public:
   static constexpr uint32_t kNoLog = UINT32_MAX;
   // What live logs may take; asked for whenever a log is opened.
   using Limit = std::function<uint64_t()>;
 
   // `entries` is L. Without `reuse` a partition keeps no free logs.
-  PartitionedVersionLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse = true);
-  ~PartitionedVersionLog();
+  AppendLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse = true);
+  ~AppendLog();
 
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
   // the medium is full. May fence.
@@ -66,14 +67,12 @@ class PartitionedVersionLog {
 
   // Appends without a fence what was reserved, and counts the entry as valid. `left` is the number
   // of entries that follow in this fence group.
-  uint32_t Append(Pair pair, uint64_t sequence, media::LogOp op, unsigned left,
-                  uint32_t record_crc);
+  uint32_t Append(Pair pair, uint64_t sequence, LogOp op, unsigned left, uint32_t record_crc);
 
   // One entry of `log` is no longer needed, and what made it so is durable.
   void Release(uint32_t log);
 
   // --- emptying old logs (closed_logs.cc) ---
-  using FoundLog = lodgetree::FoundLog;
   // A log as it was when it was chosen; it may have begun another life since.
   struct OldLog {
     uint32_t id = kNoLog;
@@ -90,7 +89,7 @@ class PartitionedVersionLog {
   bool NextToEmpty(OldLog* log);
   bool IsLive(const OldLog& log) const;
   // False: the log has no such entry, or its space is used again.
-  bool ReadOld(const OldLog& log, unsigned position, ReadEntry* entry) const {
+  bool ReadOld(const OldLog& log, unsigned position, FoundEntry* entry) const {
     // The log may be freed at the same time, and its space serve another: the checksum tells.
     const OptimisticSection section;
     unsigned left;
@@ -126,7 +125,7 @@ class PartitionedVersionLog {
   // Every log with a right header, by arena and offset.
   std::vector<FoundLog> FindLogs(unsigned threads) const;
   // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
-  bool ReadLog(const FoundLog& log, std::vector<ReadEntry>* entries, std::string* problem) const {
+  bool ReadLog(const FoundLog& log, std::vector<FoundEntry>* entries, std::string* problem) const {
     return reader_.ReadAll(log, entries, problem);
   }
   // The first of `count` new numbers in a row, for the logs that are to be kept, each of them;
@@ -166,7 +165,7 @@ class PartitionedVersionLog {
     uint32_t behind = kNoLog;
     uint64_t since = 0;  // sequence number: when it was closed, or chosen last
   };
-  // Numbers of logs come in blocks. Counts lie together: a drain looks up one for each of
+  // Numbers of logs come in blocks. Counts lie together: a tree may look up one for each of
   // its pairs.
   static constexpr uint32_t kBlock = 256;
   struct Block {
@@ -227,4 +226,4 @@ class PartitionedVersionLog {
   std::array<std::atomic<Partition*>, pmem::kMaxWorkerSlots> mutable partitions_{};
 };
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

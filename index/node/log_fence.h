@@ -4,15 +4,13 @@
 #include "index/pmem/crash_point.h"
 #include "index/pmem/medium.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
-inline void EndAppend(pmem::Medium& medium) {
-  LODGEKV_CRASH_POINT(medium, "lodgetree.log_append.1");
-}
+inline void EndAppend(pmem::Medium& medium) { LODGEKV_CRASH_POINT(medium, "node.log_append.1"); }
 
 inline void FenceLog(pmem::Medium& medium) {
   medium.Fence();
-  LODGEKV_CRASH_POINT(medium, "lodgetree.log_append.2");
+  LODGEKV_CRASH_POINT(medium, "node.log_append.2");
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

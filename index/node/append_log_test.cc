@@ -1,4 +1,4 @@
-#include "index/lodgetree/partitioned_version_log.h"
+#include "index/node/append_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,19 +11,19 @@
 #include "index/cost.h"
 #include "index/pmem/testing/arena_test_util.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Log = PartitionedVersionLog;
+using Log = AppendLog;
 
 constexpr unsigned kEntries = 6;  // L
 constexpr uint64_t kLimit = 4096;
 
-class PartitionedVersionLogTest : public ::testing::Test {
+class AppendLogTest : public ::testing::Test {
  protected:
-  PartitionedVersionLogTest() { New(); }
+  AppendLogTest() { New(); }
 
   void New() {
     log_ = std::make_unique<Log>(*pool_, kEntries, [] { return kLimit; });
@@ -44,7 +44,7 @@ class PartitionedVersionLogTest : public ::testing::Test {
     for (unsigned left = count; left-- > 0;) {
       const uint64_t sequence = pool_->TakeSequence(1);
       sequences_.push_back(sequence);
-      const auto op = sequence % 2 == 0 ? media::LogOp::kPut : media::LogOp::kDelete;
+      const auto op = sequence % 2 == 0 ? LogOp::kPut : LogOp::kDelete;
       const uint32_t at = log_->Append({sequence * 3, sequence * 5}, sequence, op, left,
                                        static_cast<uint32_t>(sequence * 7));
       EXPECT_TRUE(id == Log::kNoLog || id == at) << "a group lies in one log";
@@ -56,21 +56,21 @@ class PartitionedVersionLogTest : public ::testing::Test {
 
   // The numbers of the entries that the logs yield, oldest log first.
   std::vector<uint64_t> ReadBack(std::vector<bool>* in_last_group = nullptr) {
-    std::vector<Log::FoundLog> logs = log_->FindLogs(2);
+    std::vector<FoundLog> logs = log_->FindLogs(2);
     std::sort(logs.begin(), logs.end(),
               [](const auto& a, const auto& b) { return a.version < b.version; });
     std::vector<uint64_t> sequences;
-    for (const Log::FoundLog& log : logs) {
-      std::vector<ReadEntry> entries;
+    for (const FoundLog& log : logs) {
+      std::vector<FoundEntry> entries;
       std::string problem;
       EXPECT_TRUE(log_->ReadLog(log, &entries, &problem)) << problem;
-      for (const ReadEntry& entry : entries) {
+      for (const FoundEntry& entry : entries) {
         sequences.push_back(entry.sequence);
         if (in_last_group != nullptr) in_last_group->push_back(entry.in_last_group);
         EXPECT_EQ(entry.pair.key, entry.sequence * 3);
         EXPECT_EQ(entry.pair.value, entry.sequence * 5);
         EXPECT_EQ(entry.record_crc, static_cast<uint32_t>(entry.sequence * 7));
-        EXPECT_EQ(entry.op, entry.sequence % 2 == 0 ? media::LogOp::kPut : media::LogOp::kDelete);
+        EXPECT_EQ(entry.op, entry.sequence % 2 == 0 ? LogOp::kPut : LogOp::kDelete);
       }
     }
     return sequences;
@@ -83,19 +83,19 @@ class PartitionedVersionLogTest : public ::testing::Test {
   }
   std::vector<uint64_t> ReadOld(const Log::OldLog& old) {
     std::vector<uint64_t> sequences;
-    ReadEntry entry;
+    FoundEntry entry;
     for (unsigned i = 0; i < old.found.entries; ++i) {
       if (log_->ReadOld(old, i, &entry)) sequences.push_back(entry.sequence);
     }
     return sequences;
   }
 
-  Log::FoundLog OnlyLog() {
-    const std::vector<Log::FoundLog> logs = log_->FindLogs(2);
+  FoundLog OnlyLog() {
+    const std::vector<FoundLog> logs = log_->FindLogs(2);
     EXPECT_EQ(logs.size(), 1u);
     return logs.at(0);
   }
-  uint8_t* EntryBytes(const Log::FoundLog& log, unsigned position) {
+  uint8_t* EntryBytes(const FoundLog& log, unsigned position) {
     return pool_->At<uint8_t>(log.offset + sizeof(media::LogHeader) +
                               position * sizeof(media::LogEntry));
   }
@@ -110,43 +110,43 @@ class PartitionedVersionLogTest : public ::testing::Test {
 };
 
 TEST(LogEntryTest, MetaWord) {
-  const uint64_t meta = media::PackMeta(0xfffffffffffff, media::LogOp::kAppliedIndex, 1023);
-  EXPECT_EQ(media::SequenceOf(meta), 0xfffffffffffffu);
-  EXPECT_EQ(media::OpOf(meta), media::LogOp::kAppliedIndex);
-  EXPECT_EQ(media::LeftOf(meta), 1023u);
+  const uint64_t meta = media::PackLogMeta(0xfffffffffffff, LogOp::kAppliedIndex, 1023);
+  EXPECT_EQ(media::LogSequenceOf(meta), 0xfffffffffffffu);
+  EXPECT_EQ(media::LogOpOf(meta), LogOp::kAppliedIndex);
+  EXPECT_EQ(media::LogLeftOf(meta), 1023u);
   // docs/media_format.md shows this one.
-  EXPECT_EQ(media::PackMeta(5, media::LogOp::kDelete, 3), 0x5403u);
+  EXPECT_EQ(media::PackLogMeta(5, LogOp::kDelete, 3), 0x5403u);
 }
 
-TEST_F(PartitionedVersionLogTest, ReadsBackWhatWasAppended) {
+TEST_F(AppendLogTest, ReadsBackWhatWasAppended) {
   for (unsigned i = 0; i < 4 * kEntries + 3; ++i) AppendGroup(1);
   Reopen();
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, AGroupLiesInOneLogAndLongOnesInALongLog) {
+TEST_F(AppendLogTest, AGroupLiesInOneLogAndLongOnesInALongLog) {
   AppendGroup(4);
   AppendGroup(4);  // no room behind the first
   AppendGroup(kEntries + 1);
   AppendGroup(log_->largest_group());
   EXPECT_GT(log_->largest_group(), kEntries);
-  EXPECT_LE(log_->largest_group(), media::kLargestGroup);
+  EXPECT_LE(log_->largest_group(), media::kLargestLogGroup);
   Reopen();
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, OneLineAnEntryAndNoFence) {
+TEST_F(AppendLogTest, OneLineAnEntryAndNoFence) {
   AppendGroup(1);
   ASSERT_TRUE(log_->ReserveInOneLog(1, pmem::ReservePolicy::kKeep));
   const Cost before = ThreadCost();
-  (void)log_->Append({1, 2}, pool_->TakeSequence(1), media::LogOp::kPut, 0, 0);
+  (void)log_->Append({1, 2}, pool_->TakeSequence(1), LogOp::kPut, 0, 0);
   EXPECT_EQ((ThreadCost() - before).lines_flushed, 1u);
   EXPECT_EQ((ThreadCost() - before).fences, 0u);
 }
 
 // Two entries of a group that share a line are written once; the next log's header comes with the
 // last entry of this one, under its fence.
-TEST_F(PartitionedVersionLogTest, LinesOfAGroup) {
+TEST_F(AppendLogTest, LinesOfAGroup) {
   AppendGroup(1);
   const Cost before = ThreadCost();
   AppendGroup(4);  // entries 1, 2 and 3, 4: lines 0, 1, 2
@@ -161,10 +161,10 @@ TEST_F(PartitionedVersionLogTest, LinesOfAGroup) {
   EXPECT_EQ((ThreadCost() - next).fences, 1u);
 }
 
-TEST_F(PartitionedVersionLogTest, EveryFlippedByteOfAnEntryEndsTheLogThere) {
+TEST_F(AppendLogTest, EveryFlippedByteOfAnEntryEndsTheLogThere) {
   for (unsigned i = 0; i < 3; ++i) AppendGroup(1);
   Reopen();
-  const Log::FoundLog log = OnlyLog();
+  const FoundLog log = OnlyLog();
   for (unsigned at = 0; at < sizeof(media::LogEntry); ++at) {
     EntryBytes(log, 2)[at] ^= 0x10;
     EXPECT_EQ(ReadBack(), First(2)) << "byte " << at;
@@ -173,7 +173,7 @@ TEST_F(PartitionedVersionLogTest, EveryFlippedByteOfAnEntryEndsTheLogThere) {
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, EveryFlippedByteOfAHeaderHidesTheLog) {
+TEST_F(AppendLogTest, EveryFlippedByteOfAHeaderHidesTheLog) {
   AppendGroup(1);
   Reopen();
   auto* header = pool_->At<uint8_t>(OnlyLog().offset);
@@ -185,22 +185,22 @@ TEST_F(PartitionedVersionLogTest, EveryFlippedByteOfAHeaderHidesTheLog) {
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, AnEntryIsBoundToItsPlace) {
+TEST_F(AppendLogTest, AnEntryIsBoundToItsPlace) {
   AppendGroup(1);
   AppendGroup(1);
   Reopen();
-  const Log::FoundLog log = OnlyLog();
+  const FoundLog log = OnlyLog();
   std::copy_n(EntryBytes(log, 0), sizeof(media::LogEntry), EntryBytes(log, 1));
   EXPECT_EQ(ReadBack(), First(1));
 }
 
 // A group that a crash has cut is dropped whole, wherever it was cut.
-TEST_F(PartitionedVersionLogTest, AGroupCountsWholeOrNotAtAll) {
+TEST_F(AppendLogTest, AGroupCountsWholeOrNotAtAll) {
   AppendGroup(1);
   AppendGroup(1);
   AppendGroup(3);
   Reopen();
-  const Log::FoundLog log = OnlyLog();
+  const FoundLog log = OnlyLog();
   for (unsigned mask = 1; mask < 8; ++mask) {
     const auto flip = [&] {
       for (unsigned i = 0; i < 3; ++i) {
@@ -214,7 +214,7 @@ TEST_F(PartitionedVersionLogTest, AGroupCountsWholeOrNotAtAll) {
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, OnlyTheLastGroupIsUnproved) {
+TEST_F(AppendLogTest, OnlyTheLastGroupIsUnproved) {
   AppendGroup(2);
   AppendGroup(1);
   AppendGroup(2);
@@ -225,16 +225,16 @@ TEST_F(PartitionedVersionLogTest, OnlyTheLastGroupIsUnproved) {
 }
 
 // Behind the tail a crash leaves entries of one group only; anything else is damage.
-TEST_F(PartitionedVersionLogTest, AHoleIsDamageAndIsNamed) {
+TEST_F(AppendLogTest, AHoleIsDamageAndIsNamed) {
   for (unsigned i = 0; i < kEntries; ++i) AppendGroup(1);
   Reopen();
-  Log::FoundLog log = log_->FindLogs(2).at(0);
-  for (const Log::FoundLog& found : log_->FindLogs(2)) {
+  FoundLog log = log_->FindLogs(2).at(0);
+  for (const FoundLog& found : log_->FindLogs(2)) {
     if (found.version < log.version) log = found;
   }
   for (unsigned at = 0; at + 2 < kEntries; ++at) {
     EntryBytes(log, at)[5] ^= 1;
-    std::vector<ReadEntry> entries;
+    std::vector<FoundEntry> entries;
     std::string problem;
     EXPECT_FALSE(log_->ReadLog(log, &entries, &problem)) << at;
     EXPECT_THAT(problem, HasSubstr("entry " + std::to_string(at)));
@@ -245,24 +245,24 @@ TEST_F(PartitionedVersionLogTest, AHoleIsDamageAndIsNamed) {
 
 // The first entry tells of two more in its group, the second is a group of its own: no crash leaves
 // that.
-TEST_F(PartitionedVersionLogTest, AGroupThatAnotherCutsShortIsDamage) {
+TEST_F(AppendLogTest, AGroupThatAnotherCutsShortIsDamage) {
   ASSERT_TRUE(log_->ReserveInOneLog(2, pmem::ReservePolicy::kKeep));
   for (const unsigned left : {2u, 0u}) {
-    (void)log_->Append({1, 2}, pool_->TakeSequence(1), media::LogOp::kPut, left, 0);
+    (void)log_->Append({1, 2}, pool_->TakeSequence(1), LogOp::kPut, left, 0);
   }
   pool_->medium().Fence();
   Reopen();
-  std::vector<ReadEntry> entries;
+  std::vector<FoundEntry> entries;
   std::string problem;
   EXPECT_FALSE(log_->ReadLog(OnlyLog(), &entries, &problem));
   EXPECT_THAT(problem, HasSubstr("entry 0 is damaged"));
   EXPECT_TRUE(entries.empty());
 }
 
-TEST_F(PartitionedVersionLogTest, SpaceIsUsedAgainUnderAHigherVersion) {
+TEST_F(AppendLogTest, SpaceIsUsedAgainUnderAHigherVersion) {
   for (unsigned i = 0; i + 1 < kEntries; ++i) AppendGroup(1);
   Reopen();
-  const Log::FoundLog old_log = OnlyLog();
+  const FoundLog old_log = OnlyLog();
   // Nothing is kept: all space is free, and full of old entries.
   log_->FinishAdopt();
   sequences_.clear();
@@ -273,7 +273,7 @@ TEST_F(PartitionedVersionLogTest, SpaceIsUsedAgainUnderAHigherVersion) {
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(PartitionedVersionLogTest, ALogIsFreeWhenItsLastEntryIsReleased) {
+TEST_F(AppendLogTest, ALogIsFreeWhenItsLastEntryIsReleased) {
   std::vector<uint32_t> first;
   for (unsigned i = 0; i < kEntries; ++i) first.push_back(AppendGroup(1));
   const uint32_t open = AppendGroup(1);
@@ -295,7 +295,7 @@ TEST_F(PartitionedVersionLogTest, ALogIsFreeWhenItsLastEntryIsReleased) {
 }
 
 // Steady use needs a constant number of logs, whatever the number of entries.
-TEST_F(PartitionedVersionLogTest, SteadyUseTakesNoMoreSpace) {
+TEST_F(AppendLogTest, SteadyUseTakesNoMoreSpace) {
   for (unsigned i = 0; i < 3 * kEntries; ++i) log_->Release(AppendGroup(1));
   const uint64_t chunks = pool_->Chunks().size();
   for (unsigned i = 0; i < 2000; ++i) log_->Release(AppendGroup(1));
@@ -303,7 +303,7 @@ TEST_F(PartitionedVersionLogTest, SteadyUseTakesNoMoreSpace) {
   EXPECT_EQ(log_->owed(), 0u);
 }
 
-TEST_F(PartitionedVersionLogTest, TheLogThatWaitsLongestComesFirst) {
+TEST_F(AppendLogTest, TheLogThatWaitsLongestComesFirst) {
   std::vector<uint32_t> ids;
   for (unsigned i = 0; i < 3 * kEntries + 1; ++i) ids.push_back(AppendGroup(1));
   const uint32_t closed[] = {ids[0], ids[kEntries], ids[2 * kEntries]};
@@ -318,7 +318,7 @@ TEST_F(PartitionedVersionLogTest, TheLogThatWaitsLongestComesFirst) {
 }
 
 // Another thread's as well as the own ones.
-TEST_F(PartitionedVersionLogTest, LogsOfAllThreadsComeByAge) {
+TEST_F(AppendLogTest, LogsOfAllThreadsComeByAge) {
   const uint32_t first = AppendGroup(kEntries);
   uint32_t second = Log::kNoLog;
   std::thread([&] {
@@ -332,7 +332,7 @@ TEST_F(PartitionedVersionLogTest, LogsOfAllThreadsComeByAge) {
   }
 }
 
-TEST_F(PartitionedVersionLogTest, AnOldLogIsReadAsItWas) {
+TEST_F(AppendLogTest, AnOldLogIsReadAsItWas) {
   const uint32_t id = AppendGroup(kEntries);
   AppendGroup(1);
   const Log::OldLog old = Next();
@@ -347,7 +347,7 @@ TEST_F(PartitionedVersionLogTest, AnOldLogIsReadAsItWas) {
 }
 
 // Each entry pays for one of an old log, and above the limit for two.
-TEST_F(PartitionedVersionLogTest, WhatIsOpenedNearTheLimitIsOwed) {
+TEST_F(AppendLogTest, WhatIsOpenedNearTheLimitIsOwed) {
   while (log_->live_bytes() <= kLimit - kLimit / 8) {
     AppendGroup(1);
     EXPECT_TRUE(log_->owed() == 0 || log_->live_bytes() > kLimit - kLimit / 8);
@@ -369,10 +369,10 @@ TEST_F(PartitionedVersionLogTest, WhatIsOpenedNearTheLimitIsOwed) {
   EXPECT_EQ(log_->owed(), 0u);
 }
 
-TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
+TEST_F(AppendLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   for (unsigned i = 0; i < 3 * kEntries; ++i) AppendGroup(1);
   Reopen();
-  std::vector<Log::FoundLog> logs = log_->FindLogs(2);
+  std::vector<FoundLog> logs = log_->FindLogs(2);
   std::sort(logs.begin(), logs.end(),
             [](const auto& a, const auto& b) { return a.version < b.version; });
   ASSERT_EQ(logs.size(), 4u);  // the prepared one has no entry
@@ -392,10 +392,10 @@ TEST_F(PartitionedVersionLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   EXPECT_FALSE(log_->NextToEmpty(&none));
 }
 
-TEST_F(PartitionedVersionLogTest, LogsKeptByRecoveryComeBeforeAllOthers) {
+TEST_F(AppendLogTest, LogsKeptByRecoveryComeBeforeAllOthers) {
   for (unsigned i = 0; i < 4 * kEntries; ++i) AppendGroup(1);
   Reopen();
-  const std::vector<Log::FoundLog> logs = log_->FindLogs(2);
+  const std::vector<FoundLog> logs = log_->FindLogs(2);
   const uint32_t first = log_->TakeIds(3);
   for (uint32_t i = 0; i < 3; ++i) log_->Keep(first + i, logs[i], 1);
   log_->FinishAdopt();
@@ -411,7 +411,7 @@ TEST_F(PartitionedVersionLogTest, LogsKeptByRecoveryComeBeforeAllOthers) {
   EXPECT_EQ(Next().id, closed);
 }
 
-TEST_F(PartitionedVersionLogTest, WithoutANumberForALogThereIsNone) {
+TEST_F(AppendLogTest, WithoutANumberForALogThereIsNone) {
   EXPECT_EQ(log_->TakeIds(1u << 31), Log::kNoLog);
   while (log_->TakeIds(1) != Log::kNoLog) {
   }
@@ -420,4 +420,4 @@ TEST_F(PartitionedVersionLogTest, WithoutANumberForALogThereIsNone) {
 }
 
 }  // namespace
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv
