@@ -31,7 +31,7 @@ TreeParts<C>::TreeParts(const EngineContext& context, unsigned log_entries)
       log(
           pool, log_entries, [this] { return LogLimit(); }, parameters.log_reuse),
       applied(pool, log),
-      horizon(pool),
+      horizon(pool, pool.engine_area()[media::kFencedBelow]),
       longest_key(pool),
       spare_source{pool, leaves, slab, longest_key, C::kRecords},
       reclaimer(slab, medium.tracer() != nullptr,

@@ -22,8 +22,8 @@ constexpr size_t kFreeLogsOfPartition = 4;
 constexpr uint64_t kMostOwnChunks = 2;
 constexpr uint64_t kChunksForOneOwn = 128;
 
-// A chunk of logs may serve another use and come back as one of logs, its old ones half overwritten:
-// they must not be found then. Their headers carry a checksum of the pool's.
+// A chunk of logs may serve another use and come back as one of logs, its old logs half
+// overwritten: they must not be found then. Their headers carry a checksum of the pool's.
 constexpr auto kHeads = pmem::ZeroHeads::kWhenReleased;
 
 // Live logs above this are emptied, so that they hardly ever come to their limit.

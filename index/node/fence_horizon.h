@@ -1,7 +1,7 @@
-// The number below which every log entry is fenced: the engine word kFencedBelow. Recovery meets
-// log entries without a whole record: those whose record was freed, and those whose fence was
-// never reached. Their numbers tell them apart. (Codecs with records only; README, Giving records
-// back.)
+// The number below which every log entry is fenced: a word of the engine area. Recovery meets log
+// entries without a whole record: those whose record was freed, and those whose fence was never
+// reached. Their numbers tell them apart. (Codecs with records only; README, Freeing records that
+// a log names.)
 //
 // Invariants
 //  1. fenced_below() is what the word says once Raise has returned true, and never falls.
@@ -20,11 +20,12 @@
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 class FenceHorizon {
  public:
-  explicit FenceHorizon(pmem::Pool& pool) : pool_(pool) {}
+  // `word` is the engine's, a checked word (node/checked_word.h).
+  FenceHorizon(pmem::Pool& pool, pmem::Word& word) : pool_(pool), word_(word) {}
 
   // Around what one thread numbers and fences.
   void BeginTaking() {
@@ -48,9 +49,10 @@ class FenceHorizon {
   void WaitUntilFenced(uint64_t number) const;
 
   pmem::Pool& pool_;
+  pmem::Word& word_;
   std::mutex mutex_;
   uint64_t fenced_below_ = 0;
   pmem::PerWorker<Mark> marks_;
 };
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

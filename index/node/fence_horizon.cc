@@ -1,10 +1,10 @@
-#include "index/lodgetree/fence_horizon.h"
+#include "index/node/fence_horizon.h"
 
-#include "index/lodgetree/layout.h"
+#include "index/node/checked_word.h"
 #include "index/node/version_lock.h"
 #include "index/pmem/crash_point.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 // Until all numbers below `number`, which was the next one at some time, are fenced.
 void FenceHorizon::WaitUntilFenced(uint64_t number) const {
@@ -20,12 +20,11 @@ bool FenceHorizon::Raise(uint64_t number) {
   pmem::Medium& medium = pool_.medium();
   // Whoever failed to fence its numbers has noticed that before it let them go.
   if (medium.failed()) return false;
-  pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
-  if (number > fenced_below_ && !medium.Canary("lodgetree.horizon.stays")) {
+  if (number > fenced_below_ && !medium.Canary("node.fence_horizon.stays")) {
     fenced_below_ = number;
-    medium.Store(word, CheckedWord(number));
-    medium.FlushLine(&word);
-    LODGEKV_CRASH_POINT(medium, "lodgetree.horizon.1");
+    medium.Store(word_, CheckedWord(number));
+    medium.FlushLine(&word_);
+    LODGEKV_CRASH_POINT(medium, "node.fence_horizon.1");
     medium.Fence();
   }
   return !medium.failed();
@@ -40,4 +39,4 @@ Reclaimer::Horizon FenceHorizon::ForReclaimer() {
               }};
 }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv
