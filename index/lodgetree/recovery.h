@@ -7,19 +7,13 @@
 // After a kill without a power cut recovery sees stores that were never flushed. A power cut that
 // comes later must not take back what it believed: so it flushes that first (Settle).
 //
-// An entry is replayed when its number is above the watermark of the leaf that its key belongs to,
-// and no newer entry has its key. Entries whose record is not whole are unacknowledged tails, or
-// dead ones whose record's space serves another: the engine word kFencedBelow tells which. Anything
-// else is damage, and the pool is refused.
+// Which entries are replayed, and what becomes of those whose record is not whole, is the log's
+// rule (node/log_replay.h, node/log_contents.h).
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "index/lodgetree/lodgetree.h"
@@ -61,27 +55,6 @@ class LodgeTree<C>::Recovery {
   };
   using Chain = ChainWalk<Links>;
 
-  // A log entry whose number is above its leaf's watermark.
-  struct Candidate {
-    FoundEntry entry;
-    Key key;
-    uint32_t log;  // index into logs_
-  };
-  struct Logged {
-    FoundEntry entry;
-    uint32_t log;
-  };
-  struct InlineKey {
-    char bytes[8];
-  };
-  // What a task has read of its logs.
-  struct LogPart {
-    std::vector<Candidate> candidates;  // in order of winners
-    std::vector<Logged> unreadable;     // their record is not whole
-    std::vector<Logged> applied;        // entries with an applied index
-    std::deque<InlineKey> inline_keys;  // of candidates without a record
-  };
-
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task) {
     return RunTasks(tasks, context_.recovery_threads, task);
@@ -105,28 +78,6 @@ class LodgeTree<C>::Recovery {
 
   // recovery_log.cc
   absl::Status ReplayLogs();
-  absl::Status ReadLogs();
-  absl::Status ReadOneLog(uint32_t log, LogPart* part);
-  bool KeyOfEntry(const FoundEntry& entry, LogPart* part, Key* key);
-  uint64_t WatermarkFor(const Key& key) const;
-  absl::Status ExplainUnreadable();
-  absl::Status ExplainShare(size_t share, size_t shares);
-  absl::Status DropGroups();
-  bool IsDead(const FoundEntry& entry) const;
-  uint64_t FencedBelow() const;
-  void ForgetDroppedGroups();
-  static bool Precedes(const Candidate& a, const Candidate& b, bool by_log);
-  static bool AreOfOneKey(const Candidate& a, const Candidate& b);
-  absl::Status ChooseWinners();
-  std::vector<Candidate> WinnersOf(Part nodes) const;
-  absl::Status MarkWinner(const Candidate& winner);
-  absl::Status KeepWinners();
-  absl::Status KeepLogs();
-  const Logged* NewestAppliedIndex() const;
-  void FinishSpace();
-  absl::Status Replay();
-  bool Apply(PendingOp<C>& pending, Worker<C>& worker);
-  absl::Status ReplayPart(std::vector<Candidate> winners);
 
   TreeParts<C>& parts_;
   pmem::Pool& pool_;
@@ -136,14 +87,6 @@ class LodgeTree<C>::Recovery {
   pmem::Offset first_leaf_ = 0;
   std::vector<Node*> nodes_;                   // as built, from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
-  std::vector<FoundLog> logs_;
-  std::vector<LogPart> log_parts_;
-  std::vector<std::vector<Candidate>> winners_;  // by equal parts of nodes_
-  std::vector<uint8_t> tail_dropped_;            // by log: its last fence group was never fenced
-  std::vector<uint32_t> valid_;                  // by log: entries that are still needed
-  std::vector<uint32_t> log_ids_;                // by log
-  std::mutex mutex_;
-  std::set<std::thread::id> replayers_;
 };
 
 }  // namespace lodgekv::lodgetree

@@ -65,7 +65,7 @@ TEST(Script, RepeatsEveryFailureOfARun) {
     for (ExplorerOptions options : PlanRuns(engine_case, CrashModel::kLinePrefix, {.runs = 1})) {
       options.shrink = false;
       options.max_images = 20'000 / kSanitizerSlowdown;
-      options.fault = {Fault::Kind::kAsk, "lodgetree.recovery.no_watermark"};
+      options.fault = {Fault::Kind::kAsk, "node.log_replay.no_watermark"};
       const ExplorerResult result = Explorer(options).Run();
       if (!result.failure) continue;
       ++failures;
