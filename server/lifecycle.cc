@@ -30,27 +30,27 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kInFlightPoll{2};
 constexpr milliseconds kProgressInterval{1'000};
-// When nothing is in flight, what still hangs on the server are watchers of its health.
+// When no request is in flight the only open calls are watchers of health.
 constexpr milliseconds kWatcherGrace{100};
-// What serves reflection, whose every open stream holds one. Beyond them such a stream is
-// RESOURCE_EXHAUSTED; all else is served by other threads.
+// For reflection, each open stream of which occupies one. A stream beyond them gets
+// RESOURCE_EXHAUSTED; all other calls are served by other threads.
 constexpr int kMaxSynchronousThreads = 16;
-// A client that pings more often, without a call, is sent away.
+// The connection of a client that pings more often, without a call, is closed.
 constexpr milliseconds kLeastPingInterval{10'000};
-// For calls of a connection that has come of age.
+// For calls of a connection that has reached its maximum age.
 constexpr milliseconds kAgeGrace{5 * 60'000};
-// gRPC's own word for a duration without end.
+// gRPC's value for an unlimited duration.
 constexpr int kNever = INT_MAX;
 
 [[noreturn]] void DieOfMedium(const std::string& what) {
   Log(LogLevel::kCritical, "the medium failed: nothing more is acknowledged, the daemon ends",
       {{"what", what}});
   FlushLog();
-  // No destructor may touch the pool any more, above all not mark it clean.
+  // No destructor may touch the pool any more, least of all mark it clean.
   std::_Exit(EXIT_FAILURE);
 }
 
-// The reflection library puts itself into every builder of the process.
+// The reflection library adds itself to every builder of the process.
 class NoReflection final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -64,7 +64,7 @@ BucketLimits OffencesOf(const Config& config) {
           .refill = milliseconds(config.offence_forgiven_after_ms)};
 }
 
-EntryLimits EntriesOf(const Config& config) {
+ConnectionRateLimits RateOf(const Config& config) {
   const uint64_t rate = config.max_connection_rate_per_peer;
   if (rate == 0) return {};
   return {.bucket = {.most = config.max_connection_burst_per_peer,
@@ -90,8 +90,8 @@ void SetConnectionOptions(grpc::ServerBuilder& builder, const Config& config) {
   set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataSize));
 }
 
-// gRPC 1.51 inflates a message whole before it looks at its size, so that a megabyte takes a
-// gigabyte and no limit of ours comes in between. Answers are not compressed either.
+// gRPC 1.51 decompresses a whole message before it checks its size, so a megabyte may become a
+// gigabyte before any limit of ours applies. Answers are not compressed either.
 void RefuseCompression(grpc::ServerBuilder& builder) {
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
@@ -111,7 +111,7 @@ void SetCommonOptions(grpc::ServerBuilder& builder, const Config& config,
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
 }
 
-// Of those that were not there before; 0: none, or it cannot be told which.
+// The server that was not there before; 0: none, or more than one.
 intptr_t NewServerAmong(const std::vector<intptr_t>& servers, const std::vector<intptr_t>& before) {
   intptr_t found = 0;
   for (const intptr_t server : servers) {
@@ -122,7 +122,7 @@ intptr_t NewServerAmong(const std::vector<intptr_t>& servers, const std::vector<
   return found;
 }
 
-// Logs now and then how far recovery is, and keeps it for Status.
+// Logs the progress of recovery from time to time, and keeps it for Status.
 class ProgressReporter {
  public:
   explicit ProgressReporter(ServerState& state) : state_(state) {}
@@ -282,7 +282,7 @@ PortOptions Daemon::DataPort() const {
                 .max_connections = config.max_connections,
                 .max_connections_per_peer = config.max_connections_per_peer,
                 .offences = OffencesOf(config),
-                .entries = EntriesOf(config),
+                .rate = RateOf(config),
                 .connection = {.max_streams = config.max_streams_per_connection,
                                .max_message_size = state_.limits().MaxMessageSize(),
                                .max_unfinished_size = config.max_unfinished_size,
@@ -300,7 +300,7 @@ PortOptions Daemon::SmallPort(std::string name, bool tls, uint64_t streams_per_c
             .max_connections = kSmallPortConnections,
             .max_connections_per_peer = kSmallPortConnections,
             .offences = OffencesOf(config),
-            .entries = EntriesOf(config),
+            .rate = RateOf(config),
             .connection = {.max_streams = streams_per_connection,
                            .max_message_size = kSmallPortMessageSize,
                            .max_unfinished_size = config.max_unfinished_size,
@@ -343,8 +343,7 @@ absl::Status Daemon::ListenData() {
     pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
                                                 std::move(methods)));
   };
-  // Apart from each other: no read waits for a write's sync, nor any of both for the page of a
-  // scan.
+  // Separate threads: no read waits for the sync of a write, and neither for the page of a scan.
   for (size_t i = 0; i < PollerPairs(config); ++i) {
     add_poller({Method::kGet, Method::kBatchGet});
     add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
@@ -373,7 +372,7 @@ absl::Status Daemon::ListenAdmin() {
   return absl::OkStatus();
 }
 
-// Health alone, for who cannot speak TLS.
+// Health only, for clients without TLS.
 absl::Status Daemon::ListenHealth() {
   const Config& config = state_.config();
   if (config.health_listen == "off") return absl::OkStatus();
@@ -455,7 +454,7 @@ absl::Status Daemon::OpenStore() {
 }
 
 void Daemon::Reload(const ConfigSources& sources) {
-  if (tls_ != nullptr) tls_->LookNow();
+  if (tls_ != nullptr) tls_->CheckNow();
   const absl::StatusOr<ReloadPlan> plan = PlanReload(state_.config(), sources);
   if (!plan.ok()) {
     Log(LogLevel::kError, "reload refused, the configuration stays as it was",
@@ -463,7 +462,7 @@ void Daemon::Reload(const ConfigSources& sources) {
     return;
   }
   if (!plan->changed.empty()) state_.Adopt(plan->config);
-  // Under whichever of the old and the new level lets it through.
+  // Logged if either the old or the new level allows it.
   const bool logs_now = Logs(LogLevel::kInfo);
   if (logs_now) LogReload(*plan);
   SetUpLog(plan->config.log_format, plan->config.log_level);
@@ -486,7 +485,7 @@ void Daemon::OnPoolGone(const std::string& what) {
   health_.StopServing();
 }
 
-// Until all that was accepted is answered, or the grace period is over.
+// Waits until all accepted calls are answered, or the grace period is over.
 void Daemon::AwaitInFlight() {
   const auto end = std::chrono::steady_clock::now() + milliseconds(state_.config().drain_grace_ms);
   while (state_.admission().operations() != 0 && std::chrono::steady_clock::now() < end) {
@@ -499,7 +498,7 @@ void Daemon::AwaitInFlight() {
 }
 
 void Daemon::StopServers() {
-  // gRPC takes no connection of a server that has shut down, and would not close it either.
+  // gRPC neither accepts nor closes a connection handed to a server that has shut down.
   door_.Stop();
   const auto soon = std::chrono::system_clock::now() + kWatcherGrace;
   if (data_server_ != nullptr) data_server_->Shutdown(soon);
@@ -509,7 +508,7 @@ void Daemon::StopServers() {
   if (health_server_ != nullptr) health_server_->Shutdown(soon);
   metrics_http_.reset();
   data_server_.reset();
-  // Behind the server that feeds their queues; a queue must not be asked to stop a second time.
+  // After the server that feeds their queues; a queue must not be asked to stop a second time.
   pollers_.clear();
   admin_server_.reset();
   health_server_.reset();

@@ -1,7 +1,7 @@
-// The life of the daemon: listen, create or recover, serve, drain, close clean.
+// The phases of the daemon: listen, create or recover, serve, drain, close cleanly.
 //
-// INVARIANT  Nothing of the pool is touched before every port is bound. The store is closed when no
-//            service, poller or metrics endpoint runs any more, and is closed exactly once.
+// INVARIANT  The pool is not touched before every port is bound. The store is closed when no
+//            service, poller or metrics endpoint runs any more, exactly once.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -32,7 +32,7 @@
 
 namespace lodgekv::server {
 
-// What a test replaces.
+// Replaced by tests.
 struct DaemonHooks {
   const Clock* clock = nullptr;  // null: the system's
   std::function<absl::StatusOr<std::unique_ptr<Store>>(const StoreOptions&)> open_store =
@@ -46,25 +46,25 @@ class Daemon {
   explicit Daemon(const Config& config, DaemonHooks hooks = {});
   ~Daemon();
 
-  // Reads the TLS files and binds all ports. Clients are answered from here on: UNAVAILABLE, until
+  // Reads the TLS files and binds all ports. From here on clients get answers: UNAVAILABLE, until
   // OpenStore is done.
   absl::Status Listen();
 
   // Creates or recovers the pool and begins to serve.
   absl::Status OpenStore();
 
-  // Reads the configuration again and applies what may change while serving; the log says what
-  // changed and what needs a restart. A bad configuration changes nothing: the log says why. Looks
-  // at the TLS files, too. By one thread at a time.
+  // Reads the configuration again and applies the changes that need no restart; the log reports
+  // what changed and what needs a restart. An invalid configuration changes nothing: the log says
+  // why. Also checks the TLS files. Only by one thread at a time.
   void Reload(const ConfigSources& sources);
 
-  // Health says NOT_SERVING for drain_delay, then no new call is taken and those in flight may
-  // finish within drain_grace, then the pool is closed. Without effect the second time. DataLoss
-  // when a file of the pool went while it was served (state().pool_gone()): the process is then to
-  // end without running destructors.
+  // Reports NOT_SERVING for drain_delay, then accepts no more calls and gives those in flight
+  // drain_grace to finish, then closes the pool. Without effect the second time. Returns DataLoss
+  // if a file of the pool was lost in operation (state().pool_gone()): the process must then end
+  // without running destructors.
   absl::Status Stop();
 
-  // The addresses bound, with the port that was chosen where 0 was asked for.
+  // The bound addresses, with the chosen port if the configuration has port 0.
   const std::string& data_address() const { return data_address_; }
   const std::string& admin_address() const { return admin_address_; }
   const std::string& metrics_address() const { return metrics_address_; }
@@ -73,7 +73,7 @@ class Daemon {
   const ServerState& state() const { return state_; }
 
  private:
-  // A port of gRPC: the field of the configuration that names it, and what its connections may.
+  // A port of gRPC: the configuration field that names it, and the options for its connections.
   struct GrpcPort {
     std::string_view field;
     const std::string& address;
@@ -114,7 +114,7 @@ class Daemon {
   std::unique_ptr<grpc::Server> data_server_;
   std::unique_ptr<grpc::Server> admin_server_;
   std::unique_ptr<grpc::Server> health_server_;
-  // Hands connections to these servers; stopped before they are.
+  // Hands connections over to these servers; stopped before they are.
   FrontDoor door_;
   std::shared_ptr<Metrics> metrics_;
   std::unique_ptr<MetricsHttp> metrics_http_;

@@ -1,4 +1,4 @@
-// From listening to a clean end, with each way in which it can go wrong.
+// From listening to a clean shutdown, and every failure on the way.
 #include "server/lifecycle.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class Gate {
   int arrived_ = 0;
 };
 
-TEST(Lifecycle, TheHealthPortAnswersHealthAlone) {
+TEST(Lifecycle, TheHealthPortServesOnlyHealth) {
   Config config = TestConfig();
   config.health_listen = "127.0.0.1:0";
   Daemon daemon(config, HooksOf(std::make_shared<Faults>()));
@@ -67,7 +67,7 @@ TEST(Lifecycle, TheHealthPortAnswersHealthAlone) {
   EXPECT_EQ(ListServices(health), "UNIMPLEMENTED");
 }
 
-// An open stream of reflection, which holds a thread of the server.
+// An open stream of reflection, which occupies a thread of the server.
 struct ReflectionStream {
   explicit ReflectionStream(grpc::GenericStub& stub) {
     SetDeadline(context);
@@ -109,7 +109,7 @@ struct ReflectionStream {
   bool ended = false;
 };
 
-TEST(Lifecycle, OpenStreamsOfReflectionTakeABoundedNumberOfThreads) {
+TEST(Lifecycle, OpenStreamsOfReflectionUseABoundedNumberOfThreads) {
   TestDaemon daemon;
   grpc::GenericStub stub(daemon.data_channel());
   std::vector<std::unique_ptr<ReflectionStream>> streams;
@@ -206,7 +206,7 @@ TEST(Lifecycle, DrainsWhatIsInFlightThenClosesTheStore) {
   EXPECT_TRUE(faults->closed);
 }
 
-TEST(Lifecycle, ServesDuringTheDrainDelayThoughHealthSaysNo) {
+TEST(Lifecycle, ServesDuringTheDrainDelayWhileHealthIsNotServing) {
   auto faults = std::make_shared<Faults>();
   Config config = TestConfig();
   config.drain_delay_ms = 400;
@@ -235,7 +235,7 @@ TEST(Lifecycle, CancelsWhatOutlastsTheGracePeriod) {
   EXPECT_FALSE(reader->Finish().ok());
 }
 
-TEST(Lifecycle, AReloadHoldsForTheNextRequestABadOneForNone) {
+TEST(Lifecycle, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
   TestDaemon daemon;
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
   const auto pages = [&] {
@@ -292,7 +292,7 @@ TEST(Lifecycle, AFailedCloseIsReported) {
   EXPECT_EQ(daemon.daemon().Stop(), absl::DataLossError("no clean flag"));
 }
 
-TEST(Lifecycle, AStoreThatCannotBeOpenedIsTheStartsError) {
+TEST(Lifecycle, AStoreThatCannotBeOpenedFailsTheStart) {
   DaemonHooks hooks;
   hooks.open_store = [](const StoreOptions&) {
     return absl::FailedPreconditionError("pool /x is of engine sstree");

@@ -1,4 +1,4 @@
-// The executable with the LodgeTree engine on a pool: what its metrics tell, and its largest batch.
+// The executable with the LodgeTree engine on a pool: its metrics, and its largest batch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kLargestBatch = kMaxBatchOperations.max_value;
 
-// The value of the one sample of this name, whatever its labels; NaN where there is none.
+// The value of the one sample of this name, with any labels; NaN if there is none.
 double Sample(const std::string& text, const std::string& name) {
   for (const char* behind : {"{", " "}) {
     const size_t line = text.find("\nlodgekv_" + name + behind);
@@ -37,7 +37,7 @@ class LodgekvdEngineTest : public LodgekvdTest {
         "--engine",    "lodgetree",   "--allow-volatile-medium"};
   }
 
-  // `count` puts from key number `first` on, scattered over the key space.
+  // Puts `count` keys from number `first` on, scattered over the key space.
   static grpc::Status PutBatch(const std::string& address, uint64_t first, uint64_t count) {
     v1::BatchWriteRequest request;
     for (uint64_t i = first; i < first + count; ++i) {
@@ -68,7 +68,7 @@ TEST_F(LodgekvdEngineTest, TheLargestBatchIsServedAndOneMoreIsRefusedByName) {
 
 TEST_F(LodgekvdEngineTest, MetricsMoveWithWrites) {
   constexpr int kBatches = 12;
-  // Lines are flushed, as on persistent memory, though the pool lies in memory.
+  // Lines are flushed as on persistent memory, although the pool is in memory.
   Process process(directory_, WithMetrics(), {"PMEM_IS_PMEM_FORCE=1"});
   const std::string address = process.AwaitAddress("serving", "data");
   ASSERT_NE(address, "") << process.err();
@@ -99,7 +99,7 @@ TEST_F(LodgekvdEngineTest, MetricsMoveWithWrites) {
   EXPECT_EQ(Sample(after, "recovery_seconds"), 0) << "the pool was created";
 }
 
-TEST_F(LodgekvdEngineTest, MetricsTellOfTheRecovery) {
+TEST_F(LodgekvdEngineTest, MetricsReportTheRecovery) {
   constexpr uint64_t kSmallBatch = 4;
   {
     Process process(directory_, WithMetrics());

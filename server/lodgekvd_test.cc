@@ -1,4 +1,4 @@
-// The executable: flags, exit codes, signals, a pool over restarts.
+// The executable: flags, exit codes, signals, a pool across restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(LodgekvdTest, TellsAboutItself) {
+TEST_F(LodgekvdTest, PrintsHelpVersionAndConfiguration) {
   EXPECT_THAT(Run({"--version"}), HasSubstr("0 | lodgekvd "));
   EXPECT_THAT(Run({"--help"}), AllOf(HasSubstr("0 | "), HasSubstr("--pool-size"),
                                      HasSubstr("Engines of this build"), HasSubstr("dram")));
@@ -38,7 +38,7 @@ TEST_F(LodgekvdTest, ChecksAConfigurationWithoutTouchingThePool) {
   EXPECT_FALSE(std::filesystem::exists(pool));
 }
 
-TEST_F(LodgekvdTest, AWrongConfigurationIsOneLineAndExitCode2) {
+TEST_F(LodgekvdTest, AnInvalidConfigurationIsOneLineAndExitCode2) {
   const auto expect_line = [&](const std::vector<std::string>& arguments, const char* text) {
     const std::string result = Run(arguments);
     EXPECT_THAT(result, AllOf(HasSubstr("2 |  | lodgekvd: "), HasSubstr(text)));
@@ -63,7 +63,7 @@ TEST_F(LodgekvdTest, APortInUseIsNamedWithExitCode1) {
   EXPECT_EQ(std::count(result.begin(), result.end(), '\n'), 1) << result;
 }
 
-TEST_F(LodgekvdTest, ASignalEndsItClean) {
+TEST_F(LodgekvdTest, ASignalCausesACleanShutdown) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Process process(directory_, Serving({"--engine", "dram"}));
     const std::string address = process.AwaitAddress("serving", "data");
@@ -75,7 +75,7 @@ TEST_F(LodgekvdTest, ASignalEndsItClean) {
   }
 }
 
-TEST_F(LodgekvdTest, SighupReloadsWhatIsSafeAndSaysWhatIsNot) {
+TEST_F(LodgekvdTest, SighupReloadsWhatIsSafeAndNamesTheRest) {
   const std::string file = directory_ / "lodgekv.yaml";
   std::ofstream(file) << "engine: dram\n";
   Process process(directory_, Serving({"--config", file}));
@@ -87,7 +87,7 @@ TEST_F(LodgekvdTest, SighupReloadsWhatIsSafeAndSaysWhatIsNot) {
   ASSERT_TRUE(process.AwaitLog("reload refused")) << process.err();
   EXPECT_THAT(process.err(), AllOf(HasSubstr("lodgekv.yaml:2"), HasSubstr("log_level is 'loud'")));
 
-  // The level falls below info: the line is written all the same.
+  // The new level is above info: the line is written all the same.
   std::ofstream(file) << "engine: dram\nlog_level: error\nthreads: 9\n";
   process.Signal(SIGHUP);
   ASSERT_TRUE(process.AwaitLog("need a restart")) << process.err();
@@ -114,7 +114,7 @@ TEST_F(LodgekvdTest, SighupWithoutAFileIsHarmless) {
   EXPECT_EQ(process.Wait(), 0);
 }
 
-// While draining it must not end the process, as it does where nobody waits for it.
+// By default the signal would end the process.
 TEST_F(LodgekvdTest, SighupDuringTheDrainIsHarmless) {
   Process process(directory_, Serving({"--engine", "dram", "--drain-delay", "300ms"}));
   ASSERT_NE(process.AwaitAddress("serving", "data"), "") << process.err();
@@ -143,7 +143,7 @@ TEST_F(LodgekvdTest, LogsJsonWhenAsked) {
   EXPECT_GE(count, 5);
 }
 
-TEST_F(LodgekvdTest, APoolSurvivesACleanEndAndAKill) {
+TEST_F(LodgekvdTest, APoolSurvivesACleanShutdownAndAKill) {
   for (int round = 0; round < 3; ++round) {
     Process process(directory_, OnPool());
     const std::string address = process.AwaitAddress("serving", "data");
@@ -158,7 +158,7 @@ TEST_F(LodgekvdTest, APoolSurvivesACleanEndAndAKill) {
   }
 }
 
-TEST_F(LodgekvdTest, APoolThatCannotBeServedIsExitCode1) {
+TEST_F(LodgekvdTest, APoolThatCannotBeOpenedIsExitCode1) {
   {
     Process process(directory_, OnPool());
     ASSERT_NE(process.AwaitAddress("serving", "data"), "") << process.err();
@@ -186,7 +186,7 @@ TEST_F(LodgekvdTest, AJournalPathThatIsNotUsedIsAWarning) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "journal"));
 }
 
-TEST_F(LodgekvdTest, AVolatileMediumNeedsLeave) {
+TEST_F(LodgekvdTest, AVolatileMediumMustBeAllowed) {
   EXPECT_THAT(Run(Serving({"--pool", directory_ / "pool", "--pool-size", "64MiB"})),
               AllOf(HasSubstr("1 |  | "), HasSubstr("allow_volatile_medium")));
 }

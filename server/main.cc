@@ -1,4 +1,4 @@
-// lodgekvd: assembly only.
+// lodgekvd: puts the parts together.
 #include <pthread.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -38,8 +38,8 @@ using lodgekv::server::NotifyStopping;
 using lodgekv::server::RunNow;
 using lodgekv::server::StartReporter;
 
-// Before the configuration is there, which may be a pipe to wait for, there is nothing to close: a
-// signal to stop ends the process. One to reload has nothing to reload.
+// While the configuration is read, which may be a pipe, there is nothing to close yet: a signal to
+// stop ends the process. A signal to reload is held back.
 void BlockReload() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -47,8 +47,8 @@ void BlockReload() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// Blocked in every thread, so that only AwaitStop takes them; one that comes during recovery waits
-// until the pool is open and can be closed cleanly.
+// Blocked in every thread, so that only AwaitStop receives them; one that arrives during recovery
+// waits until the pool is open and can be closed cleanly.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -68,8 +68,8 @@ void AwaitStop(const sigset_t& signals, const ConfigSources& sources, Daemon& da
     NotifyServing(daemon.data_address());
   }
   Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
-  // A second one ends the process at once; the pool is then recovered at the next start. SIGHUP
-  // stays blocked: it is no reason to cut the drain short.
+  // A second signal to stop ends the process at once; the pool is then recovered at the next start.
+  // SIGHUP stays blocked: it must not interrupt the drain.
   sigset_t stops = signals;
   sigdelset(&stops, SIGHUP);
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
@@ -80,7 +80,7 @@ int Fail(const absl::Status& status) {
   return kExitFailure;
 }
 
-// No destructor may touch what is left of the pool.
+// No destructor may touch the rest of the pool.
 [[noreturn]] void EndWithoutPool(const absl::Status& status) {
   Log(LogLevel::kError, "stopped without a clean shutdown: the pool is gone",
       {{"what", std::string(status.message())}});
@@ -128,7 +128,8 @@ int Run(int argc, char** argv) {
   return Serve(run, signals);
 }
 
-// What nobody caught, above all in a thread of a library. The pool is left as after a crash.
+// For exceptions that were not caught, in particular in a library's thread. The pool is left as
+// after a crash.
 [[noreturn]] void DieOfException() {
   std::string what = "an error that is no exception";
   try {
@@ -147,7 +148,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::set_terminate(DieOfException);
-  // Whoever read the log may be gone.
+  // The reader of the log may have exited.
   std::signal(SIGPIPE, SIG_IGN);
   int exit_code = kExitFailure;
   try {

@@ -1,4 +1,4 @@
-// A server whose pool goes away under it: what clients, operators and probes are told.
+// A server that loses its pool while it serves: what clients, operators and probes see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A daemon that is told that its pool is gone when the test says so.
+// A daemon whose pool is lost when the test says so.
 class PoolGoneTest : public ::testing::Test {
  protected:
   static Config WithAllPorts() {
@@ -60,7 +60,7 @@ TEST_F(PoolGoneTest, EveryCallIsRefusedAndHealthSaysSo) {
   EXPECT_THAT(Scrape(daemon.daemon().metrics_address()), HasSubstr("lodgekv_pool_gone 1"));
 }
 
-TEST_F(PoolGoneTest, TheOperatorIsToldToo) {
+TEST_F(PoolGoneTest, OperatorsCallsAreRefusedToo) {
   TestDaemon daemon(TestConfig(), Hooks());
   lose_pool_("/the/pool is gone");
   {
@@ -79,7 +79,7 @@ TEST_F(PoolGoneTest, TheOperatorIsToldToo) {
   EXPECT_EQ(CodeAndReason(daemon.admin().Check(&context, {}, &check)), "UNAVAILABLE POOL_GONE");
 }
 
-// What the engine has in hand when the pool goes is not acknowledged any more.
+// A write that the engine is working on when the pool is lost is not acknowledged.
 TEST_F(PoolGoneTest, WhatIsInFlightIsNotAcknowledged) {
   faults_->on_write = [this](size_t) { lose_pool_("/the/pool is gone"); };
   {
@@ -93,7 +93,7 @@ TEST_F(PoolGoneTest, WhatIsInFlightIsNotAcknowledged) {
   EXPECT_EQ(CodeAndReason(daemon.BatchWrite(batch)), "UNAVAILABLE POOL_GONE");
 }
 
-TEST_F(PoolGoneTest, LostBeforeItServes) {
+TEST_F(PoolGoneTest, ALossBeforeServingIsReportedFromTheStart) {
   lost_while_opening_ = true;
   TestDaemon daemon(TestConfig(), Hooks());
   EXPECT_EQ(HealthOf(daemon.data_channel()), "NOT_SERVING");

@@ -12,8 +12,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// For a step of recovery, or for closing the pool once everything is drained.
-constexpr std::chrono::minutes kPatience{5};
+// For one step of recovery, or for closing the pool after the drain.
+constexpr std::chrono::minutes kStepTimeout{5};
 
 void Notify(const std::string& state) { (void)sd_notify(0, state.c_str()); }
 
@@ -49,7 +49,7 @@ void StartReporter::Run() {
     const std::string now = Describe(progress_());
     if (now == told) continue;
     told = now;
-    Notify(fmt::format("{}\nSTATUS=recovering: {}", Extension(kPatience), now));
+    Notify(fmt::format("{}\nSTATUS=recovering: {}", Extension(kStepTimeout), now));
   }
 }
 
@@ -60,7 +60,7 @@ void NotifyServing(const std::string& address) {
 void NotifyReloading() { Notify("RELOADING=1\nSTATUS=reading the configuration again"); }
 
 void NotifyStopping(milliseconds drain) {
-  Notify(fmt::format("STOPPING=1\n{}\nSTATUS=draining", Extension(drain + kPatience)));
+  Notify(fmt::format("STOPPING=1\n{}\nSTATUS=draining", Extension(drain + kStepTimeout)));
 }
 
 }  // namespace lodgekv::server

@@ -1,8 +1,8 @@
-// What the service manager that started the daemon is told: systemd, where the unit is of
-// Type=notify. Whoever else sets NOTIFY_SOCKET hears the same.
+// Notifications to the service manager that started the daemon: systemd, if the unit has
+// Type=notify, or any other program that sets NOTIFY_SOCKET.
 //
-// INVARIANT  Without NOTIFY_SOCKET nothing here has an effect, and no failure to tell changes what
-//            the daemon does.
+// INVARIANT  Without NOTIFY_SOCKET nothing here has an effect, and a failed notification does not
+//            change what the daemon does.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@
 
 namespace lodgekv::server {
 
-// Extends the time to start for as long as recovery goes forward, and says how far it is. A
-// recovery that stands still is left to the time limit of the unit. Ends with the object.
+// Extends the start timeout while recovery makes progress, and reports the progress. A recovery
+// without progress runs into the unit's timeout. Ends with the object.
 class StartReporter {
  public:
-  // `progress` is asked every `interval`, from a thread of the reporter's own.
+  // `progress` is called every `interval`, from a thread of the reporter.
   explicit StartReporter(std::function<Progress()> progress,
                          std::chrono::milliseconds interval = std::chrono::seconds(1));
   ~StartReporter();
@@ -38,13 +38,13 @@ class StartReporter {
   std::thread thread_;
 };
 
-// Clients are served at `address`.
+// The daemon serves clients at `address`.
 void NotifyServing(const std::string& address);
 
-// The configuration is read again; NotifyServing ends this.
+// The configuration is being read again, until the next NotifyServing.
 void NotifyReloading();
 
-// Requests are drained and the pool is closed, which may take longer than `drain`.
+// The daemon drains requests and closes the pool, which may take longer than `drain`.
 void NotifyStopping(std::chrono::milliseconds drain);
 
 }  // namespace lodgekv::server

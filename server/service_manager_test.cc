@@ -1,4 +1,4 @@
-// What a service manager hears, on a socket of the test's own.
+// The notifications to a service manager, on a socket of the test.
 #include "server/service_manager.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class ServiceManagerTest : public TempFolderTest {
   NotifySocket socket_;
 };
 
-TEST_F(ServiceManagerTest, TheTimeToStartIsExtendedWhileRecoveryGoesForward) {
+TEST_F(ServiceManagerTest, TheStartTimeoutIsExtendedWhileRecoveryProgresses) {
   std::atomic<uint64_t> done = 25;
   const StartReporter reporter([&] { return Progress{"leaf chain", done, 100}; }, milliseconds(1));
   EXPECT_EQ(socket_.Receive(),
@@ -37,7 +37,7 @@ TEST_F(ServiceManagerTest, TheTimeToStartIsExtendedWhileRecoveryGoesForward) {
   EXPECT_THAT(socket_.Receive(), HasSubstr("leaf chain 50/100"));
 }
 
-TEST_F(ServiceManagerTest, ARecoveryThatStandsStillIsGivenNoMoreTime) {
+TEST_F(ServiceManagerTest, ARecoveryWithoutProgressIsNotExtended) {
   std::atomic<int> asked = 0;
   const StartReporter reporter(
       [&] {
@@ -50,7 +50,7 @@ TEST_F(ServiceManagerTest, ARecoveryThatStandsStillIsGivenNoMoreTime) {
   EXPECT_EQ(socket_.ReceiveNow(), "");
 }
 
-TEST_F(ServiceManagerTest, NothingIsSaidBeforeRecoveryBegins) {
+TEST_F(ServiceManagerTest, NothingIsSentBeforeRecoveryBegins) {
   std::atomic<int> asked = 0;
   const StartReporter reporter(
       [&] {
@@ -62,7 +62,7 @@ TEST_F(ServiceManagerTest, NothingIsSaidBeforeRecoveryBegins) {
   EXPECT_EQ(socket_.ReceiveNow(), "");
 }
 
-TEST_F(ServiceManagerTest, ServingReloadingAndStopping) {
+TEST_F(ServiceManagerTest, SendsServingReloadingAndStopping) {
   NotifyServing("127.0.0.1:7411");
   EXPECT_EQ(socket_.Receive(), "READY=1\nSTATUS=serving 127.0.0.1:7411");
   NotifyReloading();
@@ -72,7 +72,7 @@ TEST_F(ServiceManagerTest, ServingReloadingAndStopping) {
               AllOf(HasSubstr("STOPPING=1\n"), HasSubstr("EXTEND_TIMEOUT_USEC=315000000\n")));
 }
 
-TEST_F(ServiceManagerTest, WithoutASocketNobodyIsToldOrAsked) {
+TEST_F(ServiceManagerTest, WithoutASocketNothingHappens) {
   unsetenv("NOTIFY_SOCKET");
   std::atomic<int> asked = 0;
   {

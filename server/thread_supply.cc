@@ -12,8 +12,8 @@
 namespace lodgekv::server {
 namespace {
 
-// Beside the pollers, as counted in a daemon under load: gRPC's executors, timers and callbacks
-// grow with the cores; the metrics endpoint, the TLS watchers, the journal and the threads of an
+// Besides the pollers, as counted in a daemon under load: gRPC's executors, timers and callbacks
+// grow with the cores; the metrics endpoint, the TLS watchers, the journal and the threads for an
 // operator's calls do not.
 constexpr size_t kThreadsPerCore = 4;
 constexpr size_t kOtherThreads = 24;
@@ -26,10 +26,10 @@ size_t ThreadsNeeded(const Config& config) {
   return std::max(serving, recovery) + kThreadsPerCore * Cores() + kOtherThreads;
 }
 
-// Threads that wait until the object ends.
+// Threads that block until the object is destroyed.
 class WaitingThreads {
  public:
-  // How many of them could be started.
+  // Returns how many of them could be started.
   size_t Start(size_t wanted) {
     threads_.reserve(wanted);
     try {

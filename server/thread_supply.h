@@ -1,5 +1,5 @@
-// Whether the system lets us have the threads that we need. gRPC does not say so when it cannot
-// start one: it aborts, or waits for ever for what that thread was to do.
+// Whether the system allows the threads that the daemon needs. If gRPC cannot start a thread it
+// does not report an error: it aborts, or waits for that thread for ever.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,11 +7,11 @@
 
 namespace lodgekv::server {
 
-// One polling thread for reads and one for writes each.
+// Each pair has one polling thread for reads and one for writes.
 size_t PollerPairs(const Config& config);
 
 // Starts as many threads as the daemon will have, and ends them again. The error says how many
-// could be had and what limits them.
+// could be started and what limits them.
 absl::Status CheckThreadSupply(const Config& config);
 
 }  // namespace lodgekv::server

@@ -67,7 +67,7 @@ void FillJournal(const StoreInfo& info, const JournalUse& use, v1::JournalStatus
               message->mutable_replay_duration());
 }
 
-// What calls about the data answer while there is none, or none any more.
+// The error for calls about the data while the store is not open.
 grpc::Status UnavailableError(const ServerState& state) {
   if (state.pool_gone()) return PoolGoneError();
   return state.phase() == Phase::kDraining ? DrainingError() : RecoveringError();
@@ -93,14 +93,14 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const grp
   return reactor;
 }
 
-// A stream that ends before it has begun.
+// A stream that fails at once.
 class RefusedBackup final : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
   explicit RefusedBackup(const grpc::Status& status) { Finish(status); }
   void OnDone() override { delete this; }
 };
 
-// A check works a quarter of the time: it is in no hurry, and writers wait for its steps.
+// A check works a quarter of the time: it is not urgent, and writers wait for its steps.
 constexpr int kCheckRest = 3;
 
 }  // namespace

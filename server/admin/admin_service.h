@@ -1,6 +1,6 @@
-// The operator's service, on a port of its own: one function per call. What is quick is answered at
-// once, on a thread of gRPC's; what reads the whole structure has a thread of its own, so that
-// neither holds up health or other calls, and whoever asks for many checks gets one at a time.
+// The operator's service, on a port of its own: one function per call. Quick calls are answered at
+// once, on a thread of gRPC; those that read the whole structure run on a thread of their own, so
+// that they delay neither health nor other calls, and many checks run one after the other.
 #pragma once
 
 #include "lodgekv/v1/admin.grpc.pb.h"
@@ -41,15 +41,16 @@ class AdminService final : public v1::AdminService::CallbackService {
 
  private:
   // Of calls that count the keys.
-  static constexpr size_t kMostStatsWaiting = 16;
+  static constexpr size_t kMaxStatsWaiting = 16;
 
   grpc::Status FillStats(const v1::StatsRequest& request, v1::StatsResponse* response) const;
   grpc::Status RunCheck(const grpc::CallbackServerContext& context,
                         v1::CheckResponse* response) const;
 
   const ServerState& state_;
-  AdminWorker stats_{kMostStatsWaiting};
-  // One runs, and one more may wait: who has just had an answer may ask again at once.
+  AdminWorker stats_{kMaxStatsWaiting};
+  // One runs, and one more may be queued: a client that has just got an answer may ask again at
+  // once.
   AdminWorker check_{1};
 };
 

@@ -28,7 +28,7 @@ class AdminServiceTest : public ::testing::Test {
   grpc::ClientContext context_;
 };
 
-TEST_F(AdminServiceTest, StatusTellsTheWholeStory) {
+TEST_F(AdminServiceTest, StatusReportsEverything) {
   v1::StatusResponse response;
   ASSERT_TRUE(daemon_.admin().Status(&context_, {}, &response).ok());
   EXPECT_EQ(response.version(), kVersion);
@@ -50,7 +50,7 @@ TEST_F(AdminServiceTest, StatusTellsTheWholeStory) {
   EXPECT_FALSE(response.has_recovery_progress());
 }
 
-TEST_F(AdminServiceTest, StatusTellsOfTheJournalWhereThereIsOne) {
+TEST_F(AdminServiceTest, StatusReportsTheJournalIfThereIsOne) {
   v1::StatusResponse response;
   ASSERT_TRUE(daemon_.admin().Status(&context_, {}, &response).ok());
   EXPECT_FALSE(response.has_journal());
@@ -121,12 +121,12 @@ TEST_F(AdminServiceTest, CheckReportsProblems) {
   EXPECT_EQ(response.problems(0), "leaf 7: checksum");
 }
 
-// A check that stands until it is let go.
-class StandingCheck {
+// A check that blocks until Finish.
+class BlockedCheck {
  public:
-  explicit StandingCheck(TestDaemon& daemon, Faults& faults) {
+  explicit BlockedCheck(TestDaemon& daemon, Faults& faults) {
     faults.on_check = [this] {
-      if (!stood_.exchange(true)) {
+      if (!blocked_.exchange(true)) {
         begun_.set_value();
         go_on_.get_future().wait();
       }
@@ -140,19 +140,19 @@ class StandingCheck {
   }
 
   void Cancel() { context_.TryCancel(); }
-  void LetGo() { go_on_.set_value(); }
+  void Finish() { go_on_.set_value(); }
   grpc::Status End() { return call_.get(); }
 
  private:
-  std::atomic<bool> stood_{false};
+  std::atomic<bool> blocked_{false};
   std::promise<void> begun_;
   std::promise<void> go_on_;
   grpc::ClientContext context_;
   std::future<grpc::Status> call_;
 };
 
-TEST_F(AdminServiceTest, OneCheckRunsAndOneWaits) {
-  StandingCheck first(daemon_, *faults_);
+TEST_F(AdminServiceTest, OneCheckRunsAndOneIsQueued) {
+  BlockedCheck first(daemon_, *faults_);
   std::vector<std::future<grpc::Status>> more;
   for (int i = 0; i < 3; ++i) {
     more.push_back(std::async(std::launch::async, [this] {
@@ -174,30 +174,30 @@ TEST_F(AdminServiceTest, OneCheckRunsAndOneWaits) {
       ++refused;
     }
   }
-  first.LetGo();
+  first.Finish();
   EXPECT_TRUE(first.End().ok());
   for (auto& call : more) {
     EXPECT_TRUE(!call.valid() || call.get().ok());
   }
 }
 
-TEST_F(AdminServiceTest, ACheckHoldsUpNoOtherCall) {
-  StandingCheck check(daemon_, *faults_);
+TEST_F(AdminServiceTest, ACheckDelaysNoOtherCall) {
+  BlockedCheck check(daemon_, *faults_);
   v1::StatusResponse status;
   EXPECT_TRUE(daemon_.admin().Status(&context_, {}, &status).ok());
   v1::StatsResponse stats;
   grpc::ClientContext context;
   EXPECT_TRUE(daemon_.admin().Stats(&context, {}, &stats).ok());
-  check.LetGo();
+  check.Finish();
   EXPECT_TRUE(check.End().ok());
 }
 
-TEST_F(AdminServiceTest, ACheckEndsWithItsCaller) {
-  StandingCheck check(daemon_, *faults_);
+TEST_F(AdminServiceTest, ACheckEndsWhenItsCallIsCancelled) {
+  BlockedCheck check(daemon_, *faults_);
   check.Cancel();
   EXPECT_EQ(check.End().error_code(), grpc::StatusCode::CANCELLED);
-  check.LetGo();
-  // The thread is free soon: nobody waits for what is left of the check.
+  check.Finish();
+  // The thread is free soon: the rest of a cancelled check is skipped.
   faults_->on_check = nullptr;
   grpc::Status next;
   for (int i = 0; i < 500; ++i) {
@@ -210,8 +210,8 @@ TEST_F(AdminServiceTest, ACheckEndsWithItsCaller) {
   EXPECT_TRUE(next.ok()) << next.error_message();
 }
 
-// Each open stream of reflection holds a thread, so there may be few.
-TEST_F(AdminServiceTest, OpenStreamsOfReflectionHoldUpNoOtherCall) {
+// Each open stream of reflection occupies a thread, so their number is limited.
+TEST_F(AdminServiceTest, OpenStreamsOfReflectionDelayNoOtherCall) {
   constexpr int kStreams = 100;
   grpc::GenericStub stub(daemon_.admin_channel());
   grpc::CompletionQueue queue;
@@ -245,7 +245,7 @@ void ExpectNotServed(const grpc::Status& status, const std::string& call) {
   EXPECT_EQ(DetailsOf(status).info.metadata().at("call"), "lodgekv.v1.AdminService." + call);
 }
 
-TEST_F(AdminServiceTest, WhatIsNotServedSaysSoByName) {
+TEST_F(AdminServiceTest, AnUnimplementedCallIsRefusedByName) {
   grpc::ClientContext delete_range;
   v1::DeleteRangeResponse deleted;
   ExpectNotServed(daemon_.admin().DeleteRange(&delete_range, {}, &deleted), "DeleteRange");

@@ -1,7 +1,7 @@
-// A thread for the operator's calls that take long: they run one after the other, and no more wait
-// than a bound says, so that whoever asks for many of them takes one core at most.
+// A thread for the operator's slow calls: they run one after the other from a bounded queue, so
+// that they take one core at most, however many are asked for.
 //
-// INVARIANT  What TryPost took is run, before the destructor returns at the latest.
+// INVARIANT  A call that TryPost accepted is run, before the destructor returns at the latest.
 #pragma once
 
 #include <condition_variable>
@@ -15,13 +15,13 @@ namespace lodgekv::server {
 
 class AdminWorker {
  public:
-  // Takes one call at a time, and `most_waiting` more.
+  // Runs one call at a time, with `most_waiting` more in the queue.
   explicit AdminWorker(size_t most_waiting);
   ~AdminWorker();
   AdminWorker(const AdminWorker&) = delete;
   AdminWorker& operator=(const AdminWorker&) = delete;
 
-  // False: as many wait as may.
+  // False: the queue is full.
   bool TryPost(std::function<void()> call);
 
  private:

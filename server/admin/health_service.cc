@@ -12,7 +12,7 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// A watched name is kept.
+// A watched name is kept in memory.
 constexpr size_t kMaxNameSize = 200;
 
 HealthCheckResponse::ServingStatus ToProto(Health health) {
@@ -24,10 +24,10 @@ HealthCheckResponse::ServingStatus ToProto(Health health) {
   return HealthCheckResponse::UNKNOWN;
 }
 
-// One stream of Watch. It lives until gRPC is done with it; who tells it something meanwhile may
-// hold it for longer.
+// One stream of Watch. It lives until gRPC has finished it, or longer while another thread notifies
+// it.
 //
-// INVARIANT  At most one write is under way, and none once the stream is to finish.
+// INVARIANT  At most one write is running, and none once the stream is to finish.
 class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
                            public HealthWatcher,
                            public std::enable_shared_from_this<WatchReactor> {
@@ -44,7 +44,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
     return reactor.get();
   }
 
-  void Tell(Health health) override {
+  void Notify(Health health) override {
     {
       const std::lock_guard lock(mutex_);
       wanted_ = ToProto(health);
@@ -74,7 +74,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
     Go();
   }
 
-  // Starts what there is to do, with no lock held: gRPC may call back from within.
+  // Starts the next operation, with no lock held: gRPC may call back from within.
   void Go() {
     bool finish = false;
     {
@@ -96,7 +96,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
   }
 
   std::shared_ptr<WatchReactor> self_;
-  HealthCheckResponse response_;  // of the write under way
+  HealthCheckResponse response_;  // of the running write
   std::mutex mutex_;
   std::optional<HealthCheckResponse::ServingStatus> wanted_;
   std::optional<HealthCheckResponse::ServingStatus> sent_;

@@ -1,5 +1,5 @@
-// grpc.health.v1: what HealthState says, over gRPC. Ours rather than the library's, since that one
-// has no descriptor for reflection and no bound on the streams of Watch. No thread waits in it.
+// grpc.health.v1, served from HealthState. It replaces the library's service, which has no
+// descriptor for reflection and no limit on the streams of Watch. No thread blocks in it.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -11,7 +11,7 @@ namespace lodgekv::server {
 
 class HealthService final : public grpc::health::v1::Health::CallbackService {
  public:
-  // `state` must outlive the server that this is registered with.
+  // `state` must outlive the server at which this is registered.
   explicit HealthService(HealthState& state) : state_(state) {}
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,

@@ -10,7 +10,7 @@
 namespace lodgekv::server {
 namespace {
 
-// As StoreInfo::medium_class tells them.
+// The values of StoreInfo::medium_class.
 constexpr std::array<std::string_view, 7> kMediumClasses{"pmem-adr",    "pmem-eadr", "cxl", "file",
                                                          "pmem-forced", "volatile",  "none"};
 
@@ -28,7 +28,7 @@ HealthState::HealthState(size_t max_watchers) : max_watchers_(max_watchers) {
 }
 
 void HealthState::Set(std::string_view name, bool serving) {
-  const std::lock_guard telling(telling_);
+  const std::lock_guard notifying(notifying_);
   Watchers watchers;
   Health health = Health::kUnknownName;
   {
@@ -39,7 +39,7 @@ void HealthState::Set(std::string_view name, bool serving) {
     health = Find(name);
     watchers = WatchersOf(name);
   }
-  for (const auto& watcher : watchers) watcher->Tell(health);
+  for (const auto& watcher : watchers) watcher->Notify(health);
 }
 
 void HealthState::SetReachable(bool reachable) {
@@ -47,7 +47,7 @@ void HealthState::SetReachable(bool reachable) {
     const std::lock_guard lock(mutex_);
     reachable_ = reachable;
   }
-  TellAll();
+  NotifyAll();
 }
 
 void HealthState::StopServing() {
@@ -55,12 +55,12 @@ void HealthState::StopServing() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  TellAll();
+  NotifyAll();
 }
 
-// After a change that concerns every name.
-void HealthState::TellAll() {
-  const std::lock_guard telling(telling_);
+// After a change that affects every name.
+void HealthState::NotifyAll() {
+  const std::lock_guard notifying(notifying_);
   std::vector<std::pair<std::shared_ptr<HealthWatcher>, Health>> told;
   {
     const std::lock_guard lock(mutex_);
@@ -70,7 +70,7 @@ void HealthState::TellAll() {
       }
     }
   }
-  for (const auto& [watcher, health] : told) watcher->Tell(health);
+  for (const auto& [watcher, health] : told) watcher->Notify(health);
 }
 
 Health HealthState::Get(std::string_view name) const {
@@ -79,7 +79,7 @@ Health HealthState::Get(std::string_view name) const {
 }
 
 bool HealthState::Watch(std::string_view name, const std::shared_ptr<HealthWatcher>& watcher) {
-  const std::lock_guard telling(telling_);
+  const std::lock_guard notifying(notifying_);
   Health health = Health::kUnknownName;
   {
     const std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ bool HealthState::Watch(std::string_view name, const std::shared_ptr<HealthWatch
     subscriptions_.push_back({std::string(name), watcher});
     health = Find(name);
   }
-  watcher->Tell(health);
+  watcher->Notify(health);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// grpc.health.v1 over a real connection, and what reflection says of it.
+// grpc.health.v1 over a real connection, and reflection of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(HealthTest, EachServiceHasAnAnswer) {
   }
 }
 
-// A probe may insist on the medium that it was promised. The engine dram has none.
+// A probe may require the medium it expects. The engine dram has none.
 TEST(HealthTest, TheClassOfTheMediumHasAnAnswer) {
   TestDaemon daemon;
   EXPECT_EQ(HealthOf(daemon.admin_channel(), "lodgekv.medium.none"), "SERVING");
@@ -52,7 +52,7 @@ TEST(HealthTest, ReflectionDescribesIt) {
   }
 }
 
-// A server with nothing but health, whose state the test holds.
+// A server with only the health service, whose state the test sets.
 class WatchTest : public ::testing::Test {
  protected:
   static constexpr size_t kMaxWatchers = 3;
@@ -111,7 +111,7 @@ TEST_F(WatchTest, SeesEachChangeOfItsName) {
   EXPECT_EQ(state_.Get(""), Health::kNotServing);
 }
 
-TEST_F(WatchTest, TooManyStreamsAreRefusedAndThoseThatEndMakeRoom) {
+TEST_F(WatchTest, TooManyStreamsAreRefusedUntilOneEnds) {
   std::vector<std::unique_ptr<Stream>> streams;
   for (size_t i = 0; i < kMaxWatchers; ++i) {
     streams.push_back(std::make_unique<Stream>(*stub_, ""));

@@ -1,4 +1,4 @@
-// Keeps a long piece of background work to a share of one thread's time.
+// Limits long background work to a share of one thread's time.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,8 @@ namespace lodgekv::server {
 
 class Pacer {
  public:
-  // Sleeps `rest` times as long as it worked since it was made, or since the last pause.
+  // Pause sleeps `rest` times as long as the work since construction, or since the last pause,
+  // took.
   explicit Pacer(int rest) : rest_(rest) {}
 
   void Pause() {

@@ -22,10 +22,10 @@ class SystemClock final : public Clock {
   }
 };
 
-// Another clock that never goes back: while that one does, time stands still here.
+// A clock that never goes back: while the wrapped clock does, this one stands still.
 //
-// INVARIANT  No thread sees a time before one that any thread has seen. So a value that was
-//            answered as expired stays so for as long as the process lives.
+// INVARIANT  No thread reads a time before one that any thread has read. So a value that was
+//            reported as expired stays expired for as long as the process runs.
 class MonotoneClock final : public Clock {
  public:
   explicit MonotoneClock(const Clock& clock) : clock_(clock) {}

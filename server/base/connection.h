@@ -1,11 +1,11 @@
-// A client's connection, and the peer behind it, as the shares of the server's work are counted.
+// A client's connection and its peer, with the counts that limits are checked against.
 //
-// The front door adds a connection when it accepts it and removes it when its socket is gone; a
-// call finds it by the name that gRPC gives the other end. A peer is all connections from one
-// address: a machine, or whatever speaks for many of them.
+// The front door adds a connection when it accepts it and removes it when its socket is closed; a
+// call finds it by the name that gRPC gives the remote end. A peer is all connections from one
+// address: one machine, or a proxy for many.
 //
-// INVARIANT  The counts of what is in hand (operations, bytes) are given back to the one by whoever
-//            took them. All members are of any thread.
+// INVARIANT  Counts of work in flight (operations, bytes) are decremented exactly once, by the code
+//            that incremented them. All members may be used from any thread.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 
 namespace lodgekv::server {
 
-// Accepted and not yet answered, answers included until the client has taken them.
-struct InHand {
+// Accepted and not yet answered. The bytes include answers until the client has read them.
+struct InFlight {
   std::atomic<uint64_t> operations{0};
   std::atomic<uint64_t> bytes{0};
 };
@@ -27,7 +27,7 @@ struct Peer {
 
   const std::string address;  // without a port: "ipv4:192.0.2.1", "unix:"
   std::atomic<uint64_t> connections{0};
-  InHand in_hand;
+  InFlight in_flight;
 };
 
 struct Connection {
@@ -41,17 +41,18 @@ struct Connection {
 
   const std::string name;  // as gRPC names it: "ipv4:192.0.2.1:4711"
   const std::shared_ptr<Peer> peer;
-  InHand in_hand;
-  // Calls of the data port whose request has come whole, and the bytes of those requests. What the
-  // socket received beyond them is headers, or has not become a request yet.
+  InFlight in_flight;
+  // Calls of the data port whose request has been received completely, and the bytes of those
+  // requests. Other bytes received on the socket are headers or parts of unfinished requests.
   std::atomic<uint64_t> requests{0};
   std::atomic<uint64_t> request_bytes{0};
-  // Of requests that were refused for what is in them: their bytes, or what was built of them,
-  // where that is more.
+  // Bytes of requests that were refused because of their content: their size on the wire or in
+  // memory, whichever is larger.
   std::atomic<uint64_t> invalid_bytes{0};
-  // When it last took an answer, or a page of one: milliseconds of the steady clock; 0: never.
-  std::atomic<int64_t> taken_ms{0};
-  // Calls refused because this connection or its peer held its share.
+  // When the client last read an answer, or a page of one: milliseconds of the steady clock; 0:
+  // never.
+  std::atomic<int64_t> last_delivery_ms{0};
+  // Calls refused because this connection or its peer had used up its share.
   std::atomic<uint64_t> refusals{0};
 };
 

@@ -11,10 +11,10 @@ namespace {
 
 absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
 
-// Of few it does not matter which are gone.
+// Below this size pruning is not worth it.
 constexpr size_t kLeastPrune = 64;
 
-// Now and then drops those that nobody has any more.
+// Sometimes drops entries that nobody uses any more.
 template <class Map>
 void Prune(Map& map, size_t& prune_at) {
   if (map.size() < prune_at) return;
@@ -22,7 +22,7 @@ void Prune(Map& map, size_t& prune_at) {
   prune_at = std::max(kLeastPrune, 2 * map.size());
 }
 
-// gRPC's names of connections that the front door can tell apart, and has added.
+// Whether it is gRPC's name of a TCP connection, which the front door can identify and has added.
 bool HasPort(std::string_view name) { return name.substr(0, 2) == "ip"; }
 
 }  // namespace
@@ -65,7 +65,7 @@ void ConnectionTable::Remove(const Connection& connection) {
   shard.by_name.erase(found);
 }
 
-// Its mutex is held.
+// The caller holds its mutex.
 std::shared_ptr<Connection> ConnectionTable::FindIn(Shard& shard, std::string_view name) {
   const auto found = shard.by_name.find(ToAbsl(name));
   if (found != shard.by_name.end()) return found->second;

@@ -1,9 +1,9 @@
-// The connections that are open, by the name that gRPC gives the other end.
+// The open connections, by the name that gRPC gives the remote end.
 //
 // INVARIANT  A connection is in the table from Add to Remove. Clients of a Unix socket have no
-//            names of their own, so that all of them are one connection, as are those inside the
-//            process: it is made when it is first looked for, and stays.
-// Thread safety: all calls at any time.
+//            names of their own, so all of them count as one connection, as do clients inside the
+//            process; that one is made at its first look-up and stays.
+// Thread safety: all methods at any time.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ namespace lodgekv::server {
 
 class ConnectionTable {
  public:
-  // `name` as in Connection. A connection of the same name is replaced: its socket is gone, or the
-  // kernel had not given its port away again.
+  // `name` as in Connection. A connection of the same name is replaced: its socket is closed, or
+  // the kernel would not have assigned its port again.
   std::shared_ptr<Connection> Add(std::string_view name);
-  // Calls of the connection that are still open keep it alive.
+  // Calls of the connection that are still open keep the object alive.
   void Remove(const Connection& connection);
 
-  // For each call. Those of a connection that is not in the table, as of one that is just gone,
-  // share one outside of it while any of them has it.
+  // Looked up once for each call. Calls of a connection that is not in the table, such as one that
+  // has just closed, share one object outside of the table for as long as any of them uses it.
   std::shared_ptr<Connection> Find(std::string_view name);
 
-  // The connections that a peer of this address has in the table.
+  // How many connections from this address are in the table.
   uint64_t ConnectionsOf(std::string_view address) const;
 
   std::vector<std::shared_ptr<Connection>> All() const;
@@ -42,7 +42,7 @@ class ConnectionTable {
 
   struct Shard {
     mutable std::mutex mutex;
-    // Guarded by mutex, as is the size at which the strays that nobody has are dropped.
+    // Guarded by mutex, as is the size at which unused strays are dropped.
     absl::flat_hash_map<std::string, std::shared_ptr<Connection>> by_name;
     absl::flat_hash_map<std::string, std::weak_ptr<Connection>> strays;
     size_t prune_at = 0;

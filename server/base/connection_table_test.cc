@@ -38,7 +38,7 @@ TEST(ConnectionTable, ConnectionsOfAnAddressShareTheirPeer) {
   EXPECT_EQ(table.ConnectionsOf("ipv4:192.0.2.9"), 0U);
 }
 
-TEST(ConnectionTable, APortGivenAwayAgainIsAnotherConnection) {
+TEST(ConnectionTable, AReusedPortIsAnotherConnection) {
   ConnectionTable table;
   const auto before = table.Add("ipv4:192.0.2.1:1");
   const auto after = table.Add("ipv4:192.0.2.1:1");
@@ -46,13 +46,13 @@ TEST(ConnectionTable, APortGivenAwayAgainIsAnotherConnection) {
   EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), after);
 }
 
-TEST(ConnectionTable, ASocketWithoutNamesIsOneConnection) {
+TEST(ConnectionTable, ClientsOfAUnixSocketAreOneConnection) {
   ConnectionTable table;
   EXPECT_EQ(table.Find("unix:"), table.Find("unix:"));
   EXPECT_EQ(table.All().size(), 1U);
 }
 
-TEST(ConnectionTable, CallsOfAConnectionThatIsNotThereShareOne) {
+TEST(ConnectionTable, CallsOfAnUnknownConnectionShareOne) {
   ConnectionTable table;
   auto stray = table.Find("ipv4:192.0.2.1:1");
   EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), stray);
@@ -64,7 +64,7 @@ TEST(ConnectionTable, CallsOfAConnectionThatIsNotThereShareOne) {
   EXPECT_EQ(table.ConnectionsOf("ipv4:192.0.2.1"), 1U);
 }
 
-TEST(ConnectionTable, PeersGoWithTheirConnections) {
+TEST(ConnectionTable, PeersAreRemovedWithTheirConnections) {
   ConnectionTable table;
   for (int i = 0; i < 1'000; ++i) {
     table.Remove(*table.Add("ipv4:192.0.2." + std::to_string(i) + ":1"));

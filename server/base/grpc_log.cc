@@ -12,7 +12,7 @@ namespace {
 
 void LogFromGrpc(gpr_log_func_args* args) {
   if (NoteHandshakeFailure(args->message)) return;
-  // It ends the process behind this line.
+  // gRPC ends the process right after such a line.
   const bool fatal = std::string_view(args->message).rfind("assertion failed", 0) == 0;
   Log(fatal ? LogLevel::kCritical : LogLevel::kDebug, "gRPC says", {{"text", args->message}});
   if (fatal) FlushLog();

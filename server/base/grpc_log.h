@@ -1,10 +1,10 @@
-// What the gRPC library writes to its own log.
+// The gRPC library's own log.
 #pragma once
 
 namespace lodgekv::server {
 
-// Lines of the gRPC library go to our log: its errors as debug messages, since we report, in our
-// own words, what matters of them; a failed TLS handshake we know from there alone.
+// Sends the lines of the gRPC library to our log, its errors at level debug: what matters of them
+// we report in our own words. Failed TLS handshakes are known from there alone.
 void AdoptGrpcLog();
 
 }  // namespace lodgekv::server

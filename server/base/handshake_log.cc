@@ -10,20 +10,20 @@
 namespace lodgekv::server {
 namespace {
 
-// As gRPC 1.51 writes it; what is behind the last colon is the TLS library's reason.
+// As gRPC 1.51 writes it; after the last colon comes the TLS library's reason.
 constexpr std::string_view kHandshakeFailed = "Handshake failed with fatal error";
 
 std::atomic<uint64_t> g_failures{0};
 
 LinePace g_pace;
 
-struct Teller {
+struct Reporter {
   std::mutex mutex;
   const void* owner = nullptr;  // guarded by mutex, as is the next
-  std::function<void(FailedHandshake)> tell;
+  std::function<void(FailedHandshake)> report;
 };
 
-Teller g_teller;
+Reporter g_reporter;
 
 std::string_view ReasonIn(std::string_view line) {
   std::string_view reason = line.substr(line.rfind(':') + 1);
@@ -41,24 +41,24 @@ bool NoteHandshakeFailure(std::string_view grpc_line) {
   if (!g_pace.Due(&failed.not_logged_before)) return true;
   failed.reason = ReasonIn(grpc_line);
   failed.at = std::chrono::steady_clock::now();
-  const std::lock_guard lock(g_teller.mutex);
-  if (g_teller.tell) {
-    g_teller.tell(std::move(failed));
+  const std::lock_guard lock(g_reporter.mutex);
+  if (g_reporter.report) {
+    g_reporter.report(std::move(failed));
   } else {
     LogFailedHandshake(failed, "unknown");
   }
   return true;
 }
 
-void SetHandshakeTeller(const void* owner, std::function<void(FailedHandshake)> teller) {
-  const std::lock_guard lock(g_teller.mutex);
-  g_teller.owner = owner;
-  g_teller.tell = std::move(teller);
+void SetHandshakeReporter(const void* owner, std::function<void(FailedHandshake)> reporter) {
+  const std::lock_guard lock(g_reporter.mutex);
+  g_reporter.owner = owner;
+  g_reporter.report = std::move(reporter);
 }
 
-void ForgetHandshakeTeller(const void* owner) {
-  const std::lock_guard lock(g_teller.mutex);
-  if (g_teller.owner == owner) g_teller.tell = nullptr;
+void ClearHandshakeReporter(const void* owner) {
+  const std::lock_guard lock(g_reporter.mutex);
+  if (g_reporter.owner == owner) g_reporter.report = nullptr;
 }
 
 void LogFailedHandshake(const FailedHandshake& failed, std::string_view peer) {

@@ -1,5 +1,5 @@
-// TLS connections that came to nothing. gRPC tells of them in its own log alone, and not who it
-// was: who knows that may find out before the line is written.
+// Failed TLS handshakes. gRPC reports them in its own log alone, and without the peer; the front
+// door may find out which peer it was before the line is written.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace lodgekv::server {
 
-// Counts a line of gRPC's log if it tells of a failed handshake, and now and then says so in ours.
-// From any thread. False: it tells of something else.
+// Counts a line of gRPC's log if it reports a failed handshake, and logs it, at a limited rate.
+// False: it reports something else. From any thread.
 bool NoteHandshakeFailure(std::string_view grpc_line);
 
 struct FailedHandshake {
@@ -20,10 +20,10 @@ struct FailedHandshake {
   uint64_t not_logged_before = 0;
 };
 
-// From now on `teller` is given those that are due for a line, on a thread of gRPC, and is to call
-// LogFailedHandshake. The last one holds, until it is forgotten.
-void SetHandshakeTeller(const void* owner, std::function<void(FailedHandshake)> teller);
-void ForgetHandshakeTeller(const void* owner);
+// From now on `reporter` is called, on a thread of gRPC, for each failure that is due to be logged,
+// and must call LogFailedHandshake. The last one set is used, until it is cleared.
+void SetHandshakeReporter(const void* owner, std::function<void(FailedHandshake)> reporter);
+void ClearHandshakeReporter(const void* owner);
 
 void LogFailedHandshake(const FailedHandshake& failed, std::string_view peer);
 

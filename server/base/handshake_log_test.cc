@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(HandshakeLog, CountsFailuresAndSaysWhyNowAndThen) {
+TEST(HandshakeLog, CountsFailuresAndLogsThemAtALimitedRate) {
   const uint64_t before = HandshakeFailures();
   const std::string line =
       "Handshake failed with fatal error SSL_ERROR_SSL: error:0A0000C7:SSL routines::peer did not "

@@ -17,85 +17,88 @@ struct LimitRange {
   uint64_t max_value;
 };
 
-// Longer keys are rarely meant: they cost DRAM in every separator. The engines' own bound is
+// Longer keys are rarely intended: they cost DRAM in every separator. The engines' own limit is
 // 65,535.
 inline constexpr LimitRange kMaxKeySize{4 * kKiB, 8, 65'535};
 
-// A larger value holds up the values behind it on its connection. The engines' own bound is 16 MiB.
+// A larger value delays the values after it on its connection. The engines' own limit is 16 MiB.
 inline constexpr LimitRange kMaxValueSize{kMiB, 8, 16 * kMiB};
 
-// Fits a gRPC client's default message limit; bounded, since a batch is held whole, twice.
+// Fits a gRPC client's default message limit. Bounded, since a whole batch is in memory twice.
 inline constexpr LimitRange kMaxBatchSize{4 * kMiB, 4 * kKiB, 64 * kMiB};
 
-// A batch holds locks while it is applied: a thousand operations stay below a millisecond in
-// memory. More than 1,024 no engine applies in one step: that many entries has the longest group of
-// LodgeTree's logs.
+// A batch holds locks while it is applied: a thousand operations take less than a millisecond in
+// memory. No engine applies more than 1,024 in one step: that is the longest group of LodgeTree's
+// logs.
 inline constexpr LimitRange kMaxBatchOperations{1'024, 1, 1'024};
 
-// Work accepted and not yet answered. Beyond it waiting is worse than a refusal: at 100,000
-// operations a second, 8,192 wait 80 ms.
+// Work accepted and not yet answered. Beyond it a refusal is better than a longer queue: at 100,000
+// operations a second, 8,192 queued ones wait 80 ms.
 inline constexpr LimitRange kMaxInflightOperations{8'192, 1, 1'048'576};
 
-// Memory for keys and values of that work, and for answers that clients have not yet taken.
+// Memory for keys and values of that work, and for answers that clients have not yet read.
 inline constexpr LimitRange kMaxInflightSize{256 * kMiB, kMiB, 64 * kGiB};
 
-// Percent of both that one connection, or all of one address, may hold. What is left is others'; a
-// client that loads in large batches, 16 of 256 operations at a time, still fits into half.
+// Percent of both that one connection, or all connections of one address, may use. The rest is for
+// others. A client that loads large batches, 16 of 256 operations at a time, still fits into half.
 inline constexpr LimitRange kConnectionShare{50, 1, 100};
 inline constexpr LimitRange kPeerShare{75, 1, 100};
 
-// What a scan holds in memory at a time; above a thousand items the cost of a page is all items.
+// What a scan holds in memory at a time. Above a thousand items the cost of a page is that of its
+// items.
 inline constexpr LimitRange kScanPageItems{1'000, 1, 100'000};
 inline constexpr LimitRange kScanPageSize{kMiB, 4 * kKiB, 16 * kMiB};
 
-// Calls that a client may have open on one connection; more wait in the client (HTTP/2's own rule).
+// Calls that a client may have open on one connection; further ones wait in the client (HTTP/2's
+// own rule).
 inline constexpr LimitRange kMaxStreamsPerConnection{128, 1, 1'048'576};
 
-// Each takes a descriptor and some 30 KiB; clients keep one or a few. The second is of one address,
-// which may be a proxy that speaks for many.
+// Each takes a descriptor and some 30 KiB; clients keep one or a few. The second limit is for one
+// address, which may be a proxy for many clients.
 inline constexpr LimitRange kMaxConnections{4'096, 1, 1'048'576};
 inline constexpr LimitRange kMaxConnectionsPerPeer{2'048, 1, 1'048'576};
-// That one address may open: a handshake of TLS costs a processor a millisecond or so.
+// Connections that one address may open: a TLS handshake costs a processor about a millisecond.
 inline constexpr LimitRange kMaxConnectionRatePerPeer{100, 0, 100'000};
 inline constexpr LimitRange kMaxConnectionBurstPerPeer{100, 1, 1'048'576};
 
-// What the operator's and the health port take each, of connections and of streams on one: an
-// operator's tools, and probes.
+// For the operator's port and the health port, each: connections, and streams on one connection.
+// Enough for an operator's tools and for probes.
 inline constexpr uint64_t kSmallPortConnections = 64;
 inline constexpr uint64_t kAdminStreamsPerConnection = 16;
 inline constexpr uint64_t kHealthStreamsPerConnection = 8;
-// And of a message to them, which names an engine at most.
+// The largest message to these ports; it names an engine at most.
 inline constexpr uint64_t kSmallPortMessageSize = 64 * kKiB;
 
-// Requests on their way, before any limit of requests sees them. For a connection: as many of the
-// largest values as it may have streams by default, and a quarter more.
+// Requests that are not yet received completely, before any limit of requests sees them. For a
+// connection: as many of the largest values as it may have streams by default, and a quarter more.
 inline constexpr LimitRange kMaxUnfinishedSize{160 * kMiB, kMiB, 64 * kGiB};
 inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
 
-// Of calls that a client takes back. Each keeps some 18 KiB until gRPC has looked at it.
+// Of calls that a client resets. Each keeps some 18 KiB until gRPC has processed it.
 inline constexpr LimitRange kMaxResetsPerSecond{200, 0, 1'000'000};
 
-// Of requests that are refused for what is in them: what a faulty program may send by mistake, not
-// what keeps a processor busy.
+// Of requests that are refused because of their content: what a faulty program may send by mistake,
+// but not so much that a processor is busy with it.
 inline constexpr LimitRange kMaxInvalidSizePerSecond{16 * kMiB, 0, 1 * kTiB};
 
-// Connections of a peer that are ended for cause before it is not let in. Each may have cost some
-// tens of MB for a moment; a broken client, and all behind its address, should soon be heard again.
+// Connections of a peer that are closed for an offence before the peer is refused. Each may have
+// cost some tens of MB for a moment; a broken client, and all clients of its address, should soon
+// be served again.
 inline constexpr LimitRange kMaxOffencesPerPeer{5, 0, 1'000};
 inline constexpr LimitRange kOffenceForgivenAfterMs{10'000, 100, 60 * 60'000};
 
-// Headers of a request, by gRPC's count.
+// Headers of a request, as gRPC counts them.
 inline constexpr uint64_t kMaxMetadataSize = 8 * kKiB;
 
-// Unary operations that share one call of the engine, and on an ordinary file one sync.
+// Unary operations that share one call of the engine, and one sync if the pool is an ordinary file.
 inline constexpr LimitRange kGroupOperations{64, 1, 1'024};
 
-// 0: in proportion to the pool. Else not below the least, where a segment holds a single group of
-// any use; above the most a start after a crash reads the journal for minutes.
+// 0: in proportion to the pool. Not below the minimum, where a segment holds a single group of
+// useful size; above the maximum a start after a crash reads the journal for minutes.
 inline constexpr uint64_t kLeastJournalSize = kMiB;
 inline constexpr LimitRange kJournalSize{0, 0, 64 * kGiB};
 
-// Slow beside what any disk does, so that the syncs of the journal hardly wait for a checkpoint.
+// Slow compared to any disk, so that checkpoints hardly delay the syncs of the journal.
 inline constexpr LimitRange kCheckpointRate{16 * kMiB, kMiB, 16 * kGiB};
 
 // What protobuf adds to an operation of a batch: tags, lengths, condition, version and ttl; rounded
@@ -118,8 +121,9 @@ struct Limits {
   uint64_t scan_page_items = kScanPageItems.default_value;
   uint64_t scan_page_size = kScanPageSize.default_value;
 
-  // gRPC's own bound on a message. It lies above every limit here, so that a request that is too
-  // large is refused by us, by name; what is larger still is refused before it is held in memory.
+  // gRPC's own limit for a message. It is above every limit here, so that a request that is too
+  // large is refused by us with the name of the limit; a still larger one is refused before it is
+  // in memory.
   uint64_t MaxMessageSize() const {
     return max_batch_size + max_key_size + max_value_size +
            max_batch_operations * kOperationOverheadBytes + 64 * kKiB;

@@ -1,4 +1,4 @@
-// At most so many lines a second of a kind in the log, and how many were left out.
+// Limits log lines of one kind to so many a second, and counts those left out.
 // Thread-safe.
 #pragma once
 
@@ -13,7 +13,8 @@ class LinePace {
  public:
   explicit LinePace(uint64_t lines_per_second = 1) : lines_per_second_(lines_per_second) {}
 
-  // Whether it is time for a line; `suppressed` is then how many had none since the last.
+  // Whether a line may be written now; `suppressed` is then the number of lines left out since the
+  // last.
   bool Due(uint64_t* suppressed) {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();

@@ -1,4 +1,4 @@
-// Whether and why an address cannot be bound, in words.
+// Whether an address can be bound, and why not, in words.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace lodgekv::server {
 
-// True when another process answers at unix:/path. Binding would take the path away from it
-// silently, unlike a port.
+// True when another process accepts connections at unix:/path. Unlike with a port, binding would
+// silently take over the path.
 bool UnixSocketInUse(const std::string& address);
 
 inline constexpr std::string_view kUnixPathRefused =
     "the path is not writable, or longer than 107 bytes";
 
-// Of bind's errno.
+// The message for bind's errno.
 std::string BindErrorText(int error);
 
 // `field` is the configuration's, `address` its value.

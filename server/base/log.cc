@@ -48,7 +48,7 @@ LogWriter* MakeWriter() {
   }
 }
 
-// Never destroyed: its thread may be waiting for who reads the log. Null: there is none.
+// Never destroyed: its thread may be waiting for the reader of the log. Null: there is none.
 LogWriter* Writer() {
   static LogWriter* const kWriter = MakeWriter();
   return kWriter;

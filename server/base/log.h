@@ -1,8 +1,8 @@
-// The daemon's log: one line per event on stderr, for people (text) or for machines (one JSON
-// object), with named fields. Keys and values of users never enter it, their sizes may.
+// The daemon's log: one line per event on stderr, as text or as one JSON object, with named fields.
+// Users' keys and values are never logged, their sizes may be.
 //
-// INVARIANT  Nobody waits for whoever reads the log (log_writer.h), but for FlushLog, which does so
-//            for a second at most.
+// INVARIANT  No thread waits for the reader of the log (log_writer.h), except in FlushLog, for a
+//            second at most.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,18 @@
 
 namespace lodgekv::server {
 
-// Names as in the configuration: log_format, log_level. Until then text at level info.
+// The arguments are those of the configuration's log_format and log_level. Before the call: text at
+// level info.
 void SetUpLog(std::string_view format, std::string_view least_level);
 
 // Whether a message of this level is written.
 bool Logs(LogLevel level);
 
-// What came from outside belongs into a field, not into the message.
+// Text from outside belongs into a field, not into the message.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-// Everything logged so far is written out, if somebody reads it. Call before the process ends.
+// Waits until everything logged so far is written, if the log has a reader. Call before the process
+// ends.
 void FlushLog();
 
 // Lines that were dropped because nobody read the log.

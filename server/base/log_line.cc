@@ -17,7 +17,7 @@ std::string Escape(uint32_t code) {
     case '\n': return "\\n";
     case '\r': return "\\r";
     case '\t': return "\\t";
-    default: return fmt::format("\\u{:04x}", code);  // none that IsControl knows has more digits
+    default: return fmt::format("\\u{:04x}", code);  // none that IsControl accepts has more digits
   }
 }
 

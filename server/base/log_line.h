@@ -1,7 +1,7 @@
 // A line of the log as text.
 //
-// INVARIANT  Whatever the bytes of message and fields, a line is one line of UTF-8 without control
-//            characters, and a field cannot pass for another.
+// INVARIANT  Whatever bytes message and fields hold, the result is one line of UTF-8 without
+//            control characters, and a field cannot imitate another.
 #pragma once
 
 #include <spdlog/fmt/fmt.h>
@@ -18,7 +18,7 @@ enum class LogFormat { kText, kJson };
 
 std::string_view LevelName(LogLevel level);  // as the configuration writes it
 
-// A number stays one in JSON.
+// In JSON a number stays a number.
 struct LogField {
   std::string_view name;
   std::string text;
@@ -31,7 +31,7 @@ struct LogField {
       : name(field), text(fmt::format("{}", value)), is_number(true) {}
 };
 
-// Without its end; `time` as it is to appear.
+// Without a line end; `time` is the text to write.
 std::string FormatLogLine(LogFormat format, std::string_view time, LogLevel level,
                           std::string_view message, const std::vector<LogField>& fields);
 

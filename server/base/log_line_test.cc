@@ -15,7 +15,7 @@ std::string Text(std::string_view message, const std::vector<LogField>& fields) 
   return FormatLogLine(LogFormat::kText, "T", LogLevel::kInfo, message, fields);
 }
 
-TEST(LogLine, TextQuotesWhatNeedsIt) {
+TEST(LogLine, TextQuotesWhereNeeded) {
   EXPECT_EQ(FormatLogLine(LogFormat::kText, kTime, LogLevel::kWarning, "slow request",
                           {{"rpc", "Get"}, {"note", "two words"}, {"empty", ""}, {"n", 12}}),
             "2024-02-29T12:00:00.000Z warning  slow request rpc=Get note=\"two words\" empty=\"\" "
@@ -28,7 +28,7 @@ TEST(LogLine, StaysOneLine) {
   EXPECT_NE(line.find(R"(path="a\nb=\"c\"")"), std::string::npos) << line;
 }
 
-// As a client's headers would have it, which gRPC puts into its messages.
+// As a client's headers may contain it, which gRPC puts into its messages.
 TEST(LogLine, NothingFromOutsideMovesTheCursorOrForgesALine) {
   for (const std::string evil : {"\n2024 error forged", "\r", "\x1b[2J", "\x7f",
                                  "\xc2\x9b"

@@ -14,11 +14,11 @@ namespace lodgekv::server {
 namespace {
 
 constexpr size_t kMaxLines = 4'096;
-// Ours are far shorter; what others have a line say may not be.
+// Our own lines are far shorter; those of libraries may not be.
 constexpr size_t kMaxLineBytes = 8 << 10;
 constexpr std::string_view kCut = " (cut)";
 
-// False: the descriptor takes no more.
+// False: the descriptor accepts no more.
 bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = write(fd, text.data(), text.size());
@@ -34,7 +34,7 @@ bool WriteAll(int fd, std::string_view text) {
   return true;
 }
 
-// At most that many bytes, without half a character at the end.
+// Cuts to at most that many bytes, at a character boundary.
 void Cut(std::string& line) {
   if (line.size() <= kMaxLineBytes) return;
   size_t end = kMaxLineBytes;
@@ -51,10 +51,10 @@ class LogWriter::Sink final : public spdlog::sinks::base_sink<spdlog::details::n
   Sink(int fd, std::function<std::string(uint64_t)> describe)
       : fd_(fd), describe_(std::move(describe)) {}
 
-  // Lines that did not get as far as here.
+  // Counts lines that were dropped before they came here.
   void CountOverruns(std::function<uint64_t()> overruns) { overruns_ = std::move(overruns); }
 
-  // Lines that were written or could not be.
+  // Lines that were written, and those that could not be.
   uint64_t handled() const { return handled_.load(std::memory_order_acquire); }
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
 
@@ -71,8 +71,8 @@ class LogWriter::Sink final : public spdlog::sinks::base_sink<spdlog::details::n
  private:
   void TellOfDropped() {
     const uint64_t dropped = overruns_() + failed();
-    if (dropped == told_) return;
-    if (WriteAll(fd_, describe_(dropped - told_) + "\n")) told_ = dropped;
+    if (dropped == reported_) return;
+    if (WriteAll(fd_, describe_(dropped - reported_) + "\n")) reported_ = dropped;
   }
 
   const int fd_;
@@ -80,7 +80,7 @@ class LogWriter::Sink final : public spdlog::sinks::base_sink<spdlog::details::n
   std::function<uint64_t()> overruns_;
   std::atomic<uint64_t> handled_{0};
   std::atomic<uint64_t> failed_{0};
-  uint64_t told_ = 0;
+  uint64_t reported_ = 0;
 };
 
 LogWriter::LogWriter(int fd, std::function<std::string(uint64_t)> describe)

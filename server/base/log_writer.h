@@ -1,11 +1,11 @@
-// Writes lines to a descriptor, stderr, from a thread of its own, so that whoever logs never waits
-// for whoever reads.
+// Writes lines to a descriptor (stderr) from a thread of its own, so that a thread that logs never
+// waits for the reader.
 //
 // INVARIANTS
-// - Write never waits for the descriptor. Where a reader is too slow the oldest lines that wait are
-//   dropped; a line in their place says how many.
-// - What waits is bounded, in lines and in bytes.
-// - The process may end at any time, with the thread inside a write that never does.
+// - Write never waits for the descriptor. If the reader is too slow, the oldest queued lines are
+//   dropped; a line in their place reports how many.
+// - The queue is bounded in lines and in bytes.
+// - The process may end at any time, even while the thread is blocked in a write.
 #pragma once
 
 #include <spdlog/async.h>
@@ -22,13 +22,13 @@ namespace lodgekv::server {
 
 class LogWriter {
  public:
-  // `describe` makes the line about lines that were dropped.
+  // `describe` makes the line that reports dropped lines.
   LogWriter(int fd, std::function<std::string(uint64_t dropped)> describe);
 
-  // The line without its end.
+  // The line without a line end.
   void Write(std::string line);
 
-  // Until everything that was written before is with the reader, or `patience` is over.
+  // Returns when everything written so far has been written to the descriptor, or after `patience`.
   void Flush(std::chrono::milliseconds patience);
 
   uint64_t dropped() const;
@@ -37,7 +37,8 @@ class LogWriter {
   class Sink;
 
   std::shared_ptr<Sink> sink_;
-  // Its end waits for the thread: a writer whose reader may have stopped is never destroyed.
+  // Its destructor waits for the thread, so a writer whose reader may have stopped is never
+  // destroyed.
   std::shared_ptr<spdlog::details::thread_pool> pool_;
   std::shared_ptr<spdlog::async_logger> logger_;
   std::atomic<uint64_t> written_{0};

@@ -26,7 +26,7 @@ class LogWriterTest : public ::testing::Test {
 
   static std::string Describe(uint64_t dropped) { return "dropped " + std::to_string(dropped); }
 
-  // What is in the pipe until `last` is.
+  // What is in the pipe up to and including `last`.
   std::string ReadUntil(const std::string& last) {
     std::string text;
     std::array<char, 4'096> piece{};
@@ -38,7 +38,7 @@ class LogWriterTest : public ::testing::Test {
     return text;
   }
 
-  // What the lines about dropped ones say together.
+  // The sum of all reports of dropped lines.
   static uint64_t SumOfDropped(const std::string& text) {
     const std::string word = "dropped ";
     uint64_t sum = 0;
@@ -73,7 +73,7 @@ TEST_F(LogWriterTest, ALineThatIsTooLongIsCutBetweenCharacters) {
 }
 
 // 20,000 lines of 100 bytes are more than the pipe and the writer hold.
-TEST_F(LogWriterTest, WhoeverLogsNeverWaitsAndWhatIsDroppedIsCounted) {
+TEST_F(LogWriterTest, AThreadThatLogsNeverWaitsAndDroppedLinesAreCounted) {
   LogWriter writer(ends_[1], Describe);
   constexpr uint64_t kLines = 20'000;
   const auto begin = std::chrono::steady_clock::now();
@@ -88,7 +88,7 @@ TEST_F(LogWriterTest, WhoeverLogsNeverWaitsAndWhatIsDroppedIsCounted) {
   EXPECT_EQ(SumOfDropped(text), writer.dropped());
 }
 
-TEST_F(LogWriterTest, AReaderThatIsGoneIsNoErrorOfOurs) {
+TEST_F(LogWriterTest, AClosedReaderIsNoError) {
   close(ends_[0]);
   const auto before = signal(SIGPIPE, SIG_IGN);
   LogWriter writer(ends_[1], Describe);

@@ -96,7 +96,7 @@ std::string Lines(const std::vector<std::string>& warnings) {
   return lines;
 }
 
-// Of a configuration that is valid.
+// Checks the TLS files of a valid configuration.
 ExitNow CheckFiles(const LoadedConfig& loaded) {
   std::vector<std::string> warnings = loaded.warnings;
   if (loaded.config.tls()) {

@@ -8,7 +8,7 @@
 
 namespace lodgekv::server {
 
-// Nothing to run: print this and exit with that.
+// Nothing to serve: print `text` and exit with `code`.
 struct ExitNow {
   int code = 0;
   std::string text;      // to stdout when code is 0, else to stderr
@@ -17,11 +17,10 @@ struct ExitNow {
 
 inline constexpr int kExitConfig = 2;  // the command line or the configuration is wrong
 inline constexpr int kExitFailure = 1;
-// A file of the pool was deleted, replaced or cut short while it was served. EX_NOINPUT of
-// sysexits.h.
+// A file of the pool was deleted, replaced or truncated while in use. EX_NOINPUT of sysexits.h.
 inline constexpr int kExitPoolGone = 66;
 
-// What to run: the configuration, and where to read it again.
+// What to serve: the configuration, and its sources for a reload.
 struct RunNow {
   LoadedConfig loaded;
   ConfigSources sources;

@@ -98,7 +98,7 @@ bool IsChoice(std::string_view choices, std::string_view text) {
   return false;
 }
 
-// name=value,name=value into `options`. False when a part has no name or no '='.
+// Adds name=value,name=value to `options`. False when a part has no name or no '='.
 bool AddOptions(std::string_view text, OptionMap& options) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -160,7 +160,7 @@ absl::Status SetFields(const YAML::Node& root, const std::string& path, Config& 
   return absl::OkStatus();
 }
 
-// Takes what it is told of a document and keeps the line where that begins.
+// Keeps the line where the latest document begins.
 class DocumentLine final : public YAML::EventHandler {
  public:
   int line() const { return line_; }
@@ -182,8 +182,8 @@ class DocumentLine final : public YAML::EventHandler {
   int line_ = 0;
 };
 
-// A file is one document. yaml-cpp's Load passes over what stands behind the first, and its LoadAll
-// never comes back from some texts.
+// The file must be one document. yaml-cpp's Load ignores everything after the first, and its
+// LoadAll does not terminate for some texts.
 absl::Status CheckOneDocument(const std::string& text, const std::string& path) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -192,7 +192,7 @@ absl::Status CheckOneDocument(const std::string& text, const std::string& path) 
   try {
     (void)parser.HandleNextDocument(document);
   } catch (const YAML::Exception&) {
-    // Where it begins is known; what it is no longer matters.
+    // The line is known; a syntax error after it does not matter.
   }
   return absl::InvalidArgumentError(
       fmt::format("{}:{}: a second document begins; a configuration must be one document", path,
@@ -222,8 +222,9 @@ absl::Status LoadYaml(const std::string& path, FileKind kind, Config& config) {
   }
 }
 
-// Others' variables may begin with our prefix (an orchestrator adds LODGEKV_SERVICE_HOST and the
-// like), so that an unknown one is not an error; one that is nearly a field's is worth a warning.
+// Variables of other programs may begin with our prefix (an orchestrator adds LODGEKV_SERVICE_HOST
+// and the like), so an unknown one is no error. One that resembles a field is reported as a
+// warning.
 absl::Status LoadEnvironment(const std::vector<std::string>& environment, LoadedConfig& loaded) {
   for (const std::string& line : environment) {
     const size_t equals = line.find('=');

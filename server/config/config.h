@@ -1,10 +1,11 @@
 // The configuration of the daemon: defaults, then one YAML file, then LODGEKV_* environment
-// variables, then flags; later ones win. One table (config_table.cc) holds every field with its
-// default, bounds and meaning, and drives all of: YAML, environment, flags, --help, --print-config,
-// config/lodgekv.yaml.
+// variables, then flags; later sources override earlier ones. One table (config_table.cc) has every
+// field with its default, bounds and meaning. YAML, environment, flags, --help, --print-config and
+// config/lodgekv.yaml all follow it.
 //
-// INVARIANT  A Config that LoadConfig returned is within all bounds and consistent. Nothing has
-//            been opened or written by then.
+// INVARIANT  A Config returned by LoadConfig is within the bounds of each field; one that
+//            ValidateConfig accepts is consistent. Neither opens or writes anything but the
+//            configuration file.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace lodgekv::server {
 
-// Sizes are in bytes, durations in milliseconds. Defaults stand in the table alone.
+// Sizes are in bytes, durations in milliseconds. The defaults are in the table.
 struct Config {
   std::string pool;
   uint64_t pool_size = 0;
@@ -125,15 +126,15 @@ const ConfigField* FindConfigField(std::string_view name);
 std::string FlagName(const ConfigField& field);         // --pool-size
 std::string EnvironmentName(const ConfigField& field);  // LODGEKV_POOL_SIZE
 
-// Sets one field from text. Errors name `source`, the field, the text and what would be right.
+// Sets one field from text. Errors name `source`, the field, the text and what would be valid.
 absl::Status SetConfigField(Config& config, const ConfigField& field, std::string_view text,
                             std::string_view source);
 
-// What the table says, before anything else.
+// The defaults of the table.
 Config DefaultConfig();
 
-// Where values come from. Each flag is a field and its text; --engine-option K=V arrives in
-// engine_options and adds to those of the sources before it.
+// Where values come from. Each flag is a field and its text; each --engine-option K=V is in
+// engine_options and is added to the options of the sources before it.
 struct ConfigSources {
   std::string yaml_path;                 // empty: no file
   std::vector<std::string> environment;  // NAME=text, others than LODGEKV_* are ignored
@@ -146,18 +147,19 @@ struct LoadedConfig {
   std::vector<std::string> warnings;  // a LODGEKV_ variable that looks like a misspelt field
 };
 
-// Reads all sources, field by field. The file may be a pipe (--config <(...)) where waiting for it
-// holds up nothing.
+// Reads all sources, field by field. The file may be a pipe (--config <(...)) if the caller may
+// block.
 absl::StatusOr<LoadedConfig> LoadConfig(const ConfigSources& sources,
                                         FileKind kind = FileKind::kAny);
 
-// The whole: bounds across fields, addresses, the engine and its options.
+// Checks everything beyond a single field: bounds across fields, addresses, the engine and its
+// options.
 absl::Status ValidateConfig(const Config& config);
 
 // A field's value as YAML.
 std::string FormatConfigField(const Config& config, const ConfigField& field);
 
-// The configuration as a YAML file with a comment on each field. Of DefaultConfig() it is
+// The configuration as a YAML file with a comment on each field. For DefaultConfig() it is
 // config/lodgekv.yaml.
 std::string RenderConfig(const Config& config);
 

@@ -29,8 +29,8 @@ constexpr ConfigField Number(FieldKind kind, std::string_view name, LimitRange r
   return {name, kind, "", range, "", doc, member};
 }
 
-// May change while requests are served: nothing was sized by it at the start, and each use reads it
-// anew.
+// May change while requests are served: nothing was sized by it at the start, and each use reads
+// the current value.
 constexpr ConfigField Reloadable(ConfigField field) {
   field.reloadable = true;
   return field;

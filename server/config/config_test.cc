@@ -40,7 +40,7 @@ class ConfigTest : public TempFolderTest {
   }
 };
 
-// A configuration that is valid in this build, to be spoilt by a test.
+// A configuration that is valid in this build, for a test to change.
 Config Valid() {
   Config config = DefaultConfig();
   config.engine = "dram";
@@ -230,7 +230,7 @@ TEST(ConfigFlags, ErrorsNameTheFlag) {
   EXPECT_THAT(std::string(LoadConfig(sources).status().message()), HasSubstr("name=value"));
 }
 
-TEST(ConfigValidate, AcceptsAGoodOne) { EXPECT_EQ(Complaint(Valid()), ""); }
+TEST(ConfigValidate, AcceptsAValidOne) { EXPECT_EQ(Complaint(Valid()), ""); }
 
 TEST(ConfigValidate, UnknownEngineListsTheKnownOnes) {
   Config config = Valid();
@@ -266,7 +266,7 @@ TEST(ConfigValidate, AddressesMustBeWellFormedAndDistinct) {
   EXPECT_EQ(Complaint(config), "");
 }
 
-TEST(ConfigValidate, PlaintextStaysOnLoopbackUnlessToldOtherwise) {
+TEST(ConfigValidate, PlaintextIsForLoopbackUnlessAllowedElsewhere) {
   for (const char* address : {"127.0.0.1:1", "127.1.2.3:1", "localhost:1", "[::1]:1", "unix:/x"}) {
     EXPECT_TRUE(IsLoopbackAddress(address)) << address;
   }
@@ -294,7 +294,7 @@ TEST(ConfigValidate, LimitsMustFitIntoEachOther) {
   EXPECT_THAT(Complaint(config), HasSubstr("max_inflight_size is 8MiB"));
 }
 
-TEST(ConfigValidate, AJournalHasRoomAndAPathOfItsOwn) {
+TEST(ConfigValidate, AJournalNeedsSpaceAndItsOwnPath) {
   Config config = Valid();
   config.journal_size = 64 * kKiB;
   EXPECT_THAT(Complaint(config),

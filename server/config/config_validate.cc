@@ -1,4 +1,4 @@
-// What must hold between the fields of a configuration, and with the engines of this build.
+// Rules across the fields of a configuration, and for the engines of this build.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ absl::Status Invalid(std::string_view message) {
   return absl::InvalidArgumentError({message.data(), message.size()});
 }
 
-// host:port or [IPv6]:port; the host without brackets, or nothing.
+// host:port or [IPv6]:port; the host without brackets, or empty.
 bool SplitAddress(std::string_view address, std::string_view& host, std::string_view& port) {
   const size_t colon = address.rfind(':');
   if (colon == std::string_view::npos) return false;
@@ -67,7 +67,7 @@ absl::Status CheckPlaintext(std::string_view field, std::string_view address,
       field, address));
 }
 
-// Whether the fields go together; the files are read by who serves with them.
+// Whether the fields are consistent. The files themselves are read by server/tls.
 absl::Status CheckTlsFields(const Config& config) {
   if (config.tls_cert_file.empty() != config.tls_key_file.empty()) {
     const bool no_key = config.tls_key_file.empty();

@@ -24,7 +24,7 @@ void PlanField(const Config& running, const Config& fresh, const ConfigField& fi
 }  // namespace
 
 absl::StatusOr<ReloadPlan> PlanReload(const Config& running, const ConfigSources& sources) {
-  // A running daemon waits for no pipe: it would hear no signal meanwhile.
+  // A running daemon does not read a pipe: it would handle no signal while it waits.
   const absl::StatusOr<LoadedConfig> loaded = LoadConfig(sources, FileKind::kRegular);
   if (!loaded.ok()) return loaded.status();
   absl::Status status = ValidateConfig(loaded->config);
@@ -35,7 +35,7 @@ absl::StatusOr<ReloadPlan> PlanReload(const Config& running, const ConfigSources
       PlanField(running, loaded->config, field, plan);
     }
   }
-  // A new limit may go with a new value of a field that only a restart changes.
+  // A new limit may be valid only with a new value of a field that needs a restart.
   status = ValidateConfig(plan.config);
   if (status.ok()) return plan;
   return absl::FailedPreconditionError(fmt::format(

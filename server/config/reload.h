@@ -1,4 +1,4 @@
-// What a running daemon makes of its configuration when it reads it again.
+// What changes when a running daemon reads its configuration again.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace lodgekv::server {
 
-// Fields as "log_level: info -> debug".
+// Changed fields as "log_level: info -> debug".
 struct ReloadPlan {
-  Config config;  // to serve with from now on
+  Config config;  // to use from now on
   std::vector<std::string> changed;
   std::vector<std::string> needs_restart;  // differ from `config`, which keeps the running values
 };
 
-// Reads and validates `sources` whole, then takes the reloadable fields from them and the others
-// from `running`. An error when the sources are bad, or when the two do not go together.
+// Reads and validates `sources` completely, then takes the reloadable fields from them and the
+// others from `running`. An error when the sources are invalid, or when the combination is.
 absl::StatusOr<ReloadPlan> PlanReload(const Config& running, const ConfigSources& sources);
 
 }  // namespace lodgekv::server

@@ -1,4 +1,4 @@
-// What a reload takes over, and what it leaves.
+// Which changes a reload applies, and which it leaves.
 #include "server/config/reload.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST_F(ReloadTest, TheSameSourcesChangeNothing) {
   EXPECT_EQ(RenderConfig(reload->config), RenderConfig(running_));
 }
 
-TEST_F(ReloadTest, TakesWhatMayChangeAndNamesWhatMayNot) {
+TEST_F(ReloadTest, AppliesReloadableFieldsAndNamesTheOthers) {
   Write(
       "engine: dram\nlog_level: debug\nslow_request: 2s\nscan_page_items: 10\n"
       "threads: 3\nlisten: 127.0.0.1:9\ninline_pairs: true\nmax_key_size: 16\n");
@@ -63,7 +63,7 @@ TEST_F(ReloadTest, TakesWhatMayChangeAndNamesWhatMayNot) {
   EXPECT_EQ(RenderConfig(reload->config), RenderConfig(expected));
 }
 
-TEST_F(ReloadTest, PrecedenceIsThatOfTheStart) {
+TEST_F(ReloadTest, SourcesHaveThePrecedenceOfTheStart) {
   sources_.environment = {"LODGEKV_LOG_LEVEL=warning"};
   sources_.flags = {{FindConfigField("slow_request"), "5s"}};
   running_ = LoadConfig(sources_)->config;
@@ -73,7 +73,7 @@ TEST_F(ReloadTest, PrecedenceIsThatOfTheStart) {
   EXPECT_THAT(reload->changed, ElementsAre("drain_grace: 10s -> 3s"));
 }
 
-TEST_F(ReloadTest, ABadConfigurationIsAnErrorWhateverElseIsGood) {
+TEST_F(ReloadTest, AnInvalidFieldMakesTheReloadFail) {
   Write("engine: dram\nlog_level: debug\nslow_request: soon\n");
   EXPECT_THAT(Complaint(), AllOf(HasSubstr("lodgekv.yaml:3"), HasSubstr("slow_request is 'soon'")));
   Write("engine: dram\nlog_level: debug\nengin: dram\n");
@@ -84,8 +84,8 @@ TEST_F(ReloadTest, ABadConfigurationIsAnErrorWhateverElseIsGood) {
   EXPECT_THAT(Complaint(), HasSubstr("cannot be read"));
 }
 
-// Good as a whole, but the part of it that applies without a restart is not.
-TEST_F(ReloadTest, WhatAppliesMustGoWithWhatStays) {
+// Valid as a whole, but not the part that applies without a restart.
+TEST_F(ReloadTest, AppliedFieldsMustBeValidWithTheUnchangedOnes) {
   Write("engine: dram\nmax_value_size: 64KiB\nmax_batch_size: 1MiB\nmax_inflight_size: 2MiB\n");
   EXPECT_THAT(Complaint(), AllOf(HasSubstr("not without a restart"),
                                  HasSubstr("max_inflight_size is 2MiB"), HasSubstr("4MiB")));
@@ -100,8 +100,8 @@ TEST_F(ReloadTest, WithoutAFileItChangesNothing) {
   EXPECT_THAT(reload->needs_restart, IsEmpty());
 }
 
-// Readers and the reload meet without a lock; the thread sanitizer would see a data race.
-TEST_F(ReloadTest, WhoReadsDuringAReloadSeesTheOldOrTheNewConfiguration) {
+// Readers and the reload share no lock; the thread sanitizer would report a data race.
+TEST_F(ReloadTest, AReaderDuringAReloadSeesTheOldOrTheNewConfiguration) {
   constexpr uint64_t kReloads = 1'000;
   running_.slow_request_ms = running_.scan_page_items = 1;
   const SystemClock clock;

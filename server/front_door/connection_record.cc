@@ -10,28 +10,28 @@ namespace {
 using std::chrono::duration;
 using std::chrono::milliseconds;
 
-// Reading the counts costs some 20 us. So many bytes are needed for some 500 resets.
+// Reading the counts costs about 20 us. A client needs so many bytes for some 500 resets.
 constexpr uint64_t kAskAfterBytes = 16 * kKiB;
 constexpr milliseconds kAskAfter{1'000};
 
-// Before HTTP/2: the chain of a client's certificate fits many times.
+// Before HTTP/2: many times the size of a client's certificate chain.
 constexpr uint64_t kHandshakeSize = 256 * kKiB;
-// Beside messages: frames on their way, headers.
+// Besides messages: frames and headers being received.
 constexpr uint64_t kSlack = kMiB;
 constexpr uint64_t kStreamOverhead = 64 * kKiB;
 
-// What a whole request brings beside its own bytes: headers, frames, records of TLS.
+// What a complete request adds to its own bytes: headers, frames, TLS records.
 constexpr uint64_t kAllowancePerStream = 2 * kKiB;
-constexpr uint64_t kFramingShare = 32;  // one byte in so many
-// A client that is sent something returns window updates and pings.
+constexpr uint64_t kFramingShare = 32;  // one byte per so many
+// A client that receives data sends window updates and pings.
 constexpr uint64_t kReturnShare = 8;
 constexpr double kAllowancePerSecond = 4.0 * kKiB;
-// Of kForgivable, what comes back in a second.
+// How fast kForgivable is replenished.
 constexpr double kForgivablePerSecond = 1.0 * kMiB;
 
 constexpr double kResetBurstSeconds = 5;
 constexpr double kInvalidBurstSeconds = 2;
-// Slower than this an upload counts as standing still.
+// A slower upload counts as stalled.
 constexpr double kLeastBytesPerSecond = 1.0 * kKiB;
 
 double Seconds(DoorTime from, DoorTime to) { return duration<double>(to - from).count(); }
@@ -45,7 +45,7 @@ bool ConnectionRecord::WantsStreams(const SocketUse& use, DoorTime now) const {
   if (use.bytes_read - read_when_asked_ >= kAskAfterBytes || unfinished_ >= kAskAfterBytes) {
     return true;
   }
-  // An open stream may end, or stand still, without a byte.
+  // An open stream may end, or stall, without another byte.
   const bool may_change = use.bytes_read != read_when_asked_ || !streams_ || streams_->open() > 0;
   return may_change && now - streams_asked_ >= kAskAfter;
 }
@@ -53,7 +53,7 @@ bool ConnectionRecord::WantsStreams(const SocketUse& use, DoorTime now) const {
 void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
                             const RequestBytes& requests, const ConnectionLimits& limits,
                             DoorTime now) {
-  const double seconds = Seconds(looked_, now);
+  const double seconds = Seconds(checked_, now);
   unfinished_ += use.bytes_read - use_.bytes_read;
   const uint64_t whole = requests.all - requests_.all;
   const auto allowance = static_cast<uint64_t>(seconds * kAllowancePerSecond);
@@ -62,7 +62,7 @@ void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCoun
   NoteInvalid(requests.invalid - requests_.invalid, limits, seconds);
   use_ = use;
   requests_ = requests;
-  looked_ = now;
+  checked_ = now;
   if (streams) NoteStreams(*streams, limits, now);
   const double read = static_cast<double>(use.bytes_read - read_at_progress_);
   const bool moves = read >= kLeastBytesPerSecond * Seconds(progress_, now) && read > 0;
@@ -91,9 +91,9 @@ void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionL
       Less(unfinished_, (counts.succeeded - before.succeeded) * kAllowancePerStream +
                             CreditForFailed(counts.failed - before.failed, limits, seconds));
   if (UnfinishedStreams() == 0) unfinished_ = 0;
-  // A stream that was reset stays open for gRPC until its call has been looked at; so does one that
-  // was answered, but its message has come. The counts are not of one moment: more messages may
-  // have come than streams had started.
+  // gRPC keeps a reset stream open until its call has been processed; likewise an answered one, but
+  // its message was received. The counts are not read at one moment: there may be more messages
+  // than started streams.
   const uint64_t resets =
       std::max(counts.failed, Less(Less(counts.started, counts.messages), limits.max_streams));
   const double rate = static_cast<double>(limits.resets_per_second);
@@ -119,8 +119,8 @@ uint64_t ConnectionRecord::UnfinishedStreams() const {
 
 uint64_t ConnectionRecord::UnfinishedLimit(const ConnectionLimits& limits) const {
   if (!streams_) return kHandshakeSize;
-  // One more than are open: gRPC refuses a message that is too large when it is whole, and an
-  // answer that says so is better than a cut for all calls of the connection.
+  // One more than are open: gRPC refuses a message that is too large only after it has received it
+  // completely, and an error answer is better than closing the connection with all its calls.
   const uint64_t possible = kSlack + (std::min(streams_->open(), limits.max_streams) + 1) *
                                          (limits.max_message_size + kStreamOverhead);
   return std::min(limits.max_unfinished_size, possible);

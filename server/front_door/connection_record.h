@@ -1,14 +1,15 @@
-// What the front door knows of one connection, and what it concludes: how many bytes of it have not
-// become a request, how often it resets streams, how much it asks that is refused for what is in
-// it, whether it stands still, whether it may go for another. Of numbers and times alone: no
-// socket, no thread.
+// What the front door knows about one connection, and what it concludes: how many bytes of it have
+// not become a request, how often it resets streams, how many of its requests are refused because
+// of their content, whether it is stalled, whether it may be closed in favour of another. Numbers
+// and times only: no socket, no thread.
 //
-// Bytes are counted, since gRPC 1.51 holds any amount of header blocks and announced messages
-// before it calls us. unfinished() is what was read of the socket, less what became requests and
-// an allowance for frames and headers; 0 whenever every stream's message is here.
+// Bytes are counted because gRPC 1.51 buffers any amount of header blocks and announced messages
+// before it calls us. unfinished() is the number of bytes read from the socket, less those of
+// complete requests and an allowance for frames and headers; 0 whenever the messages of all streams
+// have been received.
 //
-// INVARIANT  Whoever sends whole and valid requests and takes their answers, at any rate and with
-//            up to max_streams of them at a time, is never judged an offender.
+// INVARIANT  A client that sends complete and valid requests and reads their answers, at any rate
+//            and with up to max_streams of them at a time, never commits an offence.
 #pragma once
 
 #include <chrono>
@@ -22,7 +23,7 @@ namespace lodgekv::server {
 
 using DoorTime = std::chrono::steady_clock::time_point;
 
-// Of a port; read anew at each look, so that a reload applies.
+// Of a port; read again at each check, so that a reload applies.
 struct ConnectionLimits {
   uint64_t max_streams = 0;
   uint64_t max_message_size = 0;
@@ -32,10 +33,11 @@ struct ConnectionLimits {
   std::chrono::milliseconds message_timeout{0};  // 0: none
 };
 
-// Of requests that have come whole, since a connection was accepted.
+// Of requests received completely, since the connection was accepted.
 struct RequestBytes {
   uint64_t all = 0;
-  // Of those that were refused for what is in them; in memory, where that is more.
+  // Of those refused because of their content: their size on the wire or in memory, whichever is
+  // larger.
   uint64_t invalid = 0;
 };
 
@@ -45,19 +47,19 @@ class ConnectionRecord {
  public:
   explicit ConnectionRecord(DoorTime accepted)
       : accepted_(accepted),
-        looked_(accepted),
+        checked_(accepted),
         streams_asked_(accepted),
         last_stream_end_(accepted),
         progress_(accepted) {}
 
-  // Whether the streams' counts are worth asking for, after a look at the socket.
+  // Whether to read the streams' counts, given the state of the socket.
   bool WantsStreams(const SocketUse& use, DoorTime now) const;
 
-  // A look. streams: when they were asked for, and the connection has got as far as HTTP/2.
+  // Records one check. streams: if they were read, and the connection has got as far as HTTP/2.
   void Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
             const RequestBytes& requests, const ConnectionLimits& limits, DoorTime now);
 
-  // By the last look.
+  // According to the last check.
   std::optional<EndReason> Offence(const ConnectionLimits& limits, DoorTime now) const;
 
   uint64_t unfinished() const { return unfinished_; }
@@ -65,7 +67,7 @@ class ConnectionRecord {
   bool silent() const { return use_.bytes_read == 0; }
   bool has_asked() const { return streams_ && streams_->started > 0; }
   bool has_transport() const { return streams_.has_value(); }
-  // Without an open stream, since when; nothing while it has one.
+  // Since when no stream has been open; nothing while one is.
   std::optional<DoorTime> idle_since() const;
 
  private:
@@ -78,7 +80,7 @@ class ConnectionRecord {
   uint64_t UnfinishedLimit(const ConnectionLimits& limits) const;
 
   const DoorTime accepted_;
-  DoorTime looked_;
+  DoorTime checked_;
   SocketUse use_;
   RequestBytes requests_;
   double invalid_over_ = 0;  // bytes
@@ -87,15 +89,15 @@ class ConnectionRecord {
   std::optional<StreamCounts> streams_;
   DoorTime streams_asked_;
   uint64_t read_when_asked_ = 0;
-  // Streams that ended before their message had come, as of when none was open.
+  // Streams that ended before their message was received, as of the last time when none was open.
   uint64_t without_message_ = 0;
   DoorTime last_stream_end_;
-  // Of cancelled uploads, whose bytes are nobody's any more: so many may still be forgiven.
+  // Bytes of cancelled uploads never become a request; so many of them may still be deducted.
   double forgivable_ = kForgivable;
   uint64_t resets_seen_ = 0;
   double resets_over_ = 0;
 
-  // Since when no message came and hardly a byte.
+  // Since when no message and hardly a byte was received.
   DoorTime progress_;
   uint64_t read_at_progress_ = 0;
   uint64_t messages_at_progress_ = 0;

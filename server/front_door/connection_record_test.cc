@@ -16,7 +16,7 @@ constexpr ConnectionLimits kLimits{.max_streams = 100,
                                    .invalid_bytes_per_second = 16 * kMiB,
                                    .message_timeout = milliseconds(20'000)};
 
-// A connection whose looks come every 100 ms.
+// A connection that is checked every 100 ms.
 class ConnectionRecordTest : public ::testing::Test {
  protected:
   std::optional<EndReason> Look(uint64_t more_bytes, const std::optional<StreamCounts>& streams,
@@ -35,20 +35,20 @@ class ConnectionRecordTest : public ::testing::Test {
   RequestBytes requests_;
 };
 
-TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreFew) {
+TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreLimited) {
   EXPECT_FALSE(Look(100 * kKiB, std::nullopt));
   EXPECT_FALSE(Look(100 * kKiB, std::nullopt));
   EXPECT_EQ(Look(100 * kKiB, std::nullopt), EndReason::kUnfinished);
 }
 
-TEST_F(ConnectionRecordTest, ABlockOfHeadersHasAnEnd) {
+TEST_F(ConnectionRecordTest, ABlockOfHeadersIsLimited) {
   const StreamCounts one{.started = 1};
   EXPECT_FALSE(Look(5 * kMiB, one));
   EXPECT_FALSE(Look(5 * kMiB, one)) << "gRPC's to refuse, if it is a message that is too large";
   EXPECT_EQ(Look(5 * kMiB, one), EndReason::kUnfinished);
 }
 
-TEST_F(ConnectionRecordTest, CountsThatAreNotOfOneMomentAccuseNobody) {
+TEST_F(ConnectionRecordTest, CountsReadAtDifferentTimesAreNoOffence) {
   StreamCounts counts;
   for (int i = 0; i < 100; ++i) {
     counts.started += 10;
@@ -57,16 +57,16 @@ TEST_F(ConnectionRecordTest, CountsThatAreNotOfOneMomentAccuseNobody) {
   }
 }
 
-TEST_F(ConnectionRecordTest, UnfinishedMessagesHaveALimitTogether) {
+TEST_F(ConnectionRecordTest, UnfinishedMessagesAreLimitedTogether) {
   const StreamCounts many{.started = 100};
   EXPECT_FALSE(Look(60 * kMiB, many));
   EXPECT_EQ(Look(10 * kMiB, many), EndReason::kUnfinished);
 }
 
-TEST_F(ConnectionRecordTest, MessagesThatComeWholeCountNoMore) {
+TEST_F(ConnectionRecordTest, CompleteMessagesDoNotCount) {
   StreamCounts streams{.started = 64};
   for (int i = 0; i < 1'000; ++i) {
-    // At any time 64 uploads of 1 MiB, half done; 32 come whole between two looks.
+    // At any time 64 uploads of 1 MiB are half done; between two checks 32 of them complete.
     streams.started += 32;
     streams.messages += 32;
     streams.succeeded += 32;
@@ -75,7 +75,7 @@ TEST_F(ConnectionRecordTest, MessagesThatComeWholeCountNoMore) {
   EXPECT_LT(record_.unfinished(), 40 * kMiB);
 }
 
-TEST_F(ConnectionRecordTest, SmallRequestsWithLargeHeadersAtAnyRate) {
+TEST_F(ConnectionRecordTest, SmallRequestsWithLargeHeadersAreNoOffence) {
   StreamCounts streams;
   for (int i = 0; i < 1'000; ++i) {
     streams.started += 1'000;
@@ -85,7 +85,7 @@ TEST_F(ConnectionRecordTest, SmallRequestsWithLargeHeadersAtAnyRate) {
   }
 }
 
-TEST_F(ConnectionRecordTest, ResetsAboveTheRateEndIt) {
+TEST_F(ConnectionRecordTest, ResetsAboveTheRateAreAnOffence) {
   StreamCounts streams{.started = 900, .failed = 900};
   EXPECT_FALSE(Look(kKiB, streams));
   streams.started += 300;
@@ -93,15 +93,15 @@ TEST_F(ConnectionRecordTest, ResetsAboveTheRateEndIt) {
   EXPECT_EQ(Look(kKiB, streams), EndReason::kResets);
 }
 
-TEST_F(ConnectionRecordTest, ResetsThatGrpcHasNotLookedAtYetCountToo) {
+TEST_F(ConnectionRecordTest, ResetsThatGrpcHasNotProcessedYetCountToo) {
   EXPECT_EQ(Look(kKiB, StreamCounts{.started = 1'500}), EndReason::kResets);
 }
 
-TEST_F(ConnectionRecordTest, AnsweredCallsThatGrpcHasNotLetGoOfAreNoResets) {
+TEST_F(ConnectionRecordTest, AnsweredCallsThatGrpcStillHasOpenAreNoResets) {
   EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 5'000, .succeeded = 10, .messages = 5'000}));
 }
 
-TEST_F(ConnectionRecordTest, ResetsBelowTheRateDoNot) {
+TEST_F(ConnectionRecordTest, ResetsBelowTheRateAreNoOffence) {
   StreamCounts streams;
   for (int i = 0; i < 1'000; ++i) {
     streams.started += 19;
@@ -110,28 +110,28 @@ TEST_F(ConnectionRecordTest, ResetsBelowTheRateDoNot) {
   }
 }
 
-TEST_F(ConnectionRecordTest, ARequestThatStandsStillEndsIt) {
+TEST_F(ConnectionRecordTest, AStalledRequestIsAnOffence) {
   const StreamCounts one{.started = 1};
   for (int i = 0; i < 200; ++i) ASSERT_FALSE(Look(10, one)) << i;
   now_ += milliseconds(100);
   EXPECT_EQ(Look(10, one), EndReason::kStalled);
 }
 
-TEST_F(ConnectionRecordTest, ASlowUploadAndAnOpenWatcherDoNot) {
+TEST_F(ConnectionRecordTest, ASlowUploadAndAnOpenWatchAreNotStalled) {
   const StreamCounts upload{.started = 1};
   for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(200, upload)) << i;
   const StreamCounts watcher{.started = 1, .messages = 1};
   for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(1, watcher)) << i;
 }
 
-TEST_F(ConnectionRecordTest, CancelledUploadsAreForgivenButNotWithoutEnd) {
+TEST_F(ConnectionRecordTest, CancelledUploadsAreDeductedUpToALimit) {
   StreamCounts streams{.started = 51};
-  // Fifty uploads of 1 MiB are given up while one stays open.
+  // Fifty uploads of 1 MiB are cancelled while one stays open.
   EXPECT_FALSE(Look(50 * kMiB, streams));
   streams.failed = 50;
   EXPECT_FALSE(Look(0, streams));
   EXPECT_LT(record_.unfinished(), kMiB);
-  // Who resets a stream now and then gains nothing for a block of headers without end.
+  // Resetting a stream from time to time buys nothing for an endless block of headers.
   std::optional<EndReason> ended;
   for (int i = 0; i < 20 && !ended; ++i) {
     streams.started += 10;
@@ -141,7 +141,7 @@ TEST_F(ConnectionRecordTest, CancelledUploadsAreForgivenButNotWithoutEnd) {
   EXPECT_EQ(ended, EndReason::kUnfinished);
 }
 
-TEST_F(ConnectionRecordTest, IdleIsWhoHasNoStreamOpen) {
+TEST_F(ConnectionRecordTest, AConnectionWithoutAnOpenStreamIsIdle) {
   EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 1, .messages = 1}));
   EXPECT_FALSE(record_.idle_since());
   EXPECT_FALSE(Look(kKiB, StreamCounts{.started = 1, .succeeded = 1, .messages = 1}));
@@ -149,7 +149,7 @@ TEST_F(ConnectionRecordTest, IdleIsWhoHasNoStreamOpen) {
   EXPECT_TRUE(record_.has_asked());
 }
 
-TEST_F(ConnectionRecordTest, InvalidRequestsHaveARateAndABurst) {
+TEST_F(ConnectionRecordTest, InvalidRequestsAreLimitedByRateAndBurst) {
   StreamCounts streams;
   const auto look = [&](uint64_t invalid) {
     ++streams.started, ++streams.messages, ++streams.succeeded;
@@ -160,7 +160,7 @@ TEST_F(ConnectionRecordTest, InvalidRequestsHaveARateAndABurst) {
   EXPECT_EQ(look(6 * kMiB), EndReason::kInvalid);
 }
 
-TEST_F(ConnectionRecordTest, ValidRequestsHaveNoRate) {
+TEST_F(ConnectionRecordTest, ValidRequestsAreNotLimited) {
   StreamCounts streams;
   for (int i = 0; i < 100; ++i) {
     ++streams.started, ++streams.messages, ++streams.succeeded;

@@ -26,7 +26,8 @@ void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  // Refused, the soft limit stays; what then fits in it is told when the ports open.
+  // If it fails the soft limit stays; how many connections fit in it is logged when the door
+  // starts.
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -1,4 +1,4 @@
-// File descriptors of the process: how many it may have, and one kept for when there are none.
+// File descriptors of the process: how many are left, and one in reserve.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace lodgekv::server {
 
-// As many as the hard limit allows; the soft one is often 1,024, for programs that use select(2).
+// Up to the hard limit; the soft one is often 1,024, for programs that use select(2).
 void RaiseDescriptorLimit();
 
-// How many more may be opened now.
+// How many more can be opened now.
 uint64_t FreeDescriptors();
 
-// A descriptor to give up when another is needed to refuse a connection that waits.
+// A descriptor in reserve, to be closed when one is needed to refuse a pending connection.
 class SpareDescriptor {
  public:
   SpareDescriptor() { Take(); }
-  // False: there is none to take.
+  // False: none is available.
   bool Take();
   void GiveUp() { fd_.Reset(); }
-  // Beside the spare one.
+  // Whether one is available besides the spare one.
   bool IsAnotherLeft() const;
 
  private:

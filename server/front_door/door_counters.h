@@ -1,4 +1,4 @@
-// What the metrics show of a port of the front door. Written by the door's thread alone.
+// The counters of a port of the front door, for metrics. Written by the door's thread only.
 #pragma once
 
 #include <array>
@@ -11,8 +11,9 @@
 
 namespace lodgekv::server {
 
-// kAll: max_connections; kPeer: of one peer; kDescriptors: the process has no more of them;
-// kOffences: the peer's connections were ended too often; kRate: it opens them too fast.
+// kAll: max_connections; kPeer: that of one peer; kDescriptors: the process has no more of them;
+// kOffences: too many connections of the peer were closed for offences; kRate: it opens them too
+// fast.
 enum class RefuseReason { kAll, kPeer, kDescriptors, kOffences, kRate };
 inline constexpr std::array<std::string_view, 5> kRefuseReasonNames{"all", "peer", "descriptors",
                                                                     "offences", "rate"};
@@ -23,7 +24,7 @@ inline constexpr std::array<std::string_view, 6> kEndReasonNames{
 
 struct DoorCounters {
   std::atomic<uint64_t> open{0};
-  std::atomic<uint64_t> waiting{0};  // accepted, and not let in yet
+  std::atomic<uint64_t> waiting{0};  // accepted and delayed
   std::atomic<uint64_t> limit{0};
   std::atomic<uint64_t> unfinished_bytes{0};
   std::atomic<uint64_t> accepted{0};

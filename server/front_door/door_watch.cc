@@ -1,5 +1,4 @@
-// What the front door does with the connections that it let in: looks at them, ends them, forgets
-// them.
+// What the front door does with admitted connections: checks, closes and removes them.
 
 #include <algorithm>
 #include <iterator>
@@ -19,33 +18,34 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// Who may go when another comes. The client speaks first in TLS and in HTTP/2, and at once, so that
-// one who has not said a word hardly means to: long enough for a look at what it may have said. The
-// second is a few turns over the longest way.
+// Which connections may be closed in favour of a new one, and from what age. In TLS and in HTTP/2
+// the client sends first, and at once, so a client that has sent nothing hardly intends to: 30 ms
+// suffice for a check of what it sent. The second allows a few round trips over the longest network
+// path.
 constexpr milliseconds kSilentGrace{30};
 constexpr milliseconds kNoRequestGrace{2'000};
 constexpr seconds kIdleGrace{60};
 
-// How long nobody may be let in before health says so.
-constexpr seconds kShutGrace{2};
+// How long no connection could be admitted before health reports it.
+constexpr seconds kUnreachableGrace{2};
 constexpr milliseconds kBetweenReaps{2};
-// Ended, and their descriptors not yet closed: gRPC is behind.
-constexpr uint64_t kMostLeaving = FrontDoor::kSpareDescriptors / 2;
+// Closed by us while gRPC has not yet closed their descriptors: gRPC is too slow to follow.
+constexpr uint64_t kMaxClosing = FrontDoor::kSpareDescriptors / 2;
 constexpr seconds kBetweenMarks{10};
-// What moves so much between two looks is looked at more often.
-constexpr uint64_t kMuch = uint64_t{256} << 10;
-// Bytes of a connection whose transport is looked for between two looks at all.
+// A connection that moves so many bytes between two checks is checked more often.
+constexpr uint64_t kHotBytes = uint64_t{256} << 10;
+// Transports of connections with so many bytes are searched even between two checks of all.
 constexpr uint64_t kWorthFinding = uint64_t{16} << 10;
-// gRPC says what failed before it closes the socket, and closes it soon.
+// gRPC logs the failure before it closes the socket, and closes it soon after.
 constexpr milliseconds kUntilClosed{100};
-constexpr size_t kMostGoneEarly = 64;
-constexpr size_t kMostNamed = 4;
-// Below it no connection is ended for what all take together.
+constexpr size_t kMaxClosedEarly = 64;
+constexpr size_t kMaxNamed = 4;
+// No smaller connection is closed for what all have together.
 constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 
-// What only somebody does who means to, or whose client is broken. Not so who holds most where all
-// hold too much, nor whose request stands still: a network may have failed in its midst, and at one
-// a message_timeout little is won by it.
+// Offences: what only a malicious or a broken client does. Not an offence: to be the largest when
+// all have too much together; or a stalled request, since the network may have failed, and one
+// request per message_timeout is no way to do harm.
 bool IsOffence(EndReason reason) {
   return reason == EndReason::kUnfinished || reason == EndReason::kResets ||
          reason == EndReason::kInvalid;
@@ -54,7 +54,7 @@ bool IsOffence(EndReason reason) {
 std::string PeersInWords(std::vector<std::string> peers) {
   if (peers.empty()) return "unknown";
   if (peers.size() == 1) return peers.front();
-  const size_t more = peers.size() - std::min(peers.size(), kMostNamed);
+  const size_t more = peers.size() - std::min(peers.size(), kMaxNamed);
   peers.resize(peers.size() - more);
   std::string words = "one of " + absl::StrJoin(peers, ", ");
   if (more != 0) words += " and " + std::to_string(more) + " more";
@@ -63,41 +63,42 @@ std::string PeersInWords(std::vector<std::string> peers) {
 
 }  // namespace
 
-FrontDoor::Room FrontDoor::MakeRoom(DoorPort& port, const Newcomer& newcomer,
+FrontDoor::Room FrontDoor::MakeRoom(DoorPort& port, const AcceptedConnection& accepted,
                                     const PortLimits& limits) {
-  const std::string address(AddressOf(newcomer.name));
+  const std::string address(AddressOf(accepted.name));
   const auto full = [&] { return port.counted() >= MaxConnections(port, limits); };
   const auto peer_full = [&] {
     const auto found = port.of_peer.find(address);
     return found != port.of_peer.end() && found->second >= limits.max_connections_per_peer;
   };
-  const auto crowded = [&] { return port.leaving >= kMostLeaving; };
+  const auto crowded = [&] { return port.closing >= kMaxClosing; };
   if ((full() || peer_full() || crowded()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
   if (peer_full()) {
-    Guest* const victim = ChooseVictim(port, address);
+    OpenConnection* const victim = ChooseVictim(port, address);
     if (victim == nullptr) return Room::kPeer;
     End(port, *victim, EndReason::kMadeRoom);
   }
   if (full()) {
-    const std::optional<Newcomer> waiting = port.anteroom.TakeOneTooMany(newcomer.network);
+    const std::optional<AcceptedConnection> waiting =
+        port.delayed.TakeFromLongest(accepted.network);
     if (waiting) RefuseForRate(port, *waiting);
   }
   if (full()) {
-    Guest* const victim = ChooseVictim(port, {});
+    OpenConnection* const victim = ChooseVictim(port, {});
     if (victim == nullptr) return Room::kPort;
     End(port, *victim, EndReason::kMadeRoom);
   }
   return crowded() ? Room::kPort : Room::kYes;
 }
 
-// The oldest of those that are missed least; of one peer, where an address is given. Null: none.
-Guest* FrontDoor::ChooseVictim(DoorPort& port, std::string_view address) {
-  Guest* best = nullptr;
+// The oldest of the least useful connections; of one peer, if an address is given. Null: none.
+OpenConnection* FrontDoor::ChooseVictim(DoorPort& port, std::string_view address) {
+  OpenConnection* best = nullptr;
   int best_rank = 3;
-  for (const auto& guest : port.guests) {
-    if (guest->ended || guest->connection == nullptr) continue;
-    if (!address.empty() && AddressOf(guest->name) != address) continue;
-    const ConnectionRecord& record = guest->record;
+  for (const auto& connection : port.connections) {
+    if (connection->ended || connection->in_table == nullptr) continue;
+    if (!address.empty() && AddressOf(connection->name) != address) continue;
+    const ConnectionRecord& record = connection->record;
     const auto age = now_ - record.accepted();
     int rank = 3;
     if (record.silent() && age >= kSilentGrace) {
@@ -107,9 +108,9 @@ Guest* FrontDoor::ChooseVictim(DoorPort& port, std::string_view address) {
     } else if (record.idle_since() && now_ - *record.idle_since() >= kIdleGrace) {
       rank = 2;
     }
-    // Guests stand in the order of their coming.
+    // The connections are in the order of their arrival.
     if (rank >= best_rank) continue;
-    best = guest.get();
+    best = connection.get();
     best_rank = rank;
   }
   return best;
@@ -119,15 +120,15 @@ uint64_t FrontDoor::MaxConnections(const DoorPort& port, const PortLimits& limit
   return std::min(limits.max_connections, &port == &ports_.front() ? descriptor_room_ : UINT64_MAX);
 }
 
-// The first port is the one for many clients; what the others may have is set aside.
+// The first port is that for many clients; descriptors for the others are reserved.
 void FrontDoor::FitToDescriptors() {
   if (ports_.empty()) return;
-  uint64_t aside = kSpareDescriptors;
+  uint64_t reserved = kSpareDescriptors;
   for (auto port = std::next(ports_.begin()); port != ports_.end(); ++port) {
-    aside += port->options.limits().max_connections;
+    reserved += port->options.limits().max_connections;
   }
   const uint64_t free = FreeDescriptors();
-  descriptor_room_ = std::max<uint64_t>(1, free > aside ? free - aside : free / 2);
+  descriptor_room_ = std::max<uint64_t>(1, free > reserved ? free - reserved : free / 2);
   const uint64_t wanted = ports_.front().options.limits().max_connections;
   if (wanted <= descriptor_room_) return;
   Log(LogLevel::kWarning,
@@ -135,159 +136,163 @@ void FrontDoor::FitToDescriptors() {
       {{"max_connections", wanted}, {"in_effect", descriptor_room_}});
 }
 
-bool FrontDoor::IsHot(const DoorPort& port, const Guest& guest) const {
-  return port.options.small || now_ < guest.hot_until;
+bool FrontDoor::IsHot(const DoorPort& port, const OpenConnection& connection) const {
+  return port.options.small || now_ < connection.hot_until;
 }
 
 bool FrontDoor::AnyHot() const {
   return std::any_of(ports_.begin(), ports_.end(), [this](const DoorPort& port) {
-    return std::any_of(port.guests.begin(), port.guests.end(),
-                       [&](const auto& guest) { return IsHot(port, *guest); });
+    return std::any_of(port.connections.begin(), port.connections.end(),
+                       [&](const auto& connection) { return IsHot(port, *connection); });
   });
 }
 
-// Looks at the sockets, and forgets those that are closed.
-void FrontDoor::Reap(DoorPort& port, bool whole) {
-  if (whole) port.reaped = now_;
-  std::erase_if(port.guests, [&](const std::unique_ptr<Guest>& guest) {
-    if (!whole && !IsHot(port, *guest)) return false;
-    const std::optional<SocketUse> use = guest->socket.Look();
-    if (use) guest->use = *use;
+// Reads the sockets' counts, and removes closed connections.
+void FrontDoor::Reap(DoorPort& port, bool all) {
+  if (all) port.reaped = now_;
+  std::erase_if(port.connections, [&](const std::unique_ptr<OpenConnection>& connection) {
+    if (!all && !IsHot(port, *connection)) return false;
+    const std::optional<SocketUse> use = connection->socket.Read();
+    if (use) connection->use = *use;
     if (use) return false;
-    Forget(port, *guest);
+    Remove(port, *connection);
     return true;
   });
-  port.counters.open = port.guests.size();
+  port.counters.open = port.connections.size();
 }
 
-void FrontDoor::Forget(DoorPort& port, Guest& guest) {
-  if (guest.ended) {
-    --port.leaving;
+void FrontDoor::Remove(DoorPort& port, OpenConnection& connection) {
+  if (connection.ended) {
+    --port.closing;
   } else {
-    LeavePeer(port, guest);
+    UncountFromPeer(port, connection);
   }
-  if (guest.connection == nullptr) return;
-  if (port.options.tls && !guest.record.has_transport()) {
-    gone_early_.emplace_back(SteadyClock::now(), guest.name);
-    if (gone_early_.size() > kMostGoneEarly) gone_early_.pop_front();
+  if (connection.in_table == nullptr) return;
+  if (port.options.tls && !connection.record.has_transport()) {
+    closed_early_.emplace_back(SteadyClock::now(), connection.name);
+    if (closed_early_.size() > kMaxClosedEarly) closed_early_.pop_front();
   }
-  connections_.Remove(*guest.connection);
-  const auto named = port.by_name.find(guest.name);
-  if (named != port.by_name.end() && named->second == &guest) port.by_name.erase(named);
+  table_.Remove(*connection.in_table);
+  const auto named = port.by_name.find(connection.name);
+  if (named != port.by_name.end() && named->second == &connection) port.by_name.erase(named);
 }
 
-void FrontDoor::LeavePeer(DoorPort& port, const Guest& guest) {
-  const std::string_view address = AddressOf(guest.name);
+void FrontDoor::UncountFromPeer(DoorPort& port, const OpenConnection& connection) {
+  const std::string_view address = AddressOf(connection.name);
   const auto peer = port.of_peer.find(absl::string_view(address.data(), address.size()));
   if (--peer->second == 0) port.of_peer.erase(peer);
 }
 
-void FrontDoor::Look(bool whole) {
+void FrontDoor::Check(bool all) {
   uint64_t total = 0;
   for (DoorPort& port : ports_) {
     const PortLimits limits = port.options.limits();
-    Reap(port, whole);
-    FindTransports(port, whole);
+    Reap(port, all);
+    FindTransports(port, all);
     uint64_t unfinished = 0;
-    for (const auto& guest : port.guests) {
-      if (guest->ended) continue;
-      if (whole || IsHot(port, *guest)) LookAt(port, *guest, limits);
-      if (whole) NoteHeat(*guest);
-      if (!guest->ended) unfinished += guest->record.unfinished();
+    for (const auto& connection : port.connections) {
+      if (connection->ended) continue;
+      if (all || IsHot(port, *connection)) CheckConnection(port, *connection, limits);
+      if (all) NoteTraffic(*connection);
+      if (!connection->ended) unfinished += connection->record.unfinished();
     }
     port.counters.unfinished_bytes = unfinished;
     port.counters.limit = MaxConnections(port, limits);
     total += unfinished;
   }
   EndLargest(total);
-  TellHandshakes();
-  if (!whole) return;
-  JudgeReachability();
+  LogFailedHandshakes();
+  if (!all) return;
+  ReportReachability();
 }
 
-void FrontDoor::NoteHeat(Guest& guest) {
-  const uint64_t moved = guest.use.bytes_read - guest.read_at_whole_look;
-  guest.read_at_whole_look = guest.use.bytes_read;
-  if (moved >= kMuch) guest.hot_until = now_ + Guest::kHotFor;
+void FrontDoor::NoteTraffic(OpenConnection& connection) {
+  const uint64_t moved = connection.use.bytes_read - connection.read_at_full_check;
+  connection.read_at_full_check = connection.use.bytes_read;
+  if (moved >= kHotBytes) connection.hot_until = now_ + OpenConnection::kHotFor;
 }
 
-// Matches the connections that have begun to speak with the transports that gRPC made of them.
-void FrontDoor::FindTransports(DoorPort& port, bool whole) {
+// Finds gRPC's transports of the connections that have sent something.
+void FrontDoor::FindTransports(DoorPort& port, bool all) {
   if (port.channelz_server == 0) return;
-  const uint64_t least = whole ? 0 : kWorthFinding;
-  const bool wanted = std::any_of(port.guests.begin(), port.guests.end(), [&](const auto& guest) {
-    return guest->transport == 0 && guest->connection != nullptr && !guest->ended &&
-           guest->use.bytes_read > least;
-  });
+  const uint64_t least = all ? 0 : kWorthFinding;
+  const bool wanted =
+      std::any_of(port.connections.begin(), port.connections.end(), [&](const auto& connection) {
+        return connection->transport == 0 && connection->in_table != nullptr &&
+               !connection->ended && connection->use.bytes_read > least;
+      });
   if (!wanted) return;
   if (now_ - port.marked >= kBetweenMarks) {
-    port.look_from = port.newer;
+    port.search_from = port.newer;
     port.marked = now_;
   }
   VisitServerSockets(
-      port.channelz_server, port.look_from, [&](intptr_t socket, std::string_view peer) {
+      port.channelz_server, port.search_from, [&](intptr_t socket, std::string_view peer) {
         port.newer = std::max(port.newer, socket);
         const auto named = port.by_name.find(absl::string_view(peer.data(), peer.size()));
         if (named != port.by_name.end()) named->second->transport = socket;
       });
 }
 
-void FrontDoor::LookAt(DoorPort& port, Guest& guest, const PortLimits& limits) {
+void FrontDoor::CheckConnection(DoorPort& port, OpenConnection& connection,
+                                const PortLimits& limits) {
   std::optional<StreamCounts> streams;
-  if (guest.transport != 0 && guest.record.WantsStreams(guest.use, now_)) {
-    streams = ReadStreamCounts(guest.transport);
-    if (!streams) guest.transport = 0;
+  if (connection.transport != 0 && connection.record.WantsStreams(connection.use, now_)) {
+    streams = ReadStreamCounts(connection.transport);
+    if (!streams) connection.transport = 0;
   }
   RequestBytes requests;
-  if (guest.connection != nullptr) {
-    requests = {.all = guest.connection->request_bytes.load(std::memory_order_relaxed),
-                .invalid = guest.connection->invalid_bytes.load(std::memory_order_relaxed)};
+  if (connection.in_table != nullptr) {
+    requests = {.all = connection.in_table->request_bytes.load(std::memory_order_relaxed),
+                .invalid = connection.in_table->invalid_bytes.load(std::memory_order_relaxed)};
   }
-  guest.record.Note(guest.use, streams, requests, limits.connection, now_);
-  const std::optional<EndReason> offence = guest.record.Offence(limits.connection, now_);
-  if (offence) End(port, guest, *offence);
+  connection.record.Note(connection.use, streams, requests, limits.connection, now_);
+  const std::optional<EndReason> offence = connection.record.Offence(limits.connection, now_);
+  if (offence) End(port, connection, *offence);
 }
 
-// All together hold too much: the one that holds most goes.
+// When all connections together have too much, closes the one that has most.
 void FrontDoor::EndLargest(uint64_t total) {
   if (total <= hooks_.max_unfinished_total()) return;
   DoorPort* of_largest = nullptr;
-  Guest* largest = nullptr;
+  OpenConnection* largest = nullptr;
   for (DoorPort& port : ports_) {
-    for (const auto& guest : port.guests) {
-      if (guest->ended || guest->record.unfinished() <= kSmallUnfinished) continue;
-      if (largest != nullptr && guest->record.unfinished() <= largest->record.unfinished())
+    for (const auto& connection : port.connections) {
+      if (connection->ended || connection->record.unfinished() <= kSmallUnfinished) continue;
+      if (largest != nullptr && connection->record.unfinished() <= largest->record.unfinished())
         continue;
-      largest = guest.get();
+      largest = connection.get();
       of_largest = &port;
     }
   }
   if (largest != nullptr) End(*of_largest, *largest, EndReason::kLargest);
 }
 
-void FrontDoor::End(DoorPort& port, Guest& guest, EndReason reason) {
-  guest.ended = true;
-  ++port.leaving;
-  LeavePeer(port, guest);
+void FrontDoor::End(DoorPort& port, OpenConnection& connection, EndReason reason) {
+  connection.ended = true;
+  ++port.closing;
+  UncountFromPeer(port, connection);
   port.counters.Ended(reason);
-  if (IsOffence(reason)) port.offences.Take(guest.network, port.options.limits().offences, now_);
+  if (IsOffence(reason))
+    port.offences.Take(connection.network, port.options.limits().offences, now_);
   if (reason == EndReason::kMadeRoom) {
-    guest.socket.End();
+    connection.socket.End();
   } else {
-    guest.socket.Abort();
+    connection.socket.Abort();
   }
   uint64_t suppressed = 0;
   if (!end_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
   Log(LogLevel::kWarning, "a connection was ended",
       {{"port", port.options.name},
-       {"peer", guest.name},
+       {"peer", connection.name},
        {"reason", kEndReasonNames[static_cast<size_t>(reason)]},
-       {"unfinished_bytes", guest.record.unfinished()},
+       {"unfinished_bytes", connection.record.unfinished()},
        {"not_logged_before", suppressed}});
 }
 
-// A failed handshake's socket is closed soon after gRPC tells of it. If only one was, it is named.
-void FrontDoor::TellHandshakes() {
+// gRPC closes the socket of a failed handshake soon after it has logged it. The peer is named if
+// only one closed in that time.
+void FrontDoor::LogFailedHandshakes() {
   for (;;) {
     FailedHandshake failed;
     {
@@ -298,27 +303,27 @@ void FrontDoor::TellHandshakes() {
       failed_handshakes_.pop_front();
     }
     std::vector<std::string> peers;
-    for (const auto& [when, name] : gone_early_) {
+    for (const auto& [when, name] : closed_early_) {
       if (when >= failed.at && when <= failed.at + 2 * kUntilClosed) peers.push_back(name);
     }
     LogFailedHandshake(failed, PeersInWords(std::move(peers)));
   }
 }
 
-void FrontDoor::JudgeReachability() {
+void FrontDoor::ReportReachability() {
   const bool descriptors = spare_.Take() && spare_.IsAnotherLeft();
-  if (shut_since_ && descriptors && FirstPortHasRoom()) shut_since_.reset();
-  const bool shut = shut_since_ && now_ - *shut_since_ >= kShutGrace;
-  if (shut == told_shut_) return;
-  told_shut_ = shut;
+  if (unreachable_since_ && descriptors && FirstPortHasRoom()) unreachable_since_.reset();
+  const bool shut = unreachable_since_ && now_ - *unreachable_since_ >= kUnreachableGrace;
+  if (shut == reported_unreachable_) return;
+  reported_unreachable_ = shut;
   hooks_.on_reachable(!shut);
 }
 
-// What a newcomer would find.
+// Whether a new connection would be admitted.
 bool FrontDoor::FirstPortHasRoom() {
   DoorPort& port = ports_.front();
   const PortLimits limits = port.options.limits();
-  return port.counted() < MaxConnections(port, limits) || !port.anteroom.empty() ||
+  return port.counted() < MaxConnections(port, limits) || !port.delayed.empty() ||
          ChooseVictim(port, {}) != nullptr;
 }
 

@@ -1,5 +1,5 @@
-// The door's thread: waiting, accepting, refusing. What it does with the connections it let in is
-// in door_watch.cc.
+// The door's thread: waiting, accepting, refusing. What it does with admitted connections is in
+// door_watch.cc.
 #include "server/front_door/front_door.h"
 
 #include <poll.h>
@@ -23,14 +23,14 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// So that no flood of connections keeps the door from its looks.
+// Bounded, so that no flood of connections keeps the door from its checks.
 constexpr int kAcceptsPerTurn = 64;
-// What an accept needs was wanting: time for it to come back.
+// How long to wait after an accept lacked a descriptor or memory.
 constexpr milliseconds kPause{10};
-// The usher is behind: the others are better off in the kernel's queue, where they take no
-// descriptor, than with us, where they would be ended for those that come after them.
-constexpr size_t kMostWaiting = 64;
-constexpr milliseconds kUsherPause{1};
+// The hand-off thread is behind: further connections are better off in the kernel's queue, where
+// they take no descriptor. Here they would be closed in favour of those that come after them.
+constexpr size_t kMaxWaiting = 64;
+constexpr milliseconds kHandoffPause{1};
 
 AcceptFailure KindOf(int error) {
   if (error == EMFILE || error == ENFILE) return AcceptFailure::kDescriptors;
@@ -38,14 +38,14 @@ AcceptFailure KindOf(int error) {
   return AcceptFailure::kOther;
 }
 
-// That this thread has worked.
+// The CPU time of this thread.
 std::chrono::nanoseconds ThreadTime() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Who closes first keeps what is left of the connection for a minute, but for a reset.
+// The side that closes first keeps state of the connection for a minute, unless it resets it.
 void ResetWhenClosed(const UniqueFd& fd) {
   constexpr linger kAtOnce{.l_onoff = 1, .l_linger = 0};
   (void)setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
@@ -53,10 +53,8 @@ void ResetWhenClosed(const UniqueFd& fd) {
 
 }  // namespace
 
-FrontDoor::FrontDoor(ConnectionTable& connections, Hooks hooks)
-    : connections_(connections),
-      hooks_(std::move(hooks)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+FrontDoor::FrontDoor(ConnectionTable& table, Hooks hooks)
+    : table_(table), hooks_(std::move(hooks)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 FrontDoor::~FrontDoor() { Stop(); }
 
@@ -67,46 +65,46 @@ absl::StatusOr<std::string> FrontDoor::Open(PortOptions options, const std::stri
   return ports_.back().listener->address();
 }
 
-void FrontDoor::Attach(std::function<void(int fd)> consumer, intptr_t channelz_server) {
-  ports_.back().consumer = std::move(consumer);
+void FrontDoor::Attach(std::function<void(int fd)> receiver, intptr_t channelz_server) {
+  ports_.back().receiver = std::move(receiver);
   ports_.back().channelz_server = channelz_server;
 }
 
 void FrontDoor::Start() {
   now_ = SteadyClock::now();
-  next_look_ = now_;
-  next_hot_look_ = now_;
+  next_check_ = now_;
+  next_hot_check_ = now_;
   FitToDescriptors();
   const bool tls = std::any_of(ports_.begin(), ports_.end(),
                                [](const DoorPort& port) { return port.options.tls; });
   if (tls) {
-    SetHandshakeTeller(this, [this](FailedHandshake failed) {
+    SetHandshakeReporter(this, [this](FailedHandshake failed) {
       const std::lock_guard lock(handshakes_mutex_);
       failed_handshakes_.push_back(std::move(failed));
     });
   }
-  usher_.Start();
+  handoff_.Start();
   thread_ = std::thread([this] { Run(); });
 }
 
 void FrontDoor::Stop() {
-  ForgetHandshakeTeller(this);
+  ClearHandshakeReporter(this);
   stop_.store(true);
-  usher_.Close();
+  handoff_.Close();
   if (thread_.joinable()) {
     const uint64_t one = 1;
     (void)!write(wake_.get(), &one, sizeof(one));
     thread_.join();
   }
-  usher_.Stop();
+  handoff_.Stop();
   for (DoorPort& port : ports_) {
     port.listener.reset();
-    for (const auto& guest : port.guests) {
-      if (guest->connection != nullptr) connections_.Remove(*guest->connection);
+    for (const auto& connection : port.connections) {
+      if (connection->in_table != nullptr) table_.Remove(*connection->in_table);
     }
-    port.guests.clear();
+    port.connections.clear();
     port.by_name.clear();
-    port.anteroom.Clear();
+    port.delayed.Clear();
   }
 }
 
@@ -119,26 +117,29 @@ std::vector<FrontDoor::PortView> FrontDoor::ports() const {
 void FrontDoor::Run() {
   while (!stop_.load()) {
     AwaitEvents();
-    const bool whole = now_ >= next_look_;
-    if (!whole && now_ < next_hot_look_) continue;
+    const bool all = now_ >= next_check_;
+    if (!all && now_ < next_hot_check_) continue;
     const auto worked = ThreadTime();
-    Look(whole);
-    // With so many connections that it takes its time, less often: a tenth of a core is enough. Its
-    // own time: a look that had to wait for a processor, beside a flood, must not put off the next.
+    Check(all);
+    // With so many connections that the checks take long, they run less often: a tenth of a core is
+    // enough. CPU time, not elapsed time: a check that had to wait for a processor during a flood
+    // must not delay the next.
     const DoorTime done = SteadyClock::now();
     const auto least = (ThreadTime() - worked) * 10;
-    next_hot_look_ = done + std::max<SteadyClock::duration>(kHotLookInterval, least);
-    if (whole) next_look_ = done + std::max<SteadyClock::duration>(kLookInterval, least);
+    next_hot_check_ = done + std::max<SteadyClock::duration>(kHotCheckInterval, least);
+    if (all) next_check_ = done + std::max<SteadyClock::duration>(kCheckInterval, least);
   }
-  // Who keeps the usher is looked at until he lets go, or is ended.
-  while (!usher_.IsDone()) {
-    std::this_thread::sleep_for(kHotLookInterval);
+  // A connection that still occupies the hand-off thread is checked until its hand-over ends, or it
+  // is closed.
+  while (!handoff_.IsDone()) {
+    std::this_thread::sleep_for(kHotCheckInterval);
     now_ = SteadyClock::now();
-    Look(true);
+    Check(true);
   }
 }
 
-// Waits for connections, but while accepting is paused, or for the next look; accepts what came.
+// Waits for connections, unless accepting is paused, or for the next check; accepts what has
+// arrived.
 void FrontDoor::AwaitEvents() {
   std::vector<pollfd> waiting{{wake_.get(), POLLIN, 0}};
   std::vector<DoorPort*> of_waiting{nullptr};
@@ -151,16 +152,16 @@ void FrontDoor::AwaitEvents() {
       of_waiting.push_back(&port);
     }
   }
-  const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(NextTurn() - now_));
-  // Rounded up: a wait of nothing at all would spin for the rest of the millisecond.
+  const auto wait = std::max(milliseconds(0), duration_cast<milliseconds>(NextWakeup() - now_));
+  // Rounded up: with a wait of 0 it would spin for the rest of the millisecond.
   if (poll(waiting.data(), waiting.size(), static_cast<int>(wait.count()) + 1) < 0) return;
   now_ = SteadyClock::now();
-  LetWaitingIn();
+  AdmitDue();
   for (size_t i = 1; i < waiting.size(); ++i) {
     if (waiting[i].revents == 0) continue;
     for (int turn = 0; turn < kAcceptsPerTurn; ++turn) {
-      if (usher_.waiting() >= kMostWaiting) {
-        paused_until_ = now_ + kUsherPause;
+      if (handoff_.waiting() >= kMaxWaiting) {
+        paused_until_ = now_ + kHandoffPause;
         return;
       }
       if (!AcceptOne(*of_waiting[i], waiting[i].fd)) break;
@@ -168,19 +169,19 @@ void FrontDoor::AwaitEvents() {
   }
 }
 
-// When there is something to do, if nobody comes.
-DoorTime FrontDoor::NextTurn() const {
-  DoorTime next = AnyHot() ? std::min(next_look_, next_hot_look_) : next_look_;
+// The next time with work to do if no connection arrives.
+DoorTime FrontDoor::NextWakeup() const {
+  DoorTime next = AnyHot() ? std::min(next_check_, next_hot_check_) : next_check_;
   if (now_ < paused_until_) next = std::min(next, paused_until_);
   for (const DoorPort& port : ports_) {
-    if (port.anteroom.empty()) continue;
-    const auto due = port.anteroom.NextDue(port.options.limits().entries, now_);
+    if (port.delayed.empty()) continue;
+    const auto due = port.delayed.NextDue(port.options.limits().rate, now_);
     next = std::min(next, due.value_or(next));
   }
   return next;
 }
 
-// False: there is nothing more to accept, or not now.
+// False: nothing more can be accepted now.
 bool FrontDoor::AcceptOne(DoorPort& port, int listen_fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
@@ -188,80 +189,81 @@ bool FrontDoor::AcceptOne(DoorPort& port, int listen_fd) {
                       SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) return OnAcceptError(port, listen_fd, errno);
   now_ = SteadyClock::now();
-  Receive(port, {std::move(fd), PeerName(address), PeerNetwork(address)});
+  OnAccepted(port, {std::move(fd), PeerName(address), PeerNetwork(address)});
   return true;
 }
 
-// Lets it in, refuses it, or has it wait.
-void FrontDoor::Receive(DoorPort& port, Newcomer newcomer) {
+// Admits, refuses or delays it.
+void FrontDoor::OnAccepted(DoorPort& port, AcceptedConnection accepted) {
   const PortLimits limits = port.options.limits();
-  const auto place = port.anteroom.PlaceFor(newcomer.network, limits.entries, now_);
-  if (place == Anteroom::Place::kNone) return RefuseForRate(port, newcomer);
-  if (!MayComeIn(port, newcomer, limits)) return;
-  if (place == Anteroom::Place::kInside) {
-    port.anteroom.NoteEntry(newcomer.network, limits.entries, now_);
-    Admit(port, std::move(newcomer));
+  const auto decision = port.delayed.DecisionFor(accepted.network, limits.rate, now_);
+  if (decision == DelayedConnections::Decision::kRefuse) return RefuseForRate(port, accepted);
+  if (!MayAdmit(port, accepted, limits)) return;
+  if (decision == DelayedConnections::Decision::kAdmit) {
+    port.delayed.NoteAdmitted(accepted.network, limits.rate, now_);
+    Admit(port, std::move(accepted));
     return;
   }
   uint64_t suppressed = 0;
   if (wait_pace_.Due(&suppressed)) {
     Log(LogLevel::kWarning, "a connection is delayed, its peer opens too many",
         {{"port", port.options.name},
-         {"peer", newcomer.network},
-         {"waiting", port.anteroom.size() + 1},
+         {"peer", accepted.network},
+         {"waiting", port.delayed.size() + 1},
          {"not_logged_before", suppressed}});
   }
-  port.anteroom.Add(std::move(newcomer));
-  port.counters.waiting = port.anteroom.size();
+  port.delayed.Add(std::move(accepted));
+  port.counters.waiting = port.delayed.size();
 }
 
-// Makes room where there is none, or refuses it.
-bool FrontDoor::MayComeIn(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits) {
-  if (const auto until = port.offences.EmptyUntil(newcomer.network, limits.offences, now_)) {
-    Bar(port, newcomer, *until);
+// Evicts another connection if necessary, or refuses this one.
+bool FrontDoor::MayAdmit(DoorPort& port, const AcceptedConnection& accepted,
+                         const PortLimits& limits) {
+  if (const auto until = port.offences.EmptyUntil(accepted.network, limits.offences, now_)) {
+    RefuseForOffences(port, accepted, *until);
     return false;
   }
-  const Room room = MakeRoom(port, newcomer, limits);
-  if (room == Room::kPeer) Refuse(port, RefuseReason::kPeer, newcomer.name);
+  const Room room = MakeRoom(port, accepted, limits);
+  if (room == Room::kPeer) Refuse(port, RefuseReason::kPeer, accepted.name);
   if (room == Room::kPort) {
     const bool descriptors = MaxConnections(port, limits) < limits.max_connections;
-    Refuse(port, descriptors ? RefuseReason::kDescriptors : RefuseReason::kAll, newcomer.name);
+    Refuse(port, descriptors ? RefuseReason::kDescriptors : RefuseReason::kAll, accepted.name);
   }
   return room == Room::kYes;
 }
 
-void FrontDoor::LetWaitingIn() {
+void FrontDoor::AdmitDue() {
   for (DoorPort& port : ports_) {
-    if (port.anteroom.empty()) continue;
-    const size_t before = usher_.waiting();
-    if (before >= kMostWaiting) return;
+    if (port.delayed.empty()) continue;
+    const size_t before = handoff_.waiting();
+    if (before >= kMaxWaiting) return;
     const PortLimits limits = port.options.limits();
-    for (Newcomer& due : port.anteroom.TakeDue(limits.entries, now_, kMostWaiting - before)) {
-      if (MayComeIn(port, due, limits)) Admit(port, std::move(due));
+    for (AcceptedConnection& due : port.delayed.TakeDue(limits.rate, now_, kMaxWaiting - before)) {
+      if (MayAdmit(port, due, limits)) Admit(port, std::move(due));
     }
-    port.counters.waiting = port.anteroom.size();
+    port.counters.waiting = port.delayed.size();
   }
 }
 
-void FrontDoor::Admit(DoorPort& port, Newcomer newcomer) {
-  auto guest = std::make_unique<Guest>(newcomer.fd.get(), std::move(newcomer.name),
-                                       std::move(newcomer.network), now_);
-  if (!IsUnixAddress(guest->name)) {
-    guest->connection = connections_.Add(guest->name);
-    port.by_name[guest->name] = guest.get();
+void FrontDoor::Admit(DoorPort& port, AcceptedConnection accepted) {
+  auto connection = std::make_unique<OpenConnection>(accepted.fd.get(), std::move(accepted.name),
+                                                     std::move(accepted.network), now_);
+  if (!IsUnixAddress(connection->name)) {
+    connection->in_table = table_.Add(connection->name);
+    port.by_name[connection->name] = connection.get();
   }
-  ++port.of_peer[std::string(AddressOf(guest->name))];
-  port.guests.push_back(std::move(guest));
+  ++port.of_peer[std::string(AddressOf(connection->name))];
+  port.connections.push_back(std::move(connection));
   ++port.counters.accepted;
-  port.counters.open = port.guests.size();
-  if (shut_since_) shut_since_.reset();
-  usher_.HandOn(port.consumer, std::move(newcomer.fd));
+  port.counters.open = port.connections.size();
+  if (unreachable_since_) unreachable_since_.reset();
+  handoff_.HandOver(port.receiver, std::move(accepted.fd));
 }
 
 void FrontDoor::Refuse(DoorPort& port, RefuseReason reason, const std::string& name) {
   port.counters.Refused(reason);
   const bool others_too = reason == RefuseReason::kAll || reason == RefuseReason::kDescriptors;
-  if (others_too && !shut_since_) shut_since_ = now_;
+  if (others_too && !unreachable_since_) unreachable_since_ = now_;
   uint64_t suppressed = 0;
   if (!refuse_pace_[static_cast<size_t>(reason)].Due(&suppressed)) return;
   Log(LogLevel::kWarning, "a connection was refused",
@@ -272,21 +274,22 @@ void FrontDoor::Refuse(DoorPort& port, RefuseReason reason, const std::string& n
        {"not_logged_before", suppressed}});
 }
 
-void FrontDoor::RefuseForRate(DoorPort& port, const Newcomer& newcomer) {
-  ResetWhenClosed(newcomer.fd);
-  port.counters.waiting = port.anteroom.size();
-  Refuse(port, RefuseReason::kRate, newcomer.name);
+void FrontDoor::RefuseForRate(DoorPort& port, const AcceptedConnection& accepted) {
+  ResetWhenClosed(accepted.fd);
+  port.counters.waiting = port.delayed.size();
+  Refuse(port, RefuseReason::kRate, accepted.name);
 }
 
-void FrontDoor::Bar(DoorPort& port, const Newcomer& newcomer, DoorTime until) {
+void FrontDoor::RefuseForOffences(DoorPort& port, const AcceptedConnection& accepted,
+                                  DoorTime until) {
   port.counters.Refused(RefuseReason::kOffences);
-  ResetWhenClosed(newcomer.fd);
+  ResetWhenClosed(accepted.fd);
   uint64_t suppressed = 0;
   if (!refuse_pace_[static_cast<size_t>(RefuseReason::kOffences)].Due(&suppressed)) return;
   const auto left = duration_cast<milliseconds>(until - now_);
   Log(LogLevel::kWarning, "a peer is refused, its connections were ended too often",
       {{"port", port.options.name},
-       {"peer", newcomer.network},
+       {"peer", accepted.network},
        {"again_in_ms", left.count()},
        {"not_logged_before", suppressed}});
 }
@@ -302,14 +305,14 @@ bool FrontDoor::OnAcceptError(DoorPort& port, int listen_fd, int error) {
          {"what", std::strerror(error)},
          {"not_logged_before", suppressed}});
   }
-  // Such as a client that has gone away again: the next may be there.
+  // Such as a client that has disconnected again; the next accept may succeed.
   if (kind == AcceptFailure::kOther) return true;
-  if (!shut_since_) shut_since_ = now_;
+  if (!unreachable_since_) unreachable_since_ = now_;
   if (kind == AcceptFailure::kMemory) {
     paused_until_ = now_ + kPause;
     return false;
   }
-  // Who waits is told, and not left to wait for a descriptor that may not come.
+  // The client gets a refusal instead of waiting for a descriptor that may not become free.
   spare_.GiveUp();
   UniqueFd refused(accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC));
   const bool more = static_cast<bool>(refused);

@@ -1,17 +1,18 @@
-// The daemon's accept loop: takes the connections of its gRPC ports, hands them on, and keeps watch
-// over them. In the place of gRPC's own, since that one ends for good at the first accept that
-// fails for want of a descriptor, and knows no limits (docs/decisions/0018).
+// The daemon's accept loop: accepts the connections of its ports, hands them to their servers, and
+// checks them against their limits. It replaces gRPC's own loop, which ends for good when an accept
+// fails for want of a descriptor, and has no limits (docs/decisions/0018).
 //
-// One thread accepts and, each kLookInterval, looks at every open connection: at the bytes of its
-// socket, and at the counts of its streams where these may have moved; in between at those that may
-// do harm in so short a time. It ends a connection by shutting its socket down. Another thread
-// hands connections on (usher.h). Whoever took the descriptor (gRPC) owns it and closes it.
+// One thread accepts connections and, each kCheckInterval, checks all open ones: the byte counts of
+// the socket, and the counts of its streams where they may have changed; connections that could do
+// harm in a shorter time are checked more often. It closes a connection by shutting down its
+// socket. Another thread hands connections over (handoff_thread.h). Their receiver (gRPC) owns the
+// descriptors and closes them.
 //
 // INVARIANT  A connection counts from its accept until its owner has closed the descriptor, or the
-//            door has ended it; so descriptors suffice for all that count, those that wait to be
-//            let in (anteroom.h) among them. A failing accept neither
-//            stops the loop nor makes it spin. Nothing is handed on before Start or after Stop.
-// Thread safety: Open and Attach before Start; counters() at any time.
+//            door has closed the connection; so there are enough descriptors for all that count,
+//            delayed ones (delayed_connections.h) included. A failing accept neither stops the loop
+//            nor makes it spin. No connection is handed over before Start or after Stop.
+// Thread safety: Open and Attach before Start; ports() and accept_failures() at any time.
 #pragma once
 
 #include <array>
@@ -33,14 +34,14 @@
 #include "server/base/connection_table.h"
 #include "server/base/handshake_log.h"
 #include "server/base/line_pace.h"
-#include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
+#include "server/front_door/delayed_connections.h"
 #include "server/front_door/descriptors.h"
 #include "server/front_door/door_counters.h"
 #include "server/front_door/door_port.h"
+#include "server/front_door/handoff_thread.h"
 #include "server/front_door/port_options.h"
 #include "server/front_door/unique_fd.h"
-#include "server/front_door/usher.h"
 
 namespace lodgekv::server {
 
@@ -50,32 +51,33 @@ inline constexpr std::array<std::string_view, 3> kAcceptFailureNames{"descriptor
 
 class FrontDoor {
  public:
-  static constexpr std::chrono::milliseconds kLookInterval{100};
-  // Of the connections of small ports, and of those that are new or move much.
-  static constexpr std::chrono::milliseconds kHotLookInterval{10};
-  // A connection beyond them may be on its way out.
+  static constexpr std::chrono::milliseconds kCheckInterval{100};
+  // For the connections of small ports, and for those that are new or move many bytes.
+  static constexpr std::chrono::milliseconds kHotCheckInterval{10};
+  // Descriptors for other uses, and for connections that are being closed.
   static constexpr uint64_t kSpareDescriptors = 128;
 
   struct Hooks {
-    // The most that unfinished requests of all connections may take.
+    // The limit for unfinished requests of all connections together.
     std::function<uint64_t()> max_unfinished_total;
-    // False: for some seconds nobody could be let in. From the door's thread.
+    // False: for some seconds no connection could be admitted. Called from the door's thread.
     std::function<void(bool)> on_reachable;
   };
 
-  FrontDoor(ConnectionTable& connections, Hooks hooks);
+  FrontDoor(ConnectionTable& table, Hooks hooks);
   ~FrontDoor();
 
-  // Binds and listens; the address with its port. The error's message says why not, in words.
+  // Binds and listens. Returns the address with its port; the error's message says in words what
+  // failed.
   absl::StatusOr<std::string> Open(PortOptions options, const std::string& address);
 
-  // Who takes the connections of the port opened last, in the usher's thread, and the number that
-  // channelz gives the server behind it; 0: none, its streams are not counted.
-  void Attach(std::function<void(int fd)> consumer, intptr_t channelz_server);
+  // For the port opened last: the function that receives its connections, on the hand-off thread,
+  // and channelz' number of the server that serves them; 0: none, the streams are not counted.
+  void Attach(std::function<void(int fd)> receiver, intptr_t channelz_server);
 
   void Start();
-  // No connection is taken any more, and the sockets that listened are closed. Those that are open
-  // stay. Without effect the second time.
+  // Accepts no more connections and closes the listening sockets. Open connections stay open.
+  // Without effect the second time.
   void Stop();
 
   struct PortView {
@@ -92,60 +94,60 @@ class FrontDoor {
 
   void Run();
   void AwaitEvents();
-  DoorTime NextTurn() const;
+  DoorTime NextWakeup() const;
   bool AcceptOne(DoorPort& port, int listen_fd);
-  void Receive(DoorPort& port, Newcomer newcomer);
-  bool MayComeIn(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits);
-  void LetWaitingIn();
-  void Admit(DoorPort& port, Newcomer newcomer);
+  void OnAccepted(DoorPort& port, AcceptedConnection accepted);
+  bool MayAdmit(DoorPort& port, const AcceptedConnection& accepted, const PortLimits& limits);
+  void AdmitDue();
+  void Admit(DoorPort& port, AcceptedConnection accepted);
   void Refuse(DoorPort& port, RefuseReason reason, const std::string& name);
-  void RefuseForRate(DoorPort& port, const Newcomer& newcomer);
-  void Bar(DoorPort& port, const Newcomer& newcomer, DoorTime until);
+  void RefuseForRate(DoorPort& port, const AcceptedConnection& accepted);
+  void RefuseForOffences(DoorPort& port, const AcceptedConnection& accepted, DoorTime until);
   bool OnAcceptError(DoorPort& port, int listen_fd, int error);
 
-  Room MakeRoom(DoorPort& port, const Newcomer& newcomer, const PortLimits& limits);
-  Guest* ChooseVictim(DoorPort& port, std::string_view address);
-  void Reap(DoorPort& port, bool whole = true);
-  void Forget(DoorPort& port, Guest& guest);
-  static void LeavePeer(DoorPort& port, const Guest& guest);
+  Room MakeRoom(DoorPort& port, const AcceptedConnection& accepted, const PortLimits& limits);
+  OpenConnection* ChooseVictim(DoorPort& port, std::string_view address);
+  void Reap(DoorPort& port, bool all = true);
+  void Remove(DoorPort& port, OpenConnection& connection);
+  static void UncountFromPeer(DoorPort& port, const OpenConnection& connection);
 
-  void Look(bool whole);
-  void NoteHeat(Guest& guest);
-  void LookAt(DoorPort& port, Guest& guest, const PortLimits& limits);
-  void FindTransports(DoorPort& port, bool whole);
+  void Check(bool all);
+  void NoteTraffic(OpenConnection& connection);
+  void CheckConnection(DoorPort& port, OpenConnection& connection, const PortLimits& limits);
+  void FindTransports(DoorPort& port, bool all);
   bool AnyHot() const;
-  bool IsHot(const DoorPort& port, const Guest& guest) const;
+  bool IsHot(const DoorPort& port, const OpenConnection& connection) const;
   void EndLargest(uint64_t total);
-  void End(DoorPort& port, Guest& guest, EndReason reason);
-  void TellHandshakes();
-  void JudgeReachability();
+  void End(DoorPort& port, OpenConnection& connection, EndReason reason);
+  void LogFailedHandshakes();
+  void ReportReachability();
   bool FirstPortHasRoom();
   uint64_t MaxConnections(const DoorPort& port, const PortLimits& limits) const;
   void FitToDescriptors();
 
-  ConnectionTable& connections_;
+  ConnectionTable& table_;
   const Hooks hooks_;
   std::list<DoorPort> ports_;
   UniqueFd wake_;
-  Usher usher_;
+  HandoffThread handoff_;
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::mutex handshakes_mutex_;
-  std::deque<FailedHandshake> failed_handshakes_;  // guarded by it; whose peers are to be found
+  std::deque<FailedHandshake> failed_handshakes_;  // guarded by it; to be logged with their peers
 
-  // Of the door's thread alone from here on.
+  // From here on used only by the door's thread.
   SpareDescriptor spare_;
   DoorTime now_;
-  DoorTime next_look_;  // at all
-  DoorTime next_hot_look_;
-  // No accept is tried before.
+  DoorTime next_check_;  // of all connections
+  DoorTime next_hot_check_;
+  // Nothing is accepted before.
   DoorTime paused_until_;
-  // How many connections have descriptors, beside those of the smaller ports.
+  // How many connections have descriptors, those of the smaller ports not included.
   uint64_t descriptor_room_ = 0;
-  // Of TLS, and gone before they were known to have become transports of gRPC; the latest.
-  std::deque<std::pair<DoorTime, std::string>> gone_early_;
-  std::optional<DoorTime> shut_since_;
-  bool told_shut_ = false;
+  // The latest TLS connections that were closed before gRPC had made transports of them.
+  std::deque<std::pair<DoorTime, std::string>> closed_early_;
+  std::optional<DoorTime> unreachable_since_;
+  bool reported_unreachable_ = false;
 
   std::array<std::atomic<uint64_t>, kAcceptFailureNames.size()> accept_failures_{};
   std::array<LinePace, kAcceptFailureNames.size()> failure_pace_;

@@ -1,4 +1,4 @@
-// The door by itself, with a consumer of descriptors that keeps them.
+// The front door alone, with a receiver that keeps the descriptors.
 #include "server/front_door/front_door.h"
 
 #include <arpa/inet.h>
@@ -21,9 +21,9 @@
 #include <thread>
 #include <vector>
 
+#include "server/front_door/handoff_thread.h"
 #include "server/front_door/listen_socket.h"
 #include "server/front_door/peer_name.h"
-#include "server/front_door/usher.h"
 #include "server/front_door/watched_socket.h"
 #include "server/testing/temp_folder.h"
 
@@ -57,7 +57,7 @@ bool Await(const std::function<bool()>& is_so) {
   return false;
 }
 
-// The server's end closed it, or reset it.
+// The server's side has closed or reset it.
 bool IsEndedNow(const UniqueFd& fd) {
   char byte = 0;
   const ssize_t n = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
@@ -68,7 +68,7 @@ bool IsEnded(const UniqueFd& fd) {
   return Await([&] { return IsEndedNow(fd); });
 }
 
-TEST(ListenSocket, TellsThePortThatWasChosenAndKeepsIt) {
+TEST(ListenSocket, ReportsTheChosenPortAndKeepsIt) {
   const auto first = ListenSocket::Open("127.0.0.1:0");
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->address(), StartsWith("127.0.0.1:"));
@@ -87,7 +87,7 @@ TEST(ListenSocket, WildcardsTakeBothFamilies) {
   }
 }
 
-TEST(ListenSocket, SaysWhyNot) {
+TEST(ListenSocket, ReportsWhyItCannotListen) {
   EXPECT_EQ(ListenSocket::Open("192.0.2.1:1").status().message(),
             "no network interface of this machine has that address");
   EXPECT_THAT(std::string(ListenSocket::Open("nosuch.invalid:1").status().message()),
@@ -98,7 +98,7 @@ TEST(ListenSocket, SaysWhyNot) {
 
 class UnixListenTest : public TempFolderTest {};
 
-TEST_F(UnixListenTest, IsItsOwnersAndGoesWithTheObject) {
+TEST_F(UnixListenTest, BelongsToItsOwnerAndIsRemovedWithTheObject) {
   const std::string path = directory_ / "socket";
   const mode_t before = umask(0);
   {
@@ -116,7 +116,7 @@ TEST_F(UnixListenTest, IsItsOwnersAndGoesWithTheObject) {
   EXPECT_NE(stat(path.c_str(), &status), 0);
 }
 
-TEST_F(UnixListenTest, ReplacesASocketThatIsLeftAndNothingElse) {
+TEST_F(UnixListenTest, ReplacesAStaleSocketAndNothingElse) {
   const std::string path = directory_ / "socket";
   {
     const UniqueFd left(socket(AF_UNIX, SOCK_STREAM, 0));
@@ -142,7 +142,7 @@ TEST(PeerName, IsAsGrpcNamesIt) {
   EXPECT_EQ(PeerName({}), "unix:");
 }
 
-TEST(PeerNetwork, IsTheAddressAndOfIpv6TheFirstHalf) {
+TEST(PeerNetwork, IsTheAddressAndForIpv6ItsFirstHalf) {
   sockaddr_storage address{};
   auto& ipv6 = reinterpret_cast<sockaddr_in6&>(address);
   ipv6.sin6_family = AF_INET6;
@@ -157,8 +157,8 @@ TEST(PeerNetwork, IsTheAddressAndOfIpv6TheFirstHalf) {
   EXPECT_EQ(PeerNetwork({}), "");
 }
 
-// Bytes that come, or are taken, in the midst of a look.
-TEST(WatchedSocket, NeverCountsFewerBytesThanBefore) {
+// Bytes that arrive, or are read, during a call.
+TEST(WatchedSocket, CountsNeverDecrease) {
   constexpr int kLooks = 100'000;
   const auto listener = ListenSocket::Open("127.0.0.1:0");
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -176,7 +176,7 @@ TEST(WatchedSocket, NeverCountsFewerBytesThanBefore) {
   uint64_t before = 0;
   int fell = 0;
   for (int i = 0; i < kLooks; ++i) {
-    const auto use = watched.Look();
+    const auto use = watched.Read();
     ASSERT_TRUE(use.has_value());
     fell += use->bytes_read < before ? 1 : 0;
     before = use->bytes_read;
@@ -188,18 +188,18 @@ TEST(WatchedSocket, NeverCountsFewerBytesThanBefore) {
   EXPECT_GT(before, 0U);
 }
 
-TEST(WatchedSocket, KnowsItsOwnFromWhoTookItsNumber) {
+TEST(WatchedSocket, RecognizesThatItsDescriptorNumberWasReused) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const int number = pair[0];
   WatchedSocket watched(number);
-  EXPECT_TRUE(watched.Look());
+  EXPECT_TRUE(watched.Read());
   close(pair[0]);
-  EXPECT_FALSE(watched.Look());
+  EXPECT_FALSE(watched.Read());
   std::array<int, 2> other{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other.data()), 0);
   ASSERT_EQ(other[0], number);
-  EXPECT_FALSE(watched.Look());
+  EXPECT_FALSE(watched.Read());
   watched.End();
   watched.Abort();
   EXPECT_EQ(write(other[1], "x", 1), 1);
@@ -228,7 +228,7 @@ class FrontDoorTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     return taken_.size();
   }
-  // Opens a connection that sends much of nothing until it is ended.
+  // Opens a connection that sends bytes without a request until it is closed.
   void Offend(const char* source) {
     const UniqueFd client = ConnectTo(address_, source);
     const uint64_t ended = counters().ended[static_cast<size_t>(EndReason::kUnfinished)];
@@ -255,7 +255,7 @@ class FrontDoorTest : public ::testing::Test {
   PortLimits limits_{.max_connections = 4,
                      .max_connections_per_peer = 8,
                      .offences = {},
-                     .entries = {},
+                     .rate = {},
                      .connection = {.max_unfinished_size = 1 << 20}};
   ConnectionTable connections_;
   std::mutex mutex_;
@@ -264,7 +264,7 @@ class FrontDoorTest : public ::testing::Test {
   FrontDoor door_;
 };
 
-TEST_F(FrontDoorTest, HandsOnWhatItAcceptsAndKeepsItInTheTable) {
+TEST_F(FrontDoorTest, HandsOverWhatItAcceptsAndKeepsItInTheTable) {
   door_.Start();
   const UniqueFd client = ConnectTo(address_);
   ASSERT_TRUE(Await([&] { return Taken() == 1; }));
@@ -280,7 +280,7 @@ TEST_F(FrontDoorTest, HandsOnWhatItAcceptsAndKeepsItInTheTable) {
   EXPECT_TRUE(Await([&] { return connections_.All().empty() && counters().open == 0; }));
 }
 
-TEST_F(FrontDoorTest, TheOldestThatSaysNothingGoesForANewOne) {
+TEST_F(FrontDoorTest, TheOldestSilentConnectionIsEvictedForANewOne) {
   door_.Start();
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 4; ++i) {
@@ -294,7 +294,7 @@ TEST_F(FrontDoorTest, TheOldestThatSaysNothingGoesForANewOne) {
   EXPECT_EQ(counters().ended[static_cast<size_t>(EndReason::kMadeRoom)], 1U);
 }
 
-TEST_F(FrontDoorTest, WhoSpokeIsNotEndedForANewOneWithinHisTime) {
+TEST_F(FrontDoorTest, AConnectionThatSentSomethingIsNotEvictedWithinItsGrace) {
   door_.Start();
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 4; ++i) {
@@ -311,7 +311,7 @@ TEST_F(FrontDoorTest, WhoSpokeIsNotEndedForANewOneWithinHisTime) {
   EXPECT_EQ(Taken(), 4U);
 }
 
-TEST_F(FrontDoorTest, ClosedOnesMakeRoomAtOnce) {
+TEST_F(FrontDoorTest, ClosedConnectionsFreeTheirPlacesAtOnce) {
   door_.Start();
   for (int i = 0; i < 100; ++i) {
     const UniqueFd client = ConnectTo(address_);
@@ -322,12 +322,12 @@ TEST_F(FrontDoorTest, ClosedOnesMakeRoomAtOnce) {
   }
 }
 
-TEST_F(FrontDoorTest, EndsWhoSendsMuchThatBecomesNothing) {
+TEST_F(FrontDoorTest, ClosesAConnectionThatSendsMuchWithoutARequest) {
   door_.Start();
   Offend("127.0.0.1");
 }
 
-TEST_F(FrontDoorTest, WhoOffendsTooOftenIsNotLetInUntilOneIsForgiven) {
+TEST_F(FrontDoorTest, APeerWithTooManyOffencesIsRefusedUntilOneExpires) {
   limits_.offences = {.most = 3, .refill = milliseconds(1'000)};
   door_.Start();
   const UniqueFd good = ConnectTo(address_, "127.0.0.2");
@@ -348,10 +348,10 @@ TEST_F(FrontDoorTest, WhoOffendsTooOftenIsNotLetInUntilOneIsForgiven) {
   }));
 }
 
-TEST_F(FrontDoorTest, WhoOpensThemTooFastWaitsAndOthersDoNot) {
+TEST_F(FrontDoorTest, APeerThatConnectsTooFastIsDelayedAndOthersAreNot) {
   limits_.max_connections = 100;
-  limits_.entries = {.bucket = {.most = 2, .refill = milliseconds(300)},
-                     .longest_wait = milliseconds(1'000)};
+  limits_.rate = {.bucket = {.most = 2, .refill = milliseconds(300)},
+                  .longest_wait = milliseconds(1'000)};
   door_.Start();
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 5; ++i) clients.push_back(ConnectTo(address_, "127.0.0.2"));
@@ -367,9 +367,9 @@ TEST_F(FrontDoorTest, WhoOpensThemTooFastWaitsAndOthersDoNot) {
   for (const UniqueFd& client : clients) EXPECT_FALSE(IsEndedNow(client));
 }
 
-TEST_F(FrontDoorTest, WhoWaitsTakesNoRoomFromOthers) {
-  limits_.entries = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
-                     .longest_wait = std::chrono::hours(10)};
+TEST_F(FrontDoorTest, DelayedConnectionsTakeNoPlaceFromOthers) {
+  limits_.rate = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
+                  .longest_wait = std::chrono::hours(10)};
   door_.Start();
   std::vector<UniqueFd> waiting;
   for (int i = 0; i < 6; ++i) waiting.push_back(ConnectTo(address_, "127.0.0.2"));
@@ -382,9 +382,9 @@ TEST_F(FrontDoorTest, WhoWaitsTakesNoRoomFromOthers) {
   EXPECT_TRUE(IsEnded(waiting[3])) << "the newest that waited";
 }
 
-TEST_F(FrontDoorTest, StopClosesThoseWhoWait) {
-  limits_.entries = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
-                     .longest_wait = std::chrono::hours(10)};
+TEST_F(FrontDoorTest, StopClosesDelayedConnections) {
+  limits_.rate = {.bucket = {.most = 1, .refill = std::chrono::hours(1)},
+                  .longest_wait = std::chrono::hours(10)};
   door_.Start();
   const UniqueFd inside = ConnectTo(address_);
   const UniqueFd waiting = ConnectTo(address_);
@@ -394,10 +394,10 @@ TEST_F(FrontDoorTest, StopClosesThoseWhoWait) {
   EXPECT_FALSE(IsEndedNow(inside));
 }
 
-TEST_F(FrontDoorTest, WhoMadeRoomIsNoOffender) {
+TEST_F(FrontDoorTest, BeingEvictedIsNoOffence) {
   limits_.offences = {.most = 1, .refill = std::chrono::hours(1)};
   door_.Start();
-  std::vector<UniqueFd> silent;  // who leaves has said so, and is not silent
+  std::vector<UniqueFd> silent;  // closing counts as having sent something
   for (size_t i = 1; i <= 20; ++i) {
     silent.push_back(ConnectTo(address_));
     ASSERT_TRUE(Await([&] { return Taken() == i; })) << i;
@@ -407,10 +407,11 @@ TEST_F(FrontDoorTest, WhoMadeRoomIsNoOffender) {
   EXPECT_EQ(Barred(), 0U);
 }
 
-// As gRPC does: whoever hands it a connection may have to serve it while more and more comes.
-class CapturingConsumerTest : public FrontDoorTest {
+// As gRPC does: the thread that hands over a connection may have to serve it while it keeps
+// sending.
+class CapturingReceiverTest : public FrontDoorTest {
  protected:
-  CapturingConsumerTest() {
+  CapturingReceiverTest() {
     door_.Attach(
         [this](int fd) {
           const UniqueFd owned(fd);
@@ -423,7 +424,7 @@ class CapturingConsumerTest : public FrontDoorTest {
         },
         0);
   }
-  // Sends until it is ended.
+  // Sends until the connection is closed.
   std::thread Flood() {
     return std::thread([this] {
       const UniqueFd client = ConnectTo(address_);
@@ -435,7 +436,7 @@ class CapturingConsumerTest : public FrontDoorTest {
   std::atomic<int> captured_{0};
 };
 
-TEST_F(CapturingConsumerTest, WhoKeepsWhoeverHandsItOnIsEnded) {
+TEST_F(CapturingReceiverTest, AConnectionThatOccupiesTheHandoffThreadIsClosed) {
   door_.Start();
   std::thread flood = Flood();
   ASSERT_TRUE(Await([&] { return captured_ == 1; }));
@@ -446,7 +447,7 @@ TEST_F(CapturingConsumerTest, WhoKeepsWhoeverHandsItOnIsEnded) {
   next.join();
 }
 
-TEST_F(CapturingConsumerTest, StopWaitsForNoneThatDoesNotEnd) {
+TEST_F(CapturingReceiverTest, StopDoesNotWaitForAnEndlessConnection) {
   limits_.connection.max_unfinished_size = uint64_t{64} << 20;
   door_.Start();
   std::thread flood = Flood();
@@ -455,11 +456,11 @@ TEST_F(CapturingConsumerTest, StopWaitsForNoneThatDoesNotEnd) {
   flood.join();
 }
 
-TEST(Usher, ClosesWhatItHasNotHandedOn) {
+TEST(HandoffThread, ClosesWhatItHasNotHandedOver) {
   std::mutex mutex;
   mutex.lock();
   std::atomic<int> handed_on{0};
-  const Usher::Taker taker = [&](int fd) {
+  const HandoffThread::Receiver receiver = [&](int fd) {
     const UniqueFd owned(fd);
     ++handed_on;
     const std::lock_guard wait(mutex);
@@ -467,11 +468,11 @@ TEST(Usher, ClosesWhatItHasNotHandedOn) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const UniqueFd other(pair[1]);
-  Usher usher;
+  HandoffThread usher;
   usher.Start();
-  usher.HandOn(taker, UniqueFd(dup(other.get())));
+  usher.HandOver(receiver, UniqueFd(dup(other.get())));
   EXPECT_TRUE(Await([&] { return handed_on == 1; }));
-  usher.HandOn(taker, UniqueFd(pair[0]));
+  usher.HandOver(receiver, UniqueFd(pair[0]));
   usher.Close();
   EXPECT_TRUE(IsEnded(other));
   EXPECT_FALSE(usher.IsDone());
@@ -481,7 +482,7 @@ TEST(Usher, ClosesWhatItHasNotHandedOn) {
   EXPECT_EQ(handed_on, 1);
 }
 
-TEST_F(FrontDoorTest, StopTakesNoMore) {
+TEST_F(FrontDoorTest, StopEndsAccepting) {
   door_.Start();
   door_.Stop();
   door_.Stop();

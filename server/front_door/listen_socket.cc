@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, const std
     Endpoint endpoint;
     std::memcpy(&endpoint.address, info->ai_addr, info->ai_addrlen);
     endpoint.size = info->ai_addrlen;
-    // Some resolvers name an address twice.
+    // Some resolvers list an address twice.
     if (std::find(endpoints.begin(), endpoints.end(), endpoint) == endpoints.end()) {
       endpoints.push_back(endpoint);
     }
@@ -80,11 +80,11 @@ absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& host, const std
 }
 
 void SetOption(int fd, int level, int option, int value) {
-  // What is refused here only costs speed, or shows when the address is bound.
+  // An option that fails only costs speed, or the bind reports the cause.
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// 0 or errno. What is accepted inherits TCP_NODELAY.
+// Returns 0 or errno. Accepted sockets inherit TCP_NODELAY.
 int Bind(const Endpoint& endpoint, UniqueFd& socket_fd) {
   socket_fd.Reset(socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_fd) return errno;
@@ -102,10 +102,10 @@ in_port_t PortOf(int socket_fd) {
   return *bound.port();
 }
 
-// A name may have an address of a family that this machine does not speak.
+// A name may have an address of a family that this machine does not support.
 bool IsAbsentAddress(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
-// Removes what is left of a socket that is gone; nothing else.
+// Removes the file of a socket on which no process listens, and nothing else.
 void RemoveStaleSocket(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path.c_str());
@@ -179,7 +179,8 @@ absl::Status ListenSocket::OpenUnix(const std::string& path) {
   UniqueFd socket_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_fd) return SocketError(BindErrorText(errno));
   RemoveStaleSocket(path);
-  // The file is made with the mode of the socket, so that at no moment may another user open it.
+  // The file is created with the mode of the socket, so that no other user can open it at any
+  // moment.
   if (fchmod(socket_fd.get(), kOwnerOnly) != 0 ||
       bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
     return SocketError(errno == EADDRINUSE ? BindErrorText(errno) : std::string(kUnixPathRefused));

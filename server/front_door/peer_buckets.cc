@@ -17,8 +17,8 @@ void PeerBuckets::Take(std::string_view peer, const BucketLimits& limits, DoorTi
   if (limits.most == 0 || peer.empty()) return;
   if (!full_at_.contains(ForLookup(peer))) MakeRoom(now);
   DoorTime& full_at = full_at_.try_emplace(ForLookup(peer), now).first->second;
-  // Of many that are taken at once no more count than there may be: whoever has none left waits for
-  // one to come back, however many there were.
+  // No more count at once than the bucket has: an empty bucket gets its next entry after one
+  // refill, however many attempts there were.
   full_at =
       std::min(std::max(full_at, now) + TimeFor(1, limits), now + TimeFor(limits.most, limits));
 }
@@ -33,9 +33,9 @@ std::optional<DoorTime> PeerBuckets::EmptyUntil(std::string_view peer, const Buc
 }
 
 void PeerBuckets::MakeRoom(DoorTime now) {
-  if (full_at_.size() < kMostPeers) return;
+  if (full_at_.size() < kMaxPeers) return;
   absl::erase_if(full_at_, [now](const auto& peer) { return peer.second <= now; });
-  if (full_at_.size() < kMostPeers) return;
+  if (full_at_.size() < kMaxPeers) return;
   full_at_.erase(std::min_element(
       full_at_.begin(), full_at_.end(),
       [](const auto& one, const auto& other) { return one.second < other.second; }));

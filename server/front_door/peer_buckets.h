@@ -1,11 +1,11 @@
-// What each peer may do now and then, such as open a connection, or have one ended for cause: a
-// bucket of `most` for each, of which one comes back in each `refill`, one after the other.
+// Limits how often each peer may do something, such as open a connection or have one closed for an
+// offence: each has a bucket of `most` entries, which gets one entry back per `refill`.
 //
-// Kept of a peer is one moment: when its bucket will be full again.
+// Only one time is kept for a peer: when its bucket will be full again.
 //
-// INVARIANT  No peer is remembered once its bucket is full and room is wanted; never more than
-//            kMostPeers are, of whom those go first whose bucket is full soonest.
-// Thread safety: none; it belongs to the door's thread.
+// INVARIANT  A peer whose bucket is full is removed when space is needed. At most kMaxPeers are
+//            kept; beyond that those whose buckets are full soonest are removed first.
+// Thread safety: none; only the door's thread uses it.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,21 @@
 
 namespace lodgekv::server {
 
-// Read anew at each use, so that a reload applies.
+// Read again at each use, so that a reload applies.
 struct BucketLimits {
-  uint64_t most = 0;  // 0: any number, at any time
+  uint64_t most = 0;  // 0: no limit
   DoorTime::duration refill{0};
 };
 
 class PeerBuckets {
  public:
-  // Some 100 bytes each.
-  static constexpr size_t kMostPeers = 4'096;
+  // About 100 bytes each.
+  static constexpr size_t kMaxPeers = 4'096;
 
-  // Peers by the name of their network (peer_name.h); those without a name have no bucket.
-  // Takes one, where there is one: of an empty bucket nothing, but the wait for the next begins
-  // anew.
+  // Peers are named by their network (peer_name.h); those without a name have no bucket. Takes an
+  // entry, if there is one; from an empty bucket none, but the time until the next begins again.
   void Take(std::string_view peer, const BucketLimits& limits, DoorTime now);
-  // Nothing: there is one to take.
+  // When an entry will be available; nothing if there is one now.
   std::optional<DoorTime> EmptyUntil(std::string_view peer, const BucketLimits& limits,
                                      DoorTime now) const;
 

@@ -25,7 +25,7 @@ class PeerBucketsTest : public ::testing::Test {
   PeerBuckets buckets_;
 };
 
-TEST_F(PeerBucketsTest, WhoHasUsedUpTheAllowanceWaitsForOneToBeForgiven) {
+TEST_F(PeerBucketsTest, AnEmptyBucketHasAnEntryAgainAfterARefill) {
   Offend("a", 2);
   EXPECT_FALSE(IsBarred("a"));
   Offend("a", 1);
@@ -39,12 +39,12 @@ TEST_F(PeerBucketsTest, WhoHasUsedUpTheAllowanceWaitsForOneToBeForgiven) {
   EXPECT_EQ(buckets_.EmptyUntil("a", kLimits, now_), now_ + seconds(10));
 }
 
-TEST_F(PeerBucketsTest, ManyAtOnceBarNoLonger) {
+TEST_F(PeerBucketsTest, ManyAtOnceTakeNoLongerToRefill) {
   Offend("a", 1'000);
   EXPECT_EQ(buckets_.EmptyUntil("a", kLimits, now_), now_ + seconds(10));
 }
 
-TEST_F(PeerBucketsTest, AnOffenceNowAndThenBarsNobody) {
+TEST_F(PeerBucketsTest, ABucketThatRefillsInTimeIsNeverEmpty) {
   for (int i = 0; i < 1'000; ++i) {
     Offend("a", 1);
     ASSERT_FALSE(IsBarred("a")) << i;
@@ -52,7 +52,7 @@ TEST_F(PeerBucketsTest, AnOffenceNowAndThenBarsNobody) {
   }
 }
 
-TEST_F(PeerBucketsTest, AllIsForgivenInTheEnd) {
+TEST_F(PeerBucketsTest, ABucketRefillsCompletely) {
   Offend("a", 3);
   now_ += seconds(30);
   Offend("a", 2);
@@ -68,19 +68,19 @@ TEST_F(PeerBucketsTest, IsSwitchedOffAndOnByLimits) {
   EXPECT_FALSE(IsBarred("b"));
 }
 
-TEST_F(PeerBucketsTest, PeersWithoutANameAreNobody) {
+TEST_F(PeerBucketsTest, PeersWithoutANameHaveNoBucket) {
   Offend("", 10);
   EXPECT_FALSE(IsBarred(""));
   EXPECT_EQ(buckets_.size(), 0U);
 }
 
-TEST_F(PeerBucketsTest, ForgetsThoseWhoAreForgivenAndHoldsSoManyAtMost) {
-  for (size_t i = 0; i < PeerBuckets::kMostPeers; ++i) Offend(std::to_string(i), 1);
+TEST_F(PeerBucketsTest, RemovesFullBucketsAndKeepsABoundedNumber) {
+  for (size_t i = 0; i < PeerBuckets::kMaxPeers; ++i) Offend(std::to_string(i), 1);
   now_ += seconds(10);
   Offend("a", 3);
   EXPECT_EQ(buckets_.size(), 1U);
-  for (size_t i = 0; i < 3 * PeerBuckets::kMostPeers; ++i) Offend(std::to_string(i), 1);
-  EXPECT_EQ(buckets_.size(), PeerBuckets::kMostPeers);
+  for (size_t i = 0; i < 3 * PeerBuckets::kMaxPeers; ++i) Offend(std::to_string(i), 1);
+  EXPECT_EQ(buckets_.size(), PeerBuckets::kMaxPeers);
   EXPECT_TRUE(IsBarred("a")) << "who owes most is forgotten last";
 }
 

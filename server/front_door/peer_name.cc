@@ -31,7 +31,7 @@ std::string PeerName(const sockaddr_storage& address) {
     return fmt::format("ipv4:{}:{}", Text(AF_INET, &ipv6.sin6_addr.s6_addr[12]), port);
   }
   const std::string host = Text(AF_INET6, &ipv6.sin6_addr);
-  // A link-local address has a scope, behind a % that is escaped once more in a URI.
+  // A link-local address has a scope after a %, which a URI escapes once more.
   if (ipv6.sin6_scope_id != 0) {
     return fmt::format("ipv6:%5B{}%25{}%5D:{}", host, ipv6.sin6_scope_id, port);
   }

@@ -1,12 +1,12 @@
-// What a port of the front door is opened with.
+// The options of a port of the front door.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 
-#include "server/front_door/anteroom.h"
 #include "server/front_door/connection_record.h"
+#include "server/front_door/delayed_connections.h"
 #include "server/front_door/peer_buckets.h"
 
 namespace lodgekv::server {
@@ -15,7 +15,7 @@ struct PortLimits {
   uint64_t max_connections = 0;
   uint64_t max_connections_per_peer = 0;
   BucketLimits offences;
-  EntryLimits entries;
+  ConnectionRateLimits rate;
   ConnectionLimits connection;
 };
 

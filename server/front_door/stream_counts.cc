@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The library's own text, which it lets be freed.
+// The library's text, which the caller must free.
 json Parse(char* text) {
   const std::unique_ptr<char, decltype(&gpr_free)> owned(text, &gpr_free);
   if (text == nullptr) return json::object();
@@ -21,7 +21,7 @@ json Parse(char* text) {
   return parsed.is_object() ? parsed : json::object();
 }
 
-// 64-bit numbers are strings in the JSON of protobuf, and left out when they are 0.
+// In protobuf's JSON 64-bit numbers are strings, and are left out when they are 0.
 int64_t NumberIn(const json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end()) return 0;
@@ -37,7 +37,7 @@ const json& Member(const json& object, const char* name) {
   return found == object.end() ? kNone : *found;
 }
 
-// "chttp2 ipv4:192.0.2.1:4711": the peer is behind the last space.
+// "chttp2 ipv4:192.0.2.1:4711": the peer comes after the last space.
 std::string_view PeerIn(std::string_view name) { return name.substr(name.rfind(' ') + 1); }
 
 }  // namespace

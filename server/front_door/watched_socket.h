@@ -1,8 +1,9 @@
-// A connection's socket that somebody else owns and closes at any moment: what it is doing, and its
-// end.
+// The socket of a connection that has another owner, who may close it at any moment: reads its
+// counts, and can end the connection.
 //
-// INVARIANT  Nothing is done to a socket that took the number of ours after it was closed: a socket
-//            is known by its inode, and is held by a descriptor of our own while it is acted upon.
+// INVARIANT  Nothing is done to another socket that has got the same descriptor number after ours
+//            was closed: a socket is identified by its inode, and is held by a descriptor of our
+//            own while it is acted upon.
 #pragma once
 
 #include <sys/types.h>
@@ -13,22 +14,22 @@
 namespace lodgekv::server {
 
 struct SocketUse {
-  uint64_t bytes_read = 0;  // that its owner has taken from it
-  uint64_t bytes_sent = 0;  // that the other end has acknowledged
+  uint64_t bytes_read = 0;  // that its owner has read from it
+  uint64_t bytes_sent = 0;  // that the remote end has acknowledged
 };
 
 class WatchedSocket {
  public:
   explicit WatchedSocket(int fd);
 
-  // Nothing when it has been closed. Of a Unix socket, which counts no bytes, zeros. The counts may
-  // be behind by what moves during the look, and never fall from one to the next.
-  std::optional<SocketUse> Look();
+  // Nothing if it is closed. Zeros for a Unix socket, which counts no bytes. The counts may lack
+  // bytes that move during the call; they never decrease from one call to the next.
+  std::optional<SocketUse> Read();
 
-  // Ends the connection in both directions: its owner notices, and closes it. Without effect on one
-  // that is closed already.
+  // Shuts the connection down in both directions: its owner notices, and closes it. Without effect
+  // on a closed one.
   void End() const;
-  // The same at once, without a word more and without what waits to be read.
+  // Resets the connection at once: nothing more is sent, and unread bytes are dropped.
   void Abort() const;
 
  private:
@@ -36,7 +37,7 @@ class WatchedSocket {
 
   int fd_;
   ino_t inode_ = 0;
-  SocketUse seen_;  // by the last look
+  SocketUse seen_;  // by the last call of Read
 };
 
 }  // namespace lodgekv::server

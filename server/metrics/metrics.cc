@@ -27,7 +27,7 @@ using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
 class Families {
  public:
-  // Later values belong to this family.
+  // The values that follow belong to this family.
   void Begin(std::string name, std::string_view help, MetricType type) {
     families_.push_back({std::move(name), std::string(help), type, {}});
   }
@@ -97,8 +97,8 @@ ClientMetric::Histogram SumCells(const std::vector<const RpcRecorder*>& recorder
   return histogram;
 }
 
-// The codes that deploy/prometheus/rules.yml counts: an increase is seen only of what was there
-// before, so that the first loss of data would go by unnoticed.
+// The codes that deploy/prometheus/rules.yml alerts on: an increase is visible only if the counter
+// was exported before, so the first loss of data would be missed.
 bool IsAlwaysShown(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::OK:
@@ -172,14 +172,14 @@ void CollectRefusals(const ServerState& state, const std::vector<const RpcRecord
     for (const RpcRecorder* recorder : recorders) refusals += recorder->refusals(limit);
     out.Value(AsDouble(refusals), {{"limit", kAdmissionLimitNames[limit]}});
   }
-  uint64_t untaken = 0;
-  for (const RpcRecorder* recorder : recorders) untaken += recorder->untaken();
+  uint64_t unread = 0;
+  for (const RpcRecorder* recorder : recorders) unread += recorder->unread();
   out.Counter("rpc_untaken_answers_total",
               "Calls cancelled because their client did not read the answer in time",
-              AsDouble(untaken));
+              AsDouble(unread));
 }
 
-// One family: a count of each call's cost.
+// One family: one field of each call's cost.
 void CollectRpcCost(const std::array<Cost, kMethodCount>& costs, uint64_t Cost::*count,
                     std::string_view name, std::string_view help, Families& out) {
   out.Begin(fmt::format("lodgekv_{}", name), help, MetricType::Counter);
@@ -342,7 +342,7 @@ void CollectPhase(const ServerState& state, Families& out) {
             {{"version", kVersion}, {"engine", state.config().engine}});
 }
 
-// One family: a count of each port.
+// One family: one counter of each port.
 void CollectOfPorts(const std::vector<FrontDoor::PortView>& ports, std::string_view name,
                     std::string_view help, MetricType type,
                     std::atomic<uint64_t> DoorCounters::*count, Families& out) {

@@ -1,5 +1,5 @@
-// What the Prometheus endpoint shows. Gathered when it is asked for, from counters that the serving
-// threads keep for themselves: serving pays for no lock.
+// The metrics of the Prometheus endpoint. Collected at each scrape from counters that the serving
+// threads maintain: serving takes no lock for them.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -16,8 +16,8 @@ namespace lodgekv::server {
 
 class Metrics final : public prometheus::Collectable {
  public:
-  // The recorders of all polling threads; they, the state, the door and `tls` outlive this. All
-  // ports of the door are open. tls may be null.
+  // The recorders of all polling threads; they, the state, the door and `tls` must outlive this.
+  // All ports of the door must be open. tls may be null.
   Metrics(const ServerState& state, const FrontDoor& door,
           std::vector<const RpcRecorder*> recorders, const TlsWatcher* tls)
       : state_(state), door_(door), recorders_(std::move(recorders)), tls_(tls) {}

@@ -14,7 +14,7 @@
 namespace lodgekv::server {
 namespace {
 
-// Of a request's line and headers; a scrape has a few hundred bytes of them.
+// For a request's line and headers; a scrape has a few hundred bytes of them.
 constexpr size_t kRequestMemory = 16 << 10;
 
 MHD_Result Answer(MHD_Connection* connection, unsigned code, const char* type,
@@ -31,7 +31,7 @@ MHD_Result Answer(MHD_Connection* connection, unsigned code, const char* type,
   return queued;
 }
 
-// The path is not repeated: the answer is the same whatever was asked.
+// The answer to another path does not repeat it: it is the same for all.
 MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* url, const char* method,
                      const char*, const char*, size_t*, void**) {
   const bool reads = std::strcmp(method, "GET") == 0 || std::strcmp(method, "HEAD") == 0;
@@ -69,9 +69,9 @@ MetricsHttp::~MetricsHttp() {
 void MetricsHttp::Serve(int fd) {
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
-  // A peer that is gone already has no name; what reads from it ends at once.
+  // A peer that has disconnected has no address; reading from it fails at once.
   (void)getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length);
-  // Closes the descriptor where it fails.
+  // Closes the descriptor if it fails.
   (void)MHD_add_connection(daemon_, fd, reinterpret_cast<sockaddr*>(&peer), length);
 }
 

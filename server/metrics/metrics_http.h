@@ -1,8 +1,8 @@
 // The metrics over HTTP, by libmicrohttpd: GET /metrics in Prometheus' text format, on connections
-// that somebody else has accepted. One thread serves all of them by events, so that a connection
-// which asks nothing, or takes its answer slowly, holds up no scrape.
+// accepted elsewhere. One event-driven thread serves all of them, so that a connection without a
+// request, or with a slow reader, delays no scrape.
 //
-// INVARIANT  A descriptor given to Serve is closed, at the latest when a connection has been quiet
+// INVARIANT  A descriptor given to Serve is closed, at the latest when the connection has been idle
 //            for kQuietSeconds.
 // Thread safety: Serve at any time.
 #pragma once
@@ -26,15 +26,15 @@ class MetricsHttp {
 
   static absl::StatusOr<std::unique_ptr<MetricsHttp>> Start(
       std::shared_ptr<const prometheus::Collectable> metrics);
-  // Cuts what is open.
+  // Closes open connections.
   ~MetricsHttp();
   MetricsHttp(const MetricsHttp&) = delete;
   MetricsHttp& operator=(const MetricsHttp&) = delete;
 
-  // Takes the connection over, whatever becomes of it.
+  // Takes ownership of the connection in any case.
   void Serve(int fd);
 
-  // Of an answer: all metrics as they are now.
+  // The body of an answer: the current values of all metrics.
   std::string Render() const;
 
  private:

@@ -42,7 +42,7 @@ class MetricsHttpTest : public ::testing::Test {
     for (const int fd : ours_) close(fd);
   }
 
-  // Our end of a connection that it serves.
+  // The client's end of a connection that it serves.
   int Connect() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
@@ -86,19 +86,19 @@ TEST_F(MetricsHttpTest, ServesNothingElse) {
   EXPECT_THAT(Ask("no http at all\r\n\r\n"), Not(HasSubstr("200 OK")));
 }
 
-TEST_F(MetricsHttpTest, AnswersAtOnceBesideConnectionsThatAskNothing) {
+TEST_F(MetricsHttpTest, AnswersDespiteIdleConnections) {
   for (int i = 0; i < 200; ++i) Connect();
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(AskFor("GET /metrics"), HasSubstr("seven 7"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
-TEST_F(MetricsHttpTest, RefusesARequestWithoutEnd) {
+TEST_F(MetricsHttpTest, RefusesAnEndlessRequest) {
   EXPECT_THAT(Ask("GET /metrics HTTP/1.1\r\nX: " + std::string(60'000, 'x')),
               Not(HasSubstr("200 OK")));
 }
 
-TEST_F(MetricsHttpTest, EndsWithConnectionsOpen) {
+TEST_F(MetricsHttpTest, StopsWithOpenConnections) {
   const int fd = Connect();
   http_.reset();
   char byte;

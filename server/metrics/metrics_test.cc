@@ -1,4 +1,4 @@
-// What the Prometheus endpoint shows after known work.
+// The metrics of the Prometheus endpoint after known work.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ bool IsSample(const std::string& line) {
   return name > 0 && (name == space || (line[name] == '{' && line[space - 1] == '}'));
 }
 
-// Connected, and silent.
+// Connected, without sending anything.
 class IdleConnection {
  public:
   explicit IdleConnection(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -91,7 +91,7 @@ TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
   EXPECT_THAT(text, HasSubstr("lodgekv_rpc_in_flight_operations 0\n"));
 }
 
-TEST_F(MetricsTest, ShowsWhatTheAlertsCountBeforeItHappens) {
+TEST_F(MetricsTest, ExportsTheCountersOfAlertsFromTheStart) {
   const std::string text = Scraped();
   for (const std::string_view method : kMethodNames) {
     for (const char* code : {"OK", "UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL",
@@ -158,7 +158,7 @@ TEST_F(MetricsTest, ShowsMediumSpaceRecoveryAndBuild) {
   }
 }
 
-TEST_F(MetricsTest, ShowsNoJournalWhereThereIsNone) {
+TEST_F(MetricsTest, ShowsNoJournalIfThereIsNone) {
   EXPECT_THAT(Scraped(), Not(HasSubstr("lodgekv_journal_")));
 }
 
@@ -184,7 +184,7 @@ class JournalMetricsTest : public MetricsTest {
   }
 };
 
-TEST_F(JournalMetricsTest, ShowsAllOfItsUseAndTheReplay) {
+TEST_F(JournalMetricsTest, ShowsItsUseAndTheReplay) {
   const std::string text = Scraped();
   for (const char* sample :
        {"size_bytes 4096", "used_bytes 1024", "syncs_total 10", "fences_total 35",
@@ -201,7 +201,7 @@ TEST_F(MetricsTest, ShowsTheEnginesOwnCounters) {
   EXPECT_THAT(Scraped(), HasSubstr("lodgekv_engine_puts_total{engine=\"dram\"} 1\n"));
 }
 
-TEST_F(MetricsTest, AnswersBesideConnectionsThatAskNothing) {
+TEST_F(MetricsTest, AnswersDespiteIdleConnections) {
   std::vector<std::unique_ptr<IdleConnection>> idle;
   for (int i = 0; i < 6; ++i) {
     idle.push_back(std::make_unique<IdleConnection>(daemon_.daemon().metrics_address()));

@@ -45,7 +45,7 @@ double ResidentBytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// The one that lists them is among them, and not counted.
+// The descriptor that lists them is one of them, and is not counted.
 double OpenFiles() {
   std::error_code error;
   double count = -1;

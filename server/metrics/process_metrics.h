@@ -1,5 +1,5 @@
-// What the operating system knows of this process, under the names that Prometheus's own client
-// libraries give it.
+// The operating system's figures about this process, under the names that Prometheus's own client
+// libraries use.
 #pragma once
 
 #include <prometheus/metric_family.h>

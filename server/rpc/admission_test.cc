@@ -16,8 +16,8 @@ constexpr auto kLong = std::chrono::seconds(2);
 
 class AdmissionTest : public ::testing::Test {
  protected:
-  // 1,000 operations, of which a connection may have 500 and a peer 750, and as many bytes, in KiB;
-  // a reserve of 125.
+  // 1,000 operations, of which a connection may have 500 and a peer 750, and as many KiB; a reserve
+  // of 125.
   static Limits MakeLimits() {
     Limits limits;
     limits.max_inflight_operations = 1'000;
@@ -48,7 +48,7 @@ class AdmissionTest : public ::testing::Test {
   int next_port_ = 1;
 };
 
-TEST_F(AdmissionTest, AConnectionHoldsItsShareAndNoMore) {
+TEST_F(AdmissionTest, AConnectionIsLimitedToItsShare) {
   const auto one = Connect(1);
   EXPECT_EQ(Take(*one, 500), "");
   EXPECT_EQ(Take(*one, 1), "connection_share 500");
@@ -57,7 +57,7 @@ TEST_F(AdmissionTest, AConnectionHoldsItsShareAndNoMore) {
   EXPECT_FALSE(admission_.UnderPressure(Admission::Clock::now())) << "it hurts itself alone";
 }
 
-TEST_F(AdmissionTest, APeerHoldsItsShareAndNoMore) {
+TEST_F(AdmissionTest, APeerIsLimitedToItsShare) {
   const auto one = Connect(1);
   const auto two = Connect(1);
   EXPECT_EQ(Take(*one, 500), "");
@@ -75,7 +75,7 @@ TEST_F(AdmissionTest, BytesAreLimitedLikeOperations) {
   EXPECT_EQ(admission_.bytes(), 500 * kKiB);
 }
 
-TEST_F(AdmissionTest, WhoHoldsLittleIsLetInThoughOthersHoldAll) {
+TEST_F(AdmissionTest, ALightConnectionIsAdmittedWhenOthersHaveUsedUpTheLimit) {
   const auto one = Connect(1);
   const auto two = Connect(1);
   const auto three = Connect(2);
@@ -92,7 +92,7 @@ TEST_F(AdmissionTest, WhoHoldsLittleIsLetInThoughOthersHoldAll) {
   EXPECT_FALSE(admission_.UnderPressure(Admission::Clock::now() + kLong));
 }
 
-TEST_F(AdmissionTest, TheReserveHasAnEnd) {
+TEST_F(AdmissionTest, TheReserveIsLimited) {
   const auto one = Connect(1);
   const auto two = Connect(2);
   ASSERT_EQ(Take(*one, 500), "");
@@ -103,15 +103,15 @@ TEST_F(AdmissionTest, TheReserveHasAnEnd) {
   EXPECT_EQ(admission_.operations(), 1'120U);
 }
 
-TEST_F(AdmissionTest, ACallThatIsAllThereIsPassesItsLimit) {
+TEST_F(AdmissionTest, ACallThatIsAloneMayExceedTheLimit) {
   const auto one = Connect(1);
   EXPECT_EQ(Take(*one, 5'000, 5'000 * kKiB), "");
   EXPECT_EQ(Take(*Connect(2), 100), "max_inflight_operations 1000") << "not so for the next";
-  // Its own answer does not forbid itself.
+  // The call's own answer does not count against it.
   EXPECT_TRUE(admission_.Take(*one, 0, kMiB, held_.front()).admitted);
 }
 
-TEST_F(AdmissionTest, AllIsHandedBack) {
+TEST_F(AdmissionTest, EverythingIsReleased) {
   std::vector<std::shared_ptr<Connection>> connections;
   for (int i = 0; i < 40; ++i) connections.push_back(Connect(i % 4));
   std::vector<std::pair<Connection*, Admission::Held>> calls;
@@ -120,20 +120,20 @@ TEST_F(AdmissionTest, AllIsHandedBack) {
     Admission::Held held;
     if (!admission_.Take(connection, 1 + i % 7, (i * 977) % 20'000, held).admitted) continue;
     admission_.Take(connection, 0, (i * 331) % 10'000, held);
-    if (i % 3 == 0) admission_.KeepBytes(connection, held, i % 5'000);
+    if (i % 3 == 0) admission_.ReleaseAbove(connection, held, i % 5'000);
     calls.emplace_back(&connection, held);
   }
   EXPECT_GT(admission_.reserve_operations(), 0U) << "both pots were used";
-  for (auto& [connection, held] : calls) admission_.Leave(*connection, held);
+  for (auto& [connection, held] : calls) admission_.Release(*connection, held);
   EXPECT_EQ(admission_.operations() + admission_.bytes(), 0U);
   EXPECT_EQ(admission_.reserve_operations() + admission_.reserve_bytes(), 0U);
   for (const auto& connection : connections) {
-    EXPECT_EQ(connection->in_hand.operations + connection->in_hand.bytes, 0U);
-    EXPECT_EQ(connection->peer->in_hand.operations + connection->peer->in_hand.bytes, 0U);
+    EXPECT_EQ(connection->in_flight.operations + connection->in_flight.bytes, 0U);
+    EXPECT_EQ(connection->peer->in_flight.operations + connection->peer->in_flight.bytes, 0U);
   }
 }
 
-TEST_F(AdmissionTest, ManyThreadsTakeNoMoreThanThereIs) {
+TEST_F(AdmissionTest, ManyThreadsTakeNoMoreThanTheLimit) {
   const auto one = Connect(1);
   const auto two = Connect(2);
   const auto three = Connect(3);
@@ -145,8 +145,8 @@ TEST_F(AdmissionTest, ManyThreadsTakeNoMoreThanThereIs) {
         if (!admission_.Take(*connection, 17 + static_cast<uint64_t>(i % 90), 100, held).admitted) {
           continue;
         }
-        EXPECT_LE(connection->in_hand.operations.load(), 500U + 4 * 107U);
-        admission_.Leave(*connection, held);
+        EXPECT_LE(connection->in_flight.operations.load(), 500U + 4 * 107U);
+        admission_.Release(*connection, held);
       }
     });
   }

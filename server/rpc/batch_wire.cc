@@ -23,7 +23,7 @@ constexpr uint32_t MessageTag(int field) {
 constexpr uint32_t kOperationTag = MessageTag(v1::BatchWriteRequest::kOperationsFieldNumber);
 constexpr uint32_t kKeyTag = MessageTag(v1::BatchGetRequest::kKeysFieldNumber);
 constexpr uint32_t kTtlTag = MessageTag(v1::Operation::kTtlFieldNumber);
-// Of no field.
+// No field has it.
 constexpr uint32_t kNoTag = 0;
 
 class Walk {
@@ -52,7 +52,7 @@ class Walk {
   Verdict Operation() {
     int length = 0;
     if (!wire_.ReadVarintSizeAsInt(&length)) return Verdict::kNoMessage;
-    // Each field takes a byte at least. So a flood of small operations costs next to nothing.
+    // Each field takes at least a byte. This keeps a flood of small operations cheap.
     if (static_cast<uint64_t>(length) <= kMaxFieldsOfAMessage) {
       return wire_.Skip(length) ? Verdict::kFine : Verdict::kNoMessage;
     }
@@ -60,7 +60,7 @@ class Walk {
     return Within(length, [&] { return Fields(kTtlTag, fields, [&] { return Ttl(fields); }); });
   }
 
-  // Its fields count as the operation's.
+  // Its fields count as those of the operation.
   Verdict Ttl(uint64_t& fields) {
     int length = 0;
     if (!wire_.ReadVarintSizeAsInt(&length)) return Verdict::kNoMessage;
@@ -68,7 +68,7 @@ class Walk {
     return Within(length, [&] { return Fields(kNoTag, fields, [] { return Verdict::kFine; }); });
   }
 
-  // A message within this one, behind its tag and length.
+  // A nested message after its tag and length.
   template <class Content>
   Verdict Within(int length, Content content) {
     const auto outside = wire_.PushLimit(length);
@@ -78,8 +78,8 @@ class Walk {
     return verdict;
   }
 
-  // The fields to the end of a message: `inner` for those of this tag; the others, and those of
-  // groups, which no message of ours has, are counted and skipped.
+  // The fields to the end of a message: `inner` handles those of this tag; all others are counted
+  // and skipped, as are those of groups, which no message of ours has.
   template <class Inner>
   Verdict Fields(uint32_t inner_tag, uint64_t& fields, Inner inner) {
     uint64_t groups = 0;
@@ -97,7 +97,7 @@ class Walk {
     return groups == 0 && wire_.ConsumedEntireMessage() ? Verdict::kFine : Verdict::kNoMessage;
   }
 
-  // groups: how many are open.
+  // groups: the number of open groups.
   bool Skip(uint32_t tag, uint64_t& groups) {
     uint64_t ignored = 0;
     switch (WireFormatLite::GetTagWireType(tag)) {
@@ -128,8 +128,8 @@ grpc::Status TooManyFieldsError(std::string_view field) {
 
 }  // namespace
 
-BatchOnWire LookAtBatch(BatchKind kind, google::protobuf::io::ZeroCopyInputStream& wire,
-                        uint64_t max_entries) {
+BatchOnWire InspectBatch(BatchKind kind, google::protobuf::io::ZeroCopyInputStream& wire,
+                         uint64_t max_entries) {
   Walk walk(wire, max_entries);
   return kind == BatchKind::kWrite ? walk.Operations() : walk.Keys();
 }
@@ -138,7 +138,7 @@ std::optional<grpc::Status> CheckBatchOnWire(BatchKind kind,
                                              google::protobuf::io::ZeroCopyInputStream& wire,
                                              const Limits& limits) {
   const std::string_view field = kind == BatchKind::kWrite ? "operations" : "keys";
-  switch (LookAtBatch(kind, wire, limits.max_batch_operations).verdict) {
+  switch (InspectBatch(kind, wire, limits.max_batch_operations).verdict) {
     case Verdict::kFine: return std::nullopt;
     case Verdict::kTooManyEntries: return BatchTooLongError(field, limits);
     case Verdict::kTooManyFields: return TooManyFieldsError(field);

@@ -27,23 +27,23 @@ std::string Repeat(const std::string& part, uint64_t count) {
 }
 
 std::string Field(int number, const std::string& content) {
-  EXPECT_LT(content.size(), 128U);  // so that the length is a byte
+  EXPECT_LT(content.size(), 128U);  // so that the length takes one byte
   return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(content.size())} +
          content;
 }
 
-// Fields of which no version knows anything: a number, bytes, a group.
+// Fields that no version knows: a number, bytes, a group.
 const std::string kUnknownNumber("\x78\x01", 2);
 const std::string kUnknownBytes("\x7a\x01x", 3);
 const std::string kUnknownGroup("\x7b\x08\x01\x7c", 4);
 
-// Over blocks of so many bytes, as a connection hands them over; 0: in one.
+// In blocks of so many bytes, as they are received from a connection; 0: in one.
 BatchOnWire Look(BatchKind kind, const std::string& wire, int block = 0) {
   ArrayInputStream stream(wire.data(), static_cast<int>(wire.size()), block == 0 ? -1 : block);
-  return LookAtBatch(kind, stream, kMost);
+  return InspectBatch(kind, stream, kMost);
 }
 
-TEST(BatchWire, CountsWhatIsThere) {
+TEST(BatchWire, CountsEntries) {
   v1::BatchWriteRequest writes;
   v1::BatchGetRequest gets;
   for (int i = 0; i < 1'000; ++i) {
@@ -71,19 +71,19 @@ TEST(BatchWire, CountsWhatIsThere) {
   EXPECT_EQ(Look(kWrite, "").entries, 0U);
 }
 
-TEST(BatchWire, LooksNoFurtherThanTheFirstEntryTooMany) {
+TEST(BatchWire, StopsAtTheFirstEntryTooMany) {
   const std::string most = Repeat(Field(1, ""), kMost);
   for (const BatchKind kind : {kWrite, kGet}) {
     EXPECT_EQ(Look(kind, most).verdict, Verdict::kFine);
-    // What is behind it is no message.
+    // What follows is no message.
     const std::string wire = most + Field(1, "") + std::string(5 * kMiB, '\xff');
     ArrayInputStream stream(wire.data(), static_cast<int>(wire.size()), 4'096);
-    EXPECT_EQ(LookAtBatch(kind, stream, kMost).verdict, Verdict::kTooManyEntries);
+    EXPECT_EQ(InspectBatch(kind, stream, kMost).verdict, Verdict::kTooManyEntries);
     EXPECT_LE(stream.ByteCount(), 4'096);
   }
 }
 
-TEST(BatchWire, FieldsOfAnOperationHaveTheirBound) {
+TEST(BatchWire, FieldsOfAnOperationAreLimited) {
   const std::string nanos("\x10\x01", 2);
   for (const std::string& field :
        {kUnknownNumber, kUnknownBytes, Field(2, "k"), Field(6, ""), std::string("\x08\x01", 2)}) {
@@ -91,7 +91,7 @@ TEST(BatchWire, FieldsOfAnOperationHaveTheirBound) {
     EXPECT_EQ(Look(kWrite, Field(1, Repeat(field, kMaxFieldsOfAMessage + 1))).verdict,
               Verdict::kTooManyFields);
   }
-  // Those of a ttl count, and it itself; those of a group, and its beginning and end.
+  // The fields of a ttl count, and the ttl itself; those of a group, and its start and end.
   EXPECT_EQ(Look(kWrite, Field(1, Field(6, Repeat(nanos, kMaxFieldsOfAMessage - 1)))).verdict,
             Verdict::kFine);
   EXPECT_EQ(Look(kWrite, Field(1, Field(6, Repeat(nanos, kMaxFieldsOfAMessage)))).verdict,
@@ -104,7 +104,7 @@ TEST(BatchWire, FieldsOfAnOperationHaveTheirBound) {
       Verdict::kFine);
 }
 
-TEST(BatchWire, FieldsBesideTheEntriesHaveTheirBound) {
+TEST(BatchWire, FieldsOtherThanEntriesAreLimited) {
   for (const BatchKind kind : {kWrite, kGet}) {
     const std::string entries = Repeat(Field(1, ""), 100);
     for (const std::string& field : {kUnknownNumber, kUnknownBytes}) {
@@ -115,13 +115,13 @@ TEST(BatchWire, FieldsBesideTheEntriesHaveTheirBound) {
   }
 }
 
-TEST(BatchWire, EntriesWithinAGroupAreNone) {
+TEST(BatchWire, EntriesInsideAGroupDoNotCount) {
   const BatchOnWire batch = Look(kWrite, "\x7b" + Repeat(Field(1, ""), 3) + "\x7c" + Field(1, ""));
   EXPECT_EQ(batch.verdict, Verdict::kFine);
   EXPECT_EQ(batch.entries, 1U);
 }
 
-TEST(BatchWire, WhatEndsTooSoonIsNoMessage) {
+TEST(BatchWire, ATruncatedMessageIsRefused) {
   const std::string value = Field(3, std::string(kMaxFieldsOfAMessage, 'v'));
   const std::string whole = Field(1, value + Field(6, std::string("\x08\x01", 2)));
   for (size_t length = 1; length < whole.size(); ++length) {
@@ -134,7 +134,7 @@ TEST(BatchWire, WhatEndsTooSoonIsNoMessage) {
   }
 }
 
-TEST(BatchWire, SaysWhatIsWrong) {
+TEST(BatchWire, NamesTheError) {
   const auto check = [](BatchKind kind, const std::string& wire) {
     ArrayInputStream stream(wire.data(), static_cast<int>(wire.size()));
     const auto error = CheckBatchOnWire(kind, stream, Limits());

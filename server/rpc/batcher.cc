@@ -12,14 +12,14 @@
 namespace lodgekv::server {
 namespace {
 
-// What batches may take of a turn before the engine sees one of them: many are opened when they are
-// refused at a glance, one that is large.
-constexpr std::chrono::microseconds kOpeningPerTurn{200};
-// No share counts batches that are not opened: large ones do not wait for a turn.
-constexpr uint64_t kMostUnopenedBytes = 16 * kMiB;
+// How long one round may parse batches before the engine gets one: many are parsed if they are
+// refused quickly, one if it is large.
+constexpr std::chrono::microseconds kParsingPerRound{200};
+// Unparsed batches are not counted by the admission: large ones are parsed at once.
+constexpr uint64_t kMaxUnparsedBytes = 16 * kMiB;
 
-// Moves up to `most` calls whose deadline has not passed from `queue` to `group`; the others are
-// answered.
+// Moves up to `most` calls from `queue` to `group`; those whose deadline has passed are answered
+// instead.
 template <class AnyCall, size_t kLists>
 void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCall*>& group) {
   group.clear();
@@ -34,7 +34,7 @@ void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCa
   }
 }
 
-// In the cost of a group (CostShare in kv.proto).
+// The weight of an operation for CostShares (CostShare in kv.proto).
 uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
   constexpr uint64_t kEach = 64;
   return result.outcome == Outcome::kOk ? kEach + BytesOf(op) : kEach;
@@ -45,26 +45,26 @@ uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
 void Batcher::Serve(uint64_t now_unix_ms) {
   ServeReads(now_unix_ms);
   ServeWrites(now_unix_ms);
-  OpenBatches();
+  ParseBatches();
   ServeBatch();
 }
 
 void Batcher::ServeReads(uint64_t now_unix_ms) {
   if (reads_.empty()) return;
-  TakeGroup(reads_, state_.config().group_operations, getters_);
-  if (getters_.empty()) return;
+  TakeGroup(reads_, state_.config().group_operations, readers_);
+  if (readers_.empty()) return;
   keys_.clear();
-  for (const ReadCall* call : getters_) keys_.push_back(call->key());
+  for (const ReadCall* call : readers_) keys_.push_back(call->key());
   if (read_results_.size() < keys_.size()) read_results_.resize(keys_.size());
   const auto results = std::span(read_results_).first(keys_.size());
   const Cost before = ThreadCost();
-  // Each result has its own outcome.
+  // The outcome of each is in its result.
   (void)state_.store()->engine().Read(keys_, results, {.now_unix_ms = now_unix_ms});
   const Cost cost = ThreadCost() - before;
-  CostShares shares(cost, getters_.size(), getters_.size());
-  for (size_t i = 0; i < getters_.size(); ++i) {
-    getters_[i]->AddCost(cost, getters_.size(), shares.Next(1));
-    getters_[i]->AnswerRead(results[i]);
+  CostShares shares(cost, readers_.size(), readers_.size());
+  for (size_t i = 0; i < readers_.size(); ++i) {
+    readers_[i]->AddCost(cost, readers_.size(), shares.Next(1));
+    readers_[i]->AnswerRead(results[i]);
   }
 }
 
@@ -76,7 +76,7 @@ void Batcher::ServeWrites(uint64_t now_unix_ms) {
   for (const WriteCall* call : writers_) ops_.push_back(call->op());
   write_results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();
-  // Each result has its own outcome.
+  // The outcome of each is in its result.
   (void)state_.store()->engine().Write(
       ops_, write_results_,
       {.atomic = false, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
@@ -85,7 +85,7 @@ void Batcher::ServeWrites(uint64_t now_unix_ms) {
   AnswerWrites(cost);
 }
 
-// `cost` is that of the group.
+// `cost` is that of the whole group.
 void Batcher::AnswerWrites(const Cost& cost) {
   weights_.clear();
   uint64_t weight = 0;
@@ -102,25 +102,25 @@ void Batcher::AnswerWrites(const Cost& cost) {
   }
 }
 
-void Batcher::AddUnopened(BatchCall& call) {
-  unopened_bytes_ += call.UnopenedBytes();
-  unopened_.Add(call, ListOf(call));
-  while (unopened_bytes_ > kMostUnopenedBytes) OpenBatch();
+void Batcher::AddUnparsed(BatchCall& call) {
+  unparsed_bytes_ += call.UnparsedBytes();
+  unparsed_.Add(call, ListOf(call));
+  while (unparsed_bytes_ > kMaxUnparsedBytes) ParseBatch();
 }
 
-void Batcher::OpenBatch() {
-  BatchCall* call = unopened_.Take();
-  unopened_bytes_ -= call->UnopenedBytes();
-  call->Open();
+void Batcher::ParseBatch() {
+  BatchCall* call = unparsed_.Take();
+  unparsed_bytes_ -= call->UnparsedBytes();
+  call->Parse();
 }
 
-// At least one, so that each turn has a batch to serve while there are any.
-void Batcher::OpenBatches() {
-  if (unopened_.empty()) return;
-  const auto until = Call::SteadyClock::now() + kOpeningPerTurn;
+// At least one, so that each round has a batch to serve if there is any.
+void Batcher::ParseBatches() {
+  if (unparsed_.empty()) return;
+  const auto until = Call::SteadyClock::now() + kParsingPerRound;
   do {
-    OpenBatch();
-  } while (!unopened_.empty() && Call::SteadyClock::now() < until);
+    ParseBatch();
+  } while (!unparsed_.empty() && Call::SteadyClock::now() < until);
 }
 
 void Batcher::ServeBatch() {

@@ -1,10 +1,10 @@
-// Brings single calls together: the single reads in hand go to the engine as one Read, and the
-// single writes as one Write, so that they share fences (on a file: one sync). Batches go one by
+// Groups single calls: the queued single reads go to the engine as one Read, and the queued single
+// writes as one Write, so that they share fences (on a file: one sync). Batches are served one by
 // one.
 //
-// What arrived beyond a group's size waits in hand, counted by the admission, for the next turn.
-// What waits of connections that hold little is taken in turns with what waits of the others, so
-// that a call of theirs does not wait for all that another has in hand.
+// Calls beyond a group's size stay queued for the next round; they count as in flight. Calls of
+// light connections (admission.h) have a queue of their own, which is served in turn with that of
+// the others, so that they do not wait for everything that another client has queued.
 #pragma once
 
 #include <cstdint>
@@ -26,33 +26,33 @@ class Batcher {
   void Add(ReadCall& call) { reads_.Add(call, ListOf(call)); }
   void Add(WriteCall& call) { writes_.Add(call, ListOf(call)); }
   void Add(BatchCall& call) { batches_.Add(call, ListOf(call)); }
-  // Opens others at once where what is not opened has become too much.
-  void AddUnopened(BatchCall& call);
+  // Parses others at once if there are too many unparsed bytes.
+  void AddUnparsed(BatchCall& call);
 
   bool empty() const {
-    return reads_.empty() && writes_.empty() && unopened_.empty() && batches_.empty();
+    return reads_.empty() && writes_.empty() && unparsed_.empty() && batches_.empty();
   }
 
-  // One turn: a group of reads, one of writes, and a batch.
+  // One round: a group of reads, one of writes, and a batch.
   void Serve(uint64_t now_unix_ms);
 
  private:
   void ServeReads(uint64_t now_unix_ms);
   void ServeWrites(uint64_t now_unix_ms);
   void AnswerWrites(const Cost& cost);
-  void OpenBatch();
-  void OpenBatches();
+  void ParseBatch();
+  void ParseBatches();
   void ServeBatch();
 
   ServerState& state_;
   RpcRecorder& recorder_;
   WorkQueue<ReadCall, 2> reads_;
   WorkQueue<WriteCall, 2> writes_;
-  WorkQueue<BatchCall, 2> unopened_;
-  uint64_t unopened_bytes_ = 0;
+  WorkQueue<BatchCall, 2> unparsed_;
+  uint64_t unparsed_bytes_ = 0;
   WorkQueue<BatchCall, 2> batches_;
-  // Of one group; members for their capacity.
-  std::vector<ReadCall*> getters_;
+  // Of one group; members to keep their capacity.
+  std::vector<ReadCall*> readers_;
   std::vector<std::string_view> keys_;
   std::vector<ReadResult> read_results_;
   std::vector<WriteCall*> writers_;

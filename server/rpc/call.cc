@@ -72,26 +72,28 @@ bool Call::TryHold(uint64_t bytes, Admission::Held& held) {
   return host_.state().admission().Take(*connection_, 0, bytes, held).admitted;
 }
 
-void Call::KeepOf(Admission::Held& held, uint64_t bytes) {
-  host_.state().admission().KeepBytes(*connection_, held, bytes);
+void Call::ReleaseAbove(Admission::Held& held, uint64_t bytes) {
+  host_.state().admission().ReleaseAbove(*connection_, held, bytes);
 }
 
-void Call::GiveBack(Admission::Held& held) {
-  if (connection_ != nullptr) host_.state().admission().Leave(*connection_, held);
+void Call::ReleaseHeld(Admission::Held& held) {
+  if (connection_ != nullptr) host_.state().admission().Release(*connection_, held);
 }
 
-void Call::Offered() {
-  offered_ = SteadyClock::now();
-  host_.AwaitTaken(*this);
+void Call::AnswerPending() {
+  pending_ = SteadyClock::now();
+  host_.AwaitDelivery(*this);
 }
 
-void Call::Taken(bool ok) {
-  host_.NoteTaken(*this);
-  if (ok) connection_->taken_ms.store(Milliseconds(SteadyClock::now()), std::memory_order_relaxed);
+void Call::AnswerDelivered(bool ok) {
+  host_.NoteDelivered(*this);
+  if (ok)
+    connection_->last_delivery_ms.store(Milliseconds(SteadyClock::now()),
+                                        std::memory_order_relaxed);
 }
 
-bool Call::ConnectionTookNothingSince(SteadyClock::time_point since) const {
-  return connection_->taken_ms.load(std::memory_order_relaxed) < Milliseconds(since);
+bool Call::ConnectionReadNothingSince(SteadyClock::time_point since) const {
+  return connection_->last_delivery_ms.load(std::memory_order_relaxed) < Milliseconds(since);
 }
 
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
@@ -114,8 +116,8 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
 }
 
 void Call::Release() {
-  LetGo();
-  GiveBack(held_);
+  FreeResources();
+  ReleaseHeld(held_);
   connection_.reset();
   cost_ = {};
   share_ = {};

@@ -1,8 +1,9 @@
-// A call of a client on a completion queue: one object from the moment the server listens for it
-// until its answer has left. It is the tag of all its events.
+// A client's call on a completion queue: one object from when the server starts to listen for it
+// until its answer has been delivered. It is the tag of all its events.
 //
-// INVARIANT  A call has at most one event outstanding, and is used by its poller's thread only.
-//            When it is released it holds nothing any more: no share of the admission, no
+// INVARIANT  A call has at most one event outstanding, and is used only by its poller's thread.
+//            After its release it holds no resources: no share of the admission, no connection, and
+//            no ServerContext, which would keep its socket open.
 //            connection, and no ServerContext, which would keep its socket open.
 #pragma once
 
@@ -26,9 +27,9 @@ namespace lodgekv::server {
 class Event {
  public:
   virtual ~Event() = default;
-  // ok: what the completion queue says of the event.
+  // ok: the completion queue's flag for the event.
   virtual void OnEvent(bool ok) = 0;
-  // What a completion queue carries for it.
+  // The pointer that the completion queue carries.
   void* Tag() { return static_cast<Event*>(this); }
 };
 
@@ -40,17 +41,17 @@ class Call : public Event, public CallLinks {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Waits for a client.
+  // Starts to listen for a client's call.
   virtual void Listen(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
 
-  // Answers with an error, or OK.
+  // Answers with `status`.
   virtual void Answer(const grpc::Status& status) = 0;
 
   bool DeadlinePassed(std::chrono::system_clock::time_point now) const {
     return context_->deadline() <= now;
   }
 
-  // Adds the cost of the group of `operations` that this call was served in, and its share of it.
+  // Adds the cost of the group of `operations` that this call was part of, and its share of it.
   void AddCost(const Cost& cost, uint64_t operations, const Cost& share) {
     cost_ = cost_ + cost;
     share_ = share_ + share;
@@ -58,45 +59,48 @@ class Call : public Event, public CallLinks {
   }
 
   Method method() const { return method_; }
-  // Once a request has come.
+  // Valid once a request has been received.
   const Connection& connection() const { return *connection_; }
-  bool ConnectionHoldsLittle() const { return Admission::HoldsLittle(*connection_); }
+  bool ConnectionIsLight() const { return Admission::IsLight(*connection_); }
 
-  // Since when the client has been asked to take the answer, or a page of it.
-  SteadyClock::time_point offered() const { return offered_; }
-  // Its connection has taken none, of this call or another, since then.
-  bool ConnectionTookNothingSince(SteadyClock::time_point since) const;
-  // It was offered for too long: the event that is outstanding comes now.
+  // Since when the answer, or a page of it, has been waiting for the client to read it.
+  SteadyClock::time_point pending_since() const { return pending_; }
+  // Whether the client has read no answer of this connection since then.
+  bool ConnectionReadNothingSince(SteadyClock::time_point since) const;
+  // Cancels the call, so that its outstanding event arrives.
   void Cancel() { context_->TryCancel(); }
 
  protected:
-  // Marks the beginning, with the bytes that the request had on the wire. False: the phase of the
-  // server forbids the call, and it has been answered so.
+  // Starts the call; `request_bytes` is the size of the request on the wire. False: the server's
+  // phase does not allow the call, and an error has been answered.
   bool Begin(uint64_t request_bytes);
-  // False: what is in hand forbids the call, and it has been answered so.
+  // False: the admission refuses the call, and an error has been answered.
   bool Admit(uint64_t operations, uint64_t bytes);
-  // Takes bytes for the answer, in `held`. The error to answer with when there is no room.
+  // Takes bytes for the answer, into `held`. If the admission refuses them: the error to answer
+  // with.
   std::optional<grpc::Status> Hold(uint64_t bytes, Admission::Held& held);
   std::optional<grpc::Status> Hold(uint64_t bytes) { return Hold(bytes, held_); }
-  // True: taken. Not so is no refusal of the call.
+  // True: taken. A refusal is not counted as a refusal of the call.
   bool TryHold(uint64_t bytes, Admission::Held& held);
-  // Gives bytes back but for so many.
-  void KeepOf(Admission::Held& held, uint64_t bytes);
-  void GiveBack(Admission::Held& held);
+  // Releases the bytes above `bytes`.
+  void ReleaseAbove(Admission::Held& held, uint64_t bytes);
+  void ReleaseHeld(Admission::Held& held);
 
-  // The work is done and the answer about to leave: latency, slow-request log, cost trailer.
+  // When the answer is ready to be sent: records latency and cost, adds the cost trailer.
   void Finished(grpc::StatusCode code, bool want_cost);
-  // The answer, or a page of it, is on its way: its event comes when the client has taken it, or
-  // after Cancel.
-  void Offered();
-  // The event has come. ok: as it says; else the client is gone, or the call was cancelled.
-  void Taken(bool ok);
-  // The last event is over: hands the object back to the host. The object may be gone afterwards.
+  // The answer, or a page of it, has been handed to gRPC: the event arrives when it has been
+  // delivered, or after Cancel.
+  void AnswerPending();
+  // The event has arrived. ok: delivered; else the client has disconnected, or the call was
+  // cancelled.
+  void AnswerDelivered(bool ok);
+  // After the last event: hands the object back to the host, which may destroy it.
   void Release();
-  // What the request takes in memory, where that may be more than it had bytes on the wire.
+  // The size of the request in memory, if that may be larger than on the wire.
   virtual uint64_t BuiltBytes() const { return 0; }
-  // Frees the context and what refers to it, what the messages hold, and what else was taken.
-  virtual void LetGo() = 0;
+  // Frees the context with what refers to it, the contents of the messages, and what else the call
+  // holds.
+  virtual void FreeResources() = 0;
 
   CallHost& host_;
   std::optional<grpc::ServerContext> context_;
@@ -108,7 +112,7 @@ class Call : public Event, public CallLinks {
   std::shared_ptr<Connection> connection_;
   SteadyClock::time_point start_;
   uint64_t request_bytes_ = 0;
-  SteadyClock::time_point offered_;
+  SteadyClock::time_point pending_;
   Admission::Held held_;
   Cost cost_;
   Cost share_;

@@ -1,7 +1,7 @@
-// What a call asks of the poller that serves it: to be queued for the engine, to be used again, and
-// to have noted what became of it.
+// What a call needs of the poller that serves it: to be queued for the engine, to be recycled, to
+// have its outcome recorded.
 //
-// INVARIANT  Called by the calls of one poller, on its thread only.
+// INVARIANT  Used only by the calls of one poller, on its thread.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -21,13 +21,13 @@ class WriteCall;
 class BatchCall;
 class PageCall;
 
-// A call that is about to be answered for good.
+// A call whose final answer is about to be sent.
 struct ServedCall {
   Method method;
   grpc::StatusCode code;
   uint64_t latency_ns;
   uint64_t held_bytes;
-  // Of the groups that it was served in, and its share of that.
+  // Of the groups that it was part of, and its share of that.
   Cost cost;
   Cost share;
   uint64_t group_operations;
@@ -35,25 +35,25 @@ struct ServedCall {
 
 class CallHost {
  public:
-  // Lets another call wait for a client.
+  // Has another call object listen for a client.
   virtual void ListenFor(Method method) = 0;
-  // Takes the object back, to use it again.
+  // Takes the object back for reuse.
   virtual void Recycle(Call& call) = 0;
-  // No operation may start any more.
+  // No new operation may start.
   virtual bool closed() const = 0;
 
-  // What has been checked and admitted waits for its turn with the engine.
+  // Queues a checked and admitted call for the engine.
   virtual void Enqueue(ReadCall& call) = 0;
   virtual void Enqueue(WriteCall& call) = 0;
   virtual void Enqueue(BatchCall& call) = 0;
   virtual void Enqueue(PageCall& call) = 0;
-  // A batch as it came waits for its turn to be opened.
-  virtual void EnqueueUnopened(BatchCall& call) = 0;
+  // Queues a received batch to be parsed.
+  virtual void EnqueueUnparsed(BatchCall& call) = 0;
 
-  // The client has an answer to take, or has taken it.
-  virtual void AwaitTaken(Call& call) = 0;
-  virtual void NoteTaken(Call& call) = 0;
-  // For the metrics and the log of slow requests.
+  // The answer was handed to gRPC; it was delivered, or the call has ended.
+  virtual void AwaitDelivery(Call& call) = 0;
+  virtual void NoteDelivered(Call& call) = 0;
+  // For the metrics and the slow-request log.
   virtual void NoteServed(const ServedCall& call) = 0;
 
   // Its time is that of the last event.

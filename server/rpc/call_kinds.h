@@ -1,5 +1,4 @@
-// The kinds of calls by how they reach the engine: together with others of their kind, by
-// themselves, or page by page.
+// The kinds of calls by how they reach the engine: in a group, as a batch, or page by page.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +10,16 @@
 
 namespace lodgekv::server {
 
-// A single Get, which shares the engine's group with others.
+// A single Get, which is grouped with others.
 class ReadCall : public Call {
  public:
   using Call::Call;
   virtual std::string_view key() const = 0;
-  // Takes the value out of the result.
+  // May move the value out of the result.
   virtual void AnswerRead(ReadResult& result) = 0;
 };
 
-// A single Put or Delete, which shares the engine's group with others.
+// A single Put or Delete, which is grouped with others.
 class WriteCall : public Call {
  public:
   using Call::Call;
@@ -31,14 +30,14 @@ class WriteCall : public Call {
   WriteOp op_;
 };
 
-// A batch, which goes to the engine by itself. To take it apart may take as long as many single
-// calls, so that it waits for a turn to be opened, as it came, and for another to be served.
+// A batch, which goes to the engine by itself. Parsing may take as long as many single calls, so a
+// batch is queued unparsed, and once it is parsed it is queued for the engine.
 class BatchCall : public Call {
  public:
   using Call::Call;
-  virtual uint64_t UnopenedBytes() const = 0;
-  // Checks the request, then answers with the error or enqueues the call.
-  virtual void Open() = 0;
+  virtual uint64_t UnparsedBytes() const = 0;
+  // Parses and checks the request, then answers with an error or enqueues the call.
+  virtual void Parse() = 0;
   virtual void Serve(Engine& engine) = 0;
 };
 
@@ -47,8 +46,8 @@ class PageCall : public Call {
  public:
   using Call::Call;
   virtual bool IsFirstPage() const = 0;
-  // When its turn has come. False: there is no room for a page, so that it waits for another turn;
-  // never so when the server stops.
+  // Reads and sends the next page. False: the admission has no room for a page, so the call must be
+  // queued again; never if the server stops.
   virtual bool ServePage(Engine& engine, PageMessage& message, bool stopping) = 0;
 };
 

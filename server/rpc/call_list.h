@@ -1,4 +1,4 @@
-// Lists of calls that take no memory of their own: a call carries its links.
+// Intrusive lists of calls: a call carries its own links.
 //
 // INVARIANT  A call is in at most one list at a time.
 #pragma once
@@ -16,14 +16,14 @@ class CallLinks {
   bool listed_ = false;
 };
 
-// What the list of any kind of call does.
+// The part that does not depend on the type of the call.
 class LinkList {
  public:
   bool empty() const { return first_ == nullptr; }
 
  protected:
   CallLinks* first() const { return first_; }
-  static CallLinks* Behind(const CallLinks& links) { return links.behind_; }
+  static CallLinks* Next(const CallLinks& links) { return links.behind_; }
   void PushBack(CallLinks& links);
   void Remove(CallLinks& links);
   CallLinks* PopFront();
@@ -38,10 +38,8 @@ class CallList : private LinkList {
  public:
   using LinkList::empty;
   AnyCall* first() const { return static_cast<AnyCall*>(LinkList::first()); }
-  // Of one in this list; null: it is the last.
-  static AnyCall* Behind(const AnyCall& call) {
-    return static_cast<AnyCall*>(LinkList::Behind(call));
-  }
+  // The call after one in this list; null: it is the last.
+  static AnyCall* Next(const AnyCall& call) { return static_cast<AnyCall*>(LinkList::Next(call)); }
   void PushBack(AnyCall& call) { LinkList::PushBack(call); }
   // Without effect on a call that is in no list.
   void Remove(AnyCall& call) { LinkList::Remove(call); }

@@ -1,7 +1,8 @@
 // The request and the answer of a call object, which serves one call after another.
 //
-// INVARIANT  Between LetGo and the next request they hold at most kKeptBytes beside what the class
-//            states of itself, whatever was in them: a spare call must not pin what a client sent.
+// INVARIANT  Between Clear and the next request they hold at most kKeptBytes beyond their own size,
+//            whatever was in them: a spare call object must not keep the memory of a client's
+//            request.
 #pragma once
 
 #include <google/protobuf/arena.h>
@@ -26,8 +27,8 @@ namespace lodgekv::server {
 
 inline constexpr uint64_t kKeptBytes = 4 * kKiB;
 
-// Fields that this version does not know mean nothing to it, but each takes 16 bytes and more for
-// two of the message: they are dropped before the request waits for anything.
+// Removes unknown fields from a message: nothing reads them, but two bytes on the wire become 16
+// bytes or more in memory, and the request may be queued for some time.
 class UnknownDropper {
  public:
   explicit UnknownDropper(const google::protobuf::Reflection* reflection)
@@ -58,7 +59,7 @@ void DropUnknown(Request& request) {
   }
 }
 
-// What the strings of a message keep when it is cleared.
+// The memory that a message's strings keep when it is cleared.
 inline uint64_t KeptBy(const v1::GetRequest& message) { return message.key().capacity(); }
 inline uint64_t KeptBy(const v1::GetResponse& message) { return message.value().capacity(); }
 inline uint64_t KeptBy(const v1::PutRequest& message) {
@@ -72,24 +73,24 @@ inline uint64_t KeptBy(const v1::ScanRequest& message) {
          message.continuation().capacity();
 }
 
-// Frees what a message keeps when that is much.
+// Frees what a message keeps if that is a lot.
 template <class Message>
-void LetGoOf(Message& message) {
+void ClearLarge(Message& message) {
   if (KeptBy(message) > kKeptBytes) Message().Swap(&message);
 }
 
-// Of calls about one key: their few strings are used again, so that a small call allocates nothing.
-// gRPC makes them of the wire's bytes and those of them.
+// For calls about one key: their few strings are reused, so that a small call allocates nothing.
+// gRPC converts them from and to the wire.
 template <class Request, class Response>
 class KeptMessages {
  public:
   using ToWire = Response;
 
-  // What gRPC fills when a request comes.
+  // What gRPC fills when a request arrives.
   Request& from_wire() { return request_; }
   uint64_t WireBytes() const { return request_.ByteSizeLong(); }
-  // Makes the request of what came. Nothing, or the error to answer with.
-  std::optional<grpc::Status> Open(const Limits&) {
+  // Makes the request available. Nothing, or the error to answer with.
+  std::optional<grpc::Status> Parse(const Limits&) {
     DropUnknown(request_);
     return std::nullopt;
   }
@@ -99,12 +100,12 @@ class KeptMessages {
   const Request& request() const { return request_; }
   Response& response() { return response_; }
 
-  void LetGo() {
-    LetGoOf(request_);
-    LetGoOf(response_);
+  void Clear() {
+    ClearLarge(request_);
+    ClearLarge(response_);
   }
   uint64_t HeldBytes() const { return request_.SpaceUsedLong() + response_.SpaceUsedLong(); }
-  // Of one key no more is built than came.
+  // A request of one key takes no more memory than bytes on the wire.
   static uint64_t BuiltBytes() { return 0; }
 
  private:
@@ -112,12 +113,12 @@ class KeptMessages {
   Response response_;
 };
 
-// Of batches: protobuf would keep each element that ever was, and to measure that takes as long as
-// to let it go. All lies in an arena, of which the first block alone stays.
+// For batches: protobuf would keep each element that ever was in a message, and measuring that
+// takes as long as freeing it. So everything is in an arena, of which only the first block is kept.
 //
-// What came is kept as it came until Open has found that it may be built: the request then takes
-// the bytes of its keys and values once more, and for each operation what kMaxFieldsOfAMessage
-// fields take.
+// The bytes from the wire are kept until Parse has checked them: the request then takes the bytes
+// of its keys and values once more, and for each operation the memory of kMaxFieldsOfAMessage
+// fields.
 template <class Request, class Response>
 class ArenaMessages {
  public:
@@ -125,8 +126,8 @@ class ArenaMessages {
 
   grpc::ByteBuffer& from_wire() { return wire_; }
   uint64_t WireBytes() const { return wire_.Length(); }
-  // Frees what came, whether it is a request or not.
-  std::optional<grpc::Status> Open(const Limits& limits) {
+  // Frees the bytes from the wire in any case.
+  std::optional<grpc::Status> Parse(const Limits& limits) {
     std::optional<grpc::Status> error = CheckWire(limits);
     if (!error && !grpc::SerializationTraits<Request>::Deserialize(&wire_, request_).ok()) {
       error = NotAMessageError();
@@ -138,7 +139,7 @@ class ArenaMessages {
   grpc::ByteBuffer ForWire() const {
     grpc::ByteBuffer wire;
     bool own = false;
-    // Fails beyond 2 GiB only; the limits of a batch hold for its answer, too.
+    // Fails only above 2 GiB, and the limits of a batch apply to its answer, too.
     (void)grpc::SerializationTraits<Response>::Serialize(*response_, &wire, &own);
     return wire;
   }
@@ -151,7 +152,7 @@ class ArenaMessages {
   const Request& request() const { return *request_; }
   Response& response() { return *response_; }
 
-  void LetGo() {
+  void Clear() {
     wire_.Clear();
     arena_.Reset();
     Make();

@@ -17,7 +17,7 @@ namespace {
 // What the classes themselves take, and the allocator's rounding.
 constexpr uint64_t kLittle = 3 * kKeptBytes;
 
-// On the wire, `count` fields that no version knows, two bytes each.
+// On the wire: `count` fields that no version knows, of two bytes each.
 std::string UnknownFields(size_t count) {
   std::string wire;
   for (size_t i = 0; i < count; ++i) wire += std::string("\x78\x01", 2);  // field 15
@@ -49,7 +49,7 @@ bool Parse(Message& message, const std::string& wire) {
 using BatchWriteMessages = ArenaMessages<v1::BatchWriteRequest, v1::BatchWriteResponse>;
 using BatchGetMessages = ArenaMessages<v1::BatchGetRequest, v1::BatchGetResponse>;
 
-// As it comes: in pieces of some KiB.
+// As it is received: in pieces of some KiB.
 template <class Messages>
 void Receive(Messages& messages, const std::string& wire) {
   std::vector<grpc::Slice> slices;
@@ -61,20 +61,20 @@ std::string ReasonOf(const std::optional<grpc::Status>& error) {
   return error ? testing::DetailsOf(*error).info.reason() : "none";
 }
 
-// The most that Open may add to what came: for each of 1,024 operations its fields, none with more
-// than 128 bytes beside its own, and the blocks of the arena.
+// The most that Parse may add to the wire's bytes: for each of 1,024 operations its fields, of at
+// most 128 bytes beyond their content, and the blocks of the arena.
 constexpr uint64_t kMostBuilt = 1'024 * kMaxFieldsOfAMessage * 128 + kMiB;
 
-TEST(CallMessages, NothingIsBuiltOfABatchThatIsTooLong) {
+TEST(CallMessages, ATooLongBatchIsNotParsed) {
   BatchWriteMessages messages;
   Receive(messages, Repeat(std::string("\x0a\x00", 2), 2'650'000));
   EXPECT_EQ(messages.WireBytes(), 5'300'000U);
-  EXPECT_EQ(ReasonOf(messages.Open(Limits())), "BATCH_TOO_LONG");
-  // Without LetGo: what the arena once took it has.
+  EXPECT_EQ(ReasonOf(messages.Parse(Limits())), "BATCH_TOO_LONG");
+  // Measured before Clear: an arena keeps what it has allocated.
   EXPECT_LT(messages.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, NothingIsBuiltOfWhatIsNoRequest) {
+TEST(CallMessages, AnInvalidMessageIsNotParsed) {
   const std::string unknown = UnknownFields(2'000'000);
   const std::string ttls = Repeat(std::string("\x32\x00", 2), 2'000'000);
   for (const auto& [wire, reason] :
@@ -83,17 +83,17 @@ TEST(CallMessages, NothingIsBuiltOfWhatIsNoRequest) {
         std::pair(std::string(5'000'000, '\xff'), "NO_MESSAGE")}) {
     BatchWriteMessages writes;
     Receive(writes, wire);
-    EXPECT_EQ(ReasonOf(writes.Open(Limits())), reason);
+    EXPECT_EQ(ReasonOf(writes.Parse(Limits())), reason);
     EXPECT_LT(writes.HeldBytes(), kLittle);
   }
   BatchGetMessages gets;
   Receive(gets, unknown);
-  EXPECT_EQ(ReasonOf(gets.Open(Limits())), "TOO_MANY_FIELDS");
+  EXPECT_EQ(ReasonOf(gets.Parse(Limits())), "TOO_MANY_FIELDS");
   EXPECT_LT(gets.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, WhatMayBeBuiltIsBounded) {
-  // Unknown ones as number, bytes and group; a key, a ttl.
+TEST(CallMessages, TheParsedSizeIsBounded) {
+  // Unknown fields as number, bytes and group; a key, a ttl.
   for (const std::string& field :
        {std::string("\x78\x01", 2), std::string("\x7a\x00", 2), std::string("\x7b\x7c", 2),
         std::string("\x12\x00", 2), std::string("\x32\x00", 2)}) {
@@ -102,35 +102,35 @@ TEST(CallMessages, WhatMayBeBuiltIsBounded) {
     const std::string wire = Repeat(OneOperation(fields), 1'024);
     BatchWriteMessages messages;
     Receive(messages, wire);
-    EXPECT_FALSE(messages.Open(Limits()).has_value());
-    // Built once more, to see it before unknown fields are dropped.
+    EXPECT_FALSE(messages.Parse(Limits()).has_value());
+    // Parsed once more, to see it before unknown fields are dropped.
     ASSERT_TRUE(Parse(messages.request(), wire));
     EXPECT_LT(messages.HeldBytes(), wire.size() + kMostBuilt) << static_cast<int>(field[0]);
   }
 }
 
-TEST(CallMessages, WhatDoesNotParseIsRefusedByReason) {
+TEST(CallMessages, AParseErrorIsRefusedWithAReason) {
   BatchWriteMessages messages;
-  Receive(messages, std::string("\x02\x00", 2));  // a field 0: the count takes it for any field
-  EXPECT_EQ(ReasonOf(messages.Open(Limits())), "NO_MESSAGE");
+  Receive(messages, std::string("\x02\x00", 2));  // a field 0: the check counts it as any field
+  EXPECT_EQ(ReasonOf(messages.Parse(Limits())), "NO_MESSAGE");
   EXPECT_EQ(messages.WireBytes(), 0U);
 }
 
-TEST(CallMessages, ABatchThatIsTakenLeavesNothing) {
+TEST(CallMessages, AServedBatchKeepsNoMemory) {
   BatchWriteMessages messages;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 1'024; ++i) request.add_operations()->set_value(std::string(4'000, 'v'));
   Receive(messages, request.SerializeAsString());
-  EXPECT_FALSE(messages.Open(Limits()).has_value());
+  EXPECT_FALSE(messages.Parse(Limits()).has_value());
   EXPECT_EQ(messages.WireBytes(), 0U);
   EXPECT_EQ(messages.request().operations_size(), 1'024);
   EXPECT_GT(messages.HeldBytes(), 4 * kMiB * 9 / 10);
-  messages.LetGo();
+  messages.Clear();
   EXPECT_LT(messages.HeldBytes(), kLittle);
   EXPECT_EQ(messages.request().operations_size(), 0);
 }
 
-TEST(CallMessages, UnknownFieldsAreDroppedWhereverTheyStand) {
+TEST(CallMessages, UnknownFieldsAreDroppedEverywhere) {
   BatchWriteMessages messages;
   v1::Operation operation;
   operation.set_key("k");
@@ -147,7 +147,7 @@ TEST(CallMessages, UnknownFieldsAreDroppedWhereverTheyStand) {
   EXPECT_EQ(messages.request().operations(0).ttl().seconds(), 1);
 }
 
-TEST(CallMessages, OfASingleCallUnknownFieldsAndLongStringsGo) {
+TEST(CallMessages, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
   KeptMessages<v1::PutRequest, v1::PutResponse> messages;
   v1::PutRequest request;
   request.set_key("k");
@@ -158,15 +158,15 @@ TEST(CallMessages, OfASingleCallUnknownFieldsAndLongStringsGo) {
   DropUnknown(messages.request());
   EXPECT_LT(messages.HeldBytes(), kMiB + kLittle);
   EXPECT_EQ(messages.request().value().size(), kMiB);
-  messages.LetGo();
+  messages.Clear();
   EXPECT_LT(messages.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, AShortStringIsUsedAgain) {
+TEST(CallMessages, AShortStringIsReused) {
   KeptMessages<v1::PutRequest, v1::PutResponse> messages;
   messages.request().mutable_key()->assign(100, 'k');
   const void* before = messages.request().key().data();
-  messages.LetGo();
+  messages.Clear();
   messages.request().Clear();
   messages.request().mutable_key()->assign(100, 'l');
   EXPECT_EQ(messages.request().key().data(), before);

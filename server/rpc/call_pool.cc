@@ -20,7 +20,7 @@ void CallPool::Listen(Method method, CallHost& host) {
     call = std::move(spare.back());
     spare.pop_back();
   }
-  // From here on the completion queue holds it, as the tag of its next event.
+  // From here on the completion queue owns it, as the tag of its next event.
   call.release()->Listen(service_, &queue_);
 }
 

@@ -1,5 +1,5 @@
-// The call objects of one completion queue: those that wait for a client are the queue's, those
-// that serve nobody are kept here, to be used again.
+// The call objects of one completion queue: those that listen or are served belong to the queue, as
+// tags; unused ones are kept here for reuse.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,9 +19,9 @@ class CallPool {
   CallPool(KvService& service, grpc::ServerCompletionQueue& queue)
       : service_(service), queue_(queue) {}
 
-  // Lets a call of this method wait for a client.
+  // Has a call object listen for a call of this method.
   void Listen(Method method, CallHost& host);
-  // Takes a released call back.
+  // Takes a released call object back.
   void Recycle(Call& call);
 
  private:

@@ -1,8 +1,8 @@
-// Shares out what a group cost the medium among its operations.
+// Divides the media cost of a group among its operations.
 //
-// A group is one call of the engine: a line that holds words of two operations is flushed once, and
-// one fence serves all, so that nobody can say what each would have cost alone. Lines, media writes
-// and bytes are shared out by weight, fences evenly, in whole numbers.
+// A group is one call of the engine: a line with words of two operations is flushed once, and one
+// fence is for all, so the cost of each operation by itself is not known. Lines, media writes and
+// bytes are divided by weight, fences evenly, in whole numbers.
 //
 // INVARIANT  The shares of a group add up to its cost exactly.
 #pragma once
@@ -15,11 +15,11 @@ namespace lodgekv::server {
 
 class CostShares {
  public:
-  // `weight` is that of all operations together. Neither may be 0.
+  // `weight` is the sum for all operations. Neither may be 0.
   CostShares(const Cost& total, uint64_t operations, uint64_t weight)
       : total_(total), operations_(operations), weight_(weight) {}
 
-  // Of the next operation.
+  // The share of the next operation.
   Cost Next(uint64_t weight) {
     const uint64_t weight_before = weight_given_;
     const uint64_t operations_before = operations_given_;
@@ -36,7 +36,7 @@ class CostShares {
   }
 
  private:
-  // What of `whole` the first `part` of `all` have.
+  // The share of `whole` that the first `part` of `all` have.
   static uint64_t UpTo(uint64_t whole, uint64_t part, uint64_t all) {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / all);
   }

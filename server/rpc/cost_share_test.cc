@@ -16,7 +16,7 @@ std::vector<Cost> Share(const Cost& total, const std::vector<uint64_t>& weights)
   return result;
 }
 
-TEST(CostShares, OneOperationHasAll) {
+TEST(CostShares, OneOperationGetsEverything) {
   const Cost share = Share({7, 2, 3, 501}, {64}).front();
   EXPECT_EQ(share.lines_flushed, 7);
   EXPECT_EQ(share.fences, 2);
@@ -24,7 +24,7 @@ TEST(CostShares, OneOperationHasAll) {
   EXPECT_EQ(share.bytes_stored, 501);
 }
 
-TEST(CostShares, LinesGoByWeightFencesByHead) {
+TEST(CostShares, LinesAreSharedByWeightFencesEvenly) {
   const std::vector<Cost> shares = Share({100, 2, 10, 1'000}, {90, 10});
   EXPECT_EQ(shares[0].lines_flushed, 90);
   EXPECT_EQ(shares[1].lines_flushed, 10);

@@ -10,7 +10,7 @@
 namespace lodgekv::server {
 namespace {
 
-// Long enough that a refused client does not come back at once, short enough not to idle.
+// Long enough that a refused client does not retry at once, short enough that it does not idle.
 constexpr uint64_t kOverloadRetryMs = 50;
 constexpr uint64_t kBusyRetryMs = 1'000;
 constexpr uint64_t kRecoveringRetryMs = 500;
@@ -43,7 +43,7 @@ constexpr std::array<CodeRow, 16> kCodes{{
     {absl::StatusCode::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED, "UNAUTHENTICATED"},
 }};
 
-// "operation 7: " in front of a message about one of a batch.
+// For an error about one operation of a batch: prefixes the message with "operation 7: ".
 std::string AtOperation(int index, std::string_view message) {
   return index < 0 ? std::string(message) : fmt::format("operation {}: {}", index, message);
 }
@@ -113,8 +113,8 @@ grpc::Status MediumFailedError() {
       .Build();
 }
 
-// The server checks requests before the engine sees them, so this one is a mistake of ours, or a
-// feature that the engine alone knows it does not have.
+// The server checks requests before the engine sees them, so this is a mistake of ours, or a
+// feature that only the engine knows it does not have.
 grpc::Status RefusedByEngineError(int index) {
   return ErrorBuilder(grpc::StatusCode::INVALID_ARGUMENT, "NOT_IN_KEY_FORMAT",
                       AtOperation(index,

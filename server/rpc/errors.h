@@ -1,5 +1,5 @@
 // How failures reach a client: a gRPC code, a message for people, and google.rpc details for
-// programs. The codes and reasons are those that proto/lodgekv/v1/kv.proto promises; every error
+// programs. The codes and reasons are those documented in proto/lodgekv/v1/kv.proto; every error
 // that the server answers is made here.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace lodgekv::server {
 
 inline constexpr std::string_view kErrorDomain = "lodgekv";
 
-// Builds one error. ErrorInfo is always there; the other details where they fit.
+// Builds one error. It always has an ErrorInfo; the other details are added as needed.
 class ErrorBuilder {
  public:
   ErrorBuilder(grpc::StatusCode code, std::string_view reason, std::string_view message);
@@ -42,17 +42,17 @@ class ErrorBuilder {
   std::vector<std::pair<std::string, std::string>> metadata_;
 };
 
-// A field of the request is wrong, whatever the store holds.
+// A field of the request is invalid, whatever the store holds.
 grpc::Status InvalidFieldError(std::string_view field, std::string_view reason,
                                std::string_view message);
 
-// The bytes of a batch do not make up the message that they should be.
+// The bytes of a batch are not a valid message.
 grpc::Status NotAMessageError();
 
-// The server, the client's address or its connection has as much in hand as its limit allows.
+// The work in flight of the server, the client's address or its connection is at its limit.
 grpc::Status OverloadedError(const Admission::Verdict& verdict);
 
-// An operator's call that others have in hand already: `message` says which.
+// An operator's call while others of its kind are running: `message` says which.
 grpc::Status BusyError(std::string_view message);
 
 grpc::Status RecoveringError();
@@ -61,19 +61,19 @@ grpc::Status PoolGoneError();
 grpc::Status DeadlinePassedError();
 grpc::Status NotServedError(std::string_view call);
 
-// Which operation an engine's answer is about.
+// The operation that an engine's result is about.
 struct OperationPlace {
   Condition condition = Condition::kNone;
   int index = -1;  // in a batch; -1: the call is the operation
 };
 
-// An engine's answer to a write that is not kOk, for people and programs.
+// The answer for a write whose outcome is not kOk.
 grpc::Status FromWriteResult(const WriteResult& result, const OperationPlace& place);
 
-// An engine's answer to a read that is not kOk. index as in OperationPlace.
+// The answer for a read whose outcome is not kOk. index as in OperationPlace.
 grpc::Status FromReadOutcome(Outcome outcome, int index);
 
-// What opening a pool, or the admin calls, can fail with.
+// The errors of opening a pool, and of the admin calls.
 grpc::Status FromAbsl(const absl::Status& status);
 
 }  // namespace lodgekv::server

@@ -28,7 +28,7 @@ TEST(Errors, EveryOutcomeHasItsCode) {
   EXPECT_THAT(FromReadOutcome(Outcome::kDataLoss, 3).error_message(), HasSubstr("operation 3"));
 }
 
-TEST(Errors, AFailedConditionTellsTheKeysState) {
+TEST(Errors, AFailedConditionReportsTheStateOfTheKey) {
   const grpc::Status status =
       FromWriteResult({.outcome = Outcome::kConditionFailed, .found = true, .version = 42},
                       {.condition = Condition::kIfVersion, .index = 5});
@@ -43,7 +43,7 @@ TEST(Errors, AFailedConditionTellsTheKeysState) {
   EXPECT_THAT(status.error_message(), HasSubstr("version is 42"));
 }
 
-TEST(Errors, WhatPassesByItselfSaysWhenToTryAgain) {
+TEST(Errors, TemporaryErrorsSayWhenToRetry) {
   for (const grpc::Status& status :
        {RecoveringError(), DrainingError(),
         OverloadedError({false, AdmissionLimit::kBytes, true, 1'024})}) {

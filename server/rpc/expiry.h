@@ -1,4 +1,4 @@
-// Moments on the wire.
+// Times as protobuf timestamps.
 #pragma once
 
 #include <google/protobuf/timestamp.pb.h>

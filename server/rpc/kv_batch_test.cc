@@ -35,7 +35,7 @@ TEST(KvBatch, WritesAllAndAnswersInOrder) {
   EXPECT_EQ(daemon.ValueOf("old"), "(none)");
 }
 
-TEST(KvBatch, AFailedConditionLeavesNothingAndNamesTheOperation) {
+TEST(KvBatch, AFailedConditionAppliesNothingAndNamesTheOperation) {
   TestDaemon daemon;
   ASSERT_TRUE(daemon.Put("there", "v").ok());
   v1::BatchWriteRequest request;
@@ -80,7 +80,7 @@ TEST(KvBatch, GetsInTheOrderOfTheKeys) {
   EXPECT_EQ(response.results(300).value(), "value1");
 }
 
-TEST(KvBatch, TheLargestBatchIsTakenAndOneMoreIsRefused) {
+TEST(KvBatch, TheLargestBatchIsServedAndOneMoreOperationIsRefused) {
   TestDaemon daemon;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 1'024; ++i) {
@@ -99,7 +99,7 @@ void AddUnknownFields(google::protobuf::Message& message, int count) {
   }
 }
 
-TEST(KvBatch, FieldsOfALaterVersionAreIgnoredButNotAnyNumber) {
+TEST(KvBatch, UnknownFieldsAreIgnoredUpToALimit) {
   TestDaemon daemon;
   v1::BatchWriteRequest writes;
   AddUnknownFields(*Add(writes, v1::OPERATION_KIND_PUT, "k", "v"), 29);
@@ -117,7 +117,7 @@ TEST(KvBatch, FieldsOfALaterVersionAreIgnoredButNotAnyNumber) {
   EXPECT_EQ(CodeAndReason(daemon.BatchGet(gets, &response)), "INVALID_ARGUMENT TOO_MANY_FIELDS");
 }
 
-TEST(KvBatch, TooManyBytesAreRefusedByUsNotByGrpc) {
+TEST(KvBatch, TooManyBytesAreRefusedByTheServerNotByGrpc) {
   TestDaemon daemon;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 5; ++i) {

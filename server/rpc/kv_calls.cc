@@ -13,10 +13,10 @@
 namespace lodgekv::server {
 namespace {
 
-// Keys of a BatchGet that are looked up at a time: enough to interleave their misses, few enough
-// that an answer that grows too large is given up soon.
-constexpr int kLookKeys = 16;
-// What an answer holds for a result beside its value.
+// Keys of a BatchGet that are looked up at a time: enough to interleave their cache misses, few
+// enough to stop soon when an answer grows too large.
+constexpr int kKeysPerLookup = 16;
+// The size of a result in an answer besides its value.
 constexpr uint64_t kLookupOverheadBytes = 32;
 
 uint64_t Operations(int count) { return std::max<uint64_t>(1, static_cast<uint64_t>(count)); }
@@ -43,8 +43,6 @@ grpc::Status AnswerTooLargeError(uint64_t limit) {
 
 }  // namespace
 
-// Get.
-
 void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
@@ -64,8 +62,6 @@ void GetCall::AnswerRead(ReadResult& result) {
   Answer(grpc::Status::OK);
 }
 
-// Put.
-
 void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestPut(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
@@ -80,8 +76,6 @@ void PutCall::AnswerApplied(const WriteResult& result) {
   Answer(FromWriteResult(result, {.condition = op_.condition}));
 }
 
-// Delete.
-
 void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestDelete(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
@@ -95,8 +89,6 @@ void DeleteCall::AnswerApplied(const WriteResult& result) {
   response().set_found(result.found);
   Answer(FromWriteResult(result, {.condition = op_.condition}));
 }
-
-// BatchGet.
 
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestBatchGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
@@ -114,9 +106,9 @@ void BatchGetCall::Serve(Engine& engine) {
   response().Clear();
   const uint64_t limit = host_.check_context().limits.max_batch_size;
   uint64_t bytes = 0;
-  for (int begin = 0; begin < request().keys_size(); begin += kLookKeys) {
-    const int end = std::min(begin + kLookKeys, request().keys_size());
-    if (const auto error = Look(engine, begin, end)) return Answer(*error);
+  for (int begin = 0; begin < request().keys_size(); begin += kKeysPerLookup) {
+    const int end = std::min(begin + kKeysPerLookup, request().keys_size());
+    if (const auto error = LookUp(engine, begin, end)) return Answer(*error);
     uint64_t added = 0;
     for (int i = begin; i < end; ++i) {
       added += response().results(i).value().size() + kLookupOverheadBytes;
@@ -128,9 +120,9 @@ void BatchGetCall::Serve(Engine& engine) {
   Answer(grpc::Status::OK);
 }
 
-std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int end) {
-  std::array<std::string_view, kLookKeys> keys;
-  std::array<ReadResult, kLookKeys> results;
+std::optional<grpc::Status> BatchGetCall::LookUp(Engine& engine, int begin, int end) {
+  std::array<std::string_view, kKeysPerLookup> keys;
+  std::array<ReadResult, kKeysPerLookup> results;
   const auto count = static_cast<size_t>(end - begin);
   for (size_t i = 0; i < count; ++i) keys[i] = request().keys(begin + static_cast<int>(i));
   const Cost before = ThreadCost();
@@ -147,8 +139,6 @@ std::optional<grpc::Status> BatchGetCall::Look(Engine& engine, int begin, int en
   return std::nullopt;
 }
 
-// BatchWrite.
-
 void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestBatchWrite(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
@@ -162,8 +152,8 @@ void BatchWriteCall::Accept() {
 }
 
 // The operations refer to the request.
-void BatchWriteCall::LetGoOfMessages() {
-  UnaryCall::LetGoOfMessages();
+void BatchWriteCall::ClearMessages() {
+  UnaryCall::ClearMessages();
   std::vector<WriteOp>().swap(ops_);
   std::vector<WriteResult>().swap(results_);
 }
@@ -189,7 +179,7 @@ void BatchWriteCall::Serve(Engine& engine) {
     }
     return Answer(grpc::Status::OK);
   }
-  // The operation that failed, not one that fell with it.
+  // The operation that failed, not one that was aborted because of it.
   const auto failed = std::find_if(results_.begin(), results_.end(), [](const WriteResult& result) {
     return result.outcome != Outcome::kOk && result.outcome != Outcome::kAborted;
   });

@@ -1,5 +1,5 @@
-// The calls of KvService that answer once: how each checks its request, what it asks of the engine,
-// and what it answers. The batcher brings them together in groups.
+// The unary calls of KvService: how each checks its request, what it asks of the engine, and what
+// it answers. The batcher groups them.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -48,17 +48,17 @@ class DeleteCall final
   void Accept() override;
 };
 
-// Until it is opened no other call is listened for in its place: what waits so is bounded in number
-// by the listeners, as what waits in the completion queue is, and in bytes by the poller.
+// No other call object listens in its place until it is parsed: so the number of unparsed batches
+// is bounded by that of the listeners, and their bytes by the batcher.
 template <class Request, class Response>
 class UnaryBatchCall : public UnaryCall<BatchCall, ArenaMessages<Request, Response>> {
  public:
   using UnaryCall<BatchCall, ArenaMessages<Request, Response>>::UnaryCall;
-  uint64_t UnopenedBytes() const final { return this->messages_.WireBytes(); }
-  void Open() final { this->TakeApart(); }
+  uint64_t UnparsedBytes() const final { return this->messages_.WireBytes(); }
+  void Parse() final { this->ParseRequest(); }
 
  protected:
-  void Come() final { this->host_.EnqueueUnopened(*this); }
+  void OnRequest() final { this->host_.EnqueueUnparsed(*this); }
 };
 
 class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchGetResponse> {
@@ -72,7 +72,7 @@ class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchG
 
  private:
   // Looks up keys [begin, end). Nothing, or the error of one of them.
-  std::optional<grpc::Status> Look(Engine& engine, int begin, int end);
+  std::optional<grpc::Status> LookUp(Engine& engine, int begin, int end);
 };
 
 class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::BatchWriteResponse> {
@@ -83,7 +83,7 @@ class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::Ba
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
-  void LetGoOfMessages() override;
+  void ClearMessages() override;
 
  private:
   std::vector<WriteOp> ops_;

@@ -1,4 +1,4 @@
-// Clients that keep to the rules and ask for much: nothing that bounds others is in their way.
+// Clients within the limits with heavy load: no limit for other clients hinders them.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace lodgekv::server::testing {
 namespace {
 
-// Calls of one connection, all at once, and their ends.
+// Many calls on one connection at once, and their outcomes.
 class PutsAtOnce {
  public:
   PutsAtOnce(TestDaemon& daemon, size_t count, const std::string& value) : calls_(count) {
@@ -29,7 +29,7 @@ class PutsAtOnce {
     }
   }
 
-  // By code, when all have ended.
+  // The number that ended with this code; waits for all.
   int CountOf(grpc::StatusCode code) {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return ends_ == calls_.size(); });
@@ -59,8 +59,8 @@ class PutsAtOnce {
   size_t ends_ = 0;
 };
 
-// Their frames are interleaved, so that most of their bytes are here before the first is whole.
-TEST(KvLoad, ManyLargePutsAtOnceAreAllDone) {
+// Their frames are interleaved, so most of their bytes arrive before the first request is complete.
+TEST(KvLoad, ManyLargePutsAtOnceAllSucceed) {
   constexpr size_t kPuts = 128;
   TestDaemon daemon;
   for (int round = 0; round < 3; ++round) {
@@ -72,7 +72,7 @@ TEST(KvLoad, ManyLargePutsAtOnceAreAllDone) {
   }
 }
 
-// Batches that are refused when all of them has been looked at.
+// Batches that are refused only after all of their content was checked.
 class WrongBatches {
  public:
   WrongBatches(TestDaemon& daemon, size_t count) : calls_(count) {
@@ -105,8 +105,8 @@ class WrongBatches {
   std::vector<Call> calls_;
 };
 
-// A thread that is busy while batches come, and then one put: the put is served before them.
-TEST(KvLoad, BatchesThatAreTakenApartDoNotHoldUpAPut) {
+// While the thread is busy batches arrive, and then one put: the put is served before them.
+TEST(KvLoad, ParsingBatchesDoesNotDelayAPut) {
   constexpr size_t kBatches = 100;
   constexpr std::chrono::milliseconds kTimeToArrive(1'000);
   auto faults = std::make_shared<Faults>();
@@ -120,7 +120,7 @@ TEST(KvLoad, BatchesThatAreTakenApartDoNotHoldUpAPut) {
       busy.set_value();
       go_on.get_future().wait();
     } else {
-      std::this_thread::sleep_for(kTimeToArrive / 4);  // of the answers, if there are any
+      std::this_thread::sleep_for(kTimeToArrive / 4);  // for answers, if there are any
       answered_before = sent->answered();
     }
   };

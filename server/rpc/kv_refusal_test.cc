@@ -1,4 +1,4 @@
-// What the server refuses because of the load, the pool, the medium or its own state.
+// What the server refuses because of its load, the pool, the medium or its own state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Waits until the server holds `operations`.
+// Waits until `operations` are in flight.
 bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
   for (int i = 0; i < 1'000; ++i) {
     if (daemon.daemon().state().admission().operations() == operations) return true;
@@ -21,7 +21,7 @@ bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
   return false;
 }
 
-// Waits until the answers that the server holds have `bytes` or more.
+// Waits until `bytes` or more are held for answers.
 bool AwaitBytes(TestDaemon& daemon, uint64_t bytes) {
   for (int i = 0; i < 1'000; ++i) {
     if (daemon.daemon().state().admission().bytes() >= bytes) return true;
@@ -62,7 +62,7 @@ TEST(KvRefusal, AMessageBeyondAllLimitsIsRefusedByGrpc) {
   EXPECT_TRUE(daemon.Put("k", "v").ok());
 }
 
-TEST(KvRefusal, TooManyOperationsInFlight) {
+TEST(KvRefusal, TooManyOperationsInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -86,7 +86,7 @@ TEST(KvRefusal, TooManyOperationsInFlight) {
   EXPECT_EQ(daemon.ValueOf("k"), "v");
 }
 
-TEST(KvRefusal, TooManyBytesInFlight) {
+TEST(KvRefusal, TooManyBytesInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -120,8 +120,8 @@ TEST(KvRefusal, TooManyBytesInFlight) {
   EXPECT_EQ(daemon.daemon().state().admission().bytes(), 0);
 }
 
-// A request that can never succeed is told so, however much is in flight.
-TEST(KvRefusal, WhatIsWrongIsToldBeforeWhatIsTooMuch) {
+// A request that can never succeed is refused for its content, whatever is in flight.
+TEST(KvRefusal, AnInvalidRequestIsRefusedAsInvalidEvenUnderLoad) {
   Config config = TestConfig();
   config.max_inflight_operations = 1;
   TestDaemon daemon(config);
@@ -151,8 +151,9 @@ TEST(KvRefusal, WhatIsWrongIsToldBeforeWhatIsTooMuch) {
   context.TryCancel();
 }
 
-// A Get of a large value that was refused, or the last one of half a second, on a connection whose
-// scans nobody reads: how much is held for them at a moment is up to the buffers on the way.
+// A Get of a large value: one that was refused, or the last one within half a second, on a
+// connection whose scans nobody reads. How much is held for them at a moment depends on the buffers
+// on the way.
 grpc::Status GetBesideUnreadScans(v1::KvService::Stub& kv) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::ScanResponse>>> unread;
@@ -191,7 +192,7 @@ TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
   EXPECT_EQ(daemon.ValueOf("key0").size(), kMiB) << "another connection is served all the same";
 }
 
-// Whoever does not take an answer is cancelled, and what it held is others'.
+// Its call is cancelled, and what it held is available to others.
 TEST(KvRefusal, AScanThatNobodyReadsIsCancelled) {
   Config config = TestConfig();
   config.answer_timeout_ms = 1'000;
@@ -209,8 +210,8 @@ TEST(KvRefusal, AScanThatNobodyReadsIsCancelled) {
   EXPECT_EQ(scan->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-// It takes longer than answer_timeout, but no page of it does. (A client's window is opened again
-// when half of it is read, so that a page may wait for several reads.)
+// The scan takes longer than answer_timeout, but no page does. (A client opens its window again
+// when half of it is read, so a page may need several reads.)
 TEST(KvRefusal, AScanReadSlowlyEndsWell) {
   Config config = TestConfig();
   config.answer_timeout_ms = 2'000;

@@ -1,4 +1,4 @@
-// Scan over a real connection. What belongs into which page is scan_pager_test's matter.
+// Scan over a real connection. The contents of pages are tested in scan_pager_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class KvScanTest : public ::testing::Test {
   TestDaemon daemon_;
 };
 
-TEST_F(KvScanTest, RangePrefixReverseLimit) {
+TEST_F(KvScanTest, ServesRangePrefixReverseAndLimit) {
   PutAll({"app", "apple", "apricot", "banana", "cherry"});
   v1::ScanRequest request;
   EXPECT_THAT(ScanKeys(request), ElementsAre("app", "apple", "apricot", "banana", "cherry"));
@@ -75,7 +75,7 @@ TEST_F(KvScanTest, ItemsCarryEverythingAGetWould) {
   EXPECT_THAT(ScanKeys({}), ElementsAre());
 }
 
-TEST_F(KvScanTest, StreamsPagesAndGoesOnFromAContinuation) {
+TEST_F(KvScanTest, StreamsPagesAndContinuesFromAContinuation) {
   for (int i = 0; i < 2'500; ++i) {
     ASSERT_TRUE(daemon_.Put("key" + std::to_string(100'000 + i), "v").ok());
   }
@@ -110,7 +110,7 @@ TEST_F(KvScanTest, HoldsOnePageForAClientThatDoesNotRead) {
   EXPECT_EQ(items, 40);
 }
 
-TEST_F(KvScanTest, AClientThatGoesAwayLeavesNothingBehind) {
+TEST_F(KvScanTest, ADisconnectedClientLeavesNothingInFlight) {
   const std::string value(kMiB, 'v');
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(daemon_.Put("key" + std::to_string(100 + i), value).ok());

@@ -1,5 +1,5 @@
 // The data service as gRPC sees it: which calls are served on completion queues, and which are not
-// served yet. Batches come as bytes, so that they are looked at before anything is built of them.
+// served yet. Batches are received as bytes, so that they can be checked before they are parsed.
 #pragma once
 
 #include "lodgekv/v1/kv.grpc.pb.h"

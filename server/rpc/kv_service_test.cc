@@ -38,7 +38,7 @@ TEST(KvService, PutsGetsAndDeletes) {
   EXPECT_EQ(daemon.ValueOf("k"), "(none)");
 }
 
-TEST(KvService, BytesAreBytes) {
+TEST(KvService, KeysAndValuesMayHoldAnyBytes) {
   TestDaemon daemon;
   const std::string key("\0\xff k\n", 5);
   std::string value(kMiB, '\0');
@@ -62,7 +62,7 @@ TEST(KvService, VersionsGrow) {
   EXPECT_FALSE(response.has_expire_time());
 }
 
-TEST(KvService, IfAbsent) {
+TEST(KvService, IfAbsentWritesOnlyANewKey) {
   TestDaemon daemon;
   ASSERT_TRUE(daemon.Put(MakePut("k", "1", v1::CONDITION_IF_ABSENT)).ok());
   const grpc::Status status = daemon.Put(MakePut("k", "2", v1::CONDITION_IF_ABSENT));
@@ -72,7 +72,7 @@ TEST(KvService, IfAbsent) {
   EXPECT_EQ(daemon.ValueOf("k"), "1");
 }
 
-TEST(KvService, IfPresent) {
+TEST(KvService, IfPresentWritesOnlyAnExistingKey) {
   TestDaemon daemon;
   EXPECT_EQ(CodeAndReason(daemon.Put(MakePut("k", "1", v1::CONDITION_IF_PRESENT))),
             "FAILED_PRECONDITION CONDITION_FAILED");
@@ -86,7 +86,7 @@ TEST(KvService, IfPresent) {
   EXPECT_EQ(daemon.ValueOf("k"), "(none)");
 }
 
-TEST(KvService, IfVersionTellsTheCurrentOne) {
+TEST(KvService, IfVersionReportsTheCurrentVersion) {
   TestDaemon daemon;
   v1::PutResponse first;
   ASSERT_TRUE(daemon.Put(MakePut("k", "1"), &first).ok());
@@ -107,7 +107,7 @@ TEST(KvService, IfVersionTellsTheCurrentOne) {
   EXPECT_EQ(DetailsOf(gone).info.metadata().at("found"), "false");
 }
 
-TEST(KvService, AValueEndsWithItsTtl) {
+TEST(KvService, AValueExpiresWithItsTtl) {
   TestDaemon daemon;
   v1::PutRequest request = MakePut("k", "v");
   request.mutable_ttl()->set_seconds(10);
@@ -125,7 +125,7 @@ TEST(KvService, AValueEndsWithItsTtl) {
   EXPECT_EQ(daemon.ValueOf("k"), "again");
 }
 
-TEST(KvService, AValueThatWasAnsweredAsGoneStaysGoneWhenTheClockGoesBack) {
+TEST(KvService, AnExpiredValueStaysExpiredWhenTheClockGoesBack) {
   TestDaemon daemon;
   v1::PutRequest request = MakePut("k", "v");
   request.mutable_ttl()->set_seconds(10);
@@ -138,7 +138,7 @@ TEST(KvService, AValueThatWasAnsweredAsGoneStaysGoneWhenTheClockGoesBack) {
   EXPECT_EQ(daemon.ValueOf("k"), "again");
 }
 
-TEST(KvService, CostComesWhenAskedFor) {
+TEST(KvService, CostIsReturnedOnRequest) {
   TestDaemon daemon;
   for (const bool want : {true, false}) {
     grpc::ClientContext context;
@@ -159,7 +159,7 @@ TEST(KvService, CostComesWhenAskedFor) {
   }
 }
 
-TEST(KvService, ADeadlineThatPassedBeforeTheWorkLeavesNothing) {
+TEST(KvService, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -168,7 +168,7 @@ TEST(KvService, ADeadlineThatPassedBeforeTheWorkLeavesNothing) {
   Config config = TestConfig();
   config.threads = 1;
   TestDaemon daemon(config, HooksOf(faults));
-  // The first occupies the only thread; the second waits in hand until its deadline has passed.
+  // The first occupies the only thread; the second is queued until its deadline has passed.
   std::thread first([&] { EXPECT_TRUE(daemon.Put("first", "v").ok()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   grpc::ClientContext context;
@@ -176,14 +176,14 @@ TEST(KvService, ADeadlineThatPassedBeforeTheWorkLeavesNothing) {
   v1::PutResponse response;
   EXPECT_EQ(daemon.kv().Put(&context, MakePut("late", "v"), &response).error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
-  // The server counts from when it heard of the call, a little after the client did.
+  // The server's deadline begins when it receives the call, a little after the client's.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   hold = false;
   first.join();
   EXPECT_EQ(daemon.ValueOf("late"), "(none)");
 }
 
-TEST(KvService, SingleWritesThatWaitGoAsOneGroup) {
+TEST(KvService, QueuedSingleWritesAreOneGroup) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   std::atomic<size_t> largest{0};
@@ -230,7 +230,7 @@ TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
   EXPECT_THAT(log, ::testing::Not(HasSubstr("rpc=Get")));
 }
 
-TEST(KvService, EachOfAGroupHasItsOwnAnswer) {
+TEST(KvService, EachCallOfAGroupHasItsOwnAnswer) {
   TestDaemon daemon;
   std::vector<std::thread> clients;
   std::atomic<int> won{0};
@@ -251,7 +251,7 @@ TEST(KvService, EachOfAGroupHasItsOwnAnswer) {
   EXPECT_EQ(lost, 16 * 20 - 20);
 }
 
-TEST(KvService, Fixed64RefusesByName) {
+TEST(KvService, Fixed64NamesWhatItDoesNotSupport) {
   Config config = TestConfig();
   config.key_format = "fixed64";
   TestDaemon daemon(config);

@@ -1,4 +1,4 @@
-// Scans that wait for their next page to be read, or for room for it.
+// Scans that are queued for their next page, or for room in the admission for it.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace lodgekv::server {
 
 class PageQueue {
  public:
-  // How late a page that waits for room may be looked at: nothing tells this thread of the room
-  // that another one made.
+  // How often a page that waits for room is tried again: this thread is not notified when another
+  // one releases some.
   static constexpr int64_t kRoomTickMs = 10;
 
   void Add(PageCall& call);
-  // None could be served now.
+  // No page can be served now.
   bool empty() const { return pages_.empty(); }
   bool none_waits_for_room() const { return waiting_.empty(); }
-  // A few pages. stopping: none waits for room any more.
+  // Serves a few pages. stopping: no page waits for room any more.
   void Serve(Engine& engine, bool stopping);
 
  private:
   WorkQueue<PageCall, 3> pages_;
   CallList<PageCall> waiting_;
-  PageMessage message_;  // where pages are made
+  PageMessage message_;  // reused for all pages
 };
 
 }  // namespace lodgekv::server

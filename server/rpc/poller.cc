@@ -7,9 +7,10 @@
 namespace lodgekv::server {
 namespace {
 
-// Events taken in one turn before the engine is called: bounds how long the first of them waits.
-constexpr int kEventsPerTurn = 256;
-// Calls of one method that wait for clients on one queue: what arrives in a burst is taken at once.
+// Events taken in one round before the engine is called: bounds how long the first of them waits.
+constexpr int kEventsPerRound = 256;
+// Call objects of one method that listen on one queue, so that a burst of calls is received at
+// once.
 constexpr int kListeners = 32;
 
 }  // namespace
@@ -21,9 +22,9 @@ Poller::Poller(ServerState& state, KvService& service,
       methods_(std::move(methods)),
       calls_(service, *queue_),
       batcher_(state, recorder_),
-      offered_(state, recorder_) {}
+      pending_(state, recorder_) {}
 
-// gRPC wants every queue shut down and emptied, also one that never came into use.
+// gRPC requires every queue to be shut down and drained, even an unused one.
 Poller::~Poller() {
   Join();
   if (closed_) return;
@@ -65,11 +66,11 @@ void Poller::Serve() {
   if (!pages_.empty() || !pages_.none_waits_for_room()) {
     pages_.Serve(state_.store()->engine(), stopping_);
   }
-  offered_.CancelUntaken();
+  pending_.CancelOverdue();
 }
 
-// Waits for an event unless there is work in hand, then takes what else is ready. False: the queue
-// is shut down and empty.
+// Waits for an event unless work is queued, then takes all that are ready. False: the queue is shut
+// down and empty.
 bool Poller::TakeEvents() {
   if (Idle()) {
     if (!Wait()) return false;
@@ -78,7 +79,7 @@ bool Poller::TakeEvents() {
   }
   void* tag = nullptr;
   bool ok = false;
-  for (int i = 0; i < kEventsPerTurn; ++i) {
+  for (int i = 0; i < kEventsPerRound; ++i) {
     switch (queue_->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_REALTIME))) {
       case grpc::CompletionQueue::GOT_EVENT: Dispatch(tag, ok); break;
       case grpc::CompletionQueue::TIMEOUT: return true;
@@ -88,12 +89,12 @@ bool Poller::TakeEvents() {
   return true;
 }
 
-// For an event, or until there is something to look at without one.
+// Waits for an event, or until a periodic check is due.
 bool Poller::Wait() {
   gpr_timespec until = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  if (!offered_.empty() || !pages_.none_waits_for_room()) {
+  if (!pending_.empty() || !pages_.none_waits_for_room()) {
     const int64_t tick =
-        pages_.none_waits_for_room() ? OfferedAnswers::kTickMs : PageQueue::kRoomTickMs;
+        pages_.none_waits_for_room() ? PendingAnswers::kTickMs : PageQueue::kRoomTickMs;
     until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(tick, GPR_TIMESPAN));
   }
   void* tag = nullptr;

@@ -1,7 +1,7 @@
-// A polling thread: takes the events of one completion queue and serves the calls behind them.
+// A polling thread: takes the events of one completion queue and serves its calls.
 //
-// Each turn takes what is ready, up to a bound; then what is in hand goes to the engine: groups of
-// single calls and batches by the batcher, pages of scans by their queue.
+// Each round takes the events that are ready, up to a limit; then the engine gets queued work:
+// groups of single calls and batches from the batcher, pages of scans from their queue.
 //
 // INVARIANT  Everything but Start, RequestStop, Join and served() happens on the poller's thread.
 //            That thread also shuts the completion queue down, so that no operation starts on a
@@ -21,8 +21,8 @@
 #include "server/rpc/call_host.h"
 #include "server/rpc/call_pool.h"
 #include "server/rpc/kv_service.h"
-#include "server/rpc/offered_answers.h"
 #include "server/rpc/page_queue.h"
+#include "server/rpc/pending_answers.h"
 #include "server/rpc/rpc_recorder.h"
 #include "server/rpc/server_state.h"
 #include "server/rpc/slow_request_log.h"
@@ -35,9 +35,9 @@ class Poller final : private CallHost {
          std::vector<Method> methods);
   ~Poller();
 
-  // Once the server has started.
+  // Call once the server has started.
   void Start();
-  // Once the server has shut down: the thread ends when all events are out.
+  // Call once the server has shut down: the thread ends when all events have been handled.
   void RequestStop();
   void Join();
 
@@ -53,7 +53,7 @@ class Poller final : private CallHost {
     Poller& poller_;
   };
 
-  // For the calls.
+  // CallHost, for the calls.
   void ListenFor(Method method) override { calls_.Listen(method, *this); }
   void Recycle(Call& call) override { calls_.Recycle(call); }
   bool closed() const override { return closed_; }
@@ -61,9 +61,9 @@ class Poller final : private CallHost {
   void Enqueue(WriteCall& call) override { batcher_.Add(call); }
   void Enqueue(BatchCall& call) override { batcher_.Add(call); }
   void Enqueue(PageCall& call) override { pages_.Add(call); }
-  void EnqueueUnopened(BatchCall& call) override { batcher_.AddUnopened(call); }
-  void AwaitTaken(Call& call) override { offered_.Add(call); }
-  void NoteTaken(Call& call) override { offered_.Remove(call); }
+  void EnqueueUnparsed(BatchCall& call) override { batcher_.AddUnparsed(call); }
+  void AwaitDelivery(Call& call) override { pending_.Add(call); }
+  void NoteDelivered(Call& call) override { pending_.Remove(call); }
   void NoteServed(const ServedCall& call) override;
   CheckContext check_context() const override {
     return {.limits = state_.limits(), .pool = state_.pool(), .now_unix_ms = now_unix_ms_};
@@ -85,9 +85,9 @@ class Poller final : private CallHost {
   CallPool calls_;
   Batcher batcher_;
   PageQueue pages_;
-  OfferedAnswers offered_;
+  PendingAnswers pending_;
   SlowRequestLog slow_log_;
-  // The time when the last event came.
+  // The time of the last event.
   uint64_t now_unix_ms_ = 0;
   bool stopping_ = false;
   bool closed_ = false;

@@ -6,12 +6,12 @@ namespace lodgekv::server {
 
 void PoolFullness::Set(bool full) {
   full_.store(full, std::memory_order_relaxed);
-  if (told_.load(std::memory_order_relaxed) == full) return;
+  if (logged_full_.load(std::memory_order_relaxed) == full) return;
   {
     const std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
-    if (told_.load(std::memory_order_relaxed) == full || now < next_line_) return;
-    told_.store(full, std::memory_order_relaxed);
+    if (logged_full_.load(std::memory_order_relaxed) == full || now < next_line_) return;
+    logged_full_.store(full, std::memory_order_relaxed);
     next_line_ = now + pace_;
   }
   if (full) {

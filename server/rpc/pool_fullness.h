@@ -1,6 +1,6 @@
-// Whether the pool takes puts, and the lines of the log about it: one when it is full, one when
-// there is room again. At the edge the two may follow each other quickly, so that lines keep a
-// pace; the latest of them is told with the first write that the pace allows.
+// Whether the pool accepts puts, and the log lines about it: one when it is full, one when there is
+// space again. Near the limit these may alternate quickly, so the lines are limited in rate; the
+// latest state is logged with the first write after the pause.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,12 @@ class PoolFullness {
  public:
   explicit PoolFullness(std::chrono::milliseconds pace = std::chrono::seconds(10)) : pace_(pace) {}
 
-  // A write was refused for want of room.
+  // A write was refused for lack of space.
   void NoteFull() { Set(true); }
   // A write was applied.
   void NoteApplied() {
-    if (full_.load(std::memory_order_relaxed) || told_.load(std::memory_order_relaxed)) Set(false);
+    if (full_.load(std::memory_order_relaxed) || logged_full_.load(std::memory_order_relaxed))
+      Set(false);
   }
 
   bool full() const { return full_.load(std::memory_order_relaxed); }
@@ -27,7 +28,7 @@ class PoolFullness {
 
   const std::chrono::milliseconds pace_;
   std::atomic<bool> full_{false};
-  std::atomic<bool> told_{false};  // what the log said last
+  std::atomic<bool> logged_full_{false};  // as last logged
   std::mutex mutex_;
   std::chrono::steady_clock::time_point next_line_;  // guarded by mutex_
 };

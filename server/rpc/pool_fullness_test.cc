@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The lines about the pool that `story` logs, as F and R.
+// The lines about the pool that `story` causes, as F and R.
 template <class Story>
 std::string LinesOf(Story story) {
   ::testing::internal::CaptureStderr();
@@ -27,7 +27,7 @@ std::string LinesOf(Story story) {
   return lines;
 }
 
-TEST(PoolFullness, IsToldOnceEachTimeItChanges) {
+TEST(PoolFullness, EachChangeIsLoggedOnce) {
   PoolFullness pool(milliseconds(0));
   EXPECT_EQ(LinesOf([&] {
               pool.NoteApplied();
@@ -40,7 +40,7 @@ TEST(PoolFullness, IsToldOnceEachTimeItChanges) {
             "FRF");
 }
 
-TEST(PoolFullness, LinesKeepAPaceAndTheLastIsTrue) {
+TEST(PoolFullness, LinesAreLimitedInRateAndTheLastIsCorrect) {
   constexpr milliseconds kPace(200);
   PoolFullness pool(kPace);
   EXPECT_EQ(LinesOf([&] {

@@ -15,7 +15,7 @@ constexpr size_t kFixedBytes = 8;
 constexpr int64_t kMaxTtlSeconds = static_cast<int64_t>(kLastUnixMs / 1000);
 constexpr int32_t kNanosPerMs = 1'000'000;
 
-// Formatted for errors only: requests that are fine pay nothing for it.
+// Formatted only for errors: valid requests do not pay for it.
 std::string Path(const Place& place, std::string_view field) {
   if (place.index < 0) return std::string(field);
   return fmt::format("{}[{}]{}{}", place.list, place.index, field.empty() ? "" : ".", field);
@@ -101,7 +101,7 @@ MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
                   ttl.seconds()));
 }
 
-// What PutRequest and a PUT of a batch have in common.
+// The common part of PutRequest and a PUT of a batch.
 template <class Put>
 MaybeError CheckPut(const Put& put, const Place& place, const CheckContext& context, WriteOp& op) {
   op = {};

@@ -1,5 +1,5 @@
-// From a request to an operation of the engine, or to the error that says what is wrong with it.
-// Pure: no store, no clock of its own.
+// Converts a request to an operation of the engine, or to the error that says what is wrong with
+// it. No state: no store, no clock.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -17,13 +17,13 @@
 
 namespace lodgekv::server {
 
-// What the pool in service can hold.
+// What the open pool supports.
 struct PoolFeatures {
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;
 
   bool HasVersions() const { return key_format == KeyFormat::kBytes && !inline_pairs; }
-  // As an operator named it, for messages.
+  // As an operator configures it, for messages.
   std::string_view Name() const {
     return inline_pairs ? "bytes with inline_pairs" : KeyFormatName(key_format);
   }
@@ -35,18 +35,18 @@ struct CheckContext {
   uint64_t now_unix_ms = 0;
 };
 
-// Of its key and value; a delete has no value.
+// The size of its key and value; a delete has no value.
 inline uint64_t BytesOf(const WriteOp& op) { return op.key.size() + op.value.size(); }
 
-// Where in a request something stands: in the request itself, in operations[3], or it is keys[3].
+// The position of a field: in the request itself, in operations[3], or it is keys[3].
 struct Place {
   std::string_view list = "";
   int index = -1;
   bool is_key = false;
 };
 
-// Nothing when the request is fine, else the error to answer with. `op` views into the request,
-// which must outlive it.
+// Nothing if the request is valid, else the error to answer with. `op` refers to the request, which
+// must outlive it.
 std::optional<grpc::Status> CheckKey(std::string_view key, const Place& place,
                                      const CheckContext& context);
 std::optional<grpc::Status> ToWriteOp(const v1::PutRequest& request, const CheckContext& context,
@@ -54,15 +54,15 @@ std::optional<grpc::Status> ToWriteOp(const v1::PutRequest& request, const Check
 std::optional<grpc::Status> ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context,
                                       WriteOp& op);
 
-// Checks a whole batch: number, bytes, each operation, no key twice. `bytes` are those of its keys
-// and values when it is fine.
+// Checks a whole batch: number of operations, bytes, each operation, no duplicate key. For a valid
+// one `bytes` is the size of its keys and values.
 std::optional<grpc::Status> ToWriteOps(const v1::BatchWriteRequest& request,
                                        const CheckContext& context, std::vector<WriteOp>& ops,
                                        uint64_t& bytes);
 std::optional<grpc::Status> CheckBatchGet(const v1::BatchGetRequest& request,
                                           const CheckContext& context, uint64_t& bytes);
 
-// The error of a batch of too many operations or keys, whichever `field` names.
+// The error for a batch with too many operations or keys, as `field` says.
 grpc::Status BatchTooLongError(std::string_view field, const Limits& limits);
 
 }  // namespace lodgekv::server

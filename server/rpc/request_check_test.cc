@@ -58,7 +58,7 @@ class RequestCheckTest : public ::testing::Test {
   uint64_t bytes_ = 0;
 };
 
-TEST_F(RequestCheckTest, KeysHaveTheirBounds) {
+TEST_F(RequestCheckTest, KeySizesAreLimited) {
   EXPECT_EQ(Check(MakePut(std::string(1, '\0'), "")), "fine");
   EXPECT_EQ(Check(MakePut(std::string(4'096, 'k'), "v")), "fine");
   EXPECT_THAT(Check(MakePut("", "v")), HasSubstr("KEY_EMPTY key"));
@@ -67,14 +67,14 @@ TEST_F(RequestCheckTest, KeysHaveTheirBounds) {
                     HasSubstr("max_key_size, 4096")));
 }
 
-TEST_F(RequestCheckTest, ValuesHaveTheirBound) {
+TEST_F(RequestCheckTest, ValueSizesAreLimited) {
   EXPECT_EQ(Check(MakePut("k", std::string(kMiB, 'v'))), "fine");
   EXPECT_THAT(Check(MakePut("k", std::string(kMiB + 1, 'v'))),
               AllOf(HasSubstr("VALUE_TOO_LARGE value"), HasSubstr("1048577"),
                     HasSubstr("max_value_size, 1048576")));
 }
 
-TEST_F(RequestCheckTest, ConditionsBecomeTheEngines) {
+TEST_F(RequestCheckTest, ConditionsAreConvertedToTheEngines) {
   EXPECT_EQ(Check(MakePut("k", "v", v1::CONDITION_IF_ABSENT)), "fine");
   EXPECT_EQ(op_.condition, Condition::kIfAbsent);
   EXPECT_EQ(Check(MakePut("k", "v", v1::CONDITION_IF_PRESENT)), "fine");
@@ -90,7 +90,7 @@ TEST_F(RequestCheckTest, ConditionsBecomeTheEngines) {
               AllOf(HasSubstr("UNKNOWN_CONDITION condition"), HasSubstr("77")));
 }
 
-TEST_F(RequestCheckTest, TtlBecomesAnAbsoluteMoment) {
+TEST_F(RequestCheckTest, TtlBecomesAnAbsoluteTime) {
   EXPECT_EQ(Check(MakePut("k", "v")), "fine");
   EXPECT_EQ(op_.expiry_unix_ms, 0);
   EXPECT_EQ(CheckTtl(10, 0), "fine");
@@ -178,7 +178,7 @@ TEST_F(RequestCheckTest, ABatchHasItsBounds) {
   EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LONG keys"));
 }
 
-TEST(Limits, GrpcsOwnBoundLiesAboveEveryLimit) {
+TEST(Limits, GrpcsOwnLimitIsAboveEveryOther) {
   const Limits limits;
   EXPECT_GT(limits.MaxMessageSize(), limits.max_batch_size + limits.max_value_size);
   EXPECT_LT(limits.MaxMessageSize(), 2 * limits.max_batch_size);

@@ -1,6 +1,6 @@
-// What one polling thread has served: latencies by call and code, and the groups it wrote. Written
-// by that thread alone, with plain stores, so that counting takes no lock and no shared line; read
-// by the metrics at any time.
+// The statistics of one polling thread: latencies by call and code, and the groups of writes.
+// Written only by that thread, with plain stores, so that counting needs no lock and no shared
+// cache line; read by the metrics at any time.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -32,7 +32,7 @@ inline constexpr size_t kCodeCount = 17;  // gRPC's codes, 0 to 16
 // The name of a code as in the label `code`, such as OK or INVALID_ARGUMENT.
 std::string_view CodeName(grpc::StatusCode code);
 
-// Adds by load and store: exact, since one thread writes.
+// Adds with a load and a store: exact, since only one thread writes.
 class OwnedCounter {
  public:
   void Add(uint64_t n) { value_.store(Get() + n, std::memory_order_relaxed); }
@@ -43,7 +43,7 @@ class OwnedCounter {
 };
 
 struct LatencyCell {
-  std::array<OwnedCounter, kLatencyBoundsNs.size() + 1> buckets;  // the last: beyond all bounds
+  std::array<OwnedCounter, kLatencyBoundsNs.size() + 1> buckets;  // the last: above all bounds
   OwnedCounter sum_ns;
 };
 
@@ -74,13 +74,13 @@ class RpcRecorder {
     write_groups_.Add(1);
     write_group_operations_.Add(operations);
   }
-  // Counts a put or delete, alone or in a batch, with the bytes of its key and value, if it changed
-  // anything.
+  // Counts a put or delete, single or in a batch, with the bytes of its key and value, if it
+  // changed anything.
   void RecordWrite(const WriteOp& op, const WriteResult& result);
 
   void RecordRefusal(AdmissionLimit limit) { refusals_[static_cast<size_t>(limit)].Add(1); }
-  // A call was cancelled, since its client did not take the answer.
-  void RecordUntaken() { untaken_.Add(1); }
+  // A call was cancelled because the client did not read the answer.
+  void RecordUnread() { unread_.Add(1); }
 
   const LatencyCell& cell(size_t method, size_t code) const { return cells_[method][code]; }
   uint64_t write_groups() const { return write_groups_.Get(); }
@@ -88,7 +88,7 @@ class RpcRecorder {
   uint64_t write_operations() const { return write_operations_.Get(); }
   uint64_t write_bytes() const { return write_bytes_.Get(); }
   uint64_t refusals(size_t limit) const { return refusals_[limit].Get(); }
-  uint64_t untaken() const { return untaken_.Get(); }
+  uint64_t unread() const { return unread_.Get(); }
 
  private:
   std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
@@ -98,7 +98,7 @@ class RpcRecorder {
   OwnedCounter write_operations_;
   OwnedCounter write_bytes_;
   std::array<OwnedCounter, kAdmissionLimits> refusals_;
-  OwnedCounter untaken_;
+  OwnedCounter unread_;
 };
 
 }  // namespace lodgekv::server

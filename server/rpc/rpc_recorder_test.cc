@@ -11,7 +11,7 @@ uint64_t BucketOf(uint64_t latency_ns, size_t bucket) {
   return recorder.cell(static_cast<size_t>(Method::kPut), 0).buckets[bucket].Get();
 }
 
-TEST(RpcRecorder, ABoundBelongsToItsBucket) {
+TEST(RpcRecorder, ABucketIncludesItsUpperBound) {
   EXPECT_EQ(BucketOf(0, 0), 1);
   EXPECT_EQ(BucketOf(1'000, 0), 1);
   EXPECT_EQ(BucketOf(1'001, 1), 1);
@@ -19,7 +19,7 @@ TEST(RpcRecorder, ABoundBelongsToItsBucket) {
   EXPECT_EQ(BucketOf(1'000'000'001, kLatencyBoundsNs.size()), 1);
 }
 
-TEST(RpcRecorder, KeepsCallsAndCodesApart) {
+TEST(RpcRecorder, CountsByCallAndCode) {
   RpcRecorder recorder;
   recorder.Record(Method::kGet, grpc::StatusCode::OK, 1'500);
   recorder.Record(Method::kGet, grpc::StatusCode::DATA_LOSS, 10);

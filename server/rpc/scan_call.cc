@@ -16,17 +16,17 @@ void ScanCall::Listen(KvService& service, grpc::ServerCompletionQueue* queue) {
 }
 
 void ScanCall::OnEvent(bool ok) {
-  if (state_ != State::kListening) Taken(ok);
+  if (state_ != State::kListening) AnswerDelivered(ok);
   if (!ok || host_.closed()) {
-    // A client that went away in the middle, or took nothing; a listener that was never used has
-    // served nothing.
+    // The client disconnected during the stream, or read nothing. A call object that never got a
+    // request has served nothing.
     if (state_ == State::kLaterPage) Finished(grpc::StatusCode::CANCELLED, false);
     return Release();
   }
   switch (state_) {
     case State::kListening: host_.ListenFor(Method::kScan); return Accept();
-    case State::kFirstPage: break;  // it has no event
-    case State::kLaterPage: GiveBack(page_held_); return host_.Enqueue(*this);
+    case State::kFirstPage: break;  // no event arrives in this state
+    case State::kLaterPage: ReleaseHeld(page_held_); return host_.Enqueue(*this);
     case State::kFinishing: break;
   }
   Release();
@@ -40,7 +40,7 @@ void ScanCall::Accept() {
   pager_.emplace();
   if (const auto error = pager_->Start(request_, host_.check_context())) return Answer(*error);
   if (!Admit(1, bytes)) return;
-  LetGoOf(request_);  // the pager has what it needs
+  ClearLarge(request_);  // the pager has copied what it needs
   state_ = State::kFirstPage;
   host_.Enqueue(*this);
 }
@@ -50,7 +50,8 @@ bool ScanCall::ServePage(Engine& engine, PageMessage& message, bool stopping) {
     Answer(DeadlinePassedError());
     return true;
   }
-  // Room for the largest page is taken before it is read, and what it does not need given back.
+  // Room for the largest page is taken before the page is read; what it does not need is released
+  // then.
   const uint64_t most = pager_->MostBytes(host_.check_context().limits);
   if (state_ == State::kFirstPage) {
     if (const auto error = Hold(most, page_held_)) {
@@ -78,7 +79,7 @@ std::optional<grpc::Status> ScanCall::ReadPage(Engine& engine, PageMessage& mess
   if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
   if (host_.state().pool_gone()) return PoolGoneError();
   message.NoteBytes(pager_->page_bytes());
-  KeepOf(page_held_, pager_->page_bytes());
+  ReleaseAbove(page_held_, pager_->page_bytes());
   return std::nullopt;
 }
 
@@ -92,23 +93,23 @@ void ScanCall::SendPage(const v1::ScanResponse& page) {
     Finished(grpc::StatusCode::OK, want_cost_);
     writer_->WriteAndFinish(page, grpc::WriteOptions(), grpc::Status::OK, Tag());
   }
-  Offered();
+  AnswerPending();
 }
 
 void ScanCall::Answer(const grpc::Status& status) {
   state_ = State::kFinishing;
   Finished(status.error_code(), want_cost_);
   writer_->Finish(status, Tag());
-  LetGoOf(request_);
-  Offered();
+  ClearLarge(request_);
+  AnswerPending();
 }
 
-void ScanCall::LetGo() {
-  GiveBack(page_held_);
+void ScanCall::FreeResources() {
+  ReleaseHeld(page_held_);
   writer_.reset();
   context_.reset();
   pager_.reset();
-  LetGoOf(request_);
+  ClearLarge(request_);
 }
 
 }  // namespace lodgekv::server

@@ -1,6 +1,6 @@
-// The call Scan: a stream of pages. The next page is read when the client has taken the one before,
-// so that a scan holds one page, whatever its range. The first page is refused when there is no
-// room for it; a later one waits until there is.
+// The call Scan: a stream of pages. The next page is read when the previous one has been delivered,
+// so that a scan holds one page, whatever its range. The first page is refused if the admission has
+// no room for it; a later one waits for room.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -33,7 +33,7 @@ class ScanCall final : public PageCall {
   std::optional<grpc::Status> ReadPage(Engine& engine, PageMessage& message,
                                        v1::ScanResponse& page);
   void SendPage(const v1::ScanResponse& page);
-  void LetGo() override;
+  void FreeResources() override;
 
   State state_ = State::kListening;
   bool want_cost_ = false;

@@ -11,7 +11,7 @@ namespace lodgekv::server {
 namespace {
 
 constexpr size_t kFixedBytes = 8;
-// The engines' own bound on a key.
+// The engines' own limit for a key.
 constexpr size_t kMaxBoundBytes = 65'535;
 
 // A bound of a range. In a fixed64 pool it may be a shorter prefix of a key.
@@ -25,7 +25,7 @@ std::optional<grpc::Status> CheckBound(std::string_view bound, std::string_view 
                                        field, bound.size(), most, context.pool.Name()));
 }
 
-// Among keys of 8 bytes a shorter bound lies where its padding with zeros does.
+// Among keys of 8 bytes a shorter bound sorts as if padded with zeros.
 void PadBound(std::string& bound, KeyFormat format) {
   if (format == KeyFormat::kFixed64 && !bound.empty()) bound.resize(kFixedBytes, '\0');
 }
@@ -90,8 +90,8 @@ ScanOptions ScanPager::Options(uint64_t now_unix_ms) const {
   if (!resume_.empty() && !reverse_) options.start = resume_;
   options.reverse = reverse_;
   options.keys_only = keys_only_;
-  // One more tells whether anything lies behind the page; one more, since going forward the engine
-  // begins with the last key of the page before, if it is still there.
+  // One more shows whether there is an item after the page; and one more, since a forward scan
+  // begins with the last key of the previous page, if that still exists.
   options.limit = PageItems() + 2;
   options.now_unix_ms = now_unix_ms;
   return options;

@@ -1,9 +1,9 @@
-// One scan, page by page: each page is one Scan of the engine, taken up by key where the last one
-// ended, so that between pages nothing is held but that key.
+// One scan, page by page: each page is one Scan of the engine that starts at the key where the last
+// one ended, so that only that key is kept between pages.
 //
-// INVARIANT  A page holds at most the asked items and bytes of keys and values, but for a single
-//            item that is larger alone. Its continuation is empty when the range is finished, else
-//            its last key.
+// INVARIANT  A page holds at most the requested items and bytes of keys and values, except a single
+//            item that is larger by itself. Its continuation is empty when the range is finished,
+//            else its last key.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@
 
 namespace lodgekv::server {
 
-// The first key behind all keys that begin with `prefix`; empty when there is none.
+// The first key after all keys that begin with `prefix`; empty if there is none.
 std::string PrefixEnd(std::string_view prefix);
 
 class ScanPager {
  public:
-  // Nothing when the request is fine, else the error to answer with.
+  // Nothing if the request is valid, else the error to answer with.
   std::optional<grpc::Status> Start(const v1::ScanRequest& request, const CheckContext& context);
 
   // Fills the next page (`page` is cleared first).
   Outcome NextPage(Engine& engine, uint64_t now_unix_ms, v1::ScanResponse* page);
 
-  // The page before was the last of this stream.
+  // The last page of this stream has been made.
   bool done() const { return done_; }
-  // Keys and values that a page may hold.
+  // The most bytes of keys and values that a page may have.
   uint64_t MostBytes(const Limits& limits) const;
-  // Keys and values of the page before.
+  // The bytes of keys and values of the last page.
   uint64_t page_bytes() const { return used_bytes_; }
 
  private:
@@ -52,12 +52,12 @@ class ScanPager {
   uint64_t max_items_ = 0;  // of a page
   uint64_t max_bytes_ = 0;
   uint64_t used_bytes_ = 0;
-  bool more_ = false;  // an item lies behind the page
+  bool more_ = false;  // there is an item after the page
   bool done_ = false;
 };
 
-// The message of one page after another. It keeps what it once held, to allocate less for the next,
-// until what went through it may have left much in it.
+// The message of one page after another. It keeps its memory, to allocate less for the next page,
+// until too much may have accumulated in it.
 class PageMessage {
  public:
   v1::ScanResponse& ForNext() {

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(PrefixEnd, IsTheFirstKeyBehind) {
+TEST(PrefixEnd, IsTheFirstKeyAfterThePrefix) {
   EXPECT_EQ(PrefixEnd("a"), "b");
   EXPECT_EQ(PrefixEnd("ab\xff"), "ac");
   EXPECT_EQ(PrefixEnd("a\xff\xff"), "b");
@@ -67,7 +67,7 @@ class ScanPagerTest : public ::testing::Test {
     return pages;
   }
 
-  // What a scan must return, by the words of the protocol.
+  // What a scan must return according to kv.proto.
   std::vector<std::string> Expected(const v1::ScanRequest& request) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : model_) {
@@ -146,7 +146,7 @@ TEST_F(ScanPagerTest, ALimitLeavesAContinuation) {
   EXPECT_EQ(last_continuation_, "");
 }
 
-TEST_F(ScanPagerTest, GoesOnBehindAKeyThatIsGone) {
+TEST_F(ScanPagerTest, ContinuesAfterADeletedKey) {
   for (const char* key : {"a", "c", "d"}) Put(key, "v");
   v1::ScanRequest request;
   request.set_continuation("b");
@@ -168,7 +168,7 @@ TEST_F(ScanPagerTest, AContinuationOfAnotherRangeIsRefused) {
   }
 }
 
-TEST_F(ScanPagerTest, AgreesWithTheWordsOnRandomRanges) {
+TEST_F(ScanPagerTest, ReturnsWhatTheProtocolSaysOnRandomRanges) {
   std::mt19937 random(20'240'601);
   const auto word = [&](size_t longest) {
     std::string text;

@@ -1,11 +1,10 @@
-// What the services, the metrics and the lifecycle share: the phase of the server, its store, and
-// the work in hand.
+// The state that services, metrics and lifecycle share: the phase of the server, its store, and the
+// work in flight.
 //
-// INVARIANT  The phase goes recovering -> serving -> draining, or recovering -> draining, never
-// back.
-//            store() is set before the phase leaves recovering for serving, and stays until no
-//            service runs any more. What config() and limits() refer to stays as it is to the
-//            end: a reload puts another object in its place.
+// INVARIANT  The phase goes from recovering to serving to draining, or from recovering to draining,
+//            never back. store() is set before the phase becomes serving, and stays set until no
+//            service runs any more. References from config() and limits() stay valid and unchanged:
+//            a reload makes a new object.
 #pragma once
 
 #include <atomic>
@@ -41,16 +40,16 @@ class ServerState {
     Adopt(config);
   }
 
-  // From now on this is the configuration. By one thread at a time.
+  // Makes this the current configuration. Only by one thread at a time.
   void Adopt(const Config& config);
 
-  // From recovering to serving. Without effect on the phase when draining has begun.
+  // From recovering to serving. Does not change the phase if draining has begun.
   void Serve(Store& store);
   void Drain() { phase_.store(Phase::kDraining, std::memory_order_release); }
 
   Phase phase() const { return phase_.load(std::memory_order_acquire); }
   Store* store() const { return store_.load(std::memory_order_acquire); }
-  // Of the store in service.
+  // The features of the open pool.
   const PoolFeatures& pool() const { return pool_; }
 
   const Config& config() const { return settings_.load(std::memory_order_acquire)->config; }
@@ -60,15 +59,15 @@ class ServerState {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
 
-  // Of a write, or of a whole batch. Between one that was refused for want of room and one that was
-  // applied Status says that the pool takes no more puts.
+  // The outcome of a write, or of a whole batch. After one that was refused for lack of space, and
+  // until one is applied, Status reports the pool as full.
   void NoteOutcome(Outcome outcome) {
     if (outcome == Outcome::kOk) fullness_.NoteApplied();
     if (outcome == Outcome::kPoolFull) fullness_.NoteFull();
   }
   bool pool_full() const { return fullness_.full(); }
 
-  // The pool's files are lost: nothing is answered OK any more, to the end.
+  // The pool's files are lost: from now on no call is answered OK.
   void NotePoolGone() { pool_gone_.store(true, std::memory_order_release); }
   bool pool_gone() const { return pool_gone_.load(std::memory_order_acquire); }
 
@@ -86,7 +85,7 @@ class ServerState {
     Limits limits;
   };
 
-  // The earlier ones are kept for whoever still reads them: a few hundred bytes for each reload
+  // Earlier ones are kept for threads that still read them: a few hundred bytes for each reload
   // that changed something.
   std::vector<std::unique_ptr<const Settings>> all_settings_;
   std::atomic<const Settings*> settings_{nullptr};

@@ -1,4 +1,4 @@
-// The log's lines about requests that took long.
+// The log lines about slow requests.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace lodgekv::server {
 
 class SlowRequestLog {
  public:
-  // Logs the call if it took at least so long; 0: none does.
+  // Logs the call if it took at least so long; 0: never.
   void Note(const ServedCall& call, uint64_t slow_request_ms);
 
  private:
-  // Clients cause them.
+  // Limited, since clients cause them.
   static constexpr uint64_t kLinesPerSecond = 10;
 
   LinePace pace_{kLinesPerSecond};

@@ -1,4 +1,4 @@
-// The states that all calls with one answer share. Base is a kind of call (call_kinds.h).
+// The states that all unary calls share. Base is a kind of call (call_kinds.h).
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -28,17 +28,17 @@ class UnaryCall : public Base {
   }
 
   void OnEvent(bool ok) final {
-    if (answering_) this->Taken(ok);
+    if (answering_) this->AnswerDelivered(ok);
     if (answering_ || !ok || this->host_.closed()) return this->Release();
-    if (this->Begin(messages_.WireBytes())) return Come();
+    if (this->Begin(messages_.WireBytes())) return OnRequest();
     this->host_.ListenFor(this->method());
   }
 
-  // gRPC has its own copy of the answer when Finish returns, and the request has been served: both
-  // are let go, however long the client takes.
+  // When Finish returns gRPC has its own copy of the answer, and the request is not needed any
+  // more: both are freed at once, however long the client takes to read.
   void Answer(const grpc::Status& given) final {
     answering_ = true;
-    // Also of what was in the engine's hand when the pool went.
+    // Also for calls that the engine was working on when the pool was lost.
     const bool gone = given.ok() && this->host_.state().pool_gone();
     const grpc::Status status = gone ? PoolGoneError() : given;
     this->Finished(status.error_code(), request().want_cost());
@@ -47,8 +47,8 @@ class UnaryCall : public Base {
     } else {
       responder_->FinishWithError(status, this->Tag());
     }
-    LetGoOfMessages();
-    this->Offered();
+    ClearMessages();
+    this->AnswerPending();
   }
 
  protected:
@@ -56,24 +56,24 @@ class UnaryCall : public Base {
   using Response = std::remove_reference_t<decltype(std::declval<Messages>().response())>;
 
   virtual void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) = 0;
-  // The request has come.
-  virtual void Come() { TakeApart(); }
-  // Another call may come in the place of this one, which is checked.
-  void TakeApart() {
+  // The request has been received.
+  virtual void OnRequest() { ParseRequest(); }
+  // Lets another call object listen in place of this one, and parses the request.
+  void ParseRequest() {
     this->host_.ListenFor(this->method());
-    if (const auto error = messages_.Open(this->host_.check_context().limits))
+    if (const auto error = messages_.Parse(this->host_.check_context().limits))
       return Answer(*error);
     Accept();
   }
-  // Checks what the request says, then answers with the error or enqueues the call.
+  // Checks the request, then answers with an error or enqueues the call.
   virtual void Accept() = 0;
-  virtual void LetGoOfMessages() { messages_.LetGo(); }
+  virtual void ClearMessages() { messages_.Clear(); }
   uint64_t BuiltBytes() const final { return messages_.BuiltBytes(); }
 
-  void LetGo() final {
+  void FreeResources() final {
     responder_.reset();
     this->context_.reset();
-    if (!answering_) LetGoOfMessages();
+    if (!answering_) ClearMessages();
   }
 
   Request& request() { return messages_.request(); }

@@ -1,5 +1,5 @@
-// Calls of a kind that wait for the engine: in several lists, which are taken from in turns, so
-// that what is in one waits for at most as much of each other, however long that is.
+// Calls of one kind that are queued for the engine: in several lists that are served in turn, so
+// that a call waits for at most as many of each other list as of its own.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace lodgekv::server {
 
 // The lists that every queue has.
-inline constexpr size_t kOfLittle = 0;  // calls of connections that hold little
-inline constexpr size_t kOfMuch = 1;
+inline constexpr size_t kLightList = 0;  // calls of light connections
+inline constexpr size_t kHeavyList = 1;
 
 inline size_t ListOf(const Call& call) {
-  return call.ConnectionHoldsLittle() ? kOfLittle : kOfMuch;
+  return call.ConnectionIsLight() ? kLightList : kHeavyList;
 }
 
 template <class AnyCall, size_t kLists>
@@ -26,7 +26,7 @@ class WorkQueue {
     return std::all_of(lists_.begin(), lists_.end(), [](const auto& list) { return list.empty(); });
   }
   void Add(AnyCall& call, size_t list) { lists_[list].PushBack(call); }
-  // Not of an empty one.
+  // The queue must not be empty.
   AnyCall* Take() {
     while (lists_[next_].empty()) next_ = (next_ + 1) % kLists;
     CallList<AnyCall>& list = lists_[next_];

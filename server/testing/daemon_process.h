@@ -1,4 +1,4 @@
-// The executable as a process of its own, with its output in files, and a folder for its pool. For
+// The executable as a separate process, with its output in files, and a folder for its pool. For
 // targets that define LODGEKVD_PATH.
 #pragma once
 
@@ -30,7 +30,7 @@ inline std::string ReadFile(const std::filesystem::path& path) {
   return text.str();
 }
 
-// One run of lodgekvd with its output in files; ended with the object.
+// One run of lodgekvd with its output in files; killed with the object.
 class Process {
  public:
   Process(std::filesystem::path directory, std::vector<std::string> arguments,
@@ -58,7 +58,7 @@ class Process {
 
   void Signal(int signal) { kill(pid_, signal); }
 
-  // The exit code; 128 + the signal that ended it.
+  // The exit code; 128 + the number of the signal that ended it.
   int Wait() {
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -69,8 +69,8 @@ class Process {
   std::string out() const { return ReadFile(Out()); }
   std::string err() const { return ReadFile(Err()); }
 
-  // The address behind "name=" in the line that says "serving" or "listening"; empty when it does
-  // not come within ten seconds.
+  // The address after "name=" in the line with "serving" or "listening"; empty if it does not
+  // appear within ten seconds.
   std::string AwaitAddress(const std::string& message, const std::string& name) {
     for (int i = 0; i < 1'000; ++i) {
       const std::string log = err();
@@ -84,7 +84,7 @@ class Process {
     return "";
   }
 
-  // False when `text` is not in its log within ten seconds.
+  // False if `text` is not in its log within ten seconds.
   bool AwaitLog(const std::string& text) {
     for (int i = 0; i < 1'000; ++i) {
       if (err().find(text) != std::string::npos) return true;
@@ -113,7 +113,9 @@ class LodgekvdTest : public TempFolderTest {
  protected:
   LodgekvdTest() : TempFolderTest("/dev/shm") {}
 
-  // Runs to its end: "code | stdout | stderr".
+  // Waits for its end: "code
+  // stdout
+  // stderr".
   std::string Run(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
     Process process(directory_, std::move(arguments), std::move(environment));
     const int code = process.Wait();

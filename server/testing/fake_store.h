@@ -1,4 +1,4 @@
-// A store over the dram engine whose answers a test can spoil, to see what the server makes of
+// A store with the dram engine whose results a test can replace, to see how the server handles
 // them.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace lodgekv::server::testing {
 
-// What the engine is to do instead of its work; shared with the store, and set at any time.
+// What the engine returns or does instead; shared with the store, and may be set at any time.
 struct Faults {
-  // kOk: no fault. Puts that would be applied are refused with it, deletes are applied.
+  // kOk: no fault. Else puts that would be applied are refused with it; deletes are applied.
   std::atomic<Outcome> puts{Outcome::kOk};
-  // Reads and scans.
+  // For reads and scans.
   std::atomic<Outcome> reads{Outcome::kOk};
   // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
   // Called between two steps of a check, with nothing locked.
   std::function<void()> on_check;
-  // Not none: the store is one on an ordinary file, whose journal has replayed something.
+  // If set, the store pretends to be on an ordinary file whose journal was replayed.
   std::optional<JournalUse> journal;
   std::atomic<bool> closed{false};
   absl::Status close_status = absl::OkStatus();

@@ -30,9 +30,9 @@ class NotifySocket {
 
   const std::string& path() const { return path_; }
 
-  // The next message; empty when none comes within ten seconds.
+  // The next message; empty if none arrives within ten seconds.
   std::string Receive() { return ReceiveWithin(10'000); }
-  // What is there already, or empty.
+  // A message that has already arrived, or empty.
   std::string ReceiveNow() { return ReceiveWithin(0); }
 
  private:

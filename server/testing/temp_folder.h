@@ -1,4 +1,4 @@
-// A fixture with a folder of its own, which goes with the test.
+// A fixture with a temporary folder of its own.
 #pragma once
 
 #include <gtest/gtest.h>

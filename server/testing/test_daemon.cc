@@ -26,7 +26,7 @@ void MustBeOk(const absl::Status& status, const char* what) {
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // A channel of its own, so that a test sees a server come and go as a new client does.
+  // A channel of its own, so that each test client connects anew.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -200,7 +200,7 @@ std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return bytes == "\x08\x02" ? "NOT_SERVING" : "UNKNOWN";
 }
 
-// The answer of reflection as it is, or the code of an error.
+// The raw answer of reflection, or the code of an error.
 std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::string& request) {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
@@ -224,7 +224,7 @@ std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::st
   return answered ? ToString(answer) : std::string(CodeName(status.error_code()));
 }
 
-// Of a ServerReflectionRequest: field 7, list_services, an empty string.
+// A ServerReflectionRequest: field 7, list_services, an empty string.
 std::string ListServices(const std::shared_ptr<grpc::Channel>& channel) {
   return Reflect(channel, std::string("\x3a\x00", 2));
 }

@@ -1,5 +1,5 @@
-// A daemon in the test's own process, on free loopback ports, with a clock that the test sets; and
-// what a client needs to ask it and to read its errors.
+// A daemon inside the test's process, on free loopback ports, with a clock that the test sets; and
+// helpers to call it and to read its errors.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -33,12 +33,12 @@ class TestClock final : public Clock {
 // Opens a FakeStore with these faults.
 DaemonHooks HooksOf(std::shared_ptr<Faults> faults);
 
-// Engine dram, free ports, no metrics endpoint, a short grace.
+// Engine dram, free ports, no metrics endpoint, a short grace period.
 Config TestConfig();
 
 class TestDaemon {
  public:
-  // Dies with a message when it does not start.
+  // Aborts with a message if it does not start.
   explicit TestDaemon(const Config& config = TestConfig(), DaemonHooks hooks = {});
   ~TestDaemon();
 
@@ -49,7 +49,8 @@ class TestDaemon {
   std::shared_ptr<grpc::Channel> data_channel() { return data_channel_; }
   std::shared_ptr<grpc::Channel> admin_channel() { return admin_channel_; }
 
-  // Calls with a deadline of ten seconds, so that a lost answer fails a test and does not hang it.
+  // Calls with a deadline of ten seconds, so that a lost answer fails the test instead of blocking
+  // it.
   grpc::Status Put(const v1::PutRequest& request, v1::PutResponse* response = nullptr);
   grpc::Status Put(const std::string& key, const std::string& value);
   grpc::Status Get(const std::string& key, v1::GetResponse* response);
@@ -74,7 +75,7 @@ class TestDaemon {
 void SetDeadline(grpc::ClientContext& context,
                  std::chrono::milliseconds after = std::chrono::seconds(10));
 
-// The details of an error, unpacked; those that are missing are empty.
+// The details of an error, unpacked; missing ones are empty.
 struct ErrorDetails {
   google::rpc::ErrorInfo info;
   google::rpc::BadRequest bad_request;

@@ -18,7 +18,7 @@ absl::Status MemoryFileError(std::string_view what) {
       fmt::format("a file in memory cannot be {}: {}", what, std::strerror(errno)));
 }
 
-// The descriptor.
+// Returns the descriptor.
 absl::StatusOr<int> Make(std::string_view content, int64_t generation) {
   const int fd = memfd_create("lodgekv", MFD_CLOEXEC);
   if (fd < 0) return MemoryFileError("created");

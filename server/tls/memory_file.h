@@ -1,8 +1,9 @@
 // A file without a name, in memory alone, for a library that takes a path: its content can be
-// replaced, and never touches a disk.
+// replaced, and never reaches a disk.
 //
-// INVARIANT  Who opens the path finds a whole content, the one before or the one after a Replace.
-//            Each content has a modification time of its own, so that who reads twice can tell.
+// INVARIANT  A reader that opens the path finds a complete content, either that before or that
+//            after a Replace. Each content has its own modification time, so that a reader can
+//            detect a change.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  // Within this process.
+  // Valid within this process.
   std::string path() const;
 
   absl::Status Replace(std::string_view content);

@@ -21,7 +21,7 @@ time_t ModifiedAt(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_mtime : 0;
 }
 
-TEST(MemoryFile, IsReadUnderOnePathWhateverItHolds) {
+TEST(MemoryFile, IsReadUnderOnePathAfterEachReplace) {
   const auto file = MemoryFile::Create("first");
   ASSERT_TRUE(file.ok()) << file.status();
   const std::string path = (*file)->path();
@@ -33,8 +33,8 @@ TEST(MemoryFile, IsReadUnderOnePathWhateverItHolds) {
   EXPECT_EQ(ContentOf(path), "");
 }
 
-// gRPC compares the times before and after it reads, in whole seconds; 0 is an error to it.
-TEST(MemoryFile, EachContentHasATimeOfItsOwn) {
+// gRPC compares the times before and after it reads, in whole seconds, and takes 0 for an error.
+TEST(MemoryFile, EachContentHasItsOwnModificationTime) {
   const auto file = MemoryFile::Create("first");
   ASSERT_TRUE(file.ok()) << file.status();
   time_t last = 0;
@@ -46,7 +46,7 @@ TEST(MemoryFile, EachContentHasATimeOfItsOwn) {
   }
 }
 
-TEST(MemoryFile, AReaderFindsAWholeContent) {
+TEST(MemoryFile, AReaderFindsACompleteContent) {
   const std::string a(100'000, 'a');
   const std::string b(50'000, 'b');
   const auto file = MemoryFile::Create(a);

@@ -1,11 +1,11 @@
-// Where the operator's TLS files are.
+// The paths of the operator's TLS files.
 #pragma once
 
 #include <string>
 
 namespace lodgekv::server {
 
-// Paths of PEM files. Without `ca` clients need no certificate.
+// PEM files. Without `ca` clients need no certificate.
 struct TlsFiles {
   std::string cert;
   std::string key;

@@ -42,7 +42,7 @@ using Context = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
 using Number = std::unique_ptr<BIGNUM, Freer<BN_free>>;
 using Text = std::unique_ptr<char, Freer<FreeText>>;
 
-// A file with the field that named it.
+// A file and the configuration field that names it.
 struct NamedFile {
   std::string_view field;
   const std::string& path;
@@ -55,7 +55,7 @@ absl::Status BadFileError(const NamedFile& file, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} {}", file.Name(), what));
 }
 
-// What the TLS library last complained of, which is then forgotten.
+// Removes and returns the last error of the TLS library.
 std::string TakeComplaint() {
   const char* reason = ERR_reason_error_string(ERR_peek_last_error());
   std::string text = reason != nullptr ? reason : "the TLS library does not say why";
@@ -63,7 +63,7 @@ std::string TakeComplaint() {
   return text;
 }
 
-// Nothing that others fill, such as a pipe: the daemon would wait for them.
+// Regular files only: the daemon would wait for the writer of a pipe.
 absl::Status Read(NamedFile& file) {
   absl::StatusOr<std::string> content = ReadWholeFile(file.path, FileKind::kRegular, kMaxFileSize);
   if (!content.ok()) {
@@ -78,7 +78,7 @@ Bio Over(const std::string& content) {
   return Bio(BIO_new_mem_buf(content.data(), static_cast<int>(content.size())));
 }
 
-// Never asks a terminal.
+// Never asks on a terminal.
 int NoPassphrase(char*, int, int, void* asked) {
   *static_cast<bool*>(asked) = true;
   return -1;
@@ -118,8 +118,8 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const NamedFile& file
   return certificates;
 }
 
-// What was judged, without whatever else the files hold: of two certificates in them the TLS
-// library would serve the first. Without a key where that is null.
+// Only what was checked, without anything else in the files: of two certificates for one key the
+// TLS library would use the first. `key` may be null.
 absl::StatusOr<std::string> PemOf(const std::vector<Certificate>& certificates, EVP_PKEY* key) {
   const Bio bio(BIO_new(BIO_s_mem()));
   bool written = bio != nullptr;
@@ -172,7 +172,7 @@ absl::Status CheckValidity(const NamedFile& file, const X509* certificate, int64
   return absl::OkStatus();
 }
 
-// Whether the TLS library serves with them: it may find a key too short, for one.
+// Whether the TLS library accepts them: it may find a key too short, for example.
 absl::Status CheckAccepted(const NamedFile& cert_file, X509* certificate, EVP_PKEY* key) {
   const Context context(SSL_CTX_new(TLS_server_method()));
   if (context != nullptr && SSL_CTX_use_certificate(context.get(), certificate) == 1 &&
@@ -184,11 +184,12 @@ absl::Status CheckAccepted(const NamedFile& cert_file, X509* certificate, EVP_PK
                                   SubjectOf(certificate), TakeComplaint()));
 }
 
-// Who else may read the key may be the server. Its owner may give it to a group that we are in, as
-// an orchestrator does; that our own key is open to one is seldom meant.
+// Anyone else who can read the key can impersonate the server. The key of another owner may be open
+// to a group that we are in, as an orchestrator does it; that our own key is open to a group is
+// seldom intended.
 absl::Status CheckKeyMode(const NamedFile& file, TlsMaterial& material) {
   struct stat what {};
-  if (stat(file.path.c_str(), &what) != 0) return absl::OkStatus();  // it was read just now
+  if (stat(file.path.c_str(), &what) != 0) return absl::OkStatus();  // it was readable just now
   const unsigned mode = what.st_mode & 0777U;
   if ((mode & 0007U) != 0) {
     return BadFileError(
@@ -240,7 +241,7 @@ absl::Status LoadIdentity(const TlsFiles& files, int64_t now_unix_s, TlsMaterial
   return CheckAccepted(cert_file, own, key->get());
 }
 
-// Of a bundle some may have expired: an old CA beside the new one.
+// Some certificates of a bundle may have expired: an old CA beside the new one.
 absl::Status LoadCa(const TlsFiles& files, int64_t now_unix_s, TlsMaterial& material) {
   if (files.ca.empty()) return absl::OkStatus();
   NamedFile file{"tls_ca_file", files.ca, ""};

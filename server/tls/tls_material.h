@@ -1,8 +1,8 @@
-// What TLS needs, read from the operator's files and judged whole: the certificates, the key that
-// fits them, and the CA of the clients.
+// What TLS needs, read from the operator's files and checked as a whole: the certificates, the key
+// that matches them, and the CA of the clients.
 //
-// INVARIANT  What LoadTlsMaterial returned the TLS library accepts, and it was valid at the time
-//            given.
+// INVARIANT  What LoadTlsMaterial returns was valid at the time given, and the TLS library accepts
+//            it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace lodgekv::server {
 
 struct TlsMaterial {
-  std::string identity_pem;      // the key, then its certificate and those behind it
+  std::string identity_pem;      // the key, then its certificate and the rest of the chain
   std::string ca_pem;            // empty: clients need no certificate
   std::string subject;           // of the server's certificate
   std::string serial;            // hexadecimal

@@ -12,7 +12,7 @@
 namespace lodgekv::server {
 namespace {
 
-// How often gRPC reads the files in memory: its shortest.
+// How often gRPC reads the files in memory: its shortest interval.
 constexpr unsigned kGrpcRefreshSeconds = 1;
 
 std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const std::string& identity_path,
@@ -73,7 +73,7 @@ absl::Status TlsWatcher::Begin() {
   LogMaterial("TLS", *material);
   expiry_unix_s_ = material->expiry_unix_s;
   ca_expiry_unix_s_ = material->ca_expiry_unix_s;
-  served_ = *std::move(material);
+  in_use_ = *std::move(material);
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "lodgekv-tls");
   return absl::OkStatus();
@@ -83,29 +83,29 @@ void TlsWatcher::Run() {
   std::unique_lock lock(stop_mutex_);
   while (!wake_.wait_for(lock, interval_(), [this] { return stop_; })) {
     lock.unlock();
-    Look(true);
+    Check(true);
     lock.lock();
   }
 }
 
-void TlsWatcher::LookNow() { Look(false); }
+void TlsWatcher::CheckNow() { Check(false); }
 
-void TlsWatcher::Look(bool patient) {
-  const std::lock_guard lock(look_mutex_);
+void TlsWatcher::Check(bool patient) {
+  const std::lock_guard lock(check_mutex_);
   absl::StatusOr<TlsMaterial> material = LoadTlsMaterial(files_, std::time(nullptr));
   absl::Status status = material.status();
-  const bool changed = status.ok() && (material->identity_pem != served_.identity_pem ||
-                                       material->ca_pem != served_.ca_pem);
+  const bool changed = status.ok() && (material->identity_pem != in_use_.identity_pem ||
+                                       material->ca_pem != in_use_.ca_pem);
   if (changed) status = Adopt(*material);
   if (!status.ok()) return Refuse(std::string(status.message()), patient);
   if (changed) {
     LogMaterial("rotated TLS files were loaded", *material);
-    served_ = *std::move(material);
-  } else if (told_) {
+    in_use_ = *std::move(material);
+  } else if (reported_) {
     Log(LogLevel::kInfo, "TLS files are those in use again");
   }
   fault_.clear();
-  told_ = false;
+  reported_ = false;
   refusing_ = false;
 }
 
@@ -121,17 +121,17 @@ absl::Status TlsWatcher::Adopt(const TlsMaterial& material) {
 
 void TlsWatcher::Refuse(const std::string& why, bool patient) {
   const bool same = fault_ == why;
-  if (!same) told_ = false;
+  if (!same) reported_ = false;
   fault_ = why;
-  if (told_ || (patient && !same)) return;
-  told_ = true;
+  if (reported_ || (patient && !same)) return;
+  reported_ = true;
   refusing_ = true;
   ++refusals_;
-  const bool expired = served_.expiry_unix_s < std::time(nullptr);
+  const bool expired = in_use_.expiry_unix_s < std::time(nullptr);
   Log(expired ? LogLevel::kError : LogLevel::kWarning,
       expired ? "the TLS certificate in use has expired, and the files hold no valid one"
               : "TLS files were not loaded, the previous certificate stays in use",
-      {{"what", why}, {"serial", served_.serial}, {"expires", FormatUtc(served_.expiry_unix_s)}});
+      {{"what", why}, {"serial", in_use_.serial}, {"expires", FormatUtc(in_use_.expiry_unix_s)}});
 }
 
 }  // namespace lodgekv::server

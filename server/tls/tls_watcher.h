@@ -1,10 +1,10 @@
-// Serves with the operator's TLS files, and with what they are rotated to.
+// Serves with the operator's TLS files, and follows their rotation.
 //
-// A look reads and judges the files whole; only what is sound is handed on to gRPC's own watcher,
-// through files in memory. Pointed at the operator's files that watcher would take whatever it
-// finds: with a key that does not fit the server would end to answer (docs/decisions/0011).
+// A check reads and validates all files; only valid ones are passed on to gRPC's own watcher,
+// through files in memory. Given the operator's files, that watcher would use whatever it finds:
+// with a key that does not match, the server could no longer answer (docs/decisions/0011).
 //
-// INVARIANT  What is served is sound. A rotation to something that is not leaves it as it was.
+// INVARIANT  The files in use are valid. A rotation to invalid files changes nothing.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -27,7 +27,7 @@ namespace lodgekv::server {
 
 class TlsWatcher {
  public:
-  // Reads the files for the first time. `interval` is asked before each later look.
+  // Reads the files for the first time. `interval` is called before each later check.
   static absl::StatusOr<std::unique_ptr<TlsWatcher>> Start(
       TlsFiles files, std::function<std::chrono::milliseconds()> interval);
   ~TlsWatcher();
@@ -37,16 +37,16 @@ class TlsWatcher {
   std::shared_ptr<grpc::ServerCredentials> credentials() const { return credentials_; }
   bool needs_client_certificate() const { return !files_.ca.empty(); }
 
-  // Looks now, not at the next interval, and says at once what is wrong.
-  void LookNow();
+  // Checks now instead of at the next interval, and reports an error at once.
+  void CheckNow();
 
-  // For metrics; of what is served.
+  // For metrics, about the files in use.
   int64_t expiry_unix_s() const { return expiry_unix_s_.load(std::memory_order_relaxed); }
   // 0 without a CA.
   int64_t ca_expiry_unix_s() const { return ca_expiry_unix_s_.load(std::memory_order_relaxed); }
   uint64_t reloads() const { return reloads_.load(std::memory_order_relaxed); }
   uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
-  // The files are not what is served, since they are not sound.
+  // The current files are invalid, so that older ones stay in use.
   bool refusing() const { return refusing_.load(std::memory_order_relaxed); }
 
  private:
@@ -55,9 +55,9 @@ class TlsWatcher {
 
   absl::Status Begin();
   void Run();
-  // patient: a fault is told when two looks in a row saw it, since a rotation may take its time
-  // from one file to the next.
-  void Look(bool patient);
+  // patient: an error is logged when two checks in a row found it, since a rotation may need some
+  // time from one file to the next.
+  void Check(bool patient);
   absl::Status Adopt(const TlsMaterial& material);
   void Refuse(const std::string& why, bool patient);
 
@@ -67,10 +67,10 @@ class TlsWatcher {
   std::unique_ptr<MemoryFile> ca_file_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
 
-  std::mutex look_mutex_;  // of one look
-  TlsMaterial served_;
-  std::string fault_;  // that the last look saw; empty: none
-  bool told_ = false;
+  std::mutex check_mutex_;  // held for one check
+  TlsMaterial in_use_;
+  std::string fault_;  // found by the last check; empty: none
+  bool reported_ = false;
 
   std::atomic<int64_t> expiry_unix_s_{0};
   std::atomic<int64_t> ca_expiry_unix_s_{0};

@@ -160,7 +160,7 @@ void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& cont
   using Verdict = BatchOnWire::Verdict;
   google::protobuf::io::ArrayInputStream wire(bytes.data(), static_cast<int>(bytes.size()), 3);
   const uint64_t most = context.limits.max_batch_operations;
-  const BatchOnWire batch = LookAtBatch(kind, wire, most);
+  const BatchOnWire batch = InspectBatch(kind, wire, most);
   FUZZ_REQUIRE((batch.verdict == Verdict::kTooManyEntries) == (batch.entries > most), "entries");
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;

@@ -1,43 +1,43 @@
-#include "server/front_door/usher.h"
+#include "server/front_door/handoff_thread.h"
 
 #include <utility>
 
 namespace lodgekv::server {
 
-void Usher::Start() {
+void HandoffThread::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void Usher::HandOn(const Taker& taker, UniqueFd fd) {
+void HandoffThread::HandOver(const Receiver& receiver, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
-  waiting_.push_back({&taker, std::move(fd)});
+  waiting_.push_back({&receiver, std::move(fd)});
   changed_.notify_one();
 }
 
-size_t Usher::waiting() {
+size_t HandoffThread::waiting() {
   const std::lock_guard lock(mutex_);
   return waiting_.size();
 }
 
-void Usher::Close() {
+void HandoffThread::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   waiting_.clear();
   changed_.notify_one();
 }
 
-bool Usher::IsDone() {
+bool HandoffThread::IsDone() {
   const std::lock_guard lock(mutex_);
   return closed_ && !busy_;
 }
 
-void Usher::Stop() {
+void HandoffThread::Stop() {
   Close();
   if (thread_.joinable()) thread_.join();
 }
 
-void Usher::Run() {
+void HandoffThread::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
@@ -46,7 +46,7 @@ void Usher::Run() {
     waiting_.pop_front();
     busy_ = true;
     lock.unlock();
-    (*next.taker)(next.fd.Release());
+    (*next.receiver)(next.fd.Release());
     lock.lock();
     busy_ = false;
   }

@@ -1,4 +1,4 @@
-#include "server/rpc/offered_answers.h"
+#include "server/rpc/pending_answers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,31 +12,33 @@ constexpr std::chrono::milliseconds kTimeoutUnderPressure{1'000};
 
 }  // namespace
 
-// Under pressure whoever still takes answers keeps its time: its answers wait for each other.
-void OfferedAnswers::CancelUntaken() {
-  if (offered_.empty()) return;
+// Under pressure, too, a client that still reads answers has the full timeout: its answers are
+// queued one after the other.
+void PendingAnswers::CancelOverdue() {
+  if (pending_.empty()) return;
   const auto now = Call::SteadyClock::now();
-  if (now < look_at_) return;
-  look_at_ = now + std::chrono::milliseconds(kTickMs);
+  if (now < next_check_) return;
+  next_check_ = now + std::chrono::milliseconds(kTickMs);
   const std::chrono::milliseconds timeout(state_.config().answer_timeout_ms);
   const bool pressure = state_.admission().UnderPressure(now);
   const auto least = pressure ? std::min(timeout, kTimeoutUnderPressure) : timeout;
-  for (Call* call = offered_.first(); call != nullptr && now - call->offered() >= least;) {
-    Call* const behind = CallList<Call>::Behind(*call);
-    if (now - call->offered() >= timeout || call->ConnectionTookNothingSince(now - least)) {
+  for (Call* call = pending_.first(); call != nullptr && now - call->pending_since() >= least;) {
+    Call* const next = CallList<Call>::Next(*call);
+    if (now - call->pending_since() >= timeout || call->ConnectionReadNothingSince(now - least)) {
       Cancel(*call, now);
     }
-    call = behind;
+    call = next;
   }
 }
 
-void OfferedAnswers::Cancel(Call& call, Call::SteadyClock::time_point now) {
-  offered_.Remove(call);
+void PendingAnswers::Cancel(Call& call, Call::SteadyClock::time_point now) {
+  pending_.Remove(call);
   call.Cancel();
-  recorder_.RecordUntaken();
+  recorder_.RecordUnread();
   uint64_t left_out = 0;
   if (!log_pace_.Due(&left_out)) return;
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - call.offered());
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - call.pending_since());
   Log(LogLevel::kWarning, "a client does not read its answer: the call is cancelled",
       {{"rpc", kMethodNames[static_cast<size_t>(call.method())]},
        {"client", call.connection().name},
