@@ -10,7 +10,7 @@
 namespace lodgekv {
 namespace {
 
-TEST(Units, DurationsMayHaveParts) {
+TEST(UnitsTest, DurationsMayHaveParts) {
   const std::vector<std::pair<std::string, uint64_t>> cases{{"0", 0},
                                                             {"0s", 0},
                                                             {"1ms", 1},
@@ -34,7 +34,7 @@ TEST(Units, DurationsMayHaveParts) {
   }
 }
 
-TEST(Units, SizesHaveOnePart) {
+TEST(UnitsTest, SizesHaveOnePart) {
   EXPECT_EQ(ParseSize("1.5KiB"), 1'536);
   EXPECT_EQ(ParseSize("0.5 GiB"), uint64_t{1} << 29);
   for (const std::string wrong : {"", "1GiB512MiB", "1.5", "0.1B", "1kB", "1 2", "KiB", "1K"}) {

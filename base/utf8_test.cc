@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(Utf8, TellsTheFirstCharacter) {
+TEST(Utf8Test, TellsTheFirstCharacter) {
   const struct {
     std::string text;
     uint32_t code;
@@ -32,7 +32,7 @@ TEST(Utf8, TellsTheFirstCharacter) {
   }
 }
 
-TEST(Utf8, WhatIsNoCharacterIsNone) {
+TEST(Utf8Test, WhatIsNoCharacterIsNone) {
   for (const std::string& text :
        {"\x80"s, "\xbf"s, "\xc0\xaf"s, "\xc1\xbf"s, "\xc2"s, "\xc2z"s, "\xe0\x9f\xbf"s, "\xe2\x82"s,
         "\xed\xa0\x80"s, "\xf0\x8f\xbf\xbf"s, "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s,
@@ -41,7 +41,7 @@ TEST(Utf8, WhatIsNoCharacterIsNone) {
   }
 }
 
-TEST(Utf8, PlainIsWhatMovesNoCursor) {
+TEST(Utf8Test, PlainIsWhatMovesNoCursor) {
   for (const std::string& text :
        {""s, "a b~"s, "gr\xc3\xbc\xc3\x9f"s, "\xc2\xa0"s, "\xe6\xbc\xa2\xf0\x9f\x90\x88"s}) {
     EXPECT_TRUE(IsPlain(text)) << text;

@@ -46,7 +46,7 @@ class Gate {
   int arrived_ = 0;
 };
 
-TEST(Lifecycle, TheHealthPortServesOnlyHealth) {
+TEST(LifecycleTest, TheHealthPortServesOnlyHealth) {
   Config config = TestConfig();
   config.health_listen = "127.0.0.1:0";
   Daemon daemon(config, HooksOf(std::make_shared<Faults>()));
@@ -109,7 +109,7 @@ struct ReflectionStream {
   bool ended = false;
 };
 
-TEST(Lifecycle, OpenStreamsOfReflectionUseABoundedNumberOfThreads) {
+TEST(LifecycleTest, OpenStreamsOfReflectionUseABoundedNumberOfThreads) {
   TestDaemon daemon;
   grpc::GenericStub stub(daemon.data_channel());
   std::vector<std::unique_ptr<ReflectionStream>> streams;
@@ -127,7 +127,7 @@ TEST(Lifecycle, OpenStreamsOfReflectionUseABoundedNumberOfThreads) {
   EXPECT_TRUE(daemon.Put("k", "v").ok());
 }
 
-TEST(Lifecycle, AnswersWhileItRecoversAndServesAfterwards) {
+TEST(LifecycleTest, AnswersWhileItRecoversAndServesAfterwards) {
   Gate gate;
   auto faults = std::make_shared<Faults>();
   DaemonHooks hooks;
@@ -188,7 +188,7 @@ TEST(Lifecycle, AnswersWhileItRecoversAndServesAfterwards) {
   EXPECT_TRUE(faults->closed);
 }
 
-TEST(Lifecycle, DrainsWhatIsInFlightThenClosesTheStore) {
+TEST(LifecycleTest, DrainsWhatIsInFlightThenClosesTheStore) {
   auto faults = std::make_shared<Faults>();
   Gate gate;
   faults->on_write = [&](size_t) { gate.Pass(); };
@@ -206,7 +206,7 @@ TEST(Lifecycle, DrainsWhatIsInFlightThenClosesTheStore) {
   EXPECT_TRUE(faults->closed);
 }
 
-TEST(Lifecycle, ServesDuringTheDrainDelayWhileHealthIsNotServing) {
+TEST(LifecycleTest, ServesDuringTheDrainDelayWhileHealthIsNotServing) {
   auto faults = std::make_shared<Faults>();
   Config config = TestConfig();
   config.drain_delay_ms = 400;
@@ -217,7 +217,7 @@ TEST(Lifecycle, ServesDuringTheDrainDelayWhileHealthIsNotServing) {
   stopper.join();
 }
 
-TEST(Lifecycle, CancelsWhatOutlastsTheGracePeriod) {
+TEST(LifecycleTest, CancelsWhatOutlastsTheGracePeriod) {
   Config config = TestConfig();
   config.drain_grace_ms = 100;
   auto faults = std::make_shared<Faults>();
@@ -235,7 +235,7 @@ TEST(Lifecycle, CancelsWhatOutlastsTheGracePeriod) {
   EXPECT_FALSE(reader->Finish().ok());
 }
 
-TEST(Lifecycle, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
+TEST(LifecycleTest, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
   TestDaemon daemon;
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
   const auto pages = [&] {
@@ -262,7 +262,7 @@ TEST(Lifecycle, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
   EXPECT_EQ(pages(), 3);
 }
 
-TEST(Lifecycle, ReloadsWhileRequestsAreServed) {
+TEST(LifecycleTest, ReloadsWhileRequestsAreServed) {
   TestDaemon daemon;
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
   std::atomic<bool> done{false};
@@ -285,14 +285,14 @@ TEST(Lifecycle, ReloadsWhileRequestsAreServed) {
   reloader.join();
 }
 
-TEST(Lifecycle, AFailedCloseIsReported) {
+TEST(LifecycleTest, AFailedCloseIsReported) {
   auto faults = std::make_shared<Faults>();
   faults->close_status = absl::DataLossError("no clean flag");
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   EXPECT_EQ(daemon.daemon().Stop(), absl::DataLossError("no clean flag"));
 }
 
-TEST(Lifecycle, AStoreThatCannotBeOpenedFailsTheStart) {
+TEST(LifecycleTest, AStoreThatCannotBeOpenedFailsTheStart) {
   DaemonHooks hooks;
   hooks.open_store = [](const StoreOptions&) {
     return absl::FailedPreconditionError("pool /x is of engine sstree");
@@ -302,7 +302,7 @@ TEST(Lifecycle, AStoreThatCannotBeOpenedFailsTheStart) {
   EXPECT_EQ(daemon.OpenStore(), absl::FailedPreconditionError("pool /x is of engine sstree"));
 }
 
-TEST(Lifecycle, APortInUseNamesTheAddressAndTouchesNoPool) {
+TEST(LifecycleTest, APortInUseNamesTheAddressAndTouchesNoPool) {
   TestDaemon first;
   const auto try_listen = [](const Config& config) {
     DaemonHooks hooks;
@@ -331,7 +331,7 @@ TEST(Lifecycle, APortInUseNamesTheAddressAndTouchesNoPool) {
   EXPECT_THAT(try_listen(config), HasSubstr("no network interface of this machine"));
 }
 
-TEST(Lifecycle, AUnixSocketInUseIsLeftToItsOwner) {
+TEST(LifecycleTest, AUnixSocketInUseIsLeftToItsOwner) {
   Config config = TestConfig();
   config.listen =
       "unix:" + ::testing::TempDir() + "lodgekv_lifecycle_" + std::to_string(getpid()) + ".sock";
@@ -348,7 +348,7 @@ TEST(Lifecycle, AUnixSocketInUseIsLeftToItsOwner) {
   EXPECT_THAT(std::string(nowhere.Listen().message()), HasSubstr("not writable"));
 }
 
-TEST(Lifecycle, TheStoreIsOpenedAsConfigured) {
+TEST(LifecycleTest, TheStoreIsOpenedAsConfigured) {
   StoreOptions seen;
   DaemonHooks hooks;
   hooks.open_store = [&](const StoreOptions& options) {

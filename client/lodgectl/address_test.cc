@@ -8,7 +8,7 @@
 namespace lodgekv::lodgectl {
 namespace {
 
-TEST(WithPort, AddsTheUsualOneWhereThereIsNone) {
+TEST(WithPortTest, AddsTheUsualOneWhereThereIsNone) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"localhost", "localhost:7411"},
       {"localhost:", "localhost:7411"},

@@ -58,7 +58,7 @@ std::string MakeDump(RecordFormat format, Encoding encoding, int count) {
   return absl::StrCat(text, DumpEnd(format, sum), "\n");
 }
 
-TEST(DumpMarks, StandAsTheyAreDocumented) {
+TEST(DumpMarksTest, StandAsTheyAreDocumented) {
   DumpSum sum;
   sum.Add("a\tb");
   EXPECT_EQ(DumpHead(RecordFormat::kTsv, Encoding::kText), "#lodgekv-dump version=1 encoding=text");
@@ -69,7 +69,7 @@ TEST(DumpMarks, StandAsTheyAreDocumented) {
       ::testing::MatchesRegex(R"(\{"lodgekv_dump_end":\{"records":1,"xxh3":"[0-9a-f]{16}"\}\})"));
 }
 
-TEST(RecordReader, ReadsAWholeDumpInEveryFormat) {
+TEST(RecordReaderTest, ReadsAWholeDumpInEveryFormat) {
   for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
     for (const Encoding encoding : {Encoding::kText, Encoding::kHex}) {
       const Given given{.format = format, .encoding = encoding};
@@ -85,7 +85,7 @@ TEST(RecordReader, ReadsAWholeDumpInEveryFormat) {
 }
 
 // Wherever it was cut: an error, and no record that is not one of those that were written.
-TEST(RecordReader, ADumpThatWasCutIsAnError) {
+TEST(RecordReaderTest, ADumpThatWasCutIsAnError) {
   for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
     const std::string dump = MakeDump(format, Encoding::kText, 12);
     const Outcome whole = Read(dump, {.format = format});
@@ -100,7 +100,7 @@ TEST(RecordReader, ADumpThatWasCutIsAnError) {
   }
 }
 
-TEST(RecordReader, ADumpThatWasChangedIsAnError) {
+TEST(RecordReaderTest, ADumpThatWasChangedIsAnError) {
   const std::string dump = MakeDump(RecordFormat::kTsv, Encoding::kText, 3);
   std::string other_value = dump;
   other_value.replace(dump.find("a value"), 1, "b");
@@ -115,7 +115,7 @@ TEST(RecordReader, ADumpThatWasChangedIsAnError) {
   EXPECT_THAT(Read(MakeDump(RecordFormat::kTsv, Encoding::kHex, 1)).error, HasSubstr("give --hex"));
 }
 
-TEST(RecordReader, TakesBlankLinesAtTheEndAlone) {
+TEST(RecordReaderTest, TakesBlankLinesAtTheEndAlone) {
   EXPECT_EQ(Read("a\t1\nb\t2\n\n\n").error, "");
   EXPECT_EQ(Read("a\t1\n\r\n").error, "");
   EXPECT_EQ(Read("").error, "");
@@ -123,11 +123,11 @@ TEST(RecordReader, TakesBlankLinesAtTheEndAlone) {
   EXPECT_THAT(Read("a\t1\n\n\nb\t2\n").error, HasSubstr("2: a blank line"));
 }
 
-TEST(RecordReader, TheLastLineOfAFileMayHaveNoEnd) {
+TEST(RecordReaderTest, TheLastLineOfAFileMayHaveNoEnd) {
   EXPECT_THAT(Read("a\t1\nb\t2").records, ::testing::ElementsAre("a=1", "b=2"));
 }
 
-TEST(RecordReader, WhatIsNoRecordIsNoKey) {
+TEST(RecordReaderTest, WhatIsNoRecordIsNoKey) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"id,name\n1,Ada\n", "1: no tab, but a separator of CSV"},
       {"id;name\n", "only TSV can be read"},
@@ -145,7 +145,7 @@ TEST(RecordReader, WhatIsNoRecordIsNoKey) {
   EXPECT_THAT(Read("a,b\n", {.keys_only = true}).records, ::testing::ElementsAre("a,b="));
 }
 
-TEST(LineReader, ALineHasABound) {
+TEST(LineReaderTest, ALineHasABound) {
   EXPECT_THAT(Read(std::string(1'000'001, 'x')).error, HasSubstr("longer than 1000000 bytes"));
   EXPECT_EQ(Read(std::string(1'000'000, 'x') + "\n").records.size(), 1U);
 }

@@ -15,7 +15,7 @@ class SetClock final : public Clock {
   std::atomic<uint64_t> now{0};
 };
 
-TEST(MonotoneClock, StandsStillWhileTheWrappedClockGoesBack) {
+TEST(MonotoneClockTest, StandsStillWhileTheWrappedClockGoesBack) {
   SetClock other;
   const MonotoneClock clock(other);
   for (const auto& [given, shown] : std::vector<std::pair<uint64_t, uint64_t>>{
@@ -25,7 +25,7 @@ TEST(MonotoneClock, StandsStillWhileTheWrappedClockGoesBack) {
   }
 }
 
-TEST(MonotoneClock, NoThreadReadsATimeBeforeOneThatAnotherHasRead) {
+TEST(MonotoneClockTest, NoThreadReadsATimeBeforeOneThatAnotherHasRead) {
   SetClock other;
   const MonotoneClock clock(other);
   std::atomic<uint64_t> seen{0};

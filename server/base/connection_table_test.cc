@@ -7,14 +7,14 @@
 namespace lodgekv::server {
 namespace {
 
-TEST(AddressOf, LeavesThePortOut) {
+TEST(AddressOfTest, LeavesThePortOut) {
   EXPECT_EQ(AddressOf("ipv4:192.0.2.1:4711"), "ipv4:192.0.2.1");
   EXPECT_EQ(AddressOf("ipv6:%5B2001:db8::1%5D:4711"), "ipv6:%5B2001:db8::1%5D");
   EXPECT_EQ(AddressOf("unix:"), "unix:");
   EXPECT_EQ(AddressOf(""), "");
 }
 
-TEST(ConnectionTable, FindsWhatWasAdded) {
+TEST(ConnectionTableTest, FindsWhatWasAdded) {
   ConnectionTable table;
   const auto added = table.Add("ipv4:192.0.2.1:1");
   EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), added);
@@ -24,7 +24,7 @@ TEST(ConnectionTable, FindsWhatWasAdded) {
   EXPECT_TRUE(table.All().empty());
 }
 
-TEST(ConnectionTable, ConnectionsOfAnAddressShareTheirPeer) {
+TEST(ConnectionTableTest, ConnectionsOfAnAddressShareTheirPeer) {
   ConnectionTable table;
   const auto one = table.Add("ipv4:192.0.2.1:1");
   auto two = table.Add("ipv4:192.0.2.1:2");
@@ -38,7 +38,7 @@ TEST(ConnectionTable, ConnectionsOfAnAddressShareTheirPeer) {
   EXPECT_EQ(table.ConnectionsOf("ipv4:192.0.2.9"), 0U);
 }
 
-TEST(ConnectionTable, AReusedPortIsAnotherConnection) {
+TEST(ConnectionTableTest, AReusedPortIsAnotherConnection) {
   ConnectionTable table;
   const auto before = table.Add("ipv4:192.0.2.1:1");
   const auto after = table.Add("ipv4:192.0.2.1:1");
@@ -46,13 +46,13 @@ TEST(ConnectionTable, AReusedPortIsAnotherConnection) {
   EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), after);
 }
 
-TEST(ConnectionTable, ClientsOfAUnixSocketAreOneConnection) {
+TEST(ConnectionTableTest, ClientsOfAUnixSocketAreOneConnection) {
   ConnectionTable table;
   EXPECT_EQ(table.Find("unix:"), table.Find("unix:"));
   EXPECT_EQ(table.All().size(), 1U);
 }
 
-TEST(ConnectionTable, CallsOfAnUnknownConnectionShareOne) {
+TEST(ConnectionTableTest, CallsOfAnUnknownConnectionShareOne) {
   ConnectionTable table;
   auto stray = table.Find("ipv4:192.0.2.1:1");
   EXPECT_EQ(table.Find("ipv4:192.0.2.1:1"), stray);
@@ -64,7 +64,7 @@ TEST(ConnectionTable, CallsOfAnUnknownConnectionShareOne) {
   EXPECT_EQ(table.ConnectionsOf("ipv4:192.0.2.1"), 1U);
 }
 
-TEST(ConnectionTable, PeersAreRemovedWithTheirConnections) {
+TEST(ConnectionTableTest, PeersAreRemovedWithTheirConnections) {
   ConnectionTable table;
   for (int i = 0; i < 1'000; ++i) {
     table.Remove(*table.Add("ipv4:192.0.2." + std::to_string(i) + ":1"));

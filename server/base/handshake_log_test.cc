@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(HandshakeLog, CountsFailuresAndLogsThemAtALimitedRate) {
+TEST(HandshakeLogTest, CountsFailuresAndLogsThemAtALimitedRate) {
   const uint64_t before = HandshakeFailures();
   const std::string line =
       "Handshake failed with fatal error SSL_ERROR_SSL: error:0A0000C7:SSL routines::peer did not "
@@ -27,7 +27,7 @@ TEST(HandshakeLog, CountsFailuresAndLogsThemAtALimitedRate) {
   EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
 }
 
-TEST(HandshakeLog, LeavesOtherLinesAlone) {
+TEST(HandshakeLogTest, LeavesOtherLinesAlone) {
   const uint64_t before = HandshakeFailures();
   EXPECT_FALSE(NoteHandshakeFailure("Failed to load the handshaker"));
   EXPECT_FALSE(NoteHandshakeFailure(""));

@@ -15,21 +15,21 @@ std::string Text(std::string_view message, const std::vector<LogField>& fields) 
   return FormatLogLine(LogFormat::kText, "T", LogLevel::kInfo, message, fields);
 }
 
-TEST(LogLine, TextQuotesWhereNeeded) {
+TEST(LogLineTest, TextQuotesWhereNeeded) {
   EXPECT_EQ(FormatLogLine(LogFormat::kText, kTime, LogLevel::kWarning, "slow request",
                           {{"rpc", "Get"}, {"note", "two words"}, {"empty", ""}, {"n", 12}}),
             "2024-02-29T12:00:00.000Z warning  slow request rpc=Get note=\"two words\" empty=\"\" "
             "n=12");
 }
 
-TEST(LogLine, StaysOneLine) {
+TEST(LogLineTest, StaysOneLine) {
   const std::string line = Text("x", {{"path", "a\nb=\"c\""}});
   EXPECT_EQ(line.find('\n'), std::string::npos);
   EXPECT_NE(line.find(R"(path="a\nb=\"c\"")"), std::string::npos) << line;
 }
 
 // As a client's headers may contain it, which gRPC puts into its messages.
-TEST(LogLine, NothingFromOutsideMovesTheCursorOrForgesALine) {
+TEST(LogLineTest, NothingFromOutsideMovesTheCursorOrForgesALine) {
   for (const std::string evil : {"\n2024 error forged", "\r", "\x1b[2J", "\x7f",
                                  "\xc2\x9b"
                                  "2J",
@@ -48,12 +48,12 @@ TEST(LogLine, NothingFromOutsideMovesTheCursorOrForgesALine) {
   EXPECT_EQ(Text("m", {{"f", "\xc2\x9b"}}), R"(T info     m f="\u009b")");
 }
 
-TEST(LogLine, WhatIsPlainStaysAsItIs) {
+TEST(LogLineTest, WhatIsPlainStaysAsItIs) {
   EXPECT_EQ(Text("gr\xc3\xbc\xc3\x9f", {{"pool", "/mnt/\xe6\xbc\xa2"}}),
             "T info     gr\xc3\xbc\xc3\x9f pool=/mnt/\xe6\xbc\xa2");
 }
 
-TEST(LogLine, JsonIsJsonWhateverTheBytes) {
+TEST(LogLineTest, JsonIsJsonWhateverTheBytes) {
   const std::string line =
       FormatLogLine(LogFormat::kJson, kTime, LogLevel::kCritical,
                     "quote \" slash \\ line \n bad \xff byte", {{"pool", "/mnt/\"x\""}});
@@ -65,7 +65,7 @@ TEST(LogLine, JsonIsJsonWhateverTheBytes) {
   EXPECT_EQ(parsed["pool"], "/mnt/\"x\"");
 }
 
-TEST(LogLine, JsonHasNumbersAsNumbers) {
+TEST(LogLineTest, JsonHasNumbersAsNumbers) {
   const auto parsed = nlohmann::json::parse(FormatLogLine(
       LogFormat::kJson, kTime, LogLevel::kInfo, "m",
       {{"n", 7}, {"big", UINT64_MAX}, {"ms", 1.5}, {"size", "64MiB"}, {"digits", "12"}}));

@@ -51,7 +51,7 @@ std::string Complaint(const Config& config) {
   return std::string(ValidateConfig(config).message());
 }
 
-TEST(ConfigValues, SizesTakeUnits) {
+TEST(ConfigValuesTest, SizesTakeUnits) {
   EXPECT_EQ(ParseSize("0"), 0);
   EXPECT_EQ(ParseSize("4096"), 4096);
   EXPECT_EQ(ParseSize("4 KiB"), 4096);
@@ -64,7 +64,7 @@ TEST(ConfigValues, SizesTakeUnits) {
   }
 }
 
-TEST(ConfigValues, DurationsNeedUnits) {
+TEST(ConfigValuesTest, DurationsNeedUnits) {
   EXPECT_EQ(ParseDuration("0"), 0);
   EXPECT_EQ(ParseDuration("250ms"), 250);
   EXPECT_EQ(ParseDuration("10 s"), 10'000);
@@ -75,7 +75,7 @@ TEST(ConfigValues, DurationsNeedUnits) {
   }
 }
 
-TEST(ConfigValues, FormattingReadsBack) {
+TEST(ConfigValuesTest, FormattingReadsBack) {
   for (const uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{65'535}, 4 * kKiB,
                                kMiB + 1, 3 * kGiB, 16 * kTiB}) {
     EXPECT_EQ(ParseSize(FormatSize(value)), value) << FormatSize(value);
@@ -85,7 +85,7 @@ TEST(ConfigValues, FormattingReadsBack) {
   EXPECT_EQ(FormatDuration(90'000), "90s");
 }
 
-TEST(ConfigTable, EveryDefaultIsWithinItsBoundsAndNamesAreDistinct) {
+TEST(ConfigTableTest, EveryDefaultIsWithinItsBoundsAndNamesAreDistinct) {
   const Config defaults = DefaultConfig();
   std::set<std::string_view> names;
   for (const ConfigSection& section : ConfigSections()) {
@@ -100,7 +100,7 @@ TEST(ConfigTable, EveryDefaultIsWithinItsBoundsAndNamesAreDistinct) {
   }
 }
 
-TEST(ConfigTable, ShippedFileIsTheTable) {
+TEST(ConfigTableTest, ShippedFileIsTheTable) {
   std::ifstream file(LODGEKV_SOURCE_DIR "/config/lodgekv.yaml");
   std::stringstream text;
   text << file.rdbuf();
@@ -108,7 +108,7 @@ TEST(ConfigTable, ShippedFileIsTheTable) {
       << "regenerate it: lodgekvd --print-config > config/lodgekv.yaml";
 }
 
-TEST(ConfigTable, ShippedVariantsLoad) {
+TEST(ConfigTableTest, ShippedVariantsLoad) {
   for (const char* name : {"lodgekv.yaml", "dev.yaml", "fsdax.yaml", "devdax.yaml"}) {
     const std::string path = std::string(LODGEKV_SOURCE_DIR "/config/") + name;
     const auto loaded =
@@ -201,7 +201,7 @@ TEST_F(ConfigTest, EmptyFileIsTheDefaults) {
   EXPECT_EQ(RenderConfig(loaded->config), RenderConfig(DefaultConfig()));
 }
 
-TEST(ConfigEnvironment, ErrorsNameTheVariable) {
+TEST(ConfigEnvironmentTest, ErrorsNameTheVariable) {
   const auto loaded = LoadConfig({.yaml_path = "",
                                   .environment = {"LODGEKV_THREADS=many"},
                                   .flags = {},
@@ -210,7 +210,7 @@ TEST(ConfigEnvironment, ErrorsNameTheVariable) {
               AllOf(HasSubstr("LODGEKV_THREADS"), HasSubstr("'many'")));
 }
 
-TEST(ConfigEnvironment, AMisspeltVariableIsAWarningOthersAreLeftAlone) {
+TEST(ConfigEnvironmentTest, AMisspeltVariableIsAWarningOthersAreLeftAlone) {
   const auto loaded =
       LoadConfig({.yaml_path = "",
                   .environment = {"LODGEKV_POOLSIZE=1GiB", "LODGEKV_SERVICE_PORT_DATA=7411"},
@@ -221,7 +221,7 @@ TEST(ConfigEnvironment, AMisspeltVariableIsAWarningOthersAreLeftAlone) {
               ElementsAre(AllOf(HasSubstr("LODGEKV_POOLSIZE"), HasSubstr("'pool_size'"))));
 }
 
-TEST(ConfigFlags, ErrorsNameTheFlag) {
+TEST(ConfigFlagsTest, ErrorsNameTheFlag) {
   ConfigSources sources;
   sources.flags = {{FindConfigField("log_format"), "xml"}};
   EXPECT_THAT(std::string(LoadConfig(sources).status().message()), HasSubstr("--log-format"));
@@ -230,27 +230,27 @@ TEST(ConfigFlags, ErrorsNameTheFlag) {
   EXPECT_THAT(std::string(LoadConfig(sources).status().message()), HasSubstr("name=value"));
 }
 
-TEST(ConfigValidate, AcceptsAValidOne) { EXPECT_EQ(Complaint(Valid()), ""); }
+TEST(ConfigValidateTest, AcceptsAValidOne) { EXPECT_EQ(Complaint(Valid()), ""); }
 
-TEST(ConfigValidate, UnknownEngineListsTheKnownOnes) {
+TEST(ConfigValidateTest, UnknownEngineListsTheKnownOnes) {
   Config config = Valid();
   config.engine = "btree";
   EXPECT_THAT(Complaint(config), AllOf(HasSubstr("'btree'"), HasSubstr("dram"), HasSubstr("null")));
 }
 
-TEST(ConfigValidate, UnknownEngineOptionIsNamed) {
+TEST(ConfigValidateTest, UnknownEngineOptionIsNamed) {
   Config config = Valid();
   config.engine_options = {{"no_such_option", "1"}};
   EXPECT_THAT(Complaint(config), HasSubstr("no_such_option"));
 }
 
-TEST(ConfigValidate, APersistentEngineNeedsAPool) {
+TEST(ConfigValidateTest, APersistentEngineNeedsAPool) {
   Config config = Valid();
   config.engine = "lodgetree";
   EXPECT_THAT(Complaint(config), AllOf(HasSubstr("lodgetree"), HasSubstr("--pool")));
 }
 
-TEST(ConfigValidate, AddressesMustBeWellFormedAndDistinct) {
+TEST(ConfigValidateTest, AddressesMustBeWellFormedAndDistinct) {
   Config config = Valid();
   for (const char* address :
        {"7411", "localhost", "127.0.0.1:65536", "127.0.0.1:x", "::1:7411", ":7411", "unix:"}) {
@@ -266,7 +266,7 @@ TEST(ConfigValidate, AddressesMustBeWellFormedAndDistinct) {
   EXPECT_EQ(Complaint(config), "");
 }
 
-TEST(ConfigValidate, PlaintextIsForLoopbackUnlessAllowedElsewhere) {
+TEST(ConfigValidateTest, PlaintextIsForLoopbackUnlessAllowedElsewhere) {
   for (const char* address : {"127.0.0.1:1", "127.1.2.3:1", "localhost:1", "[::1]:1", "unix:/x"}) {
     EXPECT_TRUE(IsLoopbackAddress(address)) << address;
   }
@@ -285,7 +285,7 @@ TEST(ConfigValidate, PlaintextIsForLoopbackUnlessAllowedElsewhere) {
   EXPECT_THAT(Complaint(config), HasSubstr("admin_listen"));
 }
 
-TEST(ConfigValidate, LimitsMustFitIntoEachOther) {
+TEST(ConfigValidateTest, LimitsMustFitIntoEachOther) {
   Config config = Valid();
   config.max_value_size = 16 * kMiB;
   EXPECT_THAT(Complaint(config), HasSubstr("max_batch_size is 4MiB"));
@@ -294,7 +294,7 @@ TEST(ConfigValidate, LimitsMustFitIntoEachOther) {
   EXPECT_THAT(Complaint(config), HasSubstr("max_inflight_size is 8MiB"));
 }
 
-TEST(ConfigValidate, AJournalNeedsSpaceAndItsOwnPath) {
+TEST(ConfigValidateTest, AJournalNeedsSpaceAndItsOwnPath) {
   Config config = Valid();
   config.journal_size = 64 * kKiB;
   EXPECT_THAT(Complaint(config),
@@ -308,7 +308,7 @@ TEST(ConfigValidate, AJournalNeedsSpaceAndItsOwnPath) {
   EXPECT_EQ(Complaint(config), "");
 }
 
-TEST(ConfigValidate, InlinePairsGoWithBytesOnly) {
+TEST(ConfigValidateTest, InlinePairsGoWithBytesOnly) {
   Config config = Valid();
   config.inline_pairs = true;
   config.key_format = "fixed64";

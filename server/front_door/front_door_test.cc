@@ -68,7 +68,7 @@ bool IsEnded(const UniqueFd& fd) {
   return Await([&] { return IsEndedNow(fd); });
 }
 
-TEST(ListenSocket, ReportsTheChosenPortAndKeepsIt) {
+TEST(ListenSocketTest, ReportsTheChosenPortAndKeepsIt) {
   const auto first = ListenSocket::Open("127.0.0.1:0");
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(first->address(), StartsWith("127.0.0.1:"));
@@ -79,7 +79,7 @@ TEST(ListenSocket, ReportsTheChosenPortAndKeepsIt) {
   const UniqueFd client = ConnectTo(first->address());
 }
 
-TEST(ListenSocket, WildcardsTakeBothFamilies) {
+TEST(ListenSocketTest, WildcardsTakeBothFamilies) {
   for (const char* address : {"[::]:0", "0.0.0.0:0"}) {
     const auto listener = ListenSocket::Open(address);
     ASSERT_TRUE(listener.ok()) << listener.status();
@@ -87,7 +87,7 @@ TEST(ListenSocket, WildcardsTakeBothFamilies) {
   }
 }
 
-TEST(ListenSocket, ReportsWhyItCannotListen) {
+TEST(ListenSocketTest, ReportsWhyItCannotListen) {
   EXPECT_EQ(ListenSocket::Open("192.0.2.1:1").status().message(),
             "no network interface of this machine has that address");
   EXPECT_THAT(std::string(ListenSocket::Open("nosuch.invalid:1").status().message()),
@@ -130,7 +130,7 @@ TEST_F(UnixListenTest, ReplacesAStaleSocketAndNothingElse) {
   EXPECT_FALSE(ListenSocket::Open("unix:" + path).ok());
 }
 
-TEST(PeerName, IsAsGrpcNamesIt) {
+TEST(PeerNameTest, IsAsGrpcNamesIt) {
   sockaddr_storage address{};
   auto& ipv6 = reinterpret_cast<sockaddr_in6&>(address);
   ipv6.sin6_family = AF_INET6;
@@ -142,7 +142,7 @@ TEST(PeerName, IsAsGrpcNamesIt) {
   EXPECT_EQ(PeerName({}), "unix:");
 }
 
-TEST(PeerNetwork, IsTheAddressAndForIpv6ItsFirstHalf) {
+TEST(PeerNetworkTest, IsTheAddressAndForIpv6ItsFirstHalf) {
   sockaddr_storage address{};
   auto& ipv6 = reinterpret_cast<sockaddr_in6&>(address);
   ipv6.sin6_family = AF_INET6;
@@ -158,7 +158,7 @@ TEST(PeerNetwork, IsTheAddressAndForIpv6ItsFirstHalf) {
 }
 
 // Bytes that arrive, or are read, during a call.
-TEST(WatchedSocket, CountsNeverDecrease) {
+TEST(WatchedSocketTest, CountsNeverDecrease) {
   constexpr int kLooks = 100'000;
   const auto listener = ListenSocket::Open("127.0.0.1:0");
   ASSERT_TRUE(listener.ok()) << listener.status();
@@ -188,7 +188,7 @@ TEST(WatchedSocket, CountsNeverDecrease) {
   EXPECT_GT(before, 0U);
 }
 
-TEST(WatchedSocket, RecognizesThatItsDescriptorNumberWasReused) {
+TEST(WatchedSocketTest, RecognizesThatItsDescriptorNumberWasReused) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const int number = pair[0];
@@ -456,7 +456,7 @@ TEST_F(CapturingReceiverTest, StopDoesNotWaitForAnEndlessConnection) {
   flood.join();
 }
 
-TEST(HandoffThread, ClosesWhatItHasNotHandedOver) {
+TEST(HandoffThreadTest, ClosesWhatItHasNotHandedOver) {
   std::mutex mutex;
   mutex.lock();
   std::atomic<int> handed_on{0};

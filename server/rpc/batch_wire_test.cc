@@ -43,7 +43,7 @@ BatchOnWire Look(BatchKind kind, const std::string& wire, int block = 0) {
   return InspectBatch(kind, stream, kMost);
 }
 
-TEST(BatchWire, CountsEntries) {
+TEST(BatchWireTest, CountsEntries) {
   v1::BatchWriteRequest writes;
   v1::BatchGetRequest gets;
   for (int i = 0; i < 1'000; ++i) {
@@ -71,7 +71,7 @@ TEST(BatchWire, CountsEntries) {
   EXPECT_EQ(Look(kWrite, "").entries, 0U);
 }
 
-TEST(BatchWire, StopsAtTheFirstEntryTooMany) {
+TEST(BatchWireTest, StopsAtTheFirstEntryTooMany) {
   const std::string most = Repeat(Field(1, ""), kMost);
   for (const BatchKind kind : {kWrite, kGet}) {
     EXPECT_EQ(Look(kind, most).verdict, Verdict::kFine);
@@ -83,7 +83,7 @@ TEST(BatchWire, StopsAtTheFirstEntryTooMany) {
   }
 }
 
-TEST(BatchWire, FieldsOfAnOperationAreLimited) {
+TEST(BatchWireTest, FieldsOfAnOperationAreLimited) {
   const std::string nanos("\x10\x01", 2);
   for (const std::string& field :
        {kUnknownNumber, kUnknownBytes, Field(2, "k"), Field(6, ""), std::string("\x08\x01", 2)}) {
@@ -104,7 +104,7 @@ TEST(BatchWire, FieldsOfAnOperationAreLimited) {
       Verdict::kFine);
 }
 
-TEST(BatchWire, FieldsOtherThanEntriesAreLimited) {
+TEST(BatchWireTest, FieldsOtherThanEntriesAreLimited) {
   for (const BatchKind kind : {kWrite, kGet}) {
     const std::string entries = Repeat(Field(1, ""), 100);
     for (const std::string& field : {kUnknownNumber, kUnknownBytes}) {
@@ -115,13 +115,13 @@ TEST(BatchWire, FieldsOtherThanEntriesAreLimited) {
   }
 }
 
-TEST(BatchWire, EntriesInsideAGroupDoNotCount) {
+TEST(BatchWireTest, EntriesInsideAGroupDoNotCount) {
   const BatchOnWire batch = Look(kWrite, "\x7b" + Repeat(Field(1, ""), 3) + "\x7c" + Field(1, ""));
   EXPECT_EQ(batch.verdict, Verdict::kFine);
   EXPECT_EQ(batch.entries, 1U);
 }
 
-TEST(BatchWire, ATruncatedMessageIsRefused) {
+TEST(BatchWireTest, ATruncatedMessageIsRefused) {
   const std::string value = Field(3, std::string(kMaxFieldsOfAMessage, 'v'));
   const std::string whole = Field(1, value + Field(6, std::string("\x08\x01", 2)));
   for (size_t length = 1; length < whole.size(); ++length) {
@@ -134,7 +134,7 @@ TEST(BatchWire, ATruncatedMessageIsRefused) {
   }
 }
 
-TEST(BatchWire, NamesTheError) {
+TEST(BatchWireTest, NamesTheError) {
   const auto check = [](BatchKind kind, const std::string& wire) {
     ArrayInputStream stream(wire.data(), static_cast<int>(wire.size()));
     const auto error = CheckBatchOnWire(kind, stream, Limits());

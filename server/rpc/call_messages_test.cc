@@ -65,7 +65,7 @@ std::string ReasonOf(const std::optional<grpc::Status>& error) {
 // most 128 bytes beyond their content, and the blocks of the arena.
 constexpr uint64_t kMostBuilt = 1'024 * kMaxFieldsOfAMessage * 128 + kMiB;
 
-TEST(CallMessages, ATooLongBatchIsNotParsed) {
+TEST(CallMessagesTest, ATooLongBatchIsNotParsed) {
   BatchWriteMessages messages;
   Receive(messages, Repeat(std::string("\x0a\x00", 2), 2'650'000));
   EXPECT_EQ(messages.WireBytes(), 5'300'000U);
@@ -74,7 +74,7 @@ TEST(CallMessages, ATooLongBatchIsNotParsed) {
   EXPECT_LT(messages.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, AnInvalidMessageIsNotParsed) {
+TEST(CallMessagesTest, AnInvalidMessageIsNotParsed) {
   const std::string unknown = UnknownFields(2'000'000);
   const std::string ttls = Repeat(std::string("\x32\x00", 2), 2'000'000);
   for (const auto& [wire, reason] :
@@ -92,7 +92,7 @@ TEST(CallMessages, AnInvalidMessageIsNotParsed) {
   EXPECT_LT(gets.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, TheParsedSizeIsBounded) {
+TEST(CallMessagesTest, TheParsedSizeIsBounded) {
   // Unknown fields as number, bytes and group; a key, a ttl.
   for (const std::string& field :
        {std::string("\x78\x01", 2), std::string("\x7a\x00", 2), std::string("\x7b\x7c", 2),
@@ -109,14 +109,14 @@ TEST(CallMessages, TheParsedSizeIsBounded) {
   }
 }
 
-TEST(CallMessages, AParseErrorIsRefusedWithAReason) {
+TEST(CallMessagesTest, AParseErrorIsRefusedWithAReason) {
   BatchWriteMessages messages;
   Receive(messages, std::string("\x02\x00", 2));  // a field 0: the check counts it as any field
   EXPECT_EQ(ReasonOf(messages.Parse(Limits())), "NO_MESSAGE");
   EXPECT_EQ(messages.WireBytes(), 0U);
 }
 
-TEST(CallMessages, AServedBatchKeepsNoMemory) {
+TEST(CallMessagesTest, AServedBatchKeepsNoMemory) {
   BatchWriteMessages messages;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 1'024; ++i) request.add_operations()->set_value(std::string(4'000, 'v'));
@@ -130,7 +130,7 @@ TEST(CallMessages, AServedBatchKeepsNoMemory) {
   EXPECT_EQ(messages.request().operations_size(), 0);
 }
 
-TEST(CallMessages, UnknownFieldsAreDroppedEverywhere) {
+TEST(CallMessagesTest, UnknownFieldsAreDroppedEverywhere) {
   BatchWriteMessages messages;
   v1::Operation operation;
   operation.set_key("k");
@@ -147,7 +147,7 @@ TEST(CallMessages, UnknownFieldsAreDroppedEverywhere) {
   EXPECT_EQ(messages.request().operations(0).ttl().seconds(), 1);
 }
 
-TEST(CallMessages, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
+TEST(CallMessagesTest, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
   KeptMessages<v1::PutRequest, v1::PutResponse> messages;
   v1::PutRequest request;
   request.set_key("k");
@@ -162,7 +162,7 @@ TEST(CallMessages, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
   EXPECT_LT(messages.HeldBytes(), kLittle);
 }
 
-TEST(CallMessages, AShortStringIsReused) {
+TEST(CallMessagesTest, AShortStringIsReused) {
   KeptMessages<v1::PutRequest, v1::PutResponse> messages;
   messages.request().mutable_key()->assign(100, 'k');
   const void* before = messages.request().key().data();
@@ -172,7 +172,7 @@ TEST(CallMessages, AShortStringIsReused) {
   EXPECT_EQ(messages.request().key().data(), before);
 }
 
-TEST(CallMessages, EveryOtherRequestLosesItsUnknownFields) {
+TEST(CallMessagesTest, EveryOtherRequestLosesItsUnknownFields) {
   v1::GetRequest get;
   v1::DeleteRequest del;
   v1::ScanRequest scan;

@@ -16,7 +16,7 @@ std::vector<Cost> Share(const Cost& total, const std::vector<uint64_t>& weights)
   return result;
 }
 
-TEST(CostShares, OneOperationGetsEverything) {
+TEST(CostSharesTest, OneOperationGetsEverything) {
   const Cost share = Share({7, 2, 3, 501}, {64}).front();
   EXPECT_EQ(share.lines_flushed, 7);
   EXPECT_EQ(share.fences, 2);
@@ -24,7 +24,7 @@ TEST(CostShares, OneOperationGetsEverything) {
   EXPECT_EQ(share.bytes_stored, 501);
 }
 
-TEST(CostShares, LinesAreSharedByWeightFencesEvenly) {
+TEST(CostSharesTest, LinesAreSharedByWeightFencesEvenly) {
   const std::vector<Cost> shares = Share({100, 2, 10, 1'000}, {90, 10});
   EXPECT_EQ(shares[0].lines_flushed, 90);
   EXPECT_EQ(shares[1].lines_flushed, 10);
@@ -35,7 +35,7 @@ TEST(CostShares, LinesAreSharedByWeightFencesEvenly) {
   EXPECT_EQ(shares[1].fences, 1);
 }
 
-TEST(CostShares, AddUpToTheCostWhateverTheWeights) {
+TEST(CostSharesTest, AddUpToTheCostWhateverTheWeights) {
   const std::vector<std::vector<uint64_t>> groups{
       {1}, {1, 1, 1}, {64, 16'777'216, 65, 1'000}, std::vector<uint64_t>(256, 77)};
   for (const auto& weights : groups) {

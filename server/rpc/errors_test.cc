@@ -13,7 +13,7 @@ using testing::CodeAndReason;
 using testing::DetailsOf;
 using ::testing::HasSubstr;
 
-TEST(Errors, EveryOutcomeHasItsCode) {
+TEST(ErrorsTest, EveryOutcomeHasItsCode) {
   const auto of = [](Outcome outcome) {
     return CodeAndReason(FromWriteResult({.outcome = outcome}, {}));
   };
@@ -28,7 +28,7 @@ TEST(Errors, EveryOutcomeHasItsCode) {
   EXPECT_THAT(FromReadOutcome(Outcome::kDataLoss, 3).error_message(), HasSubstr("operation 3"));
 }
 
-TEST(Errors, AFailedConditionReportsTheStateOfTheKey) {
+TEST(ErrorsTest, AFailedConditionReportsTheStateOfTheKey) {
   const grpc::Status status =
       FromWriteResult({.outcome = Outcome::kConditionFailed, .found = true, .version = 42},
                       {.condition = Condition::kIfVersion, .index = 5});
@@ -43,7 +43,7 @@ TEST(Errors, AFailedConditionReportsTheStateOfTheKey) {
   EXPECT_THAT(status.error_message(), HasSubstr("version is 42"));
 }
 
-TEST(Errors, TemporaryErrorsSayWhenToRetry) {
+TEST(ErrorsTest, TemporaryErrorsSayWhenToRetry) {
   for (const grpc::Status& status :
        {RecoveringError(), DrainingError(),
         OverloadedError({false, AdmissionLimit::kBytes, true, 1'024})}) {
@@ -56,7 +56,7 @@ TEST(Errors, TemporaryErrorsSayWhenToRetry) {
   EXPECT_FALSE(DetailsOf(FromWriteResult({.outcome = Outcome::kPoolFull}, {})).has_retry);
 }
 
-TEST(Errors, OverloadNamesTheLimitAndItsValue) {
+TEST(ErrorsTest, OverloadNamesTheLimitAndItsValue) {
   const grpc::Status status = OverloadedError({false, AdmissionLimit::kBytes, true, 1'024});
   EXPECT_EQ(CodeAndReason(status), "RESOURCE_EXHAUSTED TOO_MANY_BYTES");
   EXPECT_THAT(status.error_message(), HasSubstr("max_inflight_size is 1024"));
@@ -68,7 +68,7 @@ TEST(Errors, OverloadNamesTheLimitAndItsValue) {
   EXPECT_EQ(DetailsOf(share).info.metadata().at("limit"), "connection_share");
 }
 
-TEST(Errors, AbslCodesKeepTheirMeaning) {
+TEST(ErrorsTest, AbslCodesKeepTheirMeaning) {
   EXPECT_TRUE(FromAbsl(absl::OkStatus()).ok());
   EXPECT_EQ(CodeAndReason(FromAbsl(absl::DataLossError("x"))), "DATA_LOSS DATA_LOSS");
   EXPECT_EQ(CodeAndReason(FromAbsl(absl::NotFoundError("x"))), "NOT_FOUND NOT_FOUND");

@@ -18,7 +18,7 @@ v1::Operation* Add(v1::BatchWriteRequest& request, v1::OperationKind kind, const
   return operation;
 }
 
-TEST(KvBatch, WritesAllAndAnswersInOrder) {
+TEST(KvBatchTest, WritesAllAndAnswersInOrder) {
   TestDaemon daemon;
   ASSERT_TRUE(daemon.Put("old", "v").ok());
   v1::BatchWriteRequest request;
@@ -35,7 +35,7 @@ TEST(KvBatch, WritesAllAndAnswersInOrder) {
   EXPECT_EQ(daemon.ValueOf("old"), "(none)");
 }
 
-TEST(KvBatch, AFailedConditionAppliesNothingAndNamesTheOperation) {
+TEST(KvBatchTest, AFailedConditionAppliesNothingAndNamesTheOperation) {
   TestDaemon daemon;
   ASSERT_TRUE(daemon.Put("there", "v").ok());
   v1::BatchWriteRequest request;
@@ -50,7 +50,7 @@ TEST(KvBatch, AFailedConditionAppliesNothingAndNamesTheOperation) {
   EXPECT_EQ(daemon.ValueOf("there"), "v");
 }
 
-TEST(KvBatch, AnEmptyBatchIsAnswered) {
+TEST(KvBatchTest, AnEmptyBatchIsAnswered) {
   TestDaemon daemon;
   v1::BatchWriteResponse response;
   EXPECT_TRUE(daemon.BatchWrite({}, &response).ok());
@@ -59,7 +59,7 @@ TEST(KvBatch, AnEmptyBatchIsAnswered) {
   EXPECT_TRUE(daemon.BatchGet({}, &looked).ok());
 }
 
-TEST(KvBatch, GetsInTheOrderOfTheKeys) {
+TEST(KvBatchTest, GetsInTheOrderOfTheKeys) {
   TestDaemon daemon;
   v1::BatchGetRequest request;
   for (int i = 0; i < 300; ++i) {
@@ -80,7 +80,7 @@ TEST(KvBatch, GetsInTheOrderOfTheKeys) {
   EXPECT_EQ(response.results(300).value(), "value1");
 }
 
-TEST(KvBatch, TheLargestBatchIsServedAndOneMoreOperationIsRefused) {
+TEST(KvBatchTest, TheLargestBatchIsServedAndOneMoreOperationIsRefused) {
   TestDaemon daemon;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 1'024; ++i) {
@@ -99,7 +99,7 @@ void AddUnknownFields(google::protobuf::Message& message, int count) {
   }
 }
 
-TEST(KvBatch, UnknownFieldsAreIgnoredUpToALimit) {
+TEST(KvBatchTest, UnknownFieldsAreIgnoredUpToALimit) {
   TestDaemon daemon;
   v1::BatchWriteRequest writes;
   AddUnknownFields(*Add(writes, v1::OPERATION_KIND_PUT, "k", "v"), 29);
@@ -117,7 +117,7 @@ TEST(KvBatch, UnknownFieldsAreIgnoredUpToALimit) {
   EXPECT_EQ(CodeAndReason(daemon.BatchGet(gets, &response)), "INVALID_ARGUMENT TOO_MANY_FIELDS");
 }
 
-TEST(KvBatch, TooManyBytesAreRefusedByTheServerNotByGrpc) {
+TEST(KvBatchTest, TooManyBytesAreRefusedByTheServerNotByGrpc) {
   TestDaemon daemon;
   v1::BatchWriteRequest request;
   for (int i = 0; i < 5; ++i) {
@@ -128,7 +128,7 @@ TEST(KvBatch, TooManyBytesAreRefusedByTheServerNotByGrpc) {
   EXPECT_THAT(status.error_message(), HasSubstr("max_batch_size, 4194304"));
 }
 
-TEST(KvBatch, AnAnswerThatIsTooLargeIsRefused) {
+TEST(KvBatchTest, AnAnswerThatIsTooLargeIsRefused) {
   TestDaemon daemon;
   v1::BatchGetRequest request;
   for (int i = 0; i < 5; ++i) {
@@ -145,7 +145,7 @@ TEST(KvBatch, AnAnswerThatIsTooLargeIsRefused) {
   EXPECT_EQ(response.results_size(), 3);
 }
 
-TEST(KvBatch, ADamagedRecordIsNamed) {
+TEST(KvBatchTest, ADamagedRecordIsNamed) {
   auto faults = std::make_shared<Faults>();
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   faults->reads = Outcome::kDataLoss;

@@ -60,7 +60,7 @@ class PutsAtOnce {
 };
 
 // Their frames are interleaved, so most of their bytes arrive before the first request is complete.
-TEST(KvLoad, ManyLargePutsAtOnceAllSucceed) {
+TEST(KvLoadTest, ManyLargePutsAtOnceAllSucceed) {
   constexpr size_t kPuts = 128;
   TestDaemon daemon;
   for (int round = 0; round < 3; ++round) {
@@ -106,7 +106,7 @@ class WrongBatches {
 };
 
 // While the thread is busy batches arrive, and then one put: the put is served before them.
-TEST(KvLoad, ParsingBatchesDoesNotDelayAPut) {
+TEST(KvLoadTest, ParsingBatchesDoesNotDelayAPut) {
   constexpr size_t kBatches = 100;
   constexpr std::chrono::milliseconds kTimeToArrive(1'000);
   auto faults = std::make_shared<Faults>();

@@ -37,7 +37,7 @@ void PutLargeValues(TestDaemon& daemon, int count) {
   ASSERT_TRUE(AwaitInFlight(daemon, 0));
 }
 
-TEST(KvRefusal, EachLimitOfARequestIsNamed) {
+TEST(KvRefusalTest, EachLimitOfARequestIsNamed) {
   Config config = TestConfig();
   config.max_key_size = 16;
   config.max_value_size = 32;
@@ -55,14 +55,14 @@ TEST(KvRefusal, EachLimitOfARequestIsNamed) {
   EXPECT_EQ(CodeAndReason(daemon.Delete(request)), "INVALID_ARGUMENT KEY_EMPTY");
 }
 
-TEST(KvRefusal, AMessageBeyondAllLimitsIsRefusedByGrpc) {
+TEST(KvRefusalTest, AMessageBeyondAllLimitsIsRefusedByGrpc) {
   TestDaemon daemon;
   const grpc::Status status = daemon.Put("k", std::string(8 * kMiB, 'v'));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(daemon.Put("k", "v").ok());
 }
 
-TEST(KvRefusal, TooManyOperationsInFlightAreRefused) {
+TEST(KvRefusalTest, TooManyOperationsInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -86,7 +86,7 @@ TEST(KvRefusal, TooManyOperationsInFlightAreRefused) {
   EXPECT_EQ(daemon.ValueOf("k"), "v");
 }
 
-TEST(KvRefusal, TooManyBytesInFlightAreRefused) {
+TEST(KvRefusalTest, TooManyBytesInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -121,7 +121,7 @@ TEST(KvRefusal, TooManyBytesInFlightAreRefused) {
 }
 
 // A request that can never succeed is refused for its content, whatever is in flight.
-TEST(KvRefusal, AnInvalidRequestIsRefusedAsInvalidEvenUnderLoad) {
+TEST(KvRefusalTest, AnInvalidRequestIsRefusedAsInvalidEvenUnderLoad) {
   Config config = TestConfig();
   config.max_inflight_operations = 1;
   TestDaemon daemon(config);
@@ -174,7 +174,7 @@ grpc::Status GetBesideUnreadScans(v1::KvService::Stub& kv) {
   return status;
 }
 
-TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
+TEST(KvRefusalTest, AnswersCountAgainstTheShareOfTheirConnection) {
   Config config = TestConfig();
   config.max_inflight_size = 16 * kMiB;
   TestDaemon daemon(config);
@@ -193,7 +193,7 @@ TEST(KvRefusal, AnswersCountAgainstTheShareOfTheirConnection) {
 }
 
 // Its call is cancelled, and what it held is available to others.
-TEST(KvRefusal, AScanThatNobodyReadsIsCancelled) {
+TEST(KvRefusalTest, AScanThatNobodyReadsIsCancelled) {
   Config config = TestConfig();
   config.answer_timeout_ms = 1'000;
   TestDaemon daemon(config);
@@ -212,7 +212,7 @@ TEST(KvRefusal, AScanThatNobodyReadsIsCancelled) {
 
 // The scan takes longer than answer_timeout, but no page does. (A client opens its window again
 // when half of it is read, so a page may need several reads.)
-TEST(KvRefusal, AScanReadSlowlyEndsWell) {
+TEST(KvRefusalTest, AScanReadSlowlyEndsWell) {
   Config config = TestConfig();
   config.answer_timeout_ms = 2'000;
   TestDaemon daemon(config);
@@ -229,7 +229,7 @@ TEST(KvRefusal, AScanReadSlowlyEndsWell) {
   EXPECT_EQ(items, 24);
 }
 
-TEST(KvRefusal, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {
+TEST(KvRefusalTest, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{false};
   faults->on_write = [&](size_t) {
@@ -247,7 +247,7 @@ TEST(KvRefusal, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {
   writer.join();
 }
 
-TEST(KvRefusal, AFullPoolRefusesPutsAndServesTheRest) {
+TEST(KvRefusalTest, AFullPoolRefusesPutsAndServesTheRest) {
   auto faults = std::make_shared<Faults>();
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   ASSERT_TRUE(daemon.Put("k", "v").ok());
@@ -272,14 +272,14 @@ TEST(KvRefusal, AFullPoolRefusesPutsAndServesTheRest) {
   EXPECT_EQ(state.state(), v1::SERVER_STATE_SERVING);
 }
 
-TEST(KvRefusal, ADamagedRecordIsDataLossAndNotAnAbsentKey) {
+TEST(KvRefusalTest, ADamagedRecordIsDataLossAndNotAnAbsentKey) {
   auto faults = std::make_shared<Faults>();
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   faults->reads = Outcome::kDataLoss;
   EXPECT_EQ(daemon.ValueOf("k"), "DATA_LOSS DAMAGED_RECORD");
 }
 
-TEST(KvRefusal, AFailedMediumAcknowledgesNothing) {
+TEST(KvRefusalTest, AFailedMediumAcknowledgesNothing) {
   auto faults = std::make_shared<Faults>();
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   faults->puts = Outcome::kMediumFailed;

@@ -142,7 +142,7 @@ TEST_F(KvScanTest, RefusesABadContinuation) {
   EXPECT_TRUE(pages.empty());
 }
 
-TEST(KvScanFaults, ADamagedRecordEndsTheScan) {
+TEST(KvScanFaultsTest, ADamagedRecordEndsTheScan) {
   auto faults = std::make_shared<Faults>();
   TestDaemon daemon(TestConfig(), HooksOf(faults));
   faults->reads = Outcome::kDataLoss;

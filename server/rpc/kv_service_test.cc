@@ -23,7 +23,7 @@ v1::DeleteRequest MakeDelete(const std::string& key,
   return request;
 }
 
-TEST(KvService, PutsGetsAndDeletes) {
+TEST(KvServiceTest, PutsGetsAndDeletes) {
   TestDaemon daemon;
   EXPECT_EQ(daemon.ValueOf("k"), "(none)");
   ASSERT_TRUE(daemon.Put("k", "v1").ok());
@@ -38,7 +38,7 @@ TEST(KvService, PutsGetsAndDeletes) {
   EXPECT_EQ(daemon.ValueOf("k"), "(none)");
 }
 
-TEST(KvService, KeysAndValuesMayHoldAnyBytes) {
+TEST(KvServiceTest, KeysAndValuesMayHoldAnyBytes) {
   TestDaemon daemon;
   const std::string key("\0\xff k\n", 5);
   std::string value(kMiB, '\0');
@@ -48,7 +48,7 @@ TEST(KvService, KeysAndValuesMayHoldAnyBytes) {
   EXPECT_EQ(daemon.ValueOf(std::string("\0\xff k", 4)), "(none)");
 }
 
-TEST(KvService, VersionsGrow) {
+TEST(KvServiceTest, VersionsGrow) {
   TestDaemon daemon;
   v1::PutResponse first;
   v1::PutResponse second;
@@ -62,7 +62,7 @@ TEST(KvService, VersionsGrow) {
   EXPECT_FALSE(response.has_expire_time());
 }
 
-TEST(KvService, IfAbsentWritesOnlyANewKey) {
+TEST(KvServiceTest, IfAbsentWritesOnlyANewKey) {
   TestDaemon daemon;
   ASSERT_TRUE(daemon.Put(MakePut("k", "1", v1::CONDITION_IF_ABSENT)).ok());
   const grpc::Status status = daemon.Put(MakePut("k", "2", v1::CONDITION_IF_ABSENT));
@@ -72,7 +72,7 @@ TEST(KvService, IfAbsentWritesOnlyANewKey) {
   EXPECT_EQ(daemon.ValueOf("k"), "1");
 }
 
-TEST(KvService, IfPresentWritesOnlyAnExistingKey) {
+TEST(KvServiceTest, IfPresentWritesOnlyAnExistingKey) {
   TestDaemon daemon;
   EXPECT_EQ(CodeAndReason(daemon.Put(MakePut("k", "1", v1::CONDITION_IF_PRESENT))),
             "FAILED_PRECONDITION CONDITION_FAILED");
@@ -86,7 +86,7 @@ TEST(KvService, IfPresentWritesOnlyAnExistingKey) {
   EXPECT_EQ(daemon.ValueOf("k"), "(none)");
 }
 
-TEST(KvService, IfVersionReportsTheCurrentVersion) {
+TEST(KvServiceTest, IfVersionReportsTheCurrentVersion) {
   TestDaemon daemon;
   v1::PutResponse first;
   ASSERT_TRUE(daemon.Put(MakePut("k", "1"), &first).ok());
@@ -107,7 +107,7 @@ TEST(KvService, IfVersionReportsTheCurrentVersion) {
   EXPECT_EQ(DetailsOf(gone).info.metadata().at("found"), "false");
 }
 
-TEST(KvService, AValueExpiresWithItsTtl) {
+TEST(KvServiceTest, AValueExpiresWithItsTtl) {
   TestDaemon daemon;
   v1::PutRequest request = MakePut("k", "v");
   request.mutable_ttl()->set_seconds(10);
@@ -125,7 +125,7 @@ TEST(KvService, AValueExpiresWithItsTtl) {
   EXPECT_EQ(daemon.ValueOf("k"), "again");
 }
 
-TEST(KvService, AnExpiredValueStaysExpiredWhenTheClockGoesBack) {
+TEST(KvServiceTest, AnExpiredValueStaysExpiredWhenTheClockGoesBack) {
   TestDaemon daemon;
   v1::PutRequest request = MakePut("k", "v");
   request.mutable_ttl()->set_seconds(10);
@@ -138,7 +138,7 @@ TEST(KvService, AnExpiredValueStaysExpiredWhenTheClockGoesBack) {
   EXPECT_EQ(daemon.ValueOf("k"), "again");
 }
 
-TEST(KvService, CostIsReturnedOnRequest) {
+TEST(KvServiceTest, CostIsReturnedOnRequest) {
   TestDaemon daemon;
   for (const bool want : {true, false}) {
     grpc::ClientContext context;
@@ -159,7 +159,7 @@ TEST(KvService, CostIsReturnedOnRequest) {
   }
 }
 
-TEST(KvService, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
+TEST(KvServiceTest, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
@@ -183,7 +183,7 @@ TEST(KvService, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
   EXPECT_EQ(daemon.ValueOf("late"), "(none)");
 }
 
-TEST(KvService, QueuedSingleWritesAreOneGroup) {
+TEST(KvServiceTest, QueuedSingleWritesAreOneGroup) {
   auto faults = std::make_shared<Faults>();
   std::atomic<bool> hold{true};
   std::atomic<size_t> largest{0};
@@ -211,7 +211,7 @@ TEST(KvService, QueuedSingleWritesAreOneGroup) {
   }
 }
 
-TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
+TEST(KvServiceTest, ASlowRequestIsLoggedWithoutItsKey) {
   auto faults = std::make_shared<Faults>();
   faults->on_write = [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
   Config config = TestConfig();
@@ -230,7 +230,7 @@ TEST(KvService, ASlowRequestIsLoggedWithoutItsKey) {
   EXPECT_THAT(log, ::testing::Not(HasSubstr("rpc=Get")));
 }
 
-TEST(KvService, EachCallOfAGroupHasItsOwnAnswer) {
+TEST(KvServiceTest, EachCallOfAGroupHasItsOwnAnswer) {
   TestDaemon daemon;
   std::vector<std::thread> clients;
   std::atomic<int> won{0};
@@ -251,7 +251,7 @@ TEST(KvService, EachCallOfAGroupHasItsOwnAnswer) {
   EXPECT_EQ(lost, 16 * 20 - 20);
 }
 
-TEST(KvService, Fixed64NamesWhatItDoesNotSupport) {
+TEST(KvServiceTest, Fixed64NamesWhatItDoesNotSupport) {
   Config config = TestConfig();
   config.key_format = "fixed64";
   TestDaemon daemon(config);
@@ -264,7 +264,7 @@ TEST(KvService, Fixed64NamesWhatItDoesNotSupport) {
   EXPECT_THAT(status.error_message(), HasSubstr("fixed64"));
 }
 
-TEST(KvService, ServesOverAUnixSocket) {
+TEST(KvServiceTest, ServesOverAUnixSocket) {
   Config config = TestConfig();
   const std::string path =
       ::testing::TempDir() + "lodgekv_test_" + std::to_string(getpid()) + ".sock";
@@ -274,7 +274,7 @@ TEST(KvService, ServesOverAUnixSocket) {
   EXPECT_EQ(daemon.ValueOf("k"), "v");
 }
 
-TEST(KvService, SessionIsNotServedAndSaysSo) {
+TEST(KvServiceTest, SessionIsNotServedAndSaysSo) {
   TestDaemon daemon;
   grpc::ClientContext context;
   SetDeadline(context);

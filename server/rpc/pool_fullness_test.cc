@@ -27,7 +27,7 @@ std::string LinesOf(Story story) {
   return lines;
 }
 
-TEST(PoolFullness, EachChangeIsLoggedOnce) {
+TEST(PoolFullnessTest, EachChangeIsLoggedOnce) {
   PoolFullness pool(milliseconds(0));
   EXPECT_EQ(LinesOf([&] {
               pool.NoteApplied();
@@ -40,7 +40,7 @@ TEST(PoolFullness, EachChangeIsLoggedOnce) {
             "FRF");
 }
 
-TEST(PoolFullness, LinesAreLimitedInRateAndTheLastIsCorrect) {
+TEST(PoolFullnessTest, LinesAreLimitedInRateAndTheLastIsCorrect) {
   constexpr milliseconds kPace(200);
   PoolFullness pool(kPace);
   EXPECT_EQ(LinesOf([&] {

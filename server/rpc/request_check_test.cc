@@ -178,7 +178,7 @@ TEST_F(RequestCheckTest, ABatchHasItsBounds) {
   EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LONG keys"));
 }
 
-TEST(Limits, GrpcsOwnLimitIsAboveEveryOther) {
+TEST(LimitsTest, GrpcsOwnLimitIsAboveEveryOther) {
   const Limits limits;
   EXPECT_GT(limits.MaxMessageSize(), limits.max_batch_size + limits.max_value_size);
   EXPECT_LT(limits.MaxMessageSize(), 2 * limits.max_batch_size);

@@ -11,7 +11,7 @@ uint64_t BucketOf(uint64_t latency_ns, size_t bucket) {
   return recorder.cell(static_cast<size_t>(Method::kPut), 0).buckets[bucket].Get();
 }
 
-TEST(RpcRecorder, ABucketIncludesItsUpperBound) {
+TEST(RpcRecorderTest, ABucketIncludesItsUpperBound) {
   EXPECT_EQ(BucketOf(0, 0), 1);
   EXPECT_EQ(BucketOf(1'000, 0), 1);
   EXPECT_EQ(BucketOf(1'001, 1), 1);
@@ -19,7 +19,7 @@ TEST(RpcRecorder, ABucketIncludesItsUpperBound) {
   EXPECT_EQ(BucketOf(1'000'000'001, kLatencyBoundsNs.size()), 1);
 }
 
-TEST(RpcRecorder, CountsByCallAndCode) {
+TEST(RpcRecorderTest, CountsByCallAndCode) {
   RpcRecorder recorder;
   recorder.Record(Method::kGet, grpc::StatusCode::OK, 1'500);
   recorder.Record(Method::kGet, grpc::StatusCode::DATA_LOSS, 10);
@@ -31,7 +31,7 @@ TEST(RpcRecorder, CountsByCallAndCode) {
   EXPECT_EQ(recorder.cell(static_cast<size_t>(Method::kScan), 0).sum_ns.Get(), 20);
 }
 
-TEST(RpcRecorder, AddsUpTheCostOfEachCall) {
+TEST(RpcRecorderTest, AddsUpTheCostOfEachCall) {
   RpcRecorder recorder;
   recorder.RecordCost(Method::kPut, {5, 1, 2, 300});
   recorder.RecordCost(Method::kPut, {2, 0, 1, 20});
@@ -45,7 +45,7 @@ TEST(RpcRecorder, AddsUpTheCostOfEachCall) {
   EXPECT_EQ(recorder.cost(static_cast<size_t>(Method::kGet)).lines_flushed, 0);
 }
 
-TEST(RpcRecorder, CountsTheWritesThatChangedSomething) {
+TEST(RpcRecorderTest, CountsTheWritesThatChangedSomething) {
   RpcRecorder recorder;
   const WriteOp put{.kind = WriteKind::kPut, .key = "key", .value = "value"};
   const WriteOp del{.kind = WriteKind::kDelete, .key = "key"};
@@ -57,7 +57,7 @@ TEST(RpcRecorder, CountsTheWritesThatChangedSomething) {
   EXPECT_EQ(recorder.write_bytes(), 8u + 3u);
 }
 
-TEST(RpcRecorder, NamesEveryCode) {
+TEST(RpcRecorderTest, NamesEveryCode) {
   EXPECT_EQ(CodeName(grpc::StatusCode::OK), "OK");
   EXPECT_EQ(CodeName(grpc::StatusCode::INVALID_ARGUMENT), "INVALID_ARGUMENT");
   EXPECT_EQ(CodeName(grpc::StatusCode::DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(PrefixEnd, IsTheFirstKeyAfterThePrefix) {
+TEST(PrefixEndTest, IsTheFirstKeyAfterThePrefix) {
   EXPECT_EQ(PrefixEnd("a"), "b");
   EXPECT_EQ(PrefixEnd("ab\xff"), "ac");
   EXPECT_EQ(PrefixEnd("a\xff\xff"), "b");

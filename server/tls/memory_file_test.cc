@@ -21,7 +21,7 @@ time_t ModifiedAt(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_mtime : 0;
 }
 
-TEST(MemoryFile, IsReadUnderOnePathAfterEachReplace) {
+TEST(MemoryFileTest, IsReadUnderOnePathAfterEachReplace) {
   const auto file = MemoryFile::Create("first");
   ASSERT_TRUE(file.ok()) << file.status();
   const std::string path = (*file)->path();
@@ -34,7 +34,7 @@ TEST(MemoryFile, IsReadUnderOnePathAfterEachReplace) {
 }
 
 // gRPC compares the times before and after it reads, in whole seconds, and takes 0 for an error.
-TEST(MemoryFile, EachContentHasItsOwnModificationTime) {
+TEST(MemoryFileTest, EachContentHasItsOwnModificationTime) {
   const auto file = MemoryFile::Create("first");
   ASSERT_TRUE(file.ok()) << file.status();
   time_t last = 0;
@@ -46,7 +46,7 @@ TEST(MemoryFile, EachContentHasItsOwnModificationTime) {
   }
 }
 
-TEST(MemoryFile, AReaderFindsACompleteContent) {
+TEST(MemoryFileTest, AReaderFindsACompleteContent) {
   const std::string a(100'000, 'a');
   const std::string b(50'000, 'b');
   const auto file = MemoryFile::Create(a);

@@ -150,6 +150,10 @@ BAD = {
         {"index/lodgetree/a.cc": "void Tree::FlushLeaf() {\n  medium_.Fence();\n}\n"},
         {"index/node/a.h": header("inline void Flush(Medium& m) { m.Persist(p, 8); }\n")},
     ],
+    "suites_are_named_alike": [
+        {"server/rpc/a_test.cc": "TEST(Admission, TakesWhatFits) {}\n"},
+        {"client/a_test.cc": "TEST_F(TestOfClient, GivesUpAtTheTimeout) {}\n"},
+    ],
     "crash_tables": [
         {"index/tree/a.cc": point("tree.split.1")},
         {"index/tree/README.md": SPLIT_TABLE},
@@ -177,7 +181,8 @@ GOOD = {
                    '#include "server/rpc/a.h"\n#include "absl/status/status.h"\n',
     "server/rpc/a.h": header('#include "server/rpc/b.h"\n#include "server/base/limits.h"\n'),
     "server/rpc/a.cc": '#include "server/rpc/a.h"\n',
-    "server/rpc/a_test.cc": '#include "server/rpc/a.h"\n#include "server/testing/b.h"\n',
+    "server/rpc/a_test.cc": '#include "server/rpc/a.h"\n#include "server/testing/b.h"\n'
+                            "TEST_F(AdmissionTest, TakesWhatFits) {}\n",
     "client/a.cc": '#include "client/b.h"\n#include "lodgekv/v1/kv.pb.h"\n',
     "index/a.cc": '#include "index/pmem/pool.h"\n#include "engine_list.inc"\n',
     "index/pmem/a.cc": "#include <libpmemobj.h>\n"

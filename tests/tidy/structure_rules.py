@@ -218,6 +218,22 @@ def flush_makes_no_fence(tree):
                               "writes lines back and waits for nothing")
 
 
+# --- tests --------------------------------------------------------------------
+
+SUITE = re.compile(r"^TEST(?:_F|_P)?\s*\(\s*(\w+)", re.MULTILINE)
+FOLDERS_WITH_NAMED_SUITES = ("base/", "client/", "server/")
+
+
+def suites_are_named_alike(tree):
+    for source in tree.cpp():
+        if not source.path.startswith(FOLDERS_WITH_NAMED_SUITES):
+            continue
+        for match in SUITE.finditer(source.code):
+            if not match.group(1).endswith("Test"):
+                yield Finding(source.path, source.line_of(match.start()),
+                              f"suite {match.group(1)}: the name of a suite ends with Test")
+
+
 # --- crash tables -------------------------------------------------------------
 
 POINT = re.compile(r"LODGEKV_CRASH_POINT\s*\([^;]*?\"(\w+\.\w+)\.(\d+)\"")
@@ -322,6 +338,7 @@ RULES = {
     "no_circles": no_circles,
     "no_include_circles": no_include_circles,
     "flush_makes_no_fence": flush_makes_no_fence,
+    "suites_are_named_alike": suites_are_named_alike,
     "crash_tables": crash_tables,
     "documents_name_what_files_have": documents_name_what_files_have,
     "decisions_have_one_form": decisions_have_one_form,
