@@ -238,7 +238,11 @@ TEST(LifecycleTest, CancelsWhatOutlastsTheGracePeriod) {
 TEST(LifecycleTest, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
   TestDaemon daemon;
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(daemon.Put(key, "v").ok());
+  const ServerState& state = daemon.daemon().state();
   const auto pages = [&] {
+    // An earlier call counts until the server knows that its answer was delivered.
+    while (state.admission().operations() != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::vector<v1::ScanResponse> answers;
     EXPECT_TRUE(daemon.Scan({}, &answers).ok());
     return answers.size();
@@ -251,7 +255,6 @@ TEST(LifecycleTest, AReloadAppliesToTheNextRequestAnInvalidOneNever) {
                    {FindConfigField("max_key_size"), "64"}};
   daemon.daemon().Reload(sources);
   EXPECT_EQ(pages(), 3);
-  const ServerState& state = daemon.daemon().state();
   EXPECT_EQ(state.admission().max_operations(), 2);
   EXPECT_EQ(state.limits().max_key_size, kMaxKeySize.default_value) << "needs a restart";
 
