@@ -20,7 +20,7 @@ class AtomicTest : public ConformanceTest {
     return engine().Write(ops, results, options);
   }
 
-  // Nothing of a group is kOk, something says why, the rest is kAborted.
+  // No operation of a group is kOk, at least one has a reason, the rest is kAborted.
   static void ExpectRefused(const std::vector<WriteResult>& results, Outcome why) {
     size_t reasons = 0;
     for (const WriteResult& result : results) {

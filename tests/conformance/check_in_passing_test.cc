@@ -1,5 +1,5 @@
-// A check while others write: it finds what a check that stops them finds, takes what moves
-// meanwhile for no damage, and holds nothing between its steps.
+// A check while others write: it finds what an exclusive check finds, reports no concurrent change
+// as damage, and holds nothing between its steps.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ class CheckInPassingTest : public ConformanceTest {
  protected:
   static bool GoOn() { return true; }
 
-  // Windows of keys that come and go, so that leaves split and merge all the time.
+  // Windows of keys that are put and deleted, so that leaves split and merge constantly.
   void PassOver(uint64_t first, const std::atomic<bool>& stop) {
     constexpr uint64_t kWindow = 1'000;
     for (uint64_t at = first; !stop; at = at + kWindow < kKeys ? at + kWindow : first) {
@@ -62,7 +62,7 @@ TEST_P(CheckInPassingTest, TakesNothingThatWritersDoForDamage) {
   ExpectSound();
 }
 
-// Whoever is called between two steps may write anywhere: nothing is locked.
+// The callback between two steps may write anywhere: nothing is locked.
 TEST_P(CheckInPassingTest, HoldsNothingBetweenItsSteps) {
   PutRange(0, kKeys);
   uint64_t pauses = 0;

@@ -1,4 +1,4 @@
-// Several threads on one engine: what each saw of each key must be explained by one order of the
+// Several threads on one engine: what each read of each key must be explained by one order of the
 // operations.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct Shape {
   uint32_t threads;
   size_t keys;
 };
-// Few keys: much contention on each. Many: splits under way.
+// Few keys: much contention on each. Many keys: concurrent splits.
 constexpr Shape kShapes[] = {{2, 1}, {2, 8}, {4, 4}, {4, 1'000}, {8, 3}, {8, 200}};
 constexpr uint64_t kOperationsPerShape = 60'000;
 
@@ -30,11 +30,11 @@ class ConcurrencyTest : public ConformanceTest {
   using Step = void (*)(HistoryClient& client, Random& random, const Shape& shape, uint32_t thread,
                         bool has_versions);
 
-  // Runs `step` on all threads and checks each key's history, closed by a read of every key; for a
-  // persistent engine by another after a kill.
+  // Runs `step` on all threads and checks each key's history, which ends with a read of every key;
+  // for a persistent engine another read follows after a kill.
   void RunHistories(const Shape& shape, Step step) {
     SCOPED_TRACE(::testing::Message() << shape.threads << " threads, " << shape.keys << " keys");
-    // Another engine was written by earlier shapes: its values count as written before the history.
+    // The engine still holds values of earlier shapes: they count as written before the history.
     ClearKeys(shape.keys);
     std::vector<std::unique_ptr<HistoryClient>> clients;
     for (uint32_t thread = 0; thread <= shape.threads; ++thread) {
@@ -166,7 +166,7 @@ TEST_P(ConcurrencyTest, AtomicGroupsAgainstEachOther) {
   });
 }
 
-// A lock made of put-if-absent and delete-if-present keeps a counter that is not atomic.
+// A lock built from put-if-absent and delete-if-present protects a counter that is not atomic.
 TEST_P(ConcurrencyTest, PutIfAbsentExcludesTheOthers) {
   constexpr size_t kLocks = 3;
   const uint32_t threads = 4;

@@ -1,5 +1,5 @@
-// Scans while others write: in order, no key twice, every key that is there throughout, each value
-// one that was current meanwhile.
+// Scans while others write: in order, no key twice, every key that exists throughout, and each
+// value was current meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr uint32_t kScanners = 2;
 
 class ConcurrentScanTest : public ConformanceTest {
  protected:
-  // Keys with an even number are always there and are overwritten; the others come and go. Each has
-  // one writer, which puts ids of its own that only grow.
+  // Keys with an even number always exist and are overwritten; the others are put and deleted. Each
+  // has one writer, which puts ascending ids.
   struct KeyState {
     std::atomic<uint64_t> started{0};   // the last id whose put was called
     std::atomic<uint64_t> returned{0};  // the last whose put has returned
@@ -114,7 +114,7 @@ TEST_P(ConcurrentScanTest, SeesWhatIsThereThroughout) {
 }
 
 TEST_P(ConcurrentScanTest, NewKeysEverywhereMakeNodesSplitUnderTheScan) {
-  // Each writer inserts keys between those that stay; the scans see all that stay, in order.
+  // Each writer inserts keys between the permanent ones; the scans must see all of those, in order.
   std::atomic<bool> scanning{true};
   RunTogether(3, [&](uint32_t thread) {
     if (thread == 0) {
@@ -136,7 +136,7 @@ TEST_P(ConcurrentScanTest, NewKeysEverywhereMakeNodesSplitUnderTheScan) {
       scanning = false;
       return;
     }
-    // Ascending from somewhere, so that one place splits again and again, then from another.
+    // Ascending from some key, so that one place splits repeatedly, then from another.
     Random random("split-writer", thread);
     while (scanning) {
       const uint64_t begin = random.Below(keys_);

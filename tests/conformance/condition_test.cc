@@ -1,4 +1,4 @@
-// Conditions: each one, on each state that a key can be in, for put and delete.
+// Every condition, in each state of a key, for put and delete.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -71,7 +71,7 @@ class ConditionTest : public ConformanceTest {
   }
 };
 
-// Where the key format has versions, and where it has none.
+// With versions if the key format has them, and without.
 class VersionTest : public ConditionTest {};
 class NoVersionTest : public ConditionTest {};
 

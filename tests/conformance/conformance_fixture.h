@@ -1,5 +1,5 @@
-// What every conformance test stands on: a fresh engine of one case; after the test its structure
-// is checked and it is closed.
+// The base of every conformance test: a fresh engine of one case. After the test its structure is
+// checked and it is closed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@ class ConformanceTest : public ::testing::TestWithParam<EngineCase> {
  protected:
   ConformanceTest() : seed_note_(__FILE__, __LINE__, SeedNote()) {}
 
-  // Skips the test where the engine says that it cannot hold inline pairs.
+  // Skips the test if the engine says that it does not support inline pairs.
   void SetUp() override;
   void TearDown() override;
 
-  // How the engine is made; a test suite may need another pool.
+  // How the engine is created; a test suite may need another pool.
   virtual HarnessOptions Options() const { return {}; }
 
   Engine& engine() { return harness_->engine(); }
@@ -39,11 +39,11 @@ class ConformanceTest : public ::testing::TestWithParam<EngineCase> {
 
   // Puts keys [begin, end), each with its number as value.
   void PutRange(uint64_t begin, uint64_t end);
-  // Fails unless exactly keys [begin, end) are there, each with its number as value.
+  // Fails unless the content is exactly keys [begin, end), each with its number as value.
   void ExpectRange(uint64_t begin, uint64_t end);
   void ExpectValue(std::string_view key, std::string_view value);
   void ExpectMissing(std::string_view key);
-  // Check finds nothing and counts as many keys as CountKeys.
+  // Check must find no problems and count as many keys as CountKeys.
   void ExpectSound();
 
  private:

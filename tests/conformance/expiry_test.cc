@@ -1,4 +1,4 @@
-// Expiry: the engine reads no clock, each call brings the time.
+// Expiry: the engine reads no clock, each call passes the time.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -81,7 +81,7 @@ class FaultyEngine final : public Engine {
   absl::Status Close() override { return sound_->Close(); }
 
  private:
-  // Whether it is time for this mistake: every `rarely`-th time that it could be made.
+  // Whether to make this mistake now: every `rarely`-th time that it is possible.
   bool Now(Fault fault, uint64_t rarely = kRarely) {
     return fault == fault_ && ++chances_ % rarely == 0;
   }

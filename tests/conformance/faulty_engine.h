@@ -1,5 +1,5 @@
-// The oracle with one mistake, for tests of the tests: a suite that lets any of these pass is no
-// suite.
+// The oracle with one mistake, for tests of the tests: a suite that accepts any of these is
+// useless.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ inline constexpr Fault kLastFault = Fault::kCheckFindsAProblem;
 std::string_view FaultName(Fault fault);
 std::ostream& operator<<(std::ostream& out, Fault fault);
 
-// Makes the mistake now and then: rarely, as real ones are.
+// Makes the mistake rarely, as real ones are.
 std::unique_ptr<Engine> MakeFaultyEngine(KeyFormat key_format, Fault fault);
 
 }  // namespace lodgekv::test

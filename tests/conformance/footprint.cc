@@ -13,7 +13,7 @@ namespace lodgekv::test {
 
 namespace {
 
-// Room for what comes and goes: a node half full here, a log more there.
+// Tolerance for variation: a node half full here, one more log there.
 constexpr double kMayGrow = 1.2;
 constexpr uint64_t kUnderWay = uint64_t{128} << 10;
 
@@ -60,11 +60,11 @@ void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
   EXPECT_LE(now.dram, first.dram * kMayGrow + kUnderWay);
   EXPECT_LE(now.medium, first.medium * kMayGrow + kUnderWay);
   EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay);
-  // A few nodes by the accident of where borders are.
+  // A few nodes more or less depend on where the separators are.
   for (const auto& [name, value] : first.nodes) {
     EXPECT_LE(now.nodes.at(name), value * kMayGrow + 2) << name;
   }
-  // The leftmost leaf of all never goes: it may be empty. So may be one that waits to be merged.
+  // The leftmost leaf is never removed and may be empty, and so may one that waits to be merged.
   EXPECT_LE(now.steps, first.steps + 2);
 }
 

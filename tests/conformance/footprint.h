@@ -1,5 +1,5 @@
-// What a store takes for what it holds, and how far a scan goes to its first key: to be compared
-// between two moments at which it holds as much.
+// The size of a store, and how far a scan goes to its first key: for comparing two moments with
+// equal content.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace lodgekv::test {
 struct Footprint {
   uint64_t dram;
   uint64_t medium;
-  uint64_t chunks;  // of the pool, with what is free in them
+  uint64_t chunks;  // of the pool, including free space in them
   std::map<std::string, double> nodes;
   uint64_t steps;  // to the first key of a scan, from either end
 };
 
-// Once nothing more is being given back.
+// Measured once nothing is being freed any more.
 Footprint FootprintOf(EngineHarness& harness);
 
-// By at most a fifth, and what is just being given back.
+// At most a fifth larger, plus what is being freed.
 void ExpectNoGrowth(const Footprint& first, const Footprint& now);
 
 }  // namespace lodgekv::test

@@ -1,5 +1,5 @@
-// A full pool: puts are refused and leave nothing behind, the rest goes on, and space that is given
-// back serves again, as often as one likes.
+// A full pool: puts are refused and leave nothing, other operations still work, and freed space is
+// reused, repeatedly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,15 +31,14 @@ class FullPoolTest : public ConformanceTest {
     return Value(++last_id_, 8 + random_.Below(largest));
   }
 
-  // Puts and mirrors it in the model when it was applied.
+  // Puts, and mirrors the put in the model if it was applied.
   Outcome PutMirrored(const std::string& key, const std::string& value) {
     const Outcome outcome = Put(engine(), key, value).outcome;
     if (outcome == Outcome::kOk) model_[key] = value;
     return outcome;
   }
 
-  // Space may come free a moment after it was given back, so that a refusal counts when it is
-  // repeated.
+  // Space may become free a moment after it was released, so only a repeated refusal counts.
   Outcome PutPatiently(const std::string& key, const std::string& value) {
     Outcome outcome = PutMirrored(key, value);
     for (int retry = 0; retry < 3 && outcome == Outcome::kPoolFull; ++retry) {
@@ -49,7 +48,7 @@ class FullPoolTest : public ConformanceTest {
     return outcome;
   }
 
-  // Puts new keys, each after all before, until the pool is full; the number of keys that went in.
+  // Puts new ascending keys until the pool is full; returns the number of keys that fitted.
   uint64_t Fill(size_t largest_value = 200) {
     for (uint64_t keys = 0;; ++keys) {
       const Outcome outcome = PutPatiently(Key(next_key_++), NextValue(largest_value));
@@ -59,7 +58,7 @@ class FullPoolTest : public ConformanceTest {
     }
   }
 
-  // Keys in no order, so that each has a leaf of its own to fit into; until nearly all are refused.
+  // Keys in random order, so that each needs room in its own leaf; until nearly all are refused.
   void FillUp() {
     constexpr uint64_t kPuts = 1'000;
     for (uint64_t accepted = kPuts; accepted > kPuts / 100;) {
@@ -113,7 +112,7 @@ TEST_P(FullPoolTest, RefusedPutsLeaveNothingBehind) {
   ExpectModel();
 }
 
-// Counted, not timed: who is refused flushes nothing, and nothing grows.
+// Counted, not timed: a refused put flushes nothing, and nothing grows.
 TEST_P(FullPoolTest, RefusedPutsCostNothingAndTheStoreStaysAsItIs) {
   while (PutAnywhere() == Outcome::kOk) {
   }
@@ -126,14 +125,14 @@ TEST_P(FullPoolTest, RefusedPutsCostNothingAndTheStoreStaysAsItIs) {
     ++refused;
     cost = cost + (ThreadCost() - before);
   }
-  // Those before it have left something to be given back here and there.
+  // Earlier ones have deferred some freeing.
   EXPECT_LE(cost.fences, refused / 10);
   EXPECT_LE(cost.lines_flushed, refused / 5);
   ExpectNoGrowth(first, FootprintOf(harness()));
   ExpectModel();
 }
 
-// No operation pays for what others have left in the whole store.
+// No operation pays for work that others have deferred in the whole store.
 TEST_P(FullPoolTest, DeletesAndPutsInTurnCostWhatTheyAlwaysDo) {
   if (GetParam().small_nodes) GTEST_SKIP() << "a few slots may be no place for a delete";
   FillUp();
@@ -167,12 +166,12 @@ TEST_P(FullPoolTest, DeletesAndPutsInTurnCostWhatTheyAlwaysDo) {
   ExpectModel();
 }
 
-// As a client that loads and empties a store in batches over several connections.
+// Like a client that loads and empties a store in batches over several connections.
 class FullPoolGroupsTest : public FullPoolTest {
  protected:
   static constexpr size_t kThreads = 4;
   static constexpr uint64_t kPutsInGroup = 100;
-  // Larger ones may be refused where they are logged as one.
+  // Larger ones may be refused if they are logged as one.
   static constexpr uint64_t kDeletesInGroup = 30;
   static constexpr int kRefusals = 20;
   using Keys = std::vector<std::string>;
@@ -183,7 +182,7 @@ class FullPoolGroupsTest : public FullPoolTest {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Keys in no order: first in groups, then one by one into what these leave.
+  // Keys in random order: first in groups, then one by one into the remaining space.
   Keys FillOn(size_t thread) {
     Random random("full-pool-groups", thread);
     Keys keys;
@@ -269,8 +268,8 @@ TEST_P(FullPoolTest, EverySecondKeyIsDeletedAndPutAgain) {
 }
 
 TEST_P(FullPoolTest, FillingAndEmptyingLeaksNothing) {
-  // A tree may keep a node here and there where keys have been: the share of the pool that a later
-  // fill reaches again. Nodes of a few slots waste more of it.
+  // A tree may keep a few nodes where keys have been: the share of the pool that a later fill
+  // reaches again. Nodes of a few slots waste more of it.
   const uint64_t percent = GetParam().small_nodes ? 70 : 90;
   uint64_t first = 0;
   const int rounds = kSanitizerSlowdown > 1 ? 4 : 10;
@@ -346,8 +345,8 @@ TEST_P(FullPoolTest, OverwritesOfAHalfFullPoolNeverFillIt) {
   ExpectModel();
 }
 
-// A queue: new keys at one end, the oldest deleted at the other, so that nodes empty for good. Keys
-// in order leave every node half full, which counts where nodes have few slots.
+// A queue: new keys at one end, the oldest deleted at the other, so that nodes become empty for
+// good. Ascending keys leave every node half full, which matters if nodes have few slots.
 TEST_P(FullPoolTest, QueueInAHalfFullPoolNeverFillsIt) {
   const uint64_t keys = Fill();
   DeleteAll();

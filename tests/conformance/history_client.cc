@@ -8,7 +8,7 @@
 namespace lodgekv::test {
 namespace {
 
-// Some values are longer than a line, so that a mixture of two would show.
+// Some values are longer than a line, so that a mixture of two would be noticed.
 size_t SizeOf(uint64_t id) { return id % 4 == 0 ? 8 + id % 300 : 8; }
 
 constexpr uint64_t kNobodysId = ~uint64_t{0} >> 1;

@@ -1,5 +1,5 @@
-// One thread's client of an engine: it makes operations, notes what each answer says about its key,
-// and when it was called and answered.
+// One thread's client of an engine: makes operations, and records each call's and return's time and
+// what the answer says about its key.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lodgekv::test {
 
-// By number of key: all that happened to it. Threads keep histories of their own and merge them.
+// By number of key: its complete history. Threads keep separate histories and merge them.
 class Histories {
  public:
   explicit Histories(size_t keys) : of_key_(keys) {}
@@ -37,7 +37,7 @@ class HistoryClient {
   void Put(size_t key);
   void PutIfAbsent(size_t key);
   void PutIfPresent(size_t key);
-  // Reads, then replaces what it read if that is still the current version.
+  // Reads, then replaces the value if its version is still current.
   void ReadAndReplace(size_t key);
   void Delete(size_t key);
   void DeleteIfPresent(size_t key);
@@ -45,7 +45,7 @@ class HistoryClient {
   void Group(const std::vector<size_t>& keys, bool atomic);
 
   const Histories& histories() const { return histories_; }
-  // What no history can tell: an outcome or a value that is never right.
+  // Mistakes outside of histories: an outcome or a value that is never right.
   const std::vector<std::string>& mistakes() const { return mistakes_; }
 
  private:
@@ -67,7 +67,7 @@ class HistoryClient {
   const KeyFormat format_;
   const uint32_t thread_;
   std::vector<std::string> keys_;
-  std::vector<std::string> values_;  // of the operations being made
+  std::vector<std::string> values_;  // of the current operations
   uint64_t next_value_ = 0;
   Histories histories_;
   std::vector<std::string> mistakes_;

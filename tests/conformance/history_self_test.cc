@@ -1,4 +1,4 @@
-// Tests of the tests: the histories of threads must show the mistakes that they are there to find.
+// Tests of the tests: the threads' histories must reveal the mistakes that they are meant to find.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -41,7 +41,7 @@ void AnyOperation(HistoryClient& client, Random& random) {
   }
 }
 
-// What `threads` clients have to complain about.
+// The complaints of `threads` clients.
 std::optional<std::string> Complaint(Engine& engine, uint32_t threads, uint64_t steps) {
   std::vector<std::unique_ptr<HistoryClient>> clients;
   for (uint32_t thread = 0; thread < threads; ++thread) {
@@ -79,7 +79,7 @@ TEST(HistorySelfTest, MistakesOfOneOperationAreSeen) {
   }
 }
 
-// Tests conditions first and writes afterwards, with room for others in between.
+// Tests conditions first and writes afterwards, with a gap for others in between.
 class RacyEngine final : public Engine {
  public:
   explicit RacyEngine(std::unique_ptr<Engine> sound) : sound_(std::move(sound)) {}

@@ -1,6 +1,6 @@
-// One writer, stopped at each of its fences and named steps while another thread reads and scans
-// everything: whatever the writer is in the middle of, all other keys are there, and those in
-// flight have their old or their new value.
+// One writer, stopped at each of its fences and crash points while another thread reads and scans
+// everything: at each of them all other keys are there, and those in flight have their old or their
+// new value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,21 +26,21 @@ namespace {
 // A value, or nothing where the key is absent.
 using State = std::optional<std::string>;
 
-// What a reader may find: for keys in flight one of two states.
+// What a reader may find: one of two states for keys in flight.
 struct Expectation {
   struct InFlight {
     State before;
     State after;
-    bool seen_after = false;  // from then on it stays
+    bool seen_after = false;  // once seen, it must stay
   };
   std::map<std::string, std::string> settled;
   std::map<std::string, InFlight> in_flight;
 };
 
-// Stops the thread that it traces until an observer on another thread has looked around.
+// Stops the traced thread until an observer on another thread has read everything.
 class PausingTracer final : public pmem::Tracer {
  public:
-  // An observer that is kept waiting by the stopped writer is let go after `patience`.
+  // An observer blocked by the stopped writer is released after `patience`.
   PausingTracer(std::chrono::milliseconds patience, std::function<void()> observe)
       : patience_(patience),
         observe_(std::move(observe)),
@@ -60,7 +60,7 @@ class PausingTracer final : public pmem::Tracer {
   void OnCrashPoint(std::string_view name) override { Pause(name); }
   bool OnCanary(std::string_view) override { return false; }
 
-  // Only what the calling thread does from now on is stopped.
+  // Only the calling thread is stopped from now on.
   void Arm() { armed_ = std::this_thread::get_id(); }
   void Disarm() {
     armed_ = {};
@@ -69,12 +69,12 @@ class PausingTracer final : public pmem::Tracer {
   }
   uint64_t pauses() const { return pauses_; }
   uint64_t waits() const { return waits_; }
-  // For the observer: the last named step that the writer passed.
+  // For the observer: the last crash point that the writer passed.
   std::string step() {
     const std::lock_guard lock(mutex_);
     return std::string(last_point_) + (at_fence_ ? ", then a fence" : "");
   }
-  // For the observer: whether the writer still stands where it was when the observer began.
+  // For the observer: whether the writer is still where it was when the observer began.
   bool WriterStands() {
     const std::lock_guard lock(mutex_);
     return standing_;
@@ -126,8 +126,8 @@ class PausingTracer final : public pmem::Tracer {
   std::thread observer_;
 };
 
-// On a medium with long fences, where readers hardly ever wait, or with short ones, where they may
-// wait for the fence of what is being published.
+// On a medium with long fences, where readers rarely wait, or with short ones, where they may wait
+// for the fence of what is being published.
 class InterleavingTest : public ::testing::TestWithParam<std::tuple<EngineCase, bool>> {
  protected:
   static constexpr uint64_t kKeys = 150;
@@ -160,7 +160,7 @@ class InterleavingTest : public ::testing::TestWithParam<std::tuple<EngineCase, 
     return group;
   }
 
-  // Writes the group, observed at every step of it.
+  // Writes the group, observed at every step.
   void Write(const std::map<std::string, State>& group, bool atomic) {
     for (const auto& [key, after] : group) {
       const auto before = expected_.settled.find(key);
@@ -184,7 +184,7 @@ class InterleavingTest : public ::testing::TestWithParam<std::tuple<EngineCase, 
     expected_.in_flight.clear();
   }
 
-  // On the observer's thread, while the writer stands.
+  // On the observer's thread, while the writer is stopped.
   void Observe() {
     if (HasFailure()) return;
     std::vector<std::string_view> views(keys_.begin(), keys_.end());

@@ -25,7 +25,7 @@ class KeyShapesTest : public ConformanceTest {
     }
   }
 
-  // Reads, both scans and each pair of neighbours as bounds agree with the model.
+  // Reads, both scans and each pair of neighbours as bounds must agree with the model.
   void ExpectModel(const Model& model) {
     EXPECT_EQ(engine().CountKeys(), model.size());
     for (const auto& [key, value] : model) ExpectValue(key, value);

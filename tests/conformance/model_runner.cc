@@ -11,7 +11,7 @@
 namespace lodgekv::test {
 namespace {
 
-// No value has it, and no engine gets that far.
+// No value has it, and no engine reaches it.
 constexpr uint64_t kNobodysVersion = uint64_t{1} << 51;
 
 std::unique_ptr<Engine> MakeOracle(const EngineCase& engine_case) {
@@ -165,7 +165,7 @@ ModelRunner::Difference ModelRunner::CompareGroup(const WorkGroup& group,
   return std::nullopt;
 }
 
-// An engine may say of each operation what is wrong with it, or of some kAborted.
+// An engine may give each operation its own error, or some of them kAborted.
 ModelRunner::Difference ModelRunner::CompareRefusedGroup(const WorkGroup& group,
                                                          const std::vector<WriteResult>& expected,
                                                          const std::vector<WriteResult>& actual) {
@@ -305,7 +305,7 @@ ModelRunner::Difference ModelRunner::CompareAppliedIndex() {
 
 ModelRunner::Difference ModelRunner::CompareAll() {
   Difference difference = CompareCheck();
-  // Time zero: what has expired is compared too.
+  // At time zero, so that expired values are compared too.
   for (const bool reverse : {false, true}) {
     if (!difference) difference = CompareScans({.reverse = reverse});
     if (!difference) difference = CompareScans({.reverse = reverse, .now_unix_ms = now_unix_ms_});

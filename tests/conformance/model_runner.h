@@ -1,5 +1,5 @@
 // Runs random operations on an engine and on the oracle (the dram engine) side by side and compares
-// every answer; now and then everything they hold, both ways, and after restarts.
+// every answer; occasionally all of their content, both ways, and after restarts.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace lodgekv::test {
 struct ModelSubject {
   EngineCase engine_case;
   std::function<Engine&()> engine;
-  std::function<absl::Status(bool clean)> reopen = {};  // empty: it forgets everything
+  std::function<absl::Status(bool clean)> reopen = {};  // empty: the engine is volatile
 };
 
 struct ModelPlan {
@@ -36,7 +36,7 @@ class ModelRunner {
   ModelRunner(ModelSubject subject, const KeyFamily& family, const Mix& mix, const ModelPlan& plan,
               uint64_t stream);
 
-  // Nothing when the engine behaved as the oracle; else the first difference.
+  // Returns nothing if the engine behaved like the oracle; otherwise the first difference.
   [[nodiscard]] std::optional<std::string> Run();
 
  private:
@@ -58,7 +58,7 @@ class ModelRunner {
   Difference CompareCheck();
   Difference CompareAppliedIndex();
 
-  // The version that the engine gave to the put to which the oracle gave `oracle_version`.
+  // The version that the engine assigned to the put to which the oracle assigned `oracle_version`.
   uint64_t EngineVersion(uint64_t oracle_version) const;
   Difference LearnVersion(const WriteOp& op, uint64_t oracle_version, uint64_t engine_version);
   void ChooseVersions(const WorkGroup& group, std::vector<WriteOp>& oracle_ops,

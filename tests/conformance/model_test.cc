@@ -15,17 +15,17 @@
 namespace lodgekv::test {
 namespace {
 
-// Summed over all runs of one engine and key format this is well over a million.
+// In total well over a million for one engine and key format.
 constexpr uint64_t kOperations = 40'000;
 
-// Where keys are long an engine may set room aside for the longest one with each operation of a
-// group, and groups have up to 1,024.
+// With long keys an engine may reserve room for the longest one with each operation of a group, and
+// groups have up to 1,024.
 HarnessOptions ModelOptions(const KeyFamily& family) {
   const uint64_t memory_mib = family.name == "long_ones" ? 192 : 48;
   return {.memory_bytes = memory_mib << 20, .chunk_bytes = uint64_t{64} << 10};
 }
 
-// Half of the options at their smallest value, others at their largest where that is near.
+// Half of the options at their minimum, others at their maximum if that is near.
 std::map<std::string, std::string> DrawOptions(const EngineInfo& engine, Random& random) {
   std::map<std::string, std::string> options;
   for (const EngineOption& option : engine.options) {

@@ -1,4 +1,4 @@
-// Random operations for the model test: which keys, which operations, in groups of which size.
+// Random operations for the model test: the keys, the operations and the sizes of groups.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace lodgekv::test {
 
 enum class Pick : uint8_t { kUniform, kSkewed, kAscending, kDescending };
 
-// A character of load. Percentages are of all writes.
+// A kind of load. Percentages are of all writes.
 struct Mix {
   std::string_view name;
   Pick pick = Pick::kUniform;
@@ -30,8 +30,8 @@ struct Mix {
 
 std::span<const Mix> Mixes();
 
-// A group of operations that owns its bytes. Versions are named by the number of the put that made
-// them, since each engine has versions of its own: see ModelRunner.
+// A group of operations that owns its data. Versions are identified by the number of the put that
+// made them, since each engine assigns its own: see ModelRunner.
 struct WorkGroup {
   std::deque<std::string> bytes;
   std::vector<WriteOp> ops;  // if_version is not set

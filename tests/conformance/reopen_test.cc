@@ -1,4 +1,4 @@
-// Persistent engines over restarts: after a clean close and as a killed process leaves them.
+// Persistent engines over restarts: after a clean close and after a kill.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -14,7 +14,7 @@ namespace {
 
 class ScanTest : public ConformanceTest {
  protected:
-  // Fails unless a scan with these options gives the keys with these numbers in this order.
+  // Fails unless a scan with these options returns the keys with these numbers in this order.
   void ExpectScan(const ScanOptions& options, const std::vector<uint64_t>& numbers) {
     std::vector<std::string> expected;
     for (const uint64_t number : numbers) expected.push_back(Key(number));

@@ -1,5 +1,5 @@
-// Pool files through Store::Open, the door that a daemon uses: closed and opened again, and held by
-// a process that is killed in the middle of its writes.
+// Pool files through Store::Open, as a daemon uses it: closed and reopened, and used by a process
+// that is killed during its writes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -30,8 +30,7 @@ namespace {
 constexpr uint32_t kWriters = 2;
 constexpr uint64_t kMostInALife = 6000;
 
-// What writers in another process have had acknowledged: each puts keys of its own in ascending
-// order.
+// What writers in another process have had acknowledged: each puts its own keys in ascending order.
 struct Acknowledged {
   std::atomic<uint64_t> keys[kWriters];
 };
@@ -74,7 +73,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
   std::string Key(uint64_t number) const { return OrderedKey(GetParam().key_format, number); }
   std::string Value(uint64_t id) const { return ValueOf(GetParam().key_format, id, 8 + id % 90); }
 
-  // Key number i of a writer in one life of the process.
+  // Key number i of a writer in one run of the process.
   static uint64_t Number(uint64_t life, uint32_t writer, uint64_t i) {
     return (life * kWriters + writer) * 1'000'000 + i;
   }
@@ -95,7 +94,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
     _exit(5);
   }
 
-  // Lets the writers in `child` work for `more` after their first acknowledgement.
+  // Lets the writers in `child` run for `more` after their first acknowledgement.
   static void KillAfterFirstPut(pid_t child, const SharedAcknowledged& acknowledged,
                                 std::chrono::microseconds more) {
     int status = 0;
@@ -109,7 +108,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself, with " << status;
   }
 
-  // Every acknowledged key is there; of each writer at most the one in flight beyond it.
+  // Every acknowledged key must be there, and of each writer at most the one in flight beyond them.
   void ExpectAcknowledged(Engine& engine, uint64_t life,
                           const SharedAcknowledged& acknowledged) const {
     for (uint32_t writer = 0; writer < kWriters; ++writer) {

@@ -1,4 +1,4 @@
-// Threads that come and go: more over time, and at one moment, than an engine has places for.
+// Threads that start and end: more over time, and at one moment, than an engine has worker slots.
 #include <gtest/gtest.h>
 
 #include <atomic>

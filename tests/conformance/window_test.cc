@@ -1,5 +1,5 @@
-// Stores that do not grow while what they hold does not: windows that slide over the keys (a queue,
-// a time series, anything with a lifetime), and values whose sizes change.
+// Stores must not grow if their content does not: windows that slide over the keys (a queue, a time
+// series, values that expire), and values whose sizes change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,11 +41,11 @@ class WindowTest : public ConformanceTest {
 
   Footprint Look() { return FootprintOf(harness()); }
 
-  // What was given up is given back by another thread, for which a busy machine has no time.
+  // Retired space is freed by another thread, which a busy machine may delay.
   static void LetReclaim(uint64_t step) {
     if (step % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Window by window: put(i) and drop(i) say which key comes and which goes with the i-th step.
+  // Window by window: put(i) and drop(i) return the key to put and to delete in the i-th step.
   template <class NumberOf>
   void Slide(NumberOf number_of) {
     const uint64_t size = alive();
@@ -80,7 +80,7 @@ TEST_P(WindowTest, Descending) {
   Slide([&](uint64_t round, uint64_t i) { return top - (round * alive() + i); });
 }
 
-// Each window somewhere else, never where one has been.
+// Each window at another place, never where one has been.
 TEST_P(WindowTest, Jumping) {
   std::vector<uint64_t> bases;
   for (uint64_t round = 0; round <= kWindows; ++round) bases.push_back(round * 3 * alive());
@@ -92,7 +92,7 @@ TEST_P(WindowTest, ComingBack) {
   Slide([&](uint64_t round, uint64_t i) { return (round % 3) * alive() + i; });
 }
 
-// In no order within a window, so that leaves empty here and there.
+// In random order within a window, so that leaves empty in places.
 TEST_P(WindowTest, Shuffled) {
   const uint64_t size = alive();
   Slide([&](uint64_t round, uint64_t i) {
@@ -101,7 +101,7 @@ TEST_P(WindowTest, Shuffled) {
   });
 }
 
-// One thread puts, one deletes: what is busy at one moment goes at another.
+// One thread puts, one deletes: what is busy at one moment must be freed at another.
 TEST_P(WindowTest, TwoThreads) {
   const uint64_t size = alive();
   const uint64_t keys = (kWindows + 1) * size;
@@ -131,7 +131,7 @@ TEST_P(WindowTest, TwoThreads) {
   ExpectSound();
 }
 
-// The same in groups, which go other ways through an engine.
+// The same in groups, which use other code paths of an engine.
 TEST_P(WindowTest, Groups) {
   constexpr uint64_t kGroup = 64;
   const uint64_t size = (alive() + kGroup - 1) / kGroup * kGroup;
@@ -157,9 +157,9 @@ TEST_P(WindowTest, Groups) {
   ExpectSound();
 }
 
-// The same keys, whose values change their sizes: records of one size are space for others. A pool
-// takes a chunk back from one size when another one needs it, so the pool is not much larger than
-// what is in it.
+// The same keys, whose values change their sizes: freed records of one size must be usable for
+// others. A pool takes a chunk from one size class when another needs it, so the pool is not much
+// larger than its content.
 class ChurnTest : public WindowTest {
  protected:
   static constexpr size_t kSmallest = 10;
@@ -179,7 +179,7 @@ class ChurnTest : public WindowTest {
     for (const uint64_t number : order) {
       const std::string value = Value(number, size_of());
       Outcome outcome = Put(engine(), Key(number), value).outcome;
-      // Space comes free a moment after it was given up.
+      // Space becomes free a moment after it was retired.
       for (int retry = 0; retry < 50 && outcome == Outcome::kPoolFull; ++retry) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         outcome = Put(engine(), Key(number), value).outcome;
@@ -205,7 +205,7 @@ TEST_P(ChurnTest, SizesAtRandom) {
   ExpectSound();
 }
 
-// All of one size at a time: what the others leave is whole chunks.
+// All of one size at a time: the others' space becomes whole chunks.
 TEST_P(ChurnTest, SizesByTurns) {
   Footprint first{};
   int round = 0;

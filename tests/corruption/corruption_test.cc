@@ -1,4 +1,4 @@
-// Bits of pools in memory flipped, region by region, and pools cut short: each must be refused, or
+// Flips bits of pools in memory, region by region, and truncates pools: each must be refused,
 // quarantined, or without effect.
 #include <gtest/gtest.h>
 
@@ -40,11 +40,11 @@ struct Row {
 
 using Parameter = std::tuple<EngineCase, bool>;
 
-// Rows of the table that some damage needed. When every test ran, with the seed of every day, one
-// that none needed is stale.
+// Rows of the table that some damage needed. When every test ran, with the default seed, a row that
+// none needed is obsolete.
 class SeenRows : public ::testing::Environment {
  public:
-  // `example`: what the row lets through, and how to see it.
+  // `example`: what the row allows, and how to reproduce it.
   static void Add(const Unseen* row, std::string example) {
     Rows().emplace(row, std::move(example));
   }
@@ -155,7 +155,7 @@ TEST_P(Corruption, AnUndamagedPoolIsWhole) {
   EXPECT_EQ(EffectName(verdicts[0].effect), EffectName(Effect::kNone)) << verdicts[0].message;
 }
 
-// LODGEKV_FLIP=BYTE.BIT flips that one bit, in this process, as a failure names it.
+// LODGEKV_FLIP=BYTE.BIT, as a failure prints it, flips that one bit, in this process.
 std::optional<Damage> WantedFlip() {
   const char* wanted = std::getenv("LODGEKV_FLIP");
   Damage damage{};

@@ -1,6 +1,5 @@
-// Pool files, through the door that a daemon uses: cut short at every page, before they are opened
-// and while they are, with pages that cannot be read, and with flipped bits in what libpmemobj
-// keeps for itself.
+// Pool files, opened as a daemon does: truncated at every page, before and while they are open,
+// with unreadable pages, and with flipped bits in libpmemobj's own metadata.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -30,11 +29,11 @@ namespace {
 
 constexpr uint64_t kPoolBytes = uint64_t{8} << 20;
 constexpr uint64_t kPageBytes = 4096;
-// libpmemobj's own header; its lanes and heap come behind.
+// libpmemobj's own header; its lanes and heap follow.
 constexpr uint64_t kPmemobjHeaderBytes = 4096;
 constexpr uint64_t kFlips = 400;
-// Then what it keeps of the pool, its lanes, the header of its heap and the table of the only zone;
-// and the header of the first object.
+// Then its description of the pool, its lanes, the header of its heap and the table of the only
+// zone; and the header of the first object.
 constexpr uint64_t kFirstLane = 8192;
 constexpr uint64_t kHeap = 3153920;
 constexpr uint64_t kFirstObject = 3679232 + 64;
@@ -87,11 +86,11 @@ class FileCorruption : public ::testing::TestWithParam<EngineCase> {
 
 TEST_P(FileCorruption, CutShortAtEveryPage) {
   const uint64_t pages = kPoolBytes / kPageBytes;
-  // From the end, so that one file serves all.
+  // From the end, so that one file suffices for all.
   const auto verdicts = TryAll(pages, [&](size_t i) -> Verdict {
     const uint64_t bytes = (pages - 1 - i) * kPageBytes;
     if (truncate(pool_.c_str(), static_cast<off_t>(bytes)) != 0) return {Effect::kDied, "truncate"};
-    // An empty file is no pool: it becomes one.
+    // An empty file is not a pool: it becomes one.
     return bytes == 0 ? Verdict{Effect::kRefused, ""} : Open();
   });
   for (size_t i = 0; i < pages; ++i) {
@@ -112,7 +111,7 @@ class FlippedBits : public FileCorruption {
     std::filesystem::copy_file(pool_, copy_);
   }
 
-  // One after the other. A pool that is refused by an answer is left as it was.
+  // One after the other. A pool that is refused with an error must be unchanged.
   std::vector<Verdict> TryEach(const std::vector<Bit>& bits) const {
     return TryAll(bits.size(), [&](size_t i) {
       if (i == 0 || !untouched_) Restore();
@@ -127,7 +126,7 @@ class FlippedBits : public FileCorruption {
     });
   }
 
-  // No worse than named, and no signal.
+  // No effect worse than listed, and no signal.
   void Check(const std::vector<Bit>& bits, const std::vector<Verdict>& verdicts,
              const char* where) const {
     std::array<uint64_t, kEffects> effects{};
@@ -170,8 +169,8 @@ TEST_P(FlippedBits, OfTheHeaderOfLibpmemobj) {
   Check(bits, TryEach(bits), "header of libpmemobj");
 }
 
-// A third each of what it keeps of the pool, of the lanes and of the heap; half of them where
-// something is, since most of it is zero.
+// A third each in its description of the pool, the lanes and the heap; half of them in nonzero
+// bytes, since most are zero.
 TEST_P(FlippedBits, OfTheLanesAndTheHeapOfLibpmemobj) {
   constexpr std::array kPlaces{kPmemobjHeaderBytes, kFirstLane, kHeap, kFirstObject};
   std::ifstream file(copy_, std::ios::binary);
@@ -208,7 +207,7 @@ char* MappingOf(const std::string& path) {
   return nullptr;
 }
 
-// Puts a page that cannot be read in the place of one of the pool: a page of a file that is empty.
+// Replaces a page of the pool by one that cannot be read: a page of an empty file.
 bool SpoilPage(char* base, uint64_t page) {
   const int fd = memfd_create("bad page", MFD_CLOEXEC);
   char* at = base + page * kPageBytes;
@@ -225,7 +224,7 @@ class BadPages : public FileCorruption {
     std::filesystem::copy_file(pool_, undamaged_);
   }
 
-  // What a trial leaves is no concern of the next.
+  // Restores the pool, so that trials are independent.
   void Restore() const {
     std::filesystem::copy_file(undamaged_, pool_,
                                std::filesystem::copy_options::overwrite_existing);
@@ -238,7 +237,7 @@ class BadPages : public FileCorruption {
     return options;
   }
 
-  // Offsets at which the pool keeps what is ours, and not libpmemobj's.
+  // Offsets at which the pool holds our data, not libpmemobj's.
   std::vector<std::pair<uint64_t, uint64_t>> RangesInUse() const {
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     const auto opened = pmem::Pool::Open(PoolOptions());
@@ -255,7 +254,7 @@ class BadPages : public FileCorruption {
     return ranges;
   }
 
-  // All that hold anything of ours, and some others.
+  // All pages that hold our data, and some others.
   std::vector<uint64_t> DrawPages() const {
     std::set<uint64_t> pages;
     std::ifstream file(undamaged_, std::ios::binary);
@@ -274,7 +273,7 @@ class BadPages : public FileCorruption {
     return {pages.begin(), pages.end()};
   }
 
-  // Nobody needs the page, or the process ends in order and names it.
+  // Either nobody needs the page, or the process ends in the defined way and names it.
   void Check(const std::vector<uint64_t>& pages, const std::vector<Verdict>& verdicts,
              const char* when) const {
     uint64_t refused = 0;
@@ -311,7 +310,7 @@ TEST_P(BadPages, OfAServingPoolEndTheProcessByName) {
   Check(pages, verdicts, "in service");
 }
 
-// Recovery does not step over the page, and so it is met again at each start.
+// Recovery does not skip the page, so every start hits it again.
 TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
   const std::vector<uint64_t> pages = DrawPages();
   const auto verdicts = TryAll(pages.size(), [&](size_t i) -> Verdict {
@@ -332,7 +331,7 @@ TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
   Check(pages, verdicts, "by recovery");
 }
 
-// As when somebody cuts the file of a running daemon.
+// As when somebody truncates the file of a running daemon.
 TEST_P(BadPages, AFileThatIsCutShortEndsTheProcessByName) {
   const auto verdicts = TryAll(1, [&](size_t) -> Verdict {
     auto store = Store::Open(Options());

@@ -26,8 +26,8 @@
 namespace lodgekv::test {
 namespace {
 
-// A trial takes a millisecond. Processor time, so that a busy machine is no hang; the wall's for
-// what sleeps for ever.
+// A trial takes a millisecond. Measured in processor time, so that a busy machine does not look
+// like a hang; wall time catches threads that sleep forever.
 constexpr int kCpuSeconds = 10 * kSanitizerSlowdown;
 constexpr int kWallSeconds = 120 * kSanitizerSlowdown;
 constexpr size_t kMessageBytes = 400;
@@ -38,7 +38,7 @@ struct Slot {
   std::array<char, kMessageBytes + 1> message;
 };
 
-// Slots that parent and child both see.
+// Slots shared by parent and child.
 class SharedSlots {
  public:
   explicit SharedSlots(size_t count) : bytes_(std::max<size_t>(count, 1) * sizeof(Slot)) {
@@ -63,7 +63,7 @@ void LimitTrial() {
   alarm(kWallSeconds);
 }
 
-// What is thrown ends the process: it must not come back into the parent's tests.
+// An exception ends the process: it must not unwind into the parent's tests.
 [[noreturn]] void RunChild(std::span<Slot> slots, size_t from, int said,
                            const std::function<Verdict(size_t)>& try_one) noexcept {
   const rlimit core{0, 0};
@@ -80,7 +80,7 @@ void LimitTrial() {
   _exit(0);
 }
 
-// A file in memory, to which a trial's stderr goes: what it says when it dies.
+// A file in memory that captures a trial's stderr.
 class Said {
  public:
   Said() : fd_(memfd_create("stderr of a trial", MFD_CLOEXEC)) {

@@ -39,7 +39,7 @@ std::string KeyOf(const EngineCase& engine_case, uint64_t number) {
 
 std::string ValueFor(const EngineCase& engine_case, uint64_t number) {
   if (engine_case.fixed64()) return BigEndian(number);
-  // Short pairs in the slot, ordinary records, and some that are larger than a chunk's units.
+  // Short inline pairs, ordinary records, and some larger than a chunk's units.
   if (number % 4 == 0) return BigEndian(number).substr(4);
   if (number % 4 == 1) return BigEndian(number);
   return ValueOf(KeyFormat::kBytes, number, number % kLargeEvery == 2 ? 9000 : 10 + number % 90);
@@ -56,7 +56,7 @@ std::string FirstProblem(const CheckReport& report) {
   return report.problems.empty() ? "" : report.problems.front();
 }
 
-// What reads and a scan say: how many answers were DATA_LOSS, or what was wrong.
+// The result of reads and a scan: the number of DATA_LOSS answers, or what was wrong.
 struct Answers {
   uint64_t lost = 0;
   std::string missing;
@@ -78,7 +78,7 @@ void AskForKeys(Engine& engine, const Content& content, Answers& answers) {
   }
 }
 
-// A scan that is not cut short by damage sees what is there, and in any case nothing else.
+// A scan that damage does not end sees everything, and in any case nothing else.
 void AskForAll(Engine& engine, const Content& content, Answers& answers) {
   uint64_t seen = 0;
   const Outcome outcome = engine.Scan({}, [&](const ScanItem& item) {
@@ -98,7 +98,7 @@ void AskForAll(Engine& engine, const Content& content, Answers& answers) {
   }
 }
 
-// Whether it goes on is all that counts: what is damaged may refuse what it likes.
+// Only survival matters: operations on damaged data may be refused.
 void WorkOn(Engine& engine, const EngineCase& engine_case, const Content& content) {
   auto key = content.begin();
   for (uint64_t i = 0; i < kWorkAfterwards; ++i) {

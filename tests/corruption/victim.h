@@ -1,4 +1,4 @@
-// A small pool with something of everything in it, whose content is known, and which is damaged.
+// A small pool that contains every kind of data, whose content is known, and which is damaged.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ namespace lodgekv::test {
 
 using Content = std::map<std::string, std::string>;
 
-// Puts, replaces and deletes through all ways of writing, and notes what must be there. The last
-// `fresh` puts come behind everything else.
+// Puts, replaces and deletes in all ways of writing, and records the expected content. The last
+// `fresh` puts come after everything else.
 Content Furnish(Engine& engine, const EngineCase& engine_case, uint64_t puts, uint64_t fresh);
 
-// Everything that can be asked, against what must be there; then some more work on it.
+// Compares all answers with the expected content; then writes some more.
 Verdict Interrogate(Engine& engine, const EngineCase& engine_case, const Content& content);
 
-// A message that says where: an offset, a row, a word, a number of bytes.
+// Whether the message names a place: an offset, a row, a word, a number of bytes.
 bool NamesAPlace(const std::string& message);
 
-// A run of bytes that are one kind of thing.
+// A range of bytes of one kind.
 struct Region {
   std::string name;
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t unit_bytes = 0;  // of the equal things in it; 0: one thing
+  uint64_t unit_bytes = 0;  // of equal units in it; 0: no units
   pmem::ChunkUse use = pmem::ChunkUse::kFree;
 };
 
 class Victim {
  public:
-  // closed: in order; otherwise as a killed process leaves it.
+  // closed: cleanly; otherwise as a killed process leaves it.
   Victim(const EngineCase& engine_case, bool closed);
 
   const EngineCase& engine_case() const { return case_; }
@@ -48,9 +48,9 @@ class Victim {
   // The pool's own bytes, undamaged.
   std::span<const std::byte> image() const { return image_.span(); }
 
-  // Opens a copy of which the bit is the other way round.
+  // Opens a copy with the bit inverted.
   Verdict Flip(uint64_t offset, unsigned bit) const;
-  // Opens a copy that ends at `bytes`.
+  // Opens a copy truncated to `bytes`.
   Verdict Truncate(uint64_t bytes) const;
 
  private:

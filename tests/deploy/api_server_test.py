@@ -12,16 +12,16 @@ import chart
 import kube
 import system_test
 
-# Their definitions come with the operator of Prometheus.
+# Their definitions come with the Prometheus operator.
 CUSTOM = {"ServiceMonitor", "PrometheusRule"}
-# The only one: what stands for certificates in the values of the golden files is none.
+# The only one: the placeholder for certificates in the values of the golden files is not one.
 WARNINGS = {"Secret": ['299 - "tls: failed to find any PEM data in certificate input"']}
 
 
 def pod_of(stateful_set):
     template = copy.deepcopy(stateful_set["spec"]["template"])
     template["metadata"]["name"] = stateful_set["metadata"]["name"] + "-0"
-    # Its claim is the StatefulSet's to make.
+    # Its claim is created by the StatefulSet.
     claims = stateful_set["spec"].get("volumeClaimTemplates", [])
     template["spec"]["volumes"] += [
         {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "a-claim"}}

@@ -14,7 +14,7 @@ CHART = ROOT / "deploy/helm/lodgekv"
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 SOURCES = GOLDEN / "SOURCES"
 INSTALL_TOOLS = ROOT / "scripts/install_deploy_tools"
-# Rendered for the newest, accepted by these.
+# Rendered for the newest, accepted by both.
 KUBERNETES = ("1.27.0", "1.34.0")
 MEDIA = ("pvc", "fsdax", "devdax", "cxl")
 

@@ -168,7 +168,7 @@ class ChartTest(system_test.SystemTest):
                          spec["capacity"]["storage"])
         self.assertEqual((spec["mountOptions"], spec["volumeMode"]), (["dax"], "Filesystem"))
         self.assertEqual(spec["persistentVolumeReclaimPolicy"], "Retain")
-        # The claim outlives the release; the volume it is bound to must do so, too.
+        # The claim outlives the release; so must the volume to which it is bound.
         self.assertEqual(release.set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"],
                          "Retain")
         self.assertEqual(volume["metadata"]["annotations"], {"helm.sh/resource-policy": "keep"})

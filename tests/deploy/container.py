@@ -16,7 +16,7 @@ NEEDED = ("podman", "buildah", "runc", "debootstrap")
 RELEASE = "bookworm"
 BASE, IMAGE = "localhost/debian:12-slim", "localhost/lodgekv:test"
 # On the network of this machine; with limits, since those of this process may not be raised in a
-# container; and as confined as the chart has it.
+# container; and with the chart's restrictions.
 RUN = ["--runtime", "runc", "--network=host", "--log-driver=k8s-file",
        "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024",
        "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges"]

@@ -175,7 +175,7 @@ class HelmTest(system_test.SystemTest):
             sizes = (f"storage.poolSize={pool}", f"storage.volume.size={volume}")
             self.refuse(f"storage.poolSize {pool} does not fit on a volume of "
                         f"storage.volume.size {volume}", PLAIN[1], *sizes)
-            # The size of a claim that is there is not known here.
+            # The size of an existing claim is unknown here.
             self.manifests(*PLAIN, "--set", ",".join(sizes), "--set",
                            "storage.volume.existingClaim=claim")
         for pool, volume in (("8063MiB", "8Gi"), ("7GiB", "8G"), ("1023GiB", "1Ti"),

@@ -68,7 +68,7 @@ class ApiServer(contextlib.ExitStack):
 
     def spawn(self, name, *words):
         log = self.enter_context(open(self.folder / f"{name}.log", "wb"))
-        # It does not outlive a test that is killed.
+        # It must not outlive a killed test.
         process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *map(str, words)],
                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.callback(self.end, process)
@@ -103,7 +103,7 @@ class ApiServer(contextlib.ExitStack):
                    "--service-account-issuer=https://kubernetes.default.svc",
                    f"--service-account-key-file={public}",
                    f"--service-account-signing-key-file={key}",
-                   # Nobody here makes the accounts that it would ask for.
+                   # Nothing here creates the accounts that it would ask for.
                    "--disable-admission-plugins=ServiceAccount",
                    "--endpoint-reconciler-type=none")
 
@@ -119,7 +119,7 @@ class ApiServer(contextlib.ExitStack):
             time.sleep(0.2)
 
     def ask(self, method, path, body=None):
-        # Its certificate is one that it made for itself a moment ago.
+        # It has just created its certificate.
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         request = urllib.request.Request(

@@ -43,7 +43,7 @@ class LocalTest(system_test.SystemTest):
         return port
 
     def stack(self, *words, **more):
-        # Of a pool in memory, since a disk would only make this slower.
+        # With a pool in memory, since a disk would only make this slower.
         variables = {"LODGEKV_STACK": self.workdir / "stack",
                      "LODGEKV_STACK_POOL": self.workdir / "lodgekv.pool", "LODGEKV_BIN": daemon.BIN,
                      "LODGEKV_STACK_PORT": self.port, "PROMETHEUS_PORT": self.prometheus,
@@ -114,7 +114,7 @@ class LocalTest(system_test.SystemTest):
     def test_one_that_ended_is_started_again(self):
         self.expect("up")
         before = self.pids()
-        # Only the daemon; a process that this script did not start has none of its pids.
+        # Only the daemon; processes that this script did not start are not among its pids.
         pid = before["lodgekvd"]
         self.assertEqual(pathlib.Path(f"/proc/{pid}/comm").read_text(), "lodgekvd\n")
         signal.pidfd_send_signal(self.enter_pidfd(pid), signal.SIGKILL)

@@ -18,7 +18,7 @@ import system_test
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy/systemd"
 UNIT = "lodgekvd.service"
 UNIT_FOLDER = "usr/lib/systemd/system"
-# Of systemd-analyze security, times 10: at most a tenth more than the unit has.
+# Of systemd-analyze security, times 10: at most a tenth more than the unit's.
 MAX_EXPOSURE = 16
 STORE = pathlib.Path("/usr/lib/systemd/system")
 
@@ -153,7 +153,7 @@ class InstalledTest(system_test.SystemTest):
     @needs("udevadm", "unshare")
     def test_rule_for_devices(self):
         rules = (DEPLOY / "90-lodgekv-dax.rules").read_text()
-        # The group is made by the package; here it need not exist.
+        # The package creates the group; here it need not exist.
         self.assertEqual(self.udev_says(rules.replace('GROUP="lodgekv"', 'GROUP="root"')), [])
         self.assertNotEqual(self.udev_says(rules.replace("KERNEL==", "KERNELL==")), [])
 
@@ -296,7 +296,7 @@ class SystemCallsTest(system_test.SystemTest):
                 allowed -= self.members(value[1:])
             else:
                 allowed |= self.members(value)
-        # execve is how systemd starts it, behind the filter; it is in the group @process.
+        # execve is how systemd starts it, after the filter is set; it is in the group @process.
         self.assertEqual({name for name, _ in calls} - allowed, set())
         self.assertNotIn("ptrace", allowed)
         self.assertGreater(len({name for name, _ in calls}), 30)

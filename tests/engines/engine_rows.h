@@ -1,5 +1,5 @@
-// What the tests must know about one engine that its registration does not tell. One file here for
-// each: tests/engines/NAME.cc. It is found by its name when the engine is registered.
+// What the tests need to know about one engine besides its registration. One file here per engine:
+// tests/engines/NAME.cc. It is found by its name when the engine is registered.
 #pragma once
 
 #include <span>
@@ -15,15 +15,15 @@ class LayoutWriter;
 
 struct EngineRows {
   std::string_view engine;
-  // The mistakes that the explorer must notice, and those that only several threads make:
-  // deterministic schedules must notice them.
+  // The mistakes that the explorer must notice, and those that matter to several threads, which
+  // deterministic schedules must notice.
   std::span<const Canary> canaries;
   std::span<const Canary> schedule_canaries;
   std::span<const DoesNotApply> classes_without;
   // Where damage can change an answer.
   std::span<const Unseen> unseen;
-  // Writes go to a log first: each takes a number there, whatever the key format, a batch keeps
-  // nobody waiting, and the recovery of a pool that a killed process left replays entries.
+  // Writes go to a log first: each takes a sequence number, whatever the key format, a batch makes
+  // nobody wait, and recovery after a kill replays entries.
   bool has_log = false;
   // Its structs on the medium (tests/media).
   void (*write_layouts)(LayoutWriter& writer) = nullptr;

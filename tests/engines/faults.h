@@ -1,4 +1,4 @@
-// The faults of canaries, by short names for their tables (tests/crash/lab/tracer.h).
+// Short names of canary faults for their tables (tests/crash/lab/tracer.h).
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// LB+-Tree: what its tests must know.
+// LB+-Tree: what its tests need to know.
 #include "index/lbtree/layout.h"
 #include "index/pmem/internal/pool_header.h"
 #include "tests/engines/engine_rows.h"
@@ -54,7 +54,7 @@ constexpr Canary kCanaries[] = {
     {"sibling not flushed", "group split", Bc(1), Ask("lbtree.group.sibling_not_flushed")},
     {"a new leaf that splits keeps its sibling", "group split", Bc(4),
      Ask("lbtree.group.new_sibling_stays")},
-    // Words that may tear are fenced first anyway.
+    // With words that may tear there is a fence anyway.
     {.name = "not fenced before the commits",
      .group = "group split",
      .bugs = Bc(3),
@@ -108,7 +108,7 @@ constexpr Canary kCanaries[] = {
      .workload = "emptied",
      .option = "unlink_leaves",
      .value = "0"},
-    // Torn words leave so many images that too few of this kind are drawn.
+    // Torn words give so many images that too few of this kind are drawn.
     {.name = "empty leaves free before they are unlinked",
      .group = "recovery",
      .bugs = Bc(3, 21),

@@ -1,4 +1,4 @@
-// LodgeTree: what its tests must know.
+// LodgeTree: what its tests need to know.
 #include "index/lodgetree/layout.h"
 #include "index/node/log_layout.h"
 #include "index/pmem/internal/pool_header.h"
@@ -54,7 +54,7 @@ constexpr Canary kCanaries[] = {
     {"pairs not flushed", "second commit", Bc(1), Forget("lodgetree.flush.5")},
     {"pairs not fenced before the commit", "second commit", Bc(3), DropFence("lodgetree.flush.5")},
     {"commit not flushed", "second commit", Bc(1), DropFlushes("lodgetree.flush.6")},
-    // The leaf is half rebuilt then.
+    // The leaf is half rebuilt at that point.
     {"watermark with the first commit", "second commit", Bc(22),
      Ask("lodgetree.second_commit.watermark"), Under::kLinePrefix},
     {"slot used again before it is free", "second commit", Bc(5),

@@ -1,5 +1,5 @@
-// The append log as recovery finds it: any mixture of whole, torn and old entries. What is read
-// are the whole groups at its front, and nothing else; a hole that no crash leaves is refused.
+// The append log as recovery finds it: any mixture of complete, torn and old entries. Exactly the
+// complete groups at its front are read; a gap that no crash leaves is refused.
 #include <array>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@ using Log = AppendLog;
 constexpr unsigned kEntries = 12;
 constexpr uint64_t kVersion = 9;
 
-// What the medium holds of one entry, and whether its checksum is right.
+// The content of one entry on the medium, and whether its checksum is right.
 struct Entry {
   bool whole = false;
   uint64_t key = 0;
@@ -27,7 +27,7 @@ struct Entry {
   uint32_t record_crc = 0;
 };
 
-// A pool with one log, whose entries are written over.
+// A pool with one log, whose entries are overwritten.
 struct World {
   World() {
     FUZZ_REQUIRE(log.ReserveInOneLog(1, pmem::ReservePolicy::kKeep), "a log");
@@ -59,7 +59,7 @@ struct World {
   void Store(pmem::Word& word, uint64_t value) { pool.medium().Store(word, value); }
   uint8_t* Bytes() { return pool.At<uint8_t>(offset); }
 
-  // The planted bug: of a group that was cut the part in front counts.
+  // The planted bug: the front part of a truncated group is valid.
   fuzz::CanaryTracer tracer{"node.log_reader.part_of_group"};
   fuzz::ArenaPool memory{size_t{1} << 17, 8192, &tracer};
   pmem::Pool& pool = memory.pool();
@@ -87,7 +87,7 @@ unsigned EndOfGroup(const Entries& entries, unsigned begin) {
   return end;
 }
 
-// By the words of the protocol.
+// As the protocol says.
 struct Expected {
   unsigned tail = 0;
   unsigned last_group = 0;
@@ -132,7 +132,7 @@ void CheckRead(const World& world, const Entries& entries) {
   }
 }
 
-// A flipped bit of the header: there is no log. One of an entry: it is not whole.
+// A flipped bit in the header: there is no log. In an entry: it is not complete.
 void CheckFlip(World& world, Entries entries, uint16_t flip) {
   constexpr unsigned kCovered = offsetof(media::LogHeader, reserved);
   constexpr unsigned kBytes = sizeof(media::LogHeader) + kEntries * sizeof(media::LogEntry);
@@ -158,7 +158,7 @@ void Check(World& world, fuzz::InputReader input) {
     entry.key = i + uint64_t{kind} * 3;
     entry.value = ~entry.key;
     entry.record_crc = kind * 77U;
-    // Mostly few, so that groups end.
+    // Usually few, so that groups end.
     const unsigned left = (kind & 2) != 0 ? 1023U - (kind >> 4) : unsigned{kind} >> 4;
     entry.meta = media::PackLogMeta(i + 1, static_cast<LogOp>(kind >> 2 & 3), left);
     world.WriteEntry(i, entry);

@@ -1,4 +1,4 @@
-// A pool in memory of the target's own.
+// A pool in memory for one fuzz target.
 #pragma once
 
 #include <cstdlib>

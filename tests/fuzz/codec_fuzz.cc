@@ -1,5 +1,5 @@
-// Both codecs: keys, pairs, separators and fences keep the order of byte strings and come back as
-// they went in; words that no codec makes are refused.
+// Both codecs: keys, pairs, separators and fences keep the order of byte strings and survive a
+// round trip; words that no codec writes are refused.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ namespace lodgekv {
 namespace {
 
 constexpr uint64_t kRecordBytes = 1024;
-constexpr int kExecutionsOfAnArena = 1 << 10;  // separators are given back all together
+constexpr int kExecutionsOfAnArena = 1 << 10;  // separators are freed all together
 
 int Sign(int number) { return (number > 0) - (number < 0); }
 
@@ -50,7 +50,7 @@ Pair MakeRecordPair(World& world, int number, std::string_view key, std::string_
   return {word, BytesCodec::RecordWord(word, record.offset, SlotHash(key))};
 }
 
-// Inline where the pool takes it, else a record.
+// Inline if the pool allows it, otherwise a record.
 Pair MakePair(World& world, const BytesCodec& codec, int number, std::string_view key,
               std::string_view value) {
   uint64_t word = 0;
@@ -78,7 +78,7 @@ BytesCodec::Separator Between(const BytesCodec& codec, Pair left, Pair right,
   return texts.New(separator->view().substr(0, 8));
 }
 
-// A fence says its separator again, and no single flipped bit of it goes unseen.
+// A fence decodes to its separator, and every single flipped bit is detected.
 void CheckFence(World& world, const BytesCodec& codec, BytesCodec::Separator separator,
                 uint8_t flip) {
   const std::string_view text = separator->view();
@@ -131,7 +131,7 @@ void CheckBytesCodec(World& world, const BytesCodec& codec, fuzz::InputReader in
   }
 }
 
-// Two words as they may lie in a slot: what counts as sound is what the codec writes.
+// Two words that may be in a slot: exactly what the codec writes is sound.
 void CheckSlot(World& world, Pair pair) {
   const BytesCodec& codec = world.inline_codec;
   if (BytesCodec::IsRecord(pair.value) || !codec.PairIsSound(pair)) return;
@@ -160,8 +160,8 @@ void CheckFixed(World& world, uint64_t a, uint64_t b) {
   uint64_t again = 0;
   FUZZ_REQUIRE(codec.DecodeFence(Fixed64Codec::EncodeFence(a, 0), *world.texts, &again), view_a);
   FUZZ_REQUIRE(again == a, view_a);
-  // Two words as they may lie in a leaf. An offset beside an inline word, with check bits that fit,
-  // is not looked at.
+  // Two words that may be in a leaf. An offset beside an inline word with matching check bits is
+  // skipped.
   const FenceWords fence{a, b};
   if (codec.DecodeFence(fence, *world.texts, &again) && again != 0 && b >> 20 == 0) {
     const FenceWords made = Fixed64Codec::EncodeFence(again, 0);

@@ -1,5 +1,5 @@
-// The configuration file, from its bytes on: what LoadConfig takes is within bounds and survives
-// being written and read, what it refuses is named with its place.
+// The configuration file as bytes: what LoadConfig accepts is within bounds and survives writing
+// and reading; errors name their place.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
@@ -15,7 +15,7 @@
 namespace lodgekv::server {
 namespace {
 
-// A file in memory with a path, whose content is replaced.
+// A file in memory with a path and replaceable content.
 class MemoryFile {
  public:
   MemoryFile() : fd_(memfd_create("fuzz", 0)), path_("/proc/self/fd/" + std::to_string(fd_)) {
@@ -38,7 +38,7 @@ MemoryFile& File() {
   return *file;
 }
 
-// The planted bug: the upper bound of scan_page_items is not looked at.
+// The planted bug: the upper bound of scan_page_items is not checked.
 void LoadWithoutBound(std::string_view text, Config* config) {
   try {
     const YAML::Node root = YAML::Load(std::string(text));
@@ -109,8 +109,8 @@ void CheckRoundTrip(const Config& config) {
   });
 }
 
-// A file is one document: nothing stands behind its end. Within quotations, blocks and comments the
-// mark is text like any other.
+// A file is one document: nothing follows its end. Within quotations, blocks and comments the mark
+// is ordinary text.
 void CheckAllIsRead(std::string_view text) {
   if (text.find_first_of("'\"|>#%") != std::string_view::npos) return;
   const size_t mark = text.find("\n---\n");
@@ -120,7 +120,7 @@ void CheckAllIsRead(std::string_view text) {
   FUZZ_REQUIRE(!second, text);
 }
 
-// What it quotes of the file is as it stands there: log and terminal escape it.
+// Quoted parts of the file are verbatim: log and terminal escape them.
 void CheckRefusal(const absl::Status& status) {
   const std::string message(status.message());
   FUZZ_REQUIRE(message.find(File().path()) != std::string::npos, message);

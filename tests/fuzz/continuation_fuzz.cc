@@ -1,5 +1,5 @@
-// Scans and their continuation tokens: whatever is passed back, pages come in order, within range
-// and limits, and those of a scan that is taken up again are those of one that was not.
+// Scans and their continuation tokens: whatever token is passed, pages are in order, within range
+// and limits, and a continued scan returns the same pages as one that was not interrupted.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -32,7 +32,7 @@ Keys KeysOf(KeyFormat format) {
   return keys;
 }
 
-// An engine that holds KeysOf its format; each value is its key.
+// An engine that holds KeysOf its format; each value equals its key.
 struct World {
   explicit World(KeyFormat format) : keys(KeysOf(format)) {
     pool.key_format = format;
@@ -62,7 +62,7 @@ World& WorldOf(KeyFormat format) {
   return format == KeyFormat::kBytes ? *bytes : *fixed;
 }
 
-// By the words of kv.proto, but for the limit.
+// As kv.proto says, except for the limit.
 Keys Expected(const v1::ScanRequest& request, const World& world) {
   Keys keys;
   for (const std::string& key : world.keys) {
@@ -80,7 +80,7 @@ Keys Expected(const v1::ScanRequest& request, const World& world) {
   return keys;
 }
 
-// The planted bug: a token holds no more than 8 bytes of its key.
+// The planted bug: a token holds at most 8 bytes of its key.
 std::string TokenOf(const v1::ScanResponse& page) {
   return fuzz::BugIsPlanted() ? page.continuation().substr(0, 8) : page.continuation();
 }
@@ -116,7 +116,7 @@ bool Start(const v1::ScanRequest& request, const World& world, ScanPager* pager)
   return false;
 }
 
-// The keys of all pages; with `anew` each page is a call of its own, by the token of the last.
+// The keys of all pages; with `anew` each page is a separate call with the token of the last.
 Keys ReadAll(v1::ScanRequest request, World& world, bool anew) {
   Keys keys;
   auto pager = std::make_unique<ScanPager>();

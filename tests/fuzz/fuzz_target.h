@@ -1,12 +1,12 @@
-// What every fuzz target of this folder is made of.
+// Common parts of all fuzz targets.
 //
 // INVARIANTS
-// - A target defines LLVMFuzzerTestOneInput. An input never makes it end the process but by
-//   FUZZ_REQUIRE, or by a sanitizer: each names a defect of the code under test.
-// - A target is a function of its input: nothing that one input leaves changes what the next does.
-// - LODGEKV_PLANTED_BUG=1 puts one mistake of a kind that has been made before between the target
-//   and the code under test (or switches a canary of that code on). No input of the corpus shows
-//   it; the target has to find one that does (fuzz_test.py).
+// - A target defines LLVMFuzzerTestOneInput. An input ends the process only by FUZZ_REQUIRE, or by
+//   a sanitizer: each means a defect of the code under test.
+// - A target is a function of its input: no input affects later ones.
+// - LODGEKV_PLANTED_BUG=1 inserts one realistic mistake between the target and the code under test
+//   (or enables a canary of that code). No input of the corpus shows it; the target must find one
+//   that does (fuzz_test.py).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-// Ends the process with what does not hold, and where.
+// Ends the process and prints what is violated, and where.
 #define FUZZ_REQUIRE(condition, detail)                                                     \
   do {                                                                                      \
     if (!(condition)) [[unlikely]]                                                          \
@@ -37,7 +37,7 @@ namespace lodgekv::fuzz {
   std::abort();
 }
 
-// Abseil's views are a type of their own.
+// Abseil's views are a separate type.
 inline std::string_view View(std::string_view text) { return text; }
 inline std::string_view View(absl::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view View(const std::string& text) { return text; }
@@ -48,7 +48,7 @@ inline bool BugIsPlanted() {
   return planted;
 }
 
-// What a person reads in one line of a terminal.
+// Whether the text is readable in one line of a terminal.
 template <class Text>
 bool IsOnePrintableLine(const Text& text) {
   for (const char c : text) {
@@ -57,7 +57,7 @@ bool IsOnePrintableLine(const Text& text) {
   return !text.empty();
 }
 
-// Takes an input apart, from its front. Behind its end everything is zero and empty.
+// Consumes an input from its front. After its end everything is zero and empty.
 class InputReader {
  public:
   InputReader(const uint8_t* data, size_t size)
@@ -78,7 +78,7 @@ class InputReader {
     rest_.remove_prefix(taken.size());
     return taken;
   }
-  // A byte with its length, then the bytes.
+  // A length byte, then the bytes.
   std::string_view Text(size_t most = 255) {
     const size_t length = Byte();
     return Take(length < most ? length : most);

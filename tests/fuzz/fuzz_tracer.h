@@ -1,4 +1,4 @@
-// A listener behind the persist seam that switches one canary on when the bug is planted.
+// A tracer that enables one canary when the bug is planted.
 #pragma once
 
 #include "index/pmem/internal/tracer.h"

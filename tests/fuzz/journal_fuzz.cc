@@ -1,6 +1,6 @@
 // The journal of a pool on an ordinary file as a start after a crash finds it: groups of this and
-// of other sessions, torn, repeated and missing ones, and payloads of any content. What is replayed
-// is what was put there, in its order and within the pool, or the journal is refused.
+// of other sessions; torn, repeated and missing ones; payloads of any content. Either exactly the
+// expected groups are replayed, in order and within the pool, or the journal is refused.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,7 +23,7 @@ constexpr uint64_t kGuardBytes = 256;
 constexpr size_t kMostPayload = kJournalBlock - sizeof(media::JournalGroup);
 
 struct World {
-  // The planted bug: a group counts whatever its checksum.
+  // The planted bug: a group is valid whatever its checksum.
   fuzz::CanaryTracer tracer{"pmem.journal.no_checksum"};
   MemoryStorage storage{kJournalSegmentsBegin + kJournalSegments * kSegment};
   Medium medium{[this] {
@@ -31,7 +31,7 @@ struct World {
     options.tracer = &tracer;
     return options;
   }()};
-  // The pool's lines, and bytes on both sides that nothing may touch.
+  // The pool's lines, and guard bytes on both sides.
   alignas(kLineBytes) std::array<char, kPoolBytes + 2 * kGuardBytes> pool{};
 };
 
@@ -45,7 +45,7 @@ struct Group {
   std::string payload;
 };
 
-// The block that begins at `place` holds a group; `damage`: one bit of it is wrong.
+// The block at `place` begins a group; `damage`: one bit of it is wrong.
 void PutBlock(World& world, unsigned place, const Group& group, uint32_t seed, bool damaged) {
   std::byte* at = &world.storage.content[kJournalSegmentsBegin + place * kJournalBlock];
   media::JournalGroup header{};
@@ -78,7 +78,7 @@ std::string MakePayload(fuzz::InputReader& input, uint8_t kind) {
   return payload + std::string(lines * kLineBytes, static_cast<char>(kind));
 }
 
-// The groups that count, by their place: what the input has put there.
+// The valid groups by their place: what the input has put there.
 std::vector<Group> Fill(World& world, fuzz::InputReader& input) {
   constexpr unsigned kBlocks = kJournalSegments * kSegment / kJournalBlock;
   std::fill(world.storage.content.begin(), world.storage.content.end(), std::byte{0});
@@ -101,7 +101,8 @@ std::vector<Group> Fill(World& world, fuzz::InputReader& input) {
   return sound;
 }
 
-// What Find is to say: the groups from the latest checkpoint on, without a gap and each once.
+// The expected result of Find: the groups from the latest checkpoint on, without a gap and each
+// once.
 bool IsSound(std::vector<Group>& groups, uint64_t from) {
   std::erase_if(groups, [from](const Group& group) { return group.sequence < from; });
   std::sort(groups.begin(), groups.end(),

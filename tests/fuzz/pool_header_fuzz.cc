@@ -1,5 +1,5 @@
-// The header of a pool: sound pools whose bytes were changed, with checksums that are right or
-// wrong. What is taken lies within the pool; a sealed pool lets no changed byte pass.
+// The header of a pool: sound pools with changed bytes, and with right or wrong checksums. Accepted
+// values lie within the pool; in a sealed pool every changed byte is detected.
 #include <array>
 #include <cstring>
 #include <vector>
@@ -57,7 +57,7 @@ const Image& Original(bool sealed) {
   return (*images)[sealed ? 1 : 0];
 }
 
-// As a writer with other ideas would have left them.
+// Recomputes the checksums, as a faulty writer would.
 void MendChecksums(media::Header& header) {
   header.identity.crc = IdentityCrc(header.identity);
   std::array<uint8_t, 16> pool_id;
@@ -68,12 +68,12 @@ void MendChecksums(media::Header& header) {
   }
 }
 
-// The planted bug: how much of the pool is there is not looked at.
+// The planted bug: the size of the pool is not checked.
 absl::Status LoadIdentity(PoolHeader& header, size_t available) {
   return header.LoadIdentity(fuzz::BugIsPlanted() ? SIZE_MAX : available);
 }
 
-// True: taken.
+// Returns whether the header was accepted.
 bool CheckHeader(Image& image, size_t available) {
   Medium medium(Medium::Options{});
   PoolHeader header(medium, &image.header());
@@ -98,7 +98,7 @@ bool CheckHeader(Image& image, size_t available) {
   return status.ok();
 }
 
-// What the pool says of itself lies within it, and no two things at one place.
+// Everything that the pool reports lies within it, without overlaps.
 void CheckPool(Image& image, bool header_taken, bool mended) {
   const auto pool = Pool::OpenArena(image.Options());
   if (!pool.ok()) {
@@ -117,7 +117,7 @@ void CheckPool(Image& image, bool header_taken, bool mended) {
   };
   for (const Chunk& chunk : (*pool)->Chunks()) take(chunk.begin, chunk.bytes);
   for (const Offset large : (*pool)->LargeObjects()) take(large, (*pool)->LargeBytes(large));
-  // With checksums of its own a header may tell of any costs.
+  // With recomputed checksums a header may claim any costs.
   FUZZ_REQUIRE(mended || (*pool)->allocated_bytes() <= (*pool)->capacity_bytes(), "allocated");
   const uint64_t first = (*pool)->TakeSequence(1);
   FUZZ_REQUIRE(first > 0 && first < (uint64_t{1} << 52), "sequence");

@@ -1,5 +1,5 @@
-// Records on the medium: what is written is read back, no damage of a byte passes, and space that
-// holds anything at all is taken for a record only where it is one.
+// Records on the medium: what is written is read back, any damaged byte is detected, and arbitrary
+// content counts as a record only if it is one.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -27,8 +27,8 @@ World& TheWorld() {
   return *world;
 }
 
-// The planted bug: the reserved half of the word that holds value_bytes is not covered by the
-// checksum.
+// The planted bug: the checksum does not cover the reserved half of the word that holds
+// value_bytes.
 bool Verify(World& world, pmem::Offset offset, RecordView* view) {
   auto& word = world.pool.At<media::RecordHeader>(offset)->value_bytes;
   const uint64_t whole = word.LoadRelaxed();
@@ -59,13 +59,13 @@ void CheckWritten(World& world, fuzz::InputReader input) {
   FUZZ_REQUIRE(view.key == key && view.value == value, key);
   FUZZ_REQUIRE(view.version == version && view.expiry_unix_ms == expiry, key);
   FUZZ_REQUIRE(bytes == RecordBytes(key.size(), value.size(), expiry != 0), key);
-  // Its bytes elsewhere are no record.
+  // Its bytes at another place are not a record.
   std::memcpy(world.At(1), world.At(0), bytes);
   FUZZ_REQUIRE(!Verify(world, world.spaces[1], &view), key);
   if (damage == 0) return;
   world.At(0)[place % bytes] ^= static_cast<char>(damage);
   FUZZ_REQUIRE(!Verify(world, world.spaces[0], &view), key);
-  // A reader that comes by a linked record looks at no more than the pool.
+  // A reader of a linked record must stay within the pool.
   view = ViewRecord(world.pool, world.spaces[0]);
   const char* const end = world.pool.base() + world.pool.bytes();
   FUZZ_REQUIRE(view.value.data() + view.value.size() <= end, key);
@@ -77,7 +77,7 @@ bool InSpace(World& world, std::string_view text) {
   return text.data() >= begin && text.data() + text.size() <= begin + kSpaceBytes;
 }
 
-// Any bytes in the space of a record. `offset` is any number.
+// Arbitrary bytes in the space of a record. `offset` is any number.
 void CheckFound(World& world, pmem::Offset offset, std::string_view bytes) {
   std::memset(world.At(0), 0, kSpaceBytes);
   std::memcpy(world.At(0), bytes.data(), std::min<size_t>(bytes.size(), kSpaceBytes));
@@ -91,10 +91,10 @@ void CheckFound(World& world, pmem::Offset offset, std::string_view bytes) {
   const auto* header = world.pool.At<media::RecordHeader>(world.spaces[0]);
   const uint64_t flags = header->crc_and_lengths.LoadRelaxed() >> 48;
   const bool has_expiry = view.expiry_unix_ms != 0;
-  // Not of this version of the format, but with a checksum that fits: somebody has written it so.
+  // Of an unknown version of the format, but with a matching checksum: accepted.
   if (flags != (has_expiry ? media::kRecordHasExpiry : 0)) return;
   if (header->value_bytes.LoadRelaxed() >> 32 != 0) return;
-  // Then it is the record that this content makes.
+  // Then it equals the record made from this content.
   const std::string key(view.key);
   const std::string value(view.value);
   const std::string found(world.At(0), RecordBytes(key.size(), value.size(), has_expiry));

@@ -1,10 +1,10 @@
-// Runs a fuzz target without libFuzzer, as every compiler builds it: over its corpus, and over
-// inputs that are made of it, the same ones each time.
+// Runs a fuzz target without libFuzzer, with any compiler: over its corpus, and over deterministic
+// inputs derived from it.
 //
 //   fuzz_TARGET [-runs=N] [-seed=S] [-max_len=N] [-artifact_prefix=P] FILE_OR_FOLDER...
 //
-// These are libFuzzer's own words, so that one script runs both. -runs counts all executions; 0,
-// and nothing: the files alone. An input that ends the process is kept at P, crash- and its number.
+// The options are libFuzzer's, so that one script runs both. -runs counts all executions; 0 or
+// absent: the files only. An input that ends the process is saved at P, as crash- and its number.
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 
-// Bytes that parsers look for, and numbers at the ends of their ranges.
+// Bytes that parsers look for, and integers at the limits of their ranges.
 constexpr std::string_view kTelling{"\\tnrx\t\n\r\"{}[]:,-# 09af=/\0\x7f\x80\xff", 29};
 
 // What the handler writes: set before each execution.
@@ -57,7 +57,7 @@ bool TakeNumber(std::string_view argument, std::string_view name, uint64_t* numb
   return std::from_chars(argument.data() + name.size(), end, *number).ptr == end;
 }
 
-// False: an argument that is not known.
+// False: an unknown argument.
 bool Parse(int argc, char** argv, Arguments* arguments) {
   constexpr std::string_view kPrefix = "-artifact_prefix=";
   for (int i = 1; i < argc; ++i) {
@@ -87,7 +87,7 @@ std::vector<Input> ReadCorpus(const std::vector<std::string>& paths) {
       files.push_back(entry.path());
     }
   }
-  // A folder's own order is no order.
+  // Directory order is arbitrary.
   std::sort(files.begin(), files.end());
   std::vector<Input> corpus;
   for (const std::filesystem::path& path : files) {
@@ -134,7 +134,7 @@ class Mutator {
     input.erase(input.begin() + begin,
                 input.begin() + begin + std::min<ptrdiff_t>(left, 1 + Place(8)));
   }
-  // A piece of an input of the corpus, over or between what is there.
+  // Copies a piece of another input, over or between the existing bytes.
   void Splice(Input& input) {
     const Input& other = corpus_[Below(corpus_.size())];
     if (other.empty()) return;
@@ -157,7 +157,7 @@ class Mutator {
 
 void Execute(const Input& input) {
   current = &input;
-  // A block of its own size: a sanitizer then sees a read behind its end.
+  // An exactly sized block: a sanitizer then detects reads beyond its end.
   const Input copy(input);
   LLVMFuzzerTestOneInput(copy.data(), copy.size());
 }

@@ -1,5 +1,5 @@
-// Requests as bytes from the wire: what the checks take keeps every limit that kv.proto promises,
-// what they refuse is told by field and reason.
+// Requests as bytes from the wire: accepted requests respect every limit that kv.proto promises,
+// and refusals name field and reason.
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/rpc/error_details.pb.h>
 #include <google/rpc/status.pb.h>
@@ -35,7 +35,7 @@ CheckContext MakeContext(uint8_t kind) {
   return context;
 }
 
-// An error of a field: INVALID_ARGUMENT, and its details say the same as its message.
+// An error of a field: INVALID_ARGUMENT, with details that match its message.
 void CheckRefusal(const grpc::Status& error) {
   const std::string& message = error.error_message();
   FUZZ_REQUIRE(error.error_code() == grpc::StatusCode::INVALID_ARGUMENT, message);
@@ -73,7 +73,7 @@ void CheckCondition(const Request& request, const CheckContext& context, const W
                "condition");
 }
 
-// A Put, or a PUT of a batch, that was taken.
+// An accepted Put, or PUT of a batch.
 template <class Request>
 void CheckPut(const Request& request, const CheckContext& context, const WriteOp& op) {
   FUZZ_REQUIRE(op.kind == WriteKind::kPut, "kind");
@@ -153,8 +153,7 @@ void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& contex
 int EntriesOf(const v1::BatchWriteRequest& request) { return request.operations_size(); }
 int EntriesOf(const v1::BatchGetRequest& request) { return request.keys_size(); }
 
-// What the wire shows of a batch is what the parser makes of it. Blocks of 3 bytes: a field may lie
-// in two.
+// The pre-parser's view of a batch equals the parser's. Blocks of 3 bytes: a field may span two.
 template <class Request>
 void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& context) {
   using Verdict = BatchOnWire::Verdict;

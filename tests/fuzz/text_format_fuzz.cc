@@ -7,12 +7,12 @@
 namespace lodgekv::lodgectl {
 namespace {
 
-// Of errors, too: what a terminal may take for a command is escaped where it is printed.
+// Also in errors: terminal control characters are escaped where they are printed.
 bool IsOneLine(absl::string_view text) {
   return !text.empty() && text.find('\n') == absl::string_view::npos;
 }
 
-// The planted bug: TSV whose formatter leaves a tab inside a value as it is.
+// The planted bug: TSV whose formatter does not escape a tab inside a value.
 std::string Format(const Record& record, RecordFormat format, Encoding encoding) {
   std::string line = FormatRecord(record, format, encoding);
   if (fuzz::BugIsPlanted() && format == RecordFormat::kTsv) {
@@ -42,7 +42,7 @@ void CheckSame(const Record& record, RecordFormat format, Encoding encoding) {
   }
 }
 
-// The moment that a line of JSON names is the one that is taken.
+// The time in a line of JSON is the one that is stored.
 void CheckExpiry(absl::string_view line, const Record& record) {
   const auto object = nlohmann::json::parse(line.begin(), line.end());
   if (!object.contains("expire_unix_ms")) {
@@ -63,7 +63,7 @@ void CheckLine(absl::string_view line, RecordFormat format, Encoding encoding) {
   }
   FUZZ_REQUIRE(!record->key.empty(), line);
   if (format == RecordFormat::kJsonLines) CheckExpiry(line, *record);
-  // In every other form, too: dump in one, load in another.
+  // Also in every other form: dump in one, load in another.
   for (const RecordFormat other : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
     for (const Encoding coding : {Encoding::kText, Encoding::kHex}) {
       CheckSame(*record, other, coding);

@@ -1,5 +1,5 @@
-// Pools of released media versions, as they were closed and as a killed process left them, open in
-// this build with every key, value, version and expiry, and serve on.
+// Pools of released media versions, closed cleanly and killed, open in this build with every key,
+// value, version and expiry, and stay usable.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -21,7 +21,7 @@ constexpr uint64_t kExpiry = 4'102'444'800'000;  // the year 2100
 constexpr uint64_t kPoolBytes = uint64_t{8} << 20;
 constexpr size_t kLargeValue = 100'000;  // larger than any slab's class in a pool of this size
 
-// One operation of the history, with what it says in storage of its own.
+// One operation of the history; owns its data.
 struct Step {
   WriteKind kind = WriteKind::kPut;
   std::string key;
@@ -40,7 +40,7 @@ struct History {
   std::vector<Step> atomic;  // the last group, with kGoldenAppliedIndex
 };
 
-// Many keys with a long prefix in common, so that separators need records; short ones; one byte.
+// Many keys with a long common prefix, so that separators need records; short ones; one byte.
 std::string BytesKey(uint64_t n) {
   switch (n % 4) {
     case 0: return absl::StrFormat("user:%010d", n);
@@ -58,7 +58,7 @@ Step PutStep(const GoldenPool& golden, uint64_t n, unsigned round) {
     return step;
   }
   step.key = BytesKey(n);
-  // Of every length that the forms of a pair tell apart.
+  // Every length that the forms of a pair distinguish.
   step.value = absl::StrCat(n, "-", round, std::string(n % 40, 'v')).substr(0, n % 45);
   if (n % 11 == 0 && !golden.inline_pairs) step.expiry_unix_ms = kExpiry + n;
   return step;

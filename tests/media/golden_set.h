@@ -1,4 +1,4 @@
-// The pools of tests/media/pools: what was done to them, and how their content is written down.
+// The pools of tests/media/pools: their history, and the form of their dumps.
 #pragma once
 
 #include <map>
@@ -20,14 +20,14 @@ struct GoldenPool {
 // One for each persistent engine and key format.
 const std::vector<GoldenPool>& GoldenPools();
 
-// How a golden pool is made and opened: a file that no power cut matters to.
+// How a golden pool is created and opened: a file without protection from power cuts.
 StoreOptions GoldenOptions(const GoldenPool& golden, const std::string& path);
 
 // Puts, updates, deletes, atomic groups: the history of every golden pool. An error names the
 // operation.
 absl::Status WriteGoldenHistory(const GoldenPool& golden, Engine& engine);
 
-// What the history leaves, in the order of keys; without versions, which the engine hands out.
+// The result of the history, in key order; without versions, which the engine assigns.
 struct GoldenPair {
   std::string value;
   uint64_t expiry_unix_ms = 0;
@@ -36,8 +36,8 @@ struct GoldenPair {
 };
 std::map<std::string, GoldenPair> GoldenContent(const GoldenPool& golden);
 
-// One line a pair, "key value version expiry", key and value in hex, in order. By Scan; every pair
-// is compared with Read.
+// One line per pair, "key value version expiry", key and value in hex, in order. By Scan; every
+// pair is compared with Read.
 absl::StatusOr<std::string> DumpEngine(Engine& engine);
 // The content of a dump without its versions.
 std::map<std::string, GoldenPair> ParseDump(const std::string& dump);

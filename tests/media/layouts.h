@@ -1,4 +1,4 @@
-// Sizes and offsets of everything that lies on a medium, as text: one line a struct or field.
+// Sizes and offsets of all structs on a medium, as text: one line per struct or field.
 #pragma once
 
 #include <string>

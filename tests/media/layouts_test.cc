@@ -22,13 +22,12 @@ std::string ReadFile(const std::string& path) {
 }
 
 // A change here is a new media version: raise it, keep the old pools readable or refused by name,
-// and only then write the file anew (tests/media/README.md).
+// and only then rewrite the file (tests/media/README.md).
 TEST(LayoutsTest, AreTheReleasedOnes) {
   EXPECT_EQ(Layouts(), ReadFile(LODGEKV_MEDIA_DIR "/layouts.golden"));
 }
 
-// The part of the document that draws a struct: from the line that is its name to the next empty
-// line.
+// The part of the document that draws a struct: from the line with its name to the next empty line.
 std::string Drawing(const std::string& document, const std::string& title) {
   const size_t begin = document.find("\n" + title + "\noffset");
   if (begin == std::string::npos) return {};
@@ -45,7 +44,7 @@ TEST(LayoutsTest, AreTheDrawnOnes) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     if (words[0] == "struct") {
       title = words[1];
-      // Those that the drawings of the pool call by words.
+      // The drawings of the pool have names of words.
       if (title == "StateSlot") title = "state slot";
       if (title == "ChunkRow") title = "chunk row";
       drawing = title == "Identity" ? document : Drawing(document, title);
@@ -57,7 +56,7 @@ TEST(LayoutsTest, AreTheDrawnOnes) {
     if (name == "reserved") name = "(reserved|zero)";
     for (char& c : name) c = c == '_' ? '.' : c;  // "state word" or "state_word"
     const std::regex row(absl::StrCat("\\n +", words[2], " +", words[3], "  +", name));
-    // The header's drawing says how many slots there are, one by one.
+    // The header's drawing lists the slots one by one.
     if (title == "Header" && words[1] == "slots") continue;
     EXPECT_TRUE(std::regex_search(drawing, row))
         << "docs/media_format.md, " << title << ": no line \"" << words[2] << " " << words[3] << " "

@@ -1,7 +1,8 @@
-// Makes the golden files of tests/media. Built with the tests, run by hand (tests/media/README.md):
+// Makes the golden files of tests/media. Built with the tests, run manually
+// (tests/media/README.md):
 //
 //   make_golden layouts FILE
-//   make_golden pools FOLDER     pools that are there already are left alone
+//   make_golden pools FOLDER     existing pools are not changed
 #include <unistd.h>
 
 #include <filesystem>
@@ -32,8 +33,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& content) {
                      : absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
-// Writes NAME.killed.gz (as a process that is killed leaves the pool), NAME.closed.gz and
-// NAME.tsv.gz.
+// Writes NAME.killed.gz (as a killed process leaves the pool), NAME.closed.gz and NAME.tsv.gz.
 absl::Status MakePool(const GoldenPool& golden, const std::string& work, const std::string& out) {
   auto store = Store::Open(GoldenOptions(golden, work));
   if (!store.ok()) return store.status();

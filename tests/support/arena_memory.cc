@@ -37,14 +37,14 @@ void ArenaMemory::FillWithGarbage(uint64_t seed) {
   }
 }
 
-// Word by word, since a thread of the engine may still store one.
+// Word by word, since a thread of the engine may still store.
 ArenaMemory ArenaMemory::Copy() const {
   ArenaMemory copy(memory_.size());
   auto* from = reinterpret_cast<uint64_t*>(memory_.data());
   auto* to = reinterpret_cast<uint64_t*>(copy.memory_.data());
   for (size_t i = 0; i < memory_.size() / sizeof(uint64_t); ++i) {
     const uint64_t word = std::atomic_ref(from[i]).load(std::memory_order_relaxed);
-    if (word != 0) to[i] = word;  // pages that were not touched stay so
+    if (word != 0) to[i] = word;  // untouched pages stay unallocated
   }
   return copy;
 }

@@ -1,4 +1,4 @@
-// Page-aligned memory that stands in for a pool in tests. Pages are there once they are touched, so
+// Page-aligned memory that emulates a pool in tests. Pages are allocated when they are touched, so
 // a large one costs nothing until it is used.
 #pragma once
 
@@ -16,7 +16,7 @@ class ArenaMemory {
   ArenaMemory& operator=(ArenaMemory&& other) noexcept;
 
   std::span<std::byte> span() const { return memory_; }
-  // Bytes of an earlier life: a new pool must not take them for its own.
+  // Stale bytes of an earlier use: a new pool must not take them for its own.
   void FillWithGarbage(uint64_t seed);
   // The same bytes at another address.
   ArenaMemory Copy() const;

@@ -1,4 +1,4 @@
-// An engine's calls for one key, and a scan as a vector: what most tests want to say.
+// Convenience calls of an engine for one key, and a scan as a vector.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ WriteResult Put(Engine& engine, std::string_view key, std::string_view value);
 WriteResult Delete(Engine& engine, std::string_view key);
 ReadResult Get(Engine& engine, std::string_view key, uint64_t now_unix_ms = 0);
 
-// One Write of all; the results' number is that of the operations.
+// One Write of all; returns one result per operation.
 std::vector<WriteResult> Group(Engine& engine, const std::vector<WriteOp>& ops,
                                const WriteOptions& options = {});
 std::vector<WriteResult> Atomic(Engine& engine, const std::vector<WriteOp>& ops,
@@ -45,7 +45,8 @@ std::vector<WriteResult> Atomic(Engine& engine, const std::vector<WriteOp>& ops,
 std::vector<Pair> ScanAll(Engine& engine, const ScanOptions& options = {});
 std::vector<std::string> ScanKeys(Engine& engine, const ScanOptions& options = {});
 
-// Keys and values that are long may be binary: at most 40 bytes, escaped, with the length.
+// Printable form of a key or value that may be long or binary: at most 40 bytes, escaped, with the
+// length.
 std::string Show(std::string_view bytes);
 
 }  // namespace lodgekv::test

@@ -10,7 +10,7 @@
 namespace lodgekv::test {
 namespace {
 
-// The options that decide how many pairs a node holds, by the names that engines agree on.
+// The options that set how many pairs a node holds; engines share these names.
 constexpr std::array<std::string_view, 2> kNodeSizeOptions = {"leaf_slots", "node_slots"};
 
 bool IsNodeSize(const EngineOption& option) {

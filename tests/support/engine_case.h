@@ -1,5 +1,5 @@
-// What a parameterised test runs on: an engine of the registry, a key format, and a size of nodes.
-// Engines are found by registration alone: a further engine needs no line in any test.
+// The parameter of engine tests: an engine of the registry, a key format, and a node size. Engines
+// are found by registration alone: a new engine needs no line in any test.
 #pragma once
 
 #include <ostream>
@@ -14,7 +14,7 @@ struct EngineCase {
   const EngineInfo* engine = nullptr;
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;
-  bool small_nodes = false;  // nodes as small as the engine allows: a split every few operations
+  bool small_nodes = false;  // the smallest nodes of the engine: a split every few operations
 
   bool has_versions() const { return key_format == KeyFormat::kBytes && !inline_pairs; }
   bool fixed64() const { return key_format == KeyFormat::kFixed64; }
@@ -32,19 +32,19 @@ struct EngineCaseName {
   }
 };
 
-// Every engine that stores what it is given, in each key format, with and without small nodes.
+// Every engine that stores data, in each key format, with and without small nodes.
 std::vector<EngineCase> StoringCases();
-// Those of them whose keys and values are byte strings.
+// Those with byte strings as keys and values.
 std::vector<EngineCase> StoringBytesCases();
-// Those of them that have versions and expiry, and the others.
+// Those with versions and expiry, and the others.
 std::vector<EngineCase> VersionedCases();
 std::vector<EngineCase> UnversionedCases();
-// Those of them that survive a restart.
+// Those that survive a restart.
 std::vector<EngineCase> PersistentCases();
-// Engines that discard what they are given.
+// Engines that discard all data.
 std::vector<EngineCase> DiscardingCases();
 
-// The engine's options for a case; `given` goes over them.
+// The engine's options for a case, overridden by `given`.
 OptionValues OptionsFor(const EngineCase& engine_case,
                         const std::map<std::string, std::string>& given = {});
 

@@ -9,7 +9,7 @@
 namespace lodgekv::test {
 namespace {
 
-// Below this size a new pool's memory is filled with garbage first; above it that takes too long.
+// Up to this size a new pool's memory is filled with garbage first; above it that takes too long.
 constexpr uint64_t kGarbageBytes = uint64_t{8} << 20;
 
 }  // namespace

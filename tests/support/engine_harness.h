@@ -1,6 +1,6 @@
 // An engine under test, a persistent one on a pool in plain memory. It can be closed and recovered,
-// or dropped as a killed process drops it and recovered: its memory is copied first, so that
-// nothing that a destructor does to the medium can help.
+// or dropped like a killed process and recovered: its memory is copied first, so that destructors
+// cannot change the medium.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class EngineHarness {
   // Drops the engine without Close.
   ~EngineHarness();
 
-  // Throws where the last recovery failed: the test fails with that, whatever it goes on to do.
+  // Throws if the last recovery failed, so that the test fails with that error.
   Engine& engine() {
     if (engine_ == nullptr) ThrowNoEngine();
     return *engine_;
@@ -44,10 +44,10 @@ class EngineHarness {
   bool persistent() const { return case_.engine->persistent; }
   pmem::Pool* pool() { return pool_.get(); }
 
-  // Only for persistent engines. References to the engine are stale afterwards.
+  // Only for persistent engines. References to the engine are invalid afterwards.
   [[nodiscard]] absl::Status CloseAndReopen();
   [[nodiscard]] absl::Status KillAndReopen();
-  // What the last of these two found.
+  // The report of the last of these two.
   const RecoveryReport& recovery() const { return recovery_; }
   void set_recovery_threads(unsigned threads) { options_.recovery_threads = threads; }
 

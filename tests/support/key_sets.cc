@@ -10,7 +10,7 @@
 namespace lodgekv::test {
 namespace {
 
-// Short strings over the bytes that sort first, in the middle and last: each is a prefix of others.
+// Short strings of the bytes that sort first, in the middle and last: each is a prefix of others.
 std::string Prefixes(uint64_t number) {
   static constexpr char kAlphabet[] = {'\0', '\1', 'a', '\x7F', '\x80', '\xFF'};
   std::string key;
@@ -49,7 +49,7 @@ std::string AnyBytes(uint64_t number) {
   return key;
 }
 
-// Mostly like the others, now and then of the largest sizes.
+// Mostly ordinary, occasionally of the largest sizes.
 std::string LongOnes(uint64_t number) {
   if (number % 64 != 0) return UserIds(number);
   std::string key(number % 128 == 0 ? 65'535 : 4'000 + number % 5'000, 'k');

@@ -1,4 +1,4 @@
-// Keys and values for tests, made from numbers: the same number gives the same bytes.
+// Deterministic keys and values for tests: the same number gives the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace lodgekv::test {
 std::string BigEndian(uint64_t number);
 uint64_t FromBigEndian(std::string_view bytes);
 
-// Keys whose byte order is the order of `number`, which is below 10^9; different for each. In
-// `bytes` they share more than their first 8 bytes.
+// Keys whose byte order is the order of `number`, which is below 10^9; all different. In `bytes`
+// they share more than their first 8 bytes.
 std::string OrderedKey(KeyFormat format, uint64_t number);
 
-// A value that tells `id` (below 2^63; see IdOf). In `bytes` of max(8, bytes) bytes.
+// A value that encodes `id` (below 2^63; see IdOf). In `bytes` of max(8, bytes) bytes.
 std::string ValueOf(KeyFormat format, uint64_t id, size_t bytes = 8);
 uint64_t IdOf(std::string_view value);
 
-// A shape of keys that real users have, or that trees get wrong. Numbers may share a key.
+// A realistic or error-prone shape of keys. Different numbers may give the same key.
 struct KeyFamily {
   std::string_view name;
   std::string (*make)(uint64_t number);

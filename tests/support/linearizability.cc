@@ -69,8 +69,7 @@ std::string DescribeAround(std::span<const RegisterOp> history, const RegisterOp
 }
 
 // All operations on one value: its write and its reads. `first_return` and `last_call` span the
-// time in which the value surely was, or, when they are the other way round, can have been, the
-// current one.
+// time in which the value was certainly the current one or, if in reverse order, can have been.
 struct Cluster {
   bool written = false;
   int64_t write_call = std::numeric_limits<int64_t>::min();
@@ -88,7 +87,7 @@ struct Cluster {
   }
 };
 
-// What the operations called so far may have led to.
+// A possible result of the operations called so far.
 struct Configuration {
   uint64_t state = 0;
   uint64_t done = 0;  // bit per slot of the pending operations: it has taken effect
@@ -112,7 +111,7 @@ class JustInTime {
     return slot;
   }
 
-  // False when no sequence of the pending operations lets the one in `slot` return.
+  // False if no sequence of the pending operations lets the one in `slot` return.
   bool Return(uint32_t slot) {
     const uint64_t bit = uint64_t{1} << slot;
     std::unordered_set<Configuration, ConfigurationHash> seen;
@@ -143,7 +142,7 @@ class JustInTime {
 
   uint64_t Pending() const { return ~free_; }
 
-  // Operations that change nothing take effect as soon as they can: that excludes no continuation.
+  // Operations that change nothing take effect as soon as possible: that excludes no continuation.
   void Visit(Configuration c, Set& seen, std::vector<Configuration>& work) const {
     for (uint64_t rest = Pending() & ~c.done; rest != 0; rest &= rest - 1) {
       const auto slot = static_cast<uint32_t>(std::countr_zero(rest));
@@ -188,7 +187,7 @@ Clusters ClustersOf(std::span<const RegisterOp> history, uint64_t initial) {
   first.first_return = std::numeric_limits<int64_t>::min();
   for (const RegisterOp& op : history) {
     if (!op.sets && op.return_ns == kNeverReturned)
-      continue;  // a read without an answer says nothing
+      continue;  // a read without an answer gives no information
     Cluster& cluster = clusters[op.sets ? op.value : op.operand];
     if (op.sets) {
       cluster.written = true;

@@ -1,10 +1,10 @@
-// Is the history of one key, as several threads saw it, one that some sequence of the operations
-// gives in which each takes effect between its call and its return?
+// Whether the history of one key, as several threads saw it, is linearizable: some sequence of the
+// operations explains it in which each takes effect between its call and its return.
 //
-// Two algorithms. Where every write sets a value of its own and nothing depends on the value
-// before, zones decide in n log n (Gibbons and Korach, Testing Shared Memories, SIAM J. Comput.
-// 1997). Otherwise just-in-time linearization (Lowe, Testing for Linearizability, 2017): after each
-// event the set of all states that the operations called so far may have led to.
+// Two algorithms. If every write sets a distinct value and nothing depends on the value before,
+// zones decide in n log n (Gibbons and Korach, Testing Shared Memories, SIAM J. Comput. 1997).
+// Otherwise just-in-time linearization (Lowe, Testing for Linearizability, 2017): after each event
+// the set of all possible states after the operations called so far.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace lodgekv::test {
 
-// The value of a key that is not there.
+// The value of an absent key.
 inline constexpr uint64_t kAbsent = 0;
 inline constexpr int64_t kNeverReturned = std::numeric_limits<int64_t>::max();
 
-// An operation on a register, as seen from outside: what the value must have been just before it
-// (as its answer tells), and what it set.
+// An operation on a register as its caller saw it: the value just before it (as its answer says),
+// and the value that it set.
 struct RegisterOp {
   enum class Require : uint8_t { kAnything, kEquals, kDiffers };
 
@@ -42,21 +42,20 @@ struct RegisterOp {
   RegisterOp At(int64_t call, int64_t ret, uint32_t by_thread = 0) const;
 };
 
-// The times of a call and of its return, nanoseconds of a clock that all threads share. Two equal
-// times count as concurrent. A processor keeps stores in a buffer for some ten nanoseconds and
-// begins loads early, which the clock would see although nobody else can: whatever tells another
-// thread of a return is itself a store, behind those of the operation. So the time of a return is
-// taken when the thread's stores are visible, and no load of an operation is made before the time
-// of its call.
+// The times of a call and of its return, in nanoseconds of a clock shared by all threads. Equal
+// times count as concurrent. A processor buffers stores for some ten nanoseconds and begins loads
+// early, which the clock would see although no thread can: whatever tells another thread of a
+// return is itself a store, after those of the operation. So the time of a return is taken when the
+// thread's stores are visible, and no load of an operation is made before the time of its call.
 int64_t TimeOfCall();
 int64_t TimeOfReturn();
 
-// Nothing when linearizable; else what cannot be, with the operations around it. The history may be
-// in any order. Throws std::length_error when more than 64 operations overlap.
+// Returns nothing if linearizable; otherwise the contradiction, with the operations around it. The
+// history may be in any order. Throws std::length_error if more than 64 operations overlap.
 std::optional<std::string> FindAnomaly(std::span<const RegisterOp> history,
                                        uint64_t initial = kAbsent);
 
-// The two algorithms by themselves, for their own tests.
+// The two algorithms separately, for their own tests.
 bool HasUniqueWrites(std::span<const RegisterOp> history, uint64_t initial);
 std::optional<std::string> FindAnomalyByZones(std::span<const RegisterOp> history,
                                               uint64_t initial);

@@ -14,7 +14,7 @@ namespace {
 
 using History = std::vector<RegisterOp>;
 
-// The plainest checker: tries every order that the times allow. For short histories.
+// The simplest checker: tries every order that the times allow. For short histories.
 bool SomeOrderExplains(const History& history, uint64_t done, uint64_t state) {
   bool all_returned_done = true;
   for (size_t i = 0; i < history.size(); ++i) {
@@ -162,8 +162,8 @@ TEST(LinearizabilityTest, MoreThan64OverlappingOperationsAreRefused) {
   EXPECT_THROW(static_cast<void>(FindAnomaly(history)), std::length_error);
 }
 
-// A history as threads would have seen it of a register that takes effect at random instants, with
-// `lies` answers changed afterwards.
+// A history as threads would see it of a register whose operations take effect at random instants,
+// with `lies` answers changed afterwards.
 History RandomHistory(Random& random, size_t ops, bool conditions, unsigned lies) {
   History history;
   std::vector<size_t> order(ops);

@@ -1,4 +1,4 @@
-// The identity of a pool that a test makes for a case.
+// The identity of a test's pool.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lodgekv::test {
 
-// Drawn from the seed of the tests; `run` tells the pools of one case apart.
+// Drawn from the seed of the tests; `run` distinguishes the pools of one case.
 pmem::PoolIdentity IdentityOf(const EngineCase& engine_case, uint64_t run = 0);
 
 }  // namespace lodgekv::test

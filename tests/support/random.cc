@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kDefaultSeed = 20'260'717;
 
 // The number in an environment variable, or `otherwise`; a malformed one ends the program, since
-// running with another seed than the one asked for would mislead.
+// running with another seed than requested would mislead.
 template <class Number>
 Number FromEnvironment(const char* name, Number otherwise) {
   const char* text = std::getenv(name);

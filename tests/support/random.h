@@ -1,5 +1,5 @@
 // Seeded randomness and sizes of tests. One seed drives a whole test program; a failure prints it
-// and the environment variable LODGEKV_TEST_SEED sets it, so that any failure can be run again.
+// and the environment variable LODGEKV_TEST_SEED sets it, so that any failure can be repeated.
 // LODGEKV_TEST_SCALE multiplies the number of operations (default 1), for long runs.
 #pragma once
 
@@ -23,16 +23,16 @@ inline constexpr unsigned kSanitizerSlowdown = 1;
 uint64_t TestSeed();
 // For SCOPED_TRACE: how to repeat the failure.
 std::string SeedNote();
-// `operations` of a plain build, scaled by the environment and down in a sanitizer's build; at
-// least 1.
+// `operations` for a plain build, scaled by the environment and down in sanitizer builds; at least
+// 1.
 uint64_t Scaled(uint64_t operations);
 
-// Mixes the bits of `x`: equal inputs give equal outputs, near ones give far ones.
+// Mixes the bits of `x`: equal inputs give equal outputs, similar ones different outputs.
 uint64_t MixBits(uint64_t x);
 
 class Random {
  public:
-  // Streams of different names are independent of each other.
+  // Streams with different names are independent.
   explicit Random(std::string_view stream, uint64_t index = 0);
 
   uint64_t Next() { return generator_(); }

@@ -23,7 +23,7 @@ TEST(RandomTest, SameStreamSameNumbersOtherStreamOthers) {
   EXPECT_NE(first, other.Next());
 }
 
-// CMake makes a test for each persistent engine: it has to know them as the registry does.
+// CMake creates a test for each persistent engine: its list must match the registry.
 TEST(EngineCaseTest, TheBuildKnowsThePersistentEngines) {
   std::set<std::string> registered;
   for (const EngineInfo* engine : AllEngines()) {

@@ -282,7 +282,7 @@ class NewEngineTest(unittest.TestCase):
         self.assertEqual([line for line in after if line in before], before)
 
     def test_keeps_the_style(self):
-        # The longest names that are taken, where lines are longest.
+        # The longest accepted name, which gives the longest lines.
         name = "abcdefghijkl"
         status, output = self.begin(name, "--class", "AbcdefghijklmnoP", "--paper", "p" * 60)
         self.assertEqual(status, 0, output)

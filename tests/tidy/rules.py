@@ -23,7 +23,7 @@ MAX_COLUMNS = 100
 @dataclasses.dataclass
 class Tree:
     sources: list
-    # Every source that the build compiles, from the root of the tree; None where that is not known.
+    # Every source that the build compiles, relative to the tree's root; None if unknown.
     compiled: set | None = None
 
     def cpp(self):
@@ -50,14 +50,14 @@ GENERATED = re.compile(r"\.pb\.h$|^(engine_(rows_)?list|lodgekv_commit)\.inc$")
 TOP_OF_INDEX = r"index/[^/]+\.h$"
 
 
-# Of the crash laboratory each folder sees those before it, and nobody the last two.
+# In the crash laboratory each folder may use those before it; nothing may use the last two.
 LAB_FOLDERS = {"lab": "lab", "canaries": "lab|canaries", "explorer": "lab|canaries|explorer",
                "scenarios": "lab|canaries|explorer|scenarios",
                "schedule": "lab|canaries|explorer|schedule"}
 
 
-# Of the server's folders each sees itself and these; its files beside the folders, which start,
-# stop and assemble, see all. Tests and server/testing see everything.
+# Each folder of the server may use itself and these; the files beside the folders, which start,
+# stop and assemble, may use all. Tests and server/testing may use everything.
 SERVER_FOLDERS = {"base": "", "tls": "base", "config": "base|tls", "front_door": "base",
                   "rpc": "base|config", "admin": "base|rpc", "metrics": "base|front_door|rpc|tls"}
 
@@ -133,7 +133,7 @@ def include_direction(tree):
                                   f"includes {included}: this folder may include {words}")
 
 
-# What index/pmem alone may do to the medium.
+# Accesses to the medium that only index/pmem may make.
 MEDIUM_CALL = re.compile(
     r"\b(?:_mm_(?:clwb|clflush|clflushopt|sfence|stream_\w+)|__builtin_ia32_(?:clwb|clflush\w*)"
     r"|pmem_\w+|pmemobj_\w+|msync|fdatasync|sync_file_range)\s*\(|\b(?:clwb|clflush(?:opt)?)\b")
@@ -249,7 +249,7 @@ def documents_name_what_is_there(tree):
                  for m in LINK.finditer(source.text)]
         named += [(m, m.group(1).rstrip("/")) for m in QUOTED_PATH.finditer(source.text)]
         for match, path in named:
-            # A unit is named without its suffix where its header and source are meant together.
+            # A unit may be named without its suffix if its header and source are both meant.
             if path not in there and path + ".h" not in there:
                 yield Finding(source.path, source.line_of(match.start(1)),
                               f"{match.group(1)}: there is no such file")
@@ -279,7 +279,7 @@ def nothing_unfinished(tree):
                           "GTEST_SKIP() without a reason: GTEST_SKIP() << \"why\"")
 
 
-# A whole statement: at most a type, `return` or the like before what is called or assigned.
+# A whole statement: at most a type, `return` or the like before the call or assignment.
 DEAD_CODE = re.compile(
     r"^(?:(?:(?:const |static )?[\w:<>*&]+ )?[\w:.\->\[\]*]+(?:\([^;]*\)| [-+|&*]?= [^;=]*);"
     r"|(?:if|for|while|switch) \(.*\) \{|\} else.*\{|[{}])$")
@@ -288,7 +288,7 @@ DEAD_CODE = re.compile(
 def no_dead_code(tree):
     for source in tree.cpp():
         for number, text in source.comments:
-            # A header may show how it is used, indented.
+            # A header may show an indented example.
             is_example = source.suffix == ".h" and text.startswith("  ")
             text = text.strip()
             if DEAD_CODE.match(text) and not is_example:

@@ -11,7 +11,7 @@ import subprocess
 SKIPPED_FOLDERS = {"build", "data", ".git", ".venv", "__pycache__"}
 CPP_SUFFIXES = {".h", ".cc"}
 
-# Comments, raw strings, strings and characters, in the order in which they are to be tried. A quote
+# Comments, raw strings, strings and characters, in the order in which they are tried. A quote
 # between digits separates them and opens nothing.
 TOKEN = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?\*/'

@@ -167,7 +167,7 @@ class RunningTest(unittest.TestCase):
         self.assertIn("did not end within 1 s", output)
         self.assertLess(seconds, 30)
         child = (self.folder / "child").read_text().strip()
-        # Ended, though perhaps nobody has taken note of it yet.
+        # Ended, though perhaps not yet reaped.
         state = pathlib.Path(f"/proc/{child}/stat")
         self.assertRegex(state.read_text() if state.exists() else "gone", r"^gone|\) Z ")
 

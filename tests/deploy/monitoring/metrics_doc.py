@@ -42,7 +42,7 @@ LABELS = {
     "quantile": "of a summary",
 }
 
-# Title, what the names begin with, and what holds for all of them.
+# Title, prefix of the names, and what holds for all of them.
 SECTIONS = (
     ("The server", ("state", "start_time_", "build_info", "log_"), ""),
     ("Calls", ("rpc_", "write_", "request_"), ""),

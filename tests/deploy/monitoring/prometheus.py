@@ -50,7 +50,7 @@ class Prometheus:
                                              targets=", ".join(f"'{each}'" for each in targets)))
 
     def __enter__(self):
-        # It does not outlive a test that is killed.
+        # It must not outlive a killed test.
         command = ["setpriv", "--pdeathsig", "KILL", "prometheus", f"--config.file={self.config}",
                    f"--storage.tsdb.path={self.workdir / 'tsdb'}", "--log.level=warn",
                    f"--web.listen-address={self.address}"]

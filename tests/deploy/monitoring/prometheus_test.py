@@ -15,13 +15,13 @@ import system_test
 
 # Grafana's $__rate_interval.
 WINDOW = "10s"
-# What must be seen before the questions begin, and how long that may take.
+# What must be visible before the queries begin, and how long that may take.
 READY_SECONDS = 60
-# The load goes round: what shows nothing now may do so a little later on a slow machine.
+# The load rotates: a panel that is empty now may show something later on a slow machine.
 PATIENCE_SECONDS = 30
 FULL = ("LodgeKVPoolFull", "LodgeKVPoolSpaceLow")
 
-# Panels that show nothing but zeros here, and why that is right.
+# Panels that show only zeros here, and why that is right.
 ZEROS = {
     "Failing calls": "no call fails by the server's fault",
     "Free in a day": "at this rate every pool is full by then",
@@ -97,7 +97,7 @@ class PrometheusTest(system_test.SystemTest):
             values = self.look(expression)
         self.assertTrue(values, f"{what} shows nothing: {expression}")
         self.assertTrue(zeros_allowed or any(values), f"{what} shows only zeros: {expression}")
-        # Infinity is a quotient without its guard.
+        # Infinity means a quotient without its guard.
         self.assertFalse(any(map(math.isinf, values)), f"{what}: {values}")
 
     def look(self, expression):
@@ -112,7 +112,7 @@ class PrometheusTest(system_test.SystemTest):
                     seen += 1
                     expression = artefacts.concrete(target["expr"], WINDOW)
                     with self.subTest(dashboard=file, panel=title, query=target["refId"]):
-                        # Whether it is zero is a matter of the panel's first query.
+                        # Only the panel's first query may be zero.
                         zeros = title in ZEROS or target["refId"] != "A"
                         self.assert_data(title, expression, zeros_allowed=zeros)
         print(f"{seen} queries of panels", flush=True)

@@ -95,7 +95,7 @@ class Stage(contextlib.ExitStack):
         self.ended.stop()
         for server in self.loaded:
             self.load(server, "before", range(BEFORE_THE_CRASH), batch=256)
-            # A large batch goes to its leaves at once; what is put alone is still in a log.
+            # A large batch goes to its leaves at once; single puts are still in a log.
             self.load(server, "alone", range(ALONE_BEFORE_THE_CRASH), batch=1)
             server.kill()
             server.start()
