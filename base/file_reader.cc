@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ReadToEnd(int fd, size_t max_bytes) {
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, FileKind kind,
                                           size_t max_bytes) {
-  // Without O_NONBLOCK the opening of a pipe would wait for who writes to it.
+  // Without O_NONBLOCK opening a pipe would wait for a writer.
   const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | (kind == FileKind::kRegular ? O_NONBLOCK : 0);
   const Descriptor file(open(path.c_str(), flags));
   if (file.fd < 0) return CannotRead();

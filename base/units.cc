@@ -15,7 +15,7 @@ struct Unit {
   uint64_t factor;
 };
 
-// Largest first: formatting takes the first that divides.
+// Largest first: formatting uses the first that divides.
 constexpr std::array<Unit, 5> kSizeUnits{{{"TiB", uint64_t{1} << 40},
                                           {"GiB", uint64_t{1} << 30},
                                           {"MiB", uint64_t{1} << 20},
@@ -38,7 +38,7 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// The digits at the front of `text`, which is cut behind them.
+// Removes the digits at the front of `text` and returns them.
 std::optional<uint64_t> TakeDigits(std::string_view& text) {
   uint64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -69,7 +69,7 @@ std::optional<Decimal> TakeDecimal(std::string_view& text) {
   return decimal;
 }
 
-// The unit at the front of `text`; its place among the units, or their number: none.
+// Removes the unit at the front of `text`; returns its index, or their number if there is none.
 size_t TakeUnit(std::string_view& text, std::span<const Unit> units) {
   size_t letters = 0;
   while (letters < text.size() && absl::ascii_isalpha(static_cast<unsigned char>(text[letters]))) {
@@ -90,7 +90,7 @@ std::optional<uint64_t> Multiply(const Decimal& decimal, uint64_t factor) {
   return product / decimal.scale;
 }
 
-// Parts of number and unit, each unit smaller than the one before.
+// Parts of number and unit, in descending units.
 std::optional<uint64_t> ParseParts(std::string_view text, std::span<const Unit> units) {
   uint64_t sum = 0;
   while (!text.empty()) {
@@ -122,7 +122,7 @@ std::string FormatWithUnit(uint64_t value, std::span<const Unit> units) {
 std::optional<uint64_t> ParseSize(std::string_view text) {
   text = Trim(text);
   if (const std::optional<uint64_t> bytes = ParseCount(text)) return bytes;
-  // One part: nobody writes 1GiB512MiB.
+  // One part only: nobody writes 1GiB512MiB.
   const size_t letter = text.find_first_not_of("0123456789. \t");
   if (letter == std::string_view::npos) return std::nullopt;
   if (text.find_first_of("0123456789", letter) != std::string_view::npos) return std::nullopt;

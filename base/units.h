@@ -1,4 +1,4 @@
-// Sizes and durations as people write them, alike in both programs.
+// Sizes and durations as users write them, the same in both programs.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace lodgekv {
 std::optional<uint64_t> ParseSize(std::string_view text);
 
 // "250ms", "10s", "5 min", "1h", "1m30s", "1.5s", "0": whole milliseconds. Units ms, s, m or min,
-// h, each once and from large to small. A number other than 0 needs its unit.
+// h, each at most once and in descending order. A number other than 0 needs a unit.
 std::optional<uint64_t> ParseDuration(std::string_view text);
 
 std::optional<uint64_t> ParseCount(std::string_view text);
 
-// In the largest unit that leaves a whole number; the parsers read it back to the same value.
+// In the largest unit that gives a whole number; the parsers read it back to the same value.
 std::string FormatSize(uint64_t bytes);
 std::string FormatDuration(uint64_t milliseconds);
 

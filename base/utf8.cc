@@ -3,7 +3,7 @@
 namespace lodgekv {
 namespace {
 
-// How many bytes a character has that begins with this one; 0: none begins so.
+// The number of bytes of a character with this first byte; 0: not a first byte.
 size_t LengthBy(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xc2 && first < 0xe0) return 2;
@@ -11,7 +11,7 @@ size_t LengthBy(unsigned char first) {
   return first >= 0xf0 && first < 0xf5 ? 4 : 0;
 }
 
-// Longer than it had to be, half of a surrogate pair, or beyond Unicode.
+// An overlong encoding, half of a surrogate pair, or beyond Unicode.
 bool IsForbidden(uint32_t code, size_t bytes) {
   if (bytes == 3) return code < 0x800 || (code >= 0xd800 && code < 0xe000);
   return bytes == 4 && (code < 0x10000 || code > 0x10ffff);

@@ -1,4 +1,4 @@
-// Text from outside, looked at character by character: what of it may be shown as it is.
+// Checks which characters of an external text may be shown unchanged.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ struct Character {
   size_t bytes = 0;
 };
 
-// The first character of a text that is not empty; none where its first byte does not begin one in
-// UTF-8 (RFC 3629).
+// The first character of a nonempty text; none if its first byte does not begin one in UTF-8 (RFC
+// 3629).
 std::optional<Character> FirstCharacter(std::string_view text);
 
-// Whether a terminal or a viewer may take it for a command: control characters (C0, DEL, C1), the
-// separators of lines and paragraphs, and what turns the direction of writing.
+// Whether a terminal or a viewer may interpret it as a command: control characters (C0, DEL, C1),
+// line and paragraph separators, and changes of the writing direction.
 bool IsControl(uint32_t code);
 
 // Whether all of it is UTF-8 without such characters.

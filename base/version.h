@@ -1,4 +1,4 @@
-// What was built.
+// Version and build information.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ namespace {
 constexpr int kConnectSeconds = 2;
 constexpr unsigned kConnectPollMs = 20;
 constexpr timeval kAnswerTime{2, 0};
-// What gRPC speaks, as ALPN writes it.
+// gRPC's protocol, in ALPN format.
 constexpr unsigned char kAlpn[] = {2, 'h', '2'};
 
 template <auto Free>
@@ -47,7 +47,7 @@ Bio Over(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// Certificates to trust; the number of them.
+// Adds trusted certificates; returns their number.
 int Trust(SSL_CTX* context, const std::string& pem) {
   const Bio bio = Over(pem);
   int count = 0;
@@ -68,7 +68,7 @@ std::string TimeOf(const ASN1_TIME* time) {
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : "an unknown time";
 }
 
-// What is wrong with our own files; empty: nothing. Else they are in `context` from here on.
+// Loads our own files into `context`; returns the error, or an empty string.
 std::string UseOwn(SSL_CTX* context, const TlsOptions& tls) {
   if (Trust(context, tls.ca_pem) == 0) return "the CA file holds no certificate in PEM format";
   if (tls.cert_pem.empty()) return "";
@@ -108,7 +108,7 @@ Bio Dial(const std::string& address) {
   return bio;
 }
 
-// Set when the server asks for a certificate and there is none to show.
+// Set if the server asks for a certificate and there is none.
 thread_local bool asked_for_certificate = false;
 
 int NoCertificate(SSL*, X509**, EVP_PKEY**) {
@@ -123,7 +123,7 @@ void ExpectName(SSL* connection, const std::string& name) {
   SSL_set_tlsext_host_name(connection, name.c_str());
 }
 
-// A connection over which nothing was said yet. Null: the server cannot be reached.
+// A connection on which nothing was sent yet. Null: the server cannot be reached.
 Connection Prepare(SSL_CTX* context, const std::string& address, const std::string& name) {
   SSL_CTX_set_client_cert_cb(context, &NoCertificate);
   SSL_CTX_set_alpn_protos(context, kAlpn, sizeof(kAlpn));
@@ -174,7 +174,8 @@ std::string ExplainOwnCertificate(bool have_one) {
          "(tls_ca_file) issued it";
 }
 
-// While it lives, a server that hangs up is an error of ours to report, not a signal to die of.
+// While this object exists, a closed connection is reported as an error instead of raising a
+// signal.
 class IgnoreSigpipe {
  public:
   IgnoreSigpipe() {
@@ -207,7 +208,7 @@ std::string ExplainTls(const std::string& address, const TlsOptions& tls) {
            "address";
   }
   char byte = 0;
-  // With TLS 1.3 the server judges our certificate behind our part of the handshake.
+  // With TLS 1.3 the server checks our certificate after our part of the handshake.
   if (shaken && SSL_read(connection.get(), &byte, 1) == 1) return "";
   return ExplainOwnCertificate(!tls.cert_pem.empty());
 }
@@ -222,7 +223,7 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-// What answers to the begin of HTTP/2, which every gRPC server answers with settings of its own.
+// The answer to the begin of HTTP/2, to which every gRPC server sends its settings.
 std::string ExplainForeign(const std::string& address) {
   constexpr std::string_view kBegin("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
   constexpr size_t kFrameType = 3;

@@ -1,4 +1,4 @@
-// Why no connection is made, in words: gRPC says "Socket closed" of most of it.
+// Explains why no connection was made: gRPC reports most reasons as "Socket closed".
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace lodgekv::client {
 
-// Connects once more by hand, for at most a few seconds, and says what is wrong between this client
-// and the server at `address` (host:port): TLS on one side alone, a certificate that one of them
-// does not accept. Empty: nothing of that kind was seen.
+// Connects once more manually, for at most a few seconds, and explains the problem between this
+// client and the server at `address` (host:port): TLS on one side only, or a certificate that one
+// side rejects. Empty: no such problem was found.
 std::string ExplainConnection(const std::string& address, const std::optional<TlsOptions>& tls);
 
 }  // namespace lodgekv::client

@@ -34,11 +34,11 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address, const ClientO
   if (options.tls && !options.tls->server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls->server_name);
   }
-  // Answers are bounded by the server's limits, which may be configured above gRPC's own.
+  // The server's limits bound the size of answers, and may be configured above gRPC's own.
   arguments.SetMaxReceiveMessageSize(-1);
-  // What is repeated is the caller's decision.
+  // Retries are up to the caller.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // A proxy is for the web; a database on loopback must not be looked for behind it.
+  // Proxies are for the web; a database on loopback is not behind one.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, CredentialsOf(options), arguments);
 }
@@ -55,7 +55,7 @@ google::protobuf::Duration ToProto(absl::Duration duration) {
   return proto;
 }
 
-// The fields that PutRequest, DeleteRequest and Operation have alike.
+// The fields common to PutRequest, DeleteRequest and Operation.
 template <typename Request>
 void SetCondition(const WriteCondition& condition, Request& request) {
   if (condition.if_absent) request.set_condition(v1::CONDITION_IF_ABSENT);
@@ -114,7 +114,7 @@ v1::ScanRequest ToRequest(const ScanOptions& options) {
   return request;
 }
 
-// What a call under way needs until it ends.
+// The state of a call in flight.
 template <typename Request, typename Response>
 struct Pending {
   grpc::ClientContext context;
@@ -124,7 +124,7 @@ struct Pending {
 
 using CostTaker = std::function<void(const v1::Cost&)>;
 
-// Hands on what the server said that the call cost.
+// Passes on the cost that the server reported for the call.
 void TakeCost(const grpc::ClientContext& context, const CostTaker& on_cost) {
   if (!on_cost) return;
   const auto& trailers = context.GetServerTrailingMetadata();
@@ -191,7 +191,7 @@ class GrpcClient final : public Client {
       for (const v1::ScanItem& item : page.items()) {
         if (visitor({item.key(), item.value(), item.version(), ExpireTime(item)})) continue;
         context.TryCancel();
-        reader->Finish();  // its CANCELLED is our own doing
+        reader->Finish();  // its CANCELLED was caused by us
         return absl::OkStatus();
       }
       if (continuation != nullptr) *continuation = page.continuation();

@@ -1,11 +1,11 @@
 // The C++ client of LodgeKV.
 //
 // INVARIANTS
-// - A client is thread-safe; its methods may be called from many threads, and share one connection.
-// - Nothing is ever repeated. A write that fails with CANCELLED, DEADLINE_EXCEEDED or UNKNOWN, with
-//   UNAVAILABLE and no reason (the connection broke), or because the medium failed, may or may not
-//   have been applied: WriteIsUnknown(status). Only the caller knows whether doing it twice is
-//   harmless; a condition makes it so. With every other error the write was not applied.
+// - A client is thread-safe; many threads may call its methods, and share one connection.
+// - Nothing is ever retried. A write that fails with CANCELLED, DEADLINE_EXCEEDED or UNKNOWN, with
+//   UNAVAILABLE without a reason (the connection broke), or because the medium failed, may or may
+//   not have been applied: WriteIsUnknown(status). Only the caller knows whether applying it twice
+//   is harmless; a condition makes it so. With every other error the write was not applied.
 // - A missing key is a normal answer, not an error.
 // - Keys, values and messages are byte strings; nothing is assumed about their encoding.
 // - An error is an absl::Status with the code of gRPC, the server's message, and the server's
@@ -35,9 +35,9 @@ inline constexpr std::string_view kDefaultAdmin = "127.0.0.1:7412";
 
 // Texts in PEM format.
 struct TlsOptions {
-  // Who must have issued the server's certificate.
+  // CA certificates that the server's certificate must be issued by.
   std::string ca_pem;
-  // The client's own, where the server asks for one; both or none.
+  // The client's own certificate, if the server requests one; both or none.
   std::string cert_pem;
   std::string key_pem;
   // The name to expect in the server's certificate. Empty: the host of the address.
@@ -49,27 +49,27 @@ struct ClientOptions {
   std::string server = std::string(kDefaultServer);
   // For the calls of AdminClient.
   std::string admin = std::string(kDefaultAdmin);
-  // Longest wait for the answer to one call, the whole of a Scan included. Infinite: none.
+  // The longest wait for the answer to one call, including all of a Scan. Infinite: no limit.
   absl::Duration timeout = absl::Seconds(30);
   // Absent: plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
-  // If set, each call of Client asks what it cost the medium and hands the answer on, before it
-  // returns or is done; also from a thread of gRPC, so it must not block. A call that never reached
-  // the server has no answer.
+  // If set, each call of Client requests its cost on the medium and passes it on before it returns
+  // or is done; also on a gRPC thread, so it must not block. A call that never reached the server
+  // has no cost.
   std::function<void(const v1::Cost&)> on_cost = nullptr;
 };
 
-// What must hold for a write to be applied; at most one of the three.
+// The condition for a write to be applied; at most one of the three.
 struct WriteCondition {
   bool if_absent = false;
   bool if_present = false;
-  // The live value has this version; never 0.
+  // The live value has this version (not 0).
   std::optional<uint64_t> if_version;
 };
 
 struct PutOptions {
   WriteCondition condition;
-  // Life of the value from now on; absent: for ever.
+  // Time to live of the value; absent: forever.
   std::optional<absl::Duration> ttl;
 };
 
@@ -81,22 +81,23 @@ struct GetResult {
   std::optional<absl::Time> expire_time;
 };
 
-// One write of a batch: a put when it has a value, else a delete.
+// One write of a batch: a put if it has a value, otherwise a delete.
 struct BatchOp {
   std::string key;
   std::optional<std::string> value;
   PutOptions options;
 };
 
-// What a write of a batch did.
+// The result of one write of a batch.
 struct BatchResult {
-  // A delete, and a put with a condition: there was a live value.
+  // For a delete and a put with a condition: there was a live value.
   bool found = false;
-  // A put: the version of the value written.
+  // For a put: the version of the new value.
   uint64_t version = 0;
 };
 
-// The range is [start, end), cut to the keys that begin with prefix; empty strings do not cut.
+// The range is [start, end), restricted to keys that begin with prefix; empty strings do not
+// restrict it.
 struct ScanOptions {
   std::string start;
   std::string end;
@@ -104,7 +105,7 @@ struct ScanOptions {
   uint64_t limit = 0;  // 0: none
   bool reverse = false;
   bool keys_only = false;
-  // Goes on behind the place that an earlier scan of the same range reported.
+  // Continues after the place that an earlier scan of the same range reported.
   std::string continuation;
 };
 
@@ -123,35 +124,35 @@ using WriteDone = std::function<void(absl::Status)>;
 // The service of keys and values.
 class Client {
  public:
-  // Connects when first used.
+  // Connects at the first call.
   static std::unique_ptr<Client> Create(const ClientOptions& options);
   virtual ~Client() = default;
 
   virtual absl::StatusOr<GetResult> Get(std::string_view key) = 0;
 
-  // The version of the value written, 0 in a pool without versions.
+  // Returns the version of the new value, 0 in a pool without versions.
   virtual absl::StatusOr<uint64_t> Put(std::string_view key, std::string_view value,
                                        const PutOptions& options) = 0;
 
-  // Whether there was a live value.
+  // Returns whether there was a live value.
   virtual absl::StatusOr<bool> Delete(std::string_view key, const WriteCondition& condition) = 0;
 
   // Visits the live keys of the range in order. `continuation`, if given, is set after each page to
-  // where a later scan can go on; empty: the range is finished.
+  // the place where a later scan can continue; empty: the range is finished.
   virtual absl::Status Scan(const ScanOptions& options, ScanVisitor visitor,
                             std::string* continuation) = 0;
 
   // results[i] belongs to keys[i].
   virtual absl::StatusOr<std::vector<GetResult>> BatchGet(const std::vector<std::string>& keys) = 0;
 
-  // All operations or none, also over a crash. results[i] belongs to ops[i].
+  // All operations or none, also across a crash. results[i] belongs to ops[i].
   virtual absl::StatusOr<std::vector<BatchResult>> BatchWrite(const std::vector<BatchOp>& ops) = 0;
 
   // The same, without waiting. `done` runs once, on a thread of gRPC, and must not block; the
   // client must outlive it.
   virtual void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) = 0;
 
-  // As Put, without waiting: the server may let writes that are under way together share their
+  // Like Put, without waiting: the server may combine concurrent writes so that they share their
   // cost.
   virtual void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
                         WriteDone done) = 0;
@@ -169,18 +170,18 @@ class AdminClient {
   virtual absl::StatusOr<v1::CheckResponse> Check() = 0;
 };
 
-// What the server said about an error beside code and message.
+// The server's information about an error besides code and message.
 struct ErrorInfo {
-  // Such as CONDITION_FAILED or POOL_FULL (kv.proto, ERRORS); empty: the server said none.
+  // Such as CONDITION_FAILED or POOL_FULL (kv.proto, ERRORS); empty: the server gave none.
   std::string reason;
   std::map<std::string, std::string> metadata;
-  // Field or limit, and what is wrong with it.
+  // A field or limit, and its error.
   std::vector<std::pair<std::string, std::string>> violations;
-  // Nothing was done, and trying again makes sense after this time.
+  // Nothing was done, and a retry makes sense after this time.
   std::optional<absl::Duration> retry_after;
 };
 
-// A status of the server's has it as its payload of this name: a google.rpc.Status, in bytes.
+// The name of the payload of a server's status: a google.rpc.Status, as bytes.
 inline constexpr char kDetailsUrl[] = "type.googleapis.com/google.rpc.Status";
 ErrorInfo ErrorOf(const absl::Status& status);
 

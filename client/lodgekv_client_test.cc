@@ -1,4 +1,4 @@
-// The client against a service in this process that answers what a test tells it.
+// The client against a service in this process whose answers the test sets.
 #include "client/lodgekv_client.h"
 
 #include <gmock/gmock.h>
@@ -288,7 +288,7 @@ TEST_F(ClientTest, CostIsHandedOnWhenAskedFor) {
     EXPECT_EQ(cost.share().lines_flushed(), 3u);
   }
   lock.unlock();
-  // A call that failed has its cost, too; one that the server answered without has none.
+  // A failed call has its cost, too; one that the server answered without has none.
   service_.error = ErrorWith(grpc::StatusCode::FAILED_PRECONDITION, "CONDITION_FAILED");
   EXPECT_FALSE(client->Put("k", "v", {}).ok());
   EXPECT_EQ(costs.size(), 6u);

@@ -178,8 +178,8 @@ bool Knows(const EngineInfo& info, std::string_view option) {
                      [&](const EngineOption& o) { return o.name == option; });
 }
 
-// Gives each engine those of the common options that it knows; an option that none knows goes to
-// the first, whose error names the known ones.
+// Gives each engine those of the common options that it knows; an option that no engine knows goes
+// to the first, whose error lists the known ones.
 absl::Status AddCommonOptions(const OptionMap& common, std::vector<Subject>* engines) {
   for (const auto& [name, value] : common) {
     bool known = false;

@@ -21,9 +21,9 @@ struct BenchOptions {
   std::vector<Phase> phases;  // `recover` among them
   Distribution load_distribution = Distribution::kUniform;
   uint64_t keys = 0;
-  unsigned bulk_load_fill = 0;  // percent; 0: the load is made of inserts
-  uint64_t ops = 0;             // of each phase and thread count, but for load
-  uint64_t latency_ops = 0;     // likewise, in the pass that times each operation
+  unsigned bulk_load_fill = 0;  // percent; 0: the load consists of inserts
+  uint64_t ops = 0;             // of each phase and thread count, except load
+  uint64_t latency_ops = 0;     // the same for the latency pass
   OpEnd op_end = OpEnd::kDrained;
   unsigned chunks = 0;
   std::vector<unsigned> threads;
@@ -37,15 +37,15 @@ struct BenchOptions {
   bool pin = true;
   bool keep_pool = false;
   bool kill_after_load = false;
-  // What was given, as typed; and every option with its value, for the print-out.
+  // The options as given; and every option with its value, for the output.
   std::vector<std::pair<std::string, std::string>> shown;
 
   bool Measures(Workload workload) const;
-  // Whether anything but recovery is asked for.
+  // Whether anything but recovery is measured.
   bool MeasuresOperations() const;
 };
 
-// Nothing when all was said already (--help). Errors name the option, its value and what would do.
+// Nothing if the output is complete (--help). Errors name the option, its value and valid ones.
 absl::StatusOr<std::optional<BenchOptions>> ParseBenchOptions(int argc, const char* const* argv);
 
 }  // namespace lodgekv::bench

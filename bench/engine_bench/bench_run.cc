@@ -33,7 +33,7 @@ constexpr char kMemoryFolder[] = "/dev/shm";
 
 bool IsDevice(const std::string& path) { return path.starts_with("/dev/dax"); }
 
-// The files of this run's pools: the first persistent engine's is the path itself.
+// The files of this run's pools: the first persistent engine uses the path itself.
 std::vector<std::string> PoolPaths(const BenchOptions& options) {
   std::vector<std::string> paths;
   unsigned persistent = 0;
@@ -187,8 +187,8 @@ absl::StatusOr<std::unique_ptr<EngineTarget>> Bench::OpenTarget(size_t i) {
                               plan_.capacity);
 }
 
-// The plan's first phase, the load, in one operation; its result is that of inserts, without times
-// of single ones.
+// Runs the plan's first phase, the load, as one operation; its result is reported like that of
+// inserts, without latencies.
 absl::StatusOr<std::unique_ptr<EngineTarget>> Bench::LoadInBulk(size_t i) {
   const Subject& subject = options_.subjects[i];
   const KeyWriter writer(subject.key_format, subject.key_shape, options_.seed, plan_.capacity);

@@ -1,4 +1,4 @@
-// A whole run: what main.cc assembles.
+// A complete run of the benchmark.
 #pragma once
 
 #include <cstdio>
@@ -17,7 +17,7 @@ struct BenchResults {
   std::vector<FullStageResult> full_stages;
 };
 
-// Prints environment and options, then measures. `json`, when not null, gets a line for each result
+// Prints environment and options, then measures. `json`, if not null, gets a line for each result
 // as it becomes known.
 [[nodiscard]] absl::Status RunBench(const BenchOptions& options, std::FILE* json,
                                     BenchResults* results);

@@ -12,7 +12,7 @@
 
 namespace lodgekv::bench {
 
-// Counts the bytes that the map has asked for: the container does not tell.
+// Counts the bytes that the map has allocated: the container does not report it.
 template <class T>
 class CountingAllocator {
  public:

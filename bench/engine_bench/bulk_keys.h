@@ -1,5 +1,5 @@
-// The keys of a load as the source of a bulk load: in order, made before they are asked for, a
-// batch at a time. Making them is not timed.
+// The keys of a load as the source of a bulk load: in order, prepared a batch at a time. The
+// preparation is not timed.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class BulkKeys {
   BulkKeys(const KeyWriter& writer, KeyFormat format, uint32_t value_bytes,
            Distribution distribution, uint64_t keys);
 
-  // Good while this lives, and once.
+  // Valid while this object exists; may be used once.
   BulkSource Source();
-  // The load is done: what it took since the first pair was asked for.
+  // Records the time of the load since the first pair was requested.
   void Finish(PhaseResult* result) const;
 
  private:
@@ -39,7 +39,7 @@ class BulkKeys {
   const KeyWriter& writer_;
   const KeyFormat format_;
   const Distribution distribution_;
-  std::vector<std::pair<uint64_t, uint64_t>> keys_;  // by order, with their indices
+  std::vector<std::pair<uint64_t, uint64_t>> keys_;  // in order, with their indices
   size_t prepared_ = 0;                              // keys of all batches so far
   OpBatch batch_;
   size_t next_ = 0;  // of the batch
@@ -47,7 +47,7 @@ class BulkKeys {
   std::string value_;
   bool begun_ = false;
   Clock begin_;
-  Clock preparing_;  // taken together
+  Clock preparing_;  // total of the preparation
   Cost cost_before_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kKeys = 3000;
 constexpr uint64_t kSeed = 7;
 
-// What was given out is what inserts would have put, in order.
+// The pairs must be those of inserts, in order.
 void ExpectAll(KeyFormat format, KeyShape shape, Distribution distribution, uint32_t value_bytes) {
   const KeyWriter writer(format, shape, kSeed, kKeys);
   std::set<std::string> wanted;

@@ -24,7 +24,7 @@ class EngineOps {
         numbers_(batch.numbers.data()),
         generation_(batch.generation),
         value_(batch.value_bytes, 'v') {
-    // Of a short value only the first bytes of the word are there.
+    // A short value has only the first bytes of the word.
     word_bytes_ = std::min<size_t>(value_.size(), sizeof(uint64_t));
     word_mask_ = word_bytes_ == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * word_bytes_)) - 1;
   }

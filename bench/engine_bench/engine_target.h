@@ -1,5 +1,5 @@
-// An engine under test, in its store, called as the server calls it: spans of one operation through
-// the contract, results reused.
+// An engine under test, in its store, called as the server calls it: spans of one operation, with
+// reused results.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ struct Subject {
   TargetId Id() const;
 };
 
-// What all subjects of a run share.
+// Shared by all subjects of a run.
 struct StoreSettings {
   uint64_t pool_size_bytes = 0;
   bool process_durability = false;
@@ -39,14 +39,14 @@ StoreOptions StoreOptionsFor(const Subject& subject, const StoreSettings& settin
 
 class EngineTarget final : public Target {
  public:
-  // Creates the pool; AlreadyExists when there is one. `capacity` as in KeyWriter. `load`, when not
-  // null: with these pairs.
+  // Creates the pool; AlreadyExists if there is one. `capacity` as in KeyWriter. `load`, if not
+  // null: the initial pairs.
   static absl::StatusOr<std::unique_ptr<EngineTarget>> Create(const Subject& subject,
                                                               const StoreSettings& settings,
                                                               const std::string& pool_path,
                                                               uint64_t seed, uint64_t capacity,
                                                               const BulkLoad* load = nullptr);
-  // On a store that is open already.
+  // Uses a store that is already open.
   EngineTarget(const Subject& subject, std::unique_ptr<Store> store, uint64_t seed,
                uint64_t capacity);
 
@@ -69,7 +69,7 @@ class EngineTarget final : public Target {
   std::unique_ptr<Store> store_;
 };
 
-// Closes the store of a target that has its pool to itself, and removes the pool's file.
+// Closes the store of a target with a pool of its own, and removes the pool's file.
 absl::Status CloseOwnPool(EngineTarget& target, const std::string& pool_path, bool keep_pool);
 
 }  // namespace lodgekv::bench

@@ -53,7 +53,7 @@ std::string Kernel() {
   return absl::StrCat(name.sysname, " ", name.release, " ", name.machine);
 }
 
-// Of "always [madvise] never" the one in force.
+// The active one of "always [madvise] never".
 std::string HugePages(const std::string& file) {
   std::string line = FirstLine(kThpFolder + file);
   const size_t open = line.find('[');

@@ -1,4 +1,4 @@
-// Where a figure was measured: a figure without it means nothing.
+// The environment of a measurement: figures are meaningless without it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 // Processor, memory, kernel, huge pages, compiler, build.
 Rows DescribeEnvironment();
 
-// What makes times of this build or machine worth little; empty when nothing does.
+// Reasons why times of this build or machine are unreliable; empty if there are none.
 std::vector<std::string> EnvironmentWarnings();
 
 // Whether /proc/cpuinfo lists the flag.

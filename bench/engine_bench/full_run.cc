@@ -16,10 +16,10 @@
 namespace lodgekv::bench {
 namespace {
 
-// A pool counts as full when of so many puts at most one in a hundred finds room.
+// A pool counts as full when at most one of a hundred of these puts fits.
 constexpr uint64_t kPutsOfFull = 1000;
 
-// The keys by their running index, each with a value of its own.
+// Accesses keys by their running index, each with its own value.
 class Client {
  public:
   Client(EngineTarget& target, Histogram& ticks)
@@ -33,7 +33,7 @@ class Client {
     return Write({.kind = WriteKind::kPut, .key = Key(index), .value = value_});
   }
   Outcome Delete(uint64_t index) { return Write({.kind = WriteKind::kDelete, .key = Key(index)}); }
-  // Whether it is there.
+  // Returns whether the key exists.
   bool Read(uint64_t index) {
     const std::string_view key = Key(index);
     const uint64_t begin = TscClock::Now(OpEnd::kRetired);
@@ -75,7 +75,7 @@ class Client {
   ReadResult read_;
 };
 
-// Reads keys that stay, beside all else, until it is gone: how long do readers wait?
+// Reads permanent keys until it is stopped, to measure how long readers wait.
 class Reader {
  public:
   Reader(EngineTarget& target, uint64_t keys, uint64_t seed)
@@ -88,7 +88,7 @@ class Reader {
         }) {}
   ~Reader() { (void)Stop(); }
 
-  // Keys that it did not find.
+  // Returns the number of keys that it did not find.
   uint64_t Stop() {
     stop_.store(true, std::memory_order_relaxed);
     if (thread_.joinable()) thread_.join();
@@ -103,8 +103,7 @@ class Reader {
   std::thread thread_;
 };
 
-// Half of the keys that are loaded stay, for readers to look for; the others come and go, the
-// oldest first.
+// Half of the loaded keys stay, for readers; the others are put and deleted, the oldest first.
 class FullPool {
  public:
   FullPool(const BenchOptions& options, const Subject& subject, EngineTarget& target)
@@ -123,7 +122,7 @@ class FullPool {
   }
 
  private:
-  // Does one operation, or a few; false when the stage is over.
+  // Does one operation, or a few; returns false at the end of the stage.
   using Step = bool (FullPool::*)(Client& client);
 
   void Measure(const std::string& state) {
@@ -179,7 +178,7 @@ class FullPool {
     return true;
   }
 
-  // Notes a refusal; any other failure ends the run.
+  // Counts a refusal; any other failure ends the run.
   bool Accepted(Outcome outcome) {
     if (outcome == Outcome::kPoolFull) ++refused_;
     if (outcome != Outcome::kOk && outcome != Outcome::kPoolFull) Fail("write", "it failed");
@@ -208,7 +207,7 @@ class FullPool {
 absl::StatusOr<std::vector<FullStageResult>> MeasureFullPool(const BenchOptions& options,
                                                              const Subject& subject,
                                                              const std::string& pool_path) {
-  // Keys are small numbers where their shape asks for it. One takes 16 bytes of the pool at least.
+  // Keys are small numbers if their shape requires it. One takes at least 16 bytes of the pool.
   const uint64_t most = options.store.pool_size_bytes / 16 + 4 * options.ops + options.keys;
   auto target = EngineTarget::Create(subject, options.store, pool_path, options.seed, most);
   if (!target.ok()) return target.status();

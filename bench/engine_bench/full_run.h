@@ -1,6 +1,6 @@
-// A full pool: what puts, deletes and updates cost in a pool with room, and what they cost when it
-// is full. A put that is refused should cost what a read does, and a delete and a put in turn what
-// they cost with room; what the store takes in DRAM should stay.
+// A full pool: the cost of puts, deletes and updates in a pool with room, and in a full one. A
+// refused put should cost as much as a read; alternating deletes and puts as much as with room; the
+// DRAM use should not change.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace lodgekv::bench {
 
-// `options.keys` are loaded and measured with room, `options.ops` operations a stage; then the pool
-// is filled. The pool's file is made and removed.
+// Loads `options.keys` and measures with room, `options.ops` operations per stage; then fills the
+// pool. The pool's file is created and removed.
 absl::StatusOr<std::vector<FullStageResult>> MeasureFullPool(const BenchOptions& options,
                                                              const Subject& subject,
                                                              const std::string& pool_path);

@@ -1,5 +1,5 @@
-// A log-linear histogram of 64-bit values: exact below 256, beyond that 128 buckets to a doubling,
-// so that a percentile is wrong by less than 0.4 %. Not thread-safe.
+// A log-linear histogram of 64-bit values: exact below 256, above that 128 buckets per doubling, so
+// that the error of a percentile is below 0.4 %. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ class Histogram {
   }
   void Merge(const Histogram& other);
 
-  // The middle of the bucket that holds the value below or at which `fraction` (0..1] of all lie; 0
-  // when there are none.
+  // The middle of the bucket with the value at the quantile `fraction` (0..1]; 0 if there are no
+  // values.
   double Percentile(double fraction) const;
   uint64_t total() const { return total_; }
 

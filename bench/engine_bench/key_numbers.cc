@@ -12,7 +12,8 @@ constexpr unsigned kUseBits = 2;
 constexpr uint64_t kAbsentBit = 2;
 constexpr uint64_t kSequentialBit = 1;
 constexpr unsigned kMinBits = 10;
-constexpr unsigned kMaxDenseBits = 42;  // 8 + 42 + 2 bits, and sequential keys behind: 16 digits
+constexpr unsigned kMaxDenseBits =
+    42;  // 8 + 42 + 2 bits, and sequential keys after them: 16 digits
 
 }  // namespace
 

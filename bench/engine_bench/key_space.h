@@ -1,9 +1,9 @@
-// Which keys are in the stores under test, and which one an operation takes next.
+// The keys in the stores under test, and the choice of the next operation's key.
 //
 // Keys have running indices in the order of their insertion; a segment is a run of indices inserted
 // by one distribution. Deleted indices are marked. Invariant: PickLive returns only keys that were
-// inserted before the last Commit, so that an operation never asks for a key whose insert is
-// still to come in another thread. Not thread-safe: operations are drawn before they are timed.
+// inserted before the last Commit, so that an operation never uses a key whose insert is still
+// pending in another thread. Not thread-safe: operations are drawn before they are timed.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class KeySpace {
 
   // A key that was never inserted, to be inserted now.
   KeyRef NewKey(Distribution distribution);
-  // A key that is there. kSequential goes through the keys that were inserted in sequence, round
-  // and round, as long as there are any. Needs live() > 0.
+  // A live key. kSequential iterates cyclically over the sequentially inserted keys, as long as
+  // there are any. Needs live() > 0.
   KeyRef PickLive(Distribution distribution);
-  // A key that is not there and never will be.
+  // A key that does not exist and never will.
   KeyRef PickAbsent(Distribution distribution);
-  // A key that is there and is deleted now; each index is taken once. Needs live() > 0.
+  // A live key that is deleted now; each index is taken once. Needs live() > 0.
   KeyRef TakeLive(Distribution distribution);
-  // All operations drawn so far have been carried out.
+  // All operations drawn so far have been executed.
   void Commit() { committed_ = size_; }
 
   uint64_t live() const { return live_; }
@@ -46,7 +46,7 @@ class KeySpace {
   bool HasHeat(uint64_t index, Heat heat) const;
   Heat DrawHeat(Distribution distribution);
   KeyRef NextSequential();
-  // The first live index at or after `from`, going round.
+  // The first live index at or after `from`, cyclically.
   uint64_t NextLive(uint64_t from) const;
 
   KeyNumbers numbers_;

@@ -1,4 +1,4 @@
-// engine_bench: measures index engines in process, beside two baselines.
+// engine_bench: measures index engines in process, with two baselines.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

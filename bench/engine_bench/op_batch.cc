@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 96;
 
-// In the order of the alphabet, so that keys are in the order of their numbers.
+// In alphabetical order, so that keys are in the order of their numbers.
 constexpr const char* kSections[] = {
     "appliances", "bicycles",  "books", "cameras",  "clothing", "computers", "furniture", "games",
     "garden",     "jewellery", "music", "pharmacy", "shoes",    "sports",    "tools",     "toys",

@@ -1,5 +1,5 @@
-// Operations drawn ahead of the clock: one thread's share of a chunk, with its keys as the target
-// under test wants them.
+// Operations prepared before timing: one thread's share of a chunk, with keys in the format of the
+// target under test.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace lodgekv::bench {
 
 struct OpBatch {
   Workload workload = Workload::kRead;
-  uint8_t generation = 0;  // of the values written: updates differ from what they replace
+  uint8_t generation = 0;  // of the written values: updates differ from the old value
   uint32_t value_bytes = 8;
   std::vector<uint64_t> numbers;
-  // `bytes` only: the keys one after the other, and where each ends.
+  // `bytes` only: the concatenated keys, and the end of each.
   std::string key_bytes;
   std::vector<uint32_t> key_ends;
 
@@ -30,7 +30,7 @@ struct OpBatch {
 // Writes keys of one format and shape.
 class KeyWriter {
  public:
-  // `capacity`: no KeyRef has an index as large.
+  // `capacity`: greater than the index of any KeyRef.
   KeyWriter(KeyFormat format, KeyShape shape, uint64_t seed, uint64_t capacity)
       : format_(format),
         shape_(shape),
@@ -42,7 +42,7 @@ class KeyWriter {
   // Appends one key as bytes.
   void Append(const KeyRef& key, std::string* out) const;
 
-  // Keys are in the order of these.
+  // The sort order of the keys.
   uint64_t OrderOf(const KeyRef& key) const {
     const bool dense = format_ == KeyFormat::kBytes && shape_ == KeyShape::kUser;
     return (dense ? dense_ : full_).Number(key);
@@ -86,7 +86,8 @@ class BytesKeys {
   const uint32_t* ends_;
 };
 
-// Values tell their key: the first word is the key's number with the generation in its low bits.
+// Values identify their key: the first word is the key's number with the generation in its low
+// bits.
 inline constexpr uint64_t kGenerationMask = 7;
 constexpr uint64_t ValueWord(uint64_t number, uint8_t generation) {
   return (number & ~kGenerationMask) | (generation & kGenerationMask);

@@ -1,6 +1,5 @@
-// The second baseline: one 8-byte store, written back and fenced, through the persist seam, to a
-// line of a small mapped file. What a machine's clwb and sfence cost, whatever the pool's medium
-// is.
+// The second baseline: one 8-byte store, written back and fenced through pmem::Medium, to a line of
+// a small mapped file. It measures a machine's clwb and sfence, whatever the pool's medium.
 #pragma once
 
 #include <memory>
@@ -14,7 +13,7 @@ namespace lodgekv::bench {
 
 class PersistTarget final : public Target {
  public:
-  // Maps a nameless file in `directory`.
+  // Maps an unnamed file in `directory`.
   static absl::StatusOr<std::unique_ptr<PersistTarget>> Create(const std::string& directory);
   ~PersistTarget() override;
 
@@ -23,7 +22,7 @@ class PersistTarget final : public Target {
   uint32_t value_bytes() const override { return 8; }
   bool discards() const override { return true; }
   MemoryUse GetMemoryUse() const override { return {}; }
-  // Each operation dirties the next line and persists it; the batch tells only how many.
+  // Each operation dirties the next line and persists it; only the batch's size matters.
   Tally Run(const OpBatch& batch, LatencyProbe* probe) override;
 
  private:

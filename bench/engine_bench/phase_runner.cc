@@ -10,7 +10,7 @@
 namespace lodgekv::bench {
 namespace {
 
-// The part of `total` that chunk `i` of `n` has; the parts differ by one at most.
+// The size of chunk `i` of `n` of `total`; chunks differ by at most one.
 uint64_t PartOf(uint64_t total, uint64_t i, uint64_t n) {
   return total * (i + 1) / n - total * i / n;
 }
@@ -23,7 +23,7 @@ CounterValues CountersOf(const Target& target) {
   return values;
 }
 
-// Adds what counters have risen by since `before` was taken; gauges as they are.
+// Adds the increase of counters since `before`; gauges as they are.
 void AddCounters(const Target& target, const CounterValues& before, CounterValues* sums) {
   target.VisitCounters([&](const CounterSample& sample) {
     double& value = (*sums)[std::string(sample.name)];
@@ -117,8 +117,8 @@ absl::Status PhaseRunner::RunChunk(const PhasePlan& plan, Pass pass, unsigned ch
   return absl::OkStatus();
 }
 
-// btree_map is timed with the first thread count's operations; with those of the others it only
-// follows, where they change keys.
+// btree_map is timed with the first thread count's operations; those of the others are applied
+// untimed if they change keys.
 absl::StatusOr<PhaseRunner::Turn> PhaseRunner::TakeTurn(const PhasePlan& plan, Pass pass,
                                                         size_t variant, bool backwards,
                                                         uint64_t ops,
@@ -148,7 +148,7 @@ absl::StatusOr<PhaseRunner::Turn> PhaseRunner::TakeTurn(const PhasePlan& plan, P
   return turn;
 }
 
-// The same scans over the same keys in the same order must visit as many.
+// Equal scans over the same keys must visit the same number.
 absl::Status PhaseRunner::CheckScans(const Turn& turn) const {
   if (!turn.btree) return absl::OkStatus();
   for (size_t i = 0; i < subjects_.size(); ++i) {
@@ -202,7 +202,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
 PhaseRunner::Shares PhaseRunner::Draw(const Phase& phase, uint64_t ops, unsigned threads) {
   Shares shares(threads);
   for (unsigned t = 0; t < threads; ++t) shares[t].reserve(ops / threads + 1);
-  // Dealt out one by one, so that sequential keys ascend for all threads together.
+  // Distributed one by one, so that sequential keys ascend over all threads together.
   for (uint64_t i = 0; i < ops; ++i) shares[i % threads].push_back(DrawKey(phase, i / threads));
   return shares;
 }

@@ -1,13 +1,12 @@
-// Runs a phase on all targets, turn by turn.
+// Runs a phase on all targets in turns.
 //
-// A phase is cut into chunks. In each chunk every thread count draws operations of its own, and
-// every target carries them out: the engines with that many threads, the baseline btree_map with
-// one. So all targets hold the same keys at the end of each chunk, figures of one chunk were taken
-// within a moment of each other, and a ratio is the median over the chunks. The order of turns
-// alternates.
+// A phase is divided into chunks. In each chunk every thread count draws its own operations, and
+// every target executes them: the engines with that many threads, the baseline btree_map with one.
+// So all targets hold the same keys at the end of each chunk, figures of one chunk are measured
+// close together in time, and a ratio is the median over the chunks. The order of turns alternates.
 //
-// Two passes: in the first whole chunks are timed and nothing else; in the second each operation.
-// Every answer is checked.
+// Two passes: the first times whole chunks only; the second each operation. Every answer is
+// checked.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +26,16 @@ namespace lodgekv::bench {
 
 class PhaseRunner {
  public:
-  // `subjects` are the engines; `btree` may be null. All outlive the runner.
+  // `subjects` are the engines; `btree` may be null. All must outlive the runner.
   PhaseRunner(WorkerPool& workers, std::vector<Target*> subjects, Target* btree, uint64_t seed)
       : workers_(workers), subjects_(std::move(subjects)), btree_(btree), keys_(seed) {}
 
-  // The subjects hold the first `keys` keys of `distribution` already, loaded in bulk; the
-  // baseline gets them now.
+  // The subjects were bulk-loaded with the first `keys` keys of `distribution`; inserts them into
+  // the baseline.
   [[nodiscard]] absl::Status AdoptLoaded(Distribution distribution, uint64_t keys);
 
-  // One result for each subject and thread count, then btree_map's. Results of an earlier run of
-  // the same phase are added to.
+  // One result for each subject and thread count, then btree_map's. Added to results of an earlier
+  // run of the same phase.
   [[nodiscard]] absl::Status Run(const PhasePlan& plan, uint64_t keys,
                                  std::vector<PhaseResult>* results);
 
@@ -49,10 +48,10 @@ class PhaseRunner {
     double cpu_seconds = 0;
     uint64_t items = 0;  // scanned
   };
-  // What the targets took for the operations of one thread count, in one chunk.
+  // The cost of one thread count's operations on the targets, in one chunk.
   struct Turn {
     std::vector<Taken> subjects;
-    std::optional<Taken> btree;  // nothing: btree_map had no turn
+    std::optional<Taken> btree;  // none: btree_map had no turn
   };
 
   void Prepare(const PhasePlan& plan, uint64_t keys, std::vector<PhaseResult>* results) const;

@@ -9,9 +9,9 @@
 namespace lodgekv::bench {
 namespace {
 
-// Operations drawn ahead at a time: bounds the benchmark's own memory.
+// Operations prepared at a time: limits the benchmark's own memory.
 constexpr uint64_t kMaxChunkOps = 1'000'000;
-// Of the load, one in so many keys is inserted in the latency pass.
+// One of so many keys of the load is inserted in the latency pass.
 constexpr uint64_t kLoadLatencyShare = 10;
 
 PhasePlan PlanPhase(const Phase& phase, const BenchOptions& options) {
@@ -31,7 +31,7 @@ PhasePlan PlanPhase(const Phase& phase, const BenchOptions& options) {
   return plan;
 }
 
-// At most: shares of a mix are rounded up for each chunk and thread.
+// An upper bound: shares of a mix are rounded up for each chunk and thread.
 uint64_t KeysAdded(const PhasePlan& plan) {
   const uint64_t ops = plan.ops + plan.latency_ops;
   const size_t period = MixPeriod(plan.phase.workload);
@@ -91,7 +91,7 @@ absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
 
 uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity, unsigned bulk_load_fill) {
   constexpr uint64_t kBase = uint64_t{512} << 20;
-  // A slot in a leaf that is half full, and its share of the leaf's header and of the logs.
+  // A slot in a half-full leaf, and its share of the leaf's header and of the logs.
   constexpr uint64_t kSlotOfHalfFull = 56;
   const uint64_t emptier = bulk_load_fill == 0 ? 1 : std::max<uint64_t>(1, 50 / bulk_load_fill);
   const uint64_t slot = kSlotOfHalfFull * emptier;
@@ -99,7 +99,7 @@ uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity, unsigned bulk_l
   if (subject.key_format == KeyFormat::kFixed64) return kBase + capacity * slot;
   const uint64_t record = kRecordHeader + subject.value_bytes +
                           KeyWriter::TypicalBytes(subject.key_format, subject.key_shape);
-  // Size classes are up to a quarter larger than what is in them.
+  // Size classes are up to a quarter larger than their content.
   return kBase + capacity * (slot + record + record / 3);
 }
 

@@ -1,4 +1,4 @@
-// What a run does, phase by phase, in numbers: settled and checked before the first operation.
+// The phases of a run in numbers: determined and checked before the first operation.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct PhasePlan {
 };
 
 struct Plan {
-  std::vector<PhasePlan> phases;  // the load first; `recover` and `window` are not among them
-  uint64_t capacity = 0;          // no key's index is as large
+  std::vector<PhasePlan> phases;  // the load first; without `recover` and `window`
+  uint64_t capacity = 0;          // greater than every key's index
 };
 
-// FailedPrecondition when a phase would want keys that are not there then.
+// FailedPrecondition if a phase needs keys that do not exist at that point.
 absl::StatusOr<Plan> MakePlan(const BenchOptions& options);
 
-// Bytes of a pool in which the plan's keys fit, with room to spare.
-// `bulk_load_fill` as in BenchOptions.
+// The size of a pool that holds the plan's keys, with a margin. `bulk_load_fill` as in
+// BenchOptions.
 uint64_t PoolBytesFor(const Subject& subject, uint64_t capacity, unsigned bulk_load_fill);
 
 }  // namespace lodgekv::bench

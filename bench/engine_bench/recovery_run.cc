@@ -59,7 +59,7 @@ std::vector<std::string> LoaderArguments(const BenchOptions& options, const Subj
   return arguments;
 }
 
-// Runs this program once more; its standard output is dropped, its errors are seen.
+// Runs this program again; its standard output is dropped, its errors are shown.
 absl::StatusOr<int> RunSelf(std::vector<std::string> arguments) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);

@@ -1,5 +1,5 @@
-// How long an engine needs after a crash: another process loads the pool and is killed by SIGKILL,
-// then this one opens it.
+// The time to open after a crash: another process loads the pool and is killed by SIGKILL, then
+// this one opens it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace lodgekv::bench {
 
-// Every key is counted and a sample is read before a figure is given. The pool's file is made and
-// removed.
+// Every key is counted and a sample is read before a figure is reported. The pool's file is created
+// and removed.
 absl::StatusOr<RecoveryResult> MeasureRecovery(const BenchOptions& options, const Subject& subject,
                                                const std::string& pool_path, unsigned threads);
 

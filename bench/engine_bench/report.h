@@ -1,4 +1,4 @@
-// What people read: aligned rows before the run, and the table after it.
+// Human-readable output: aligned rows before the run, and the table after it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace lodgekv::bench {
 // "title:" and one indented line for each row.
 std::string FormatRows(const std::string& title, const Rows& rows);
 
-// Columns as wide as their widest cell: the first `left` to the left, the others to the right.
+// Columns as wide as their widest cell: the first `left` are left-aligned, the others
+// right-aligned.
 class TextTable {
  public:
   TextTable(std::vector<std::string> header, size_t left);
@@ -24,7 +25,7 @@ class TextTable {
   const size_t left_;
 };
 
-// Columns that say nothing in this run are left out.
+// Columns without information in this run are omitted.
 std::string FormatResults(const std::vector<PhaseResult>& results);
 std::string FormatRecoveries(const std::vector<RecoveryResult>& results);
 std::string FormatWindows(const std::vector<WindowResult>& results);

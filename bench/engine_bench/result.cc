@@ -22,7 +22,7 @@ void AddTarget(const TargetId& id, Json* row) {
   if (!id.engine_options.empty()) (*row)["engine_options"] = id.engine_options;
 }
 
-// Of what is measured as a whole, without figures of single operations.
+// Of what is measured as a whole, without latencies.
 template <class Result>
 Json RowOfWhole(const Result& r, Workload workload, unsigned threads, uint64_t ops,
                 double ops_per_second) {

@@ -1,4 +1,4 @@
-// What was measured in one phase, of one target, with one thread count; and its form in JSON.
+// The results of one phase, target and thread count; and their JSON form.
 #pragma once
 
 #include <algorithm>
@@ -26,16 +26,16 @@ struct PhaseResult {
   unsigned threads = 1;
   uint64_t keys = 0;  // loaded before the phases
 
-  // Throughput pass. Ratios are of times, of the same operations in the same chunk.
+  // Throughput pass. Ratios are of times for the same operations in the same chunk.
   uint64_t ops = 0;
   double seconds = 0;
   double thread_seconds = 0;
   double cpu_seconds = 0;
   Cost cost;
-  CounterValues counters;               // what they rose by; gauges as they were in the end
+  CounterValues counters;               // their increase; gauges at the end
   std::vector<double> ratios_to_btree;  // one thread only
-  // The same of time on a processor: holds where other processes were in the way, but knows nothing
-  // of what an engine waited for.
+  // The same for processor time: valid if other processes interfered, but without the time that an
+  // engine waits.
   std::vector<double> cpu_ratios_to_btree;
   std::vector<double> ratios_to_first;  // the same phase of the run's first engine
   std::vector<double> speedups;         // operations per second over those of one thread
@@ -47,9 +47,9 @@ struct PhaseResult {
   MemoryUse memory;
 
   double OpsPerSecond() const { return seconds > 0 ? static_cast<double>(ops) / seconds : 0; }
-  // The share of its time that a thread was on a processor: well below 1 when other processes were
-  // in the way, or the medium was waited for.
-  // Reading the two clocks costs more than a very short phase: hence the bound.
+  // The share of its time that a thread was on a processor: well below 1 if other processes
+  // interfered, or the thread waited for the medium. Reading the two clocks costs more than a very
+  // short phase: hence the bound.
   double CpuShare() const {
     return thread_seconds > 0 ? std::min(1.0, cpu_seconds / thread_seconds) : 0;
   }
@@ -59,7 +59,7 @@ struct PhaseResult {
   double PerKey(uint64_t bytes) const {
     return live_keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(live_keys);
   }
-  // 0 when nothing was timed one by one.
+  // 0 if no operation was timed separately.
   double LatencyNs(double fraction) const;
 };
 
@@ -80,9 +80,9 @@ struct WindowResult {
   uint64_t keys = 0;    // alive
   uint64_t passed = 0;  // put, and as many deleted
   double seconds = 0;
-  MemoryUse memory;  // in the end, as what follows
+  MemoryUse memory;  // at the end, like the following
   uint64_t leaves = 0;
-  uint64_t first_key_leaves = 0;  // that a scan takes up to its first key
+  uint64_t first_key_leaves = 0;  // visited by a scan up to its first key
   double first_key_ns = 0;
 
   double OpsPerSecond() const {
@@ -96,15 +96,15 @@ struct FullStageResult {
   std::string stage;
   uint64_t keys = 0;     // loaded, before all stages
   Histogram ticks;       // of each operation
-  uint64_t refused = 0;  // of them, for want of room
+  uint64_t refused = 0;  // of them, for lack of room
   Histogram reader_ticks;
-  uint64_t live_keys = 0;  // in the end, as what follows
+  uint64_t live_keys = 0;  // at the end, like the following
   MemoryUse memory;
 
   static double Ns(const Histogram& ticks, double fraction);
 };
 
-// One line, without the newline. A figure that a row does not have is 0.
+// One line, without the newline. A missing figure is 0.
 std::string ToJson(const PhaseResult& result);
 std::string ToJson(const RecoveryResult& result);
 std::string ToJson(const WindowResult& result);

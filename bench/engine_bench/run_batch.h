@@ -1,6 +1,6 @@
-// The loop that is measured. Ops is one thread's view of a target, with Put, Read, Delete and Scan
-// of the i-th operation of a batch; Probe is told before and after each. A template, so that
-// neither the engine nor the baseline pays for the other's convenience.
+// The measured loop. Ops is one thread's view of a target, with Put, Read, Delete and Scan of the
+// i-th operation of a batch; Probe is called before and after each. A template, so that neither the
+// engine nor the baseline pays for the other's convenience.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 
 namespace lodgekv::bench {
 
-// What came of a batch, to be checked against what was to come.
+// The result of a batch, to be compared with the expected one.
 struct Tally {
   uint64_t failed = 0;  // operations with another outcome than kOk
   Outcome first_failure = Outcome::kOk;
   uint64_t found = 0;         // reads and deletes that found their key, scans that began at it
-  uint64_t wrong_values = 0;  // values read that are not their key's
+  uint64_t wrong_values = 0;  // values that do not belong to their key
   uint64_t items = 0;         // scanned
 
   void Count(Outcome outcome) {

@@ -7,7 +7,7 @@
 namespace lodgekv::bench {
 namespace {
 
-// Between the two nearest values in proportion.
+// Linear interpolation between the two nearest values.
 double Quantile(const std::vector<double>& sorted, double fraction) {
   const double place = fraction * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(std::floor(place));

@@ -11,7 +11,7 @@ struct Spread {
   double high = 0;  // third quartile
 };
 
-// Zeros when there are no values.
+// Zeros if there are no values.
 Spread SpreadOf(std::vector<double> values);
 
 }  // namespace lodgekv::bench

@@ -1,4 +1,4 @@
-// Whether a target's answers were right: a figure of a target that lost keys is worth nothing.
+// Checks a target's answers: a figure of a target that lost keys is worthless.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,8 +8,8 @@
 
 namespace lodgekv::bench {
 
-// DataLoss names the target, the workload, what was to come and what came. A target that discards
-// is only asked for outcomes.
+// DataLoss names the target, the workload, the expected and the actual result. For a target that
+// discards, only outcomes are checked.
 [[nodiscard]] absl::Status CheckTally(const Target& target, const OpBatch& batch,
                                       const Tally& tally);
 

@@ -1,4 +1,4 @@
-// What operations run on: an engine, or a baseline.
+// A subject of operations: an engine, or a baseline.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace lodgekv::bench {
 
 struct TargetId {
   std::string engine;
-  std::string engine_options;  // those that were given, "a=1:b=2:inline_pairs"
+  std::string engine_options;  // the options given, "a=1:b=2:inline_pairs"
   std::string key_format;
   std::string key_shape;  // "integer" where the format has only one
 };
@@ -21,17 +21,17 @@ class Target {
   virtual ~Target() = default;
 
   virtual const TargetId& id() const = 0;
-  // Keys as this target wants them.
+  // Keys in this target's format.
   virtual const KeyWriter& key_writer() const = 0;
-  // Bytes of each value, but for fixed64.
+  // Size of each value, except for fixed64.
   virtual uint32_t value_bytes() const = 0;
-  // Stores nothing, so that no answer can be checked.
+  // Stores nothing, so that answers cannot be checked.
   virtual bool discards() const = 0;
   virtual MemoryUse GetMemoryUse() const = 0;
-  // What it counts beside its cost; a baseline counts nothing.
+  // Counters besides the cost; a baseline has none.
   virtual void VisitCounters(CounterVisitor) const {}
 
-  // Runs one thread's share of a chunk; thread-safe where the target is. `probe` is null in a
+  // Runs one thread's share of a chunk; thread-safe if the target is. `probe` is null in a
   // throughput pass.
   virtual Tally Run(const OpBatch& batch, LatencyProbe* probe) = 0;
 };

@@ -10,10 +10,9 @@
 namespace lodgekv::bench {
 
 // When an operation counts as done. A store fence may retire long before the flushes that it orders
-// are done, if no store follows: on such a processor the time to kRetired leaves most of a fence
-// out.
+// are done, if no store follows: on such a processor the time to kRetired excludes most of a fence.
 enum class OpEnd : uint8_t {
-  kDrained,  // its stores and flushes have left the processor, also those that it need not wait for
+  kDrained,  // its stores and flushes have left the processor, even those it need not wait for
   kRetired,  // its last instruction has retired
 };
 
@@ -34,7 +33,7 @@ class TscClock {
   }
 
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
-  // What two reads with nothing between them differ by, at least.
+  // The minimum difference of two consecutive reads.
   uint64_t overhead_ticks(OpEnd end) const {
     return end == OpEnd::kDrained ? drained_overhead_ticks_ : retired_overhead_ticks_;
   }

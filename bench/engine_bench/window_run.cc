@@ -46,7 +46,7 @@ class Window {
   static constexpr uint64_t kStep = 64;
   static constexpr int kScans = 1000;
 
-  // Seconds, of the operations alone.
+  // Returns the seconds of the operations alone.
   absl::StatusOr<double> Apply(Workload workload, uint64_t first, uint64_t count) {
     double seconds = 0;
     for (uint64_t end = first + count; first < end; first += keys_.size()) {

@@ -1,6 +1,6 @@
-// A window that slides over the keys: they come in ascending order and the oldest go, as in a queue
-// or a time series. What a store takes in the end, and how far a scan goes to its first key, should
-// be what they were after the first window.
+// A window that slides over the keys: new ones ascend and the oldest are deleted, as in a queue or
+// a time series. The final size of the store, and the distance of a scan to its first key, should
+// be those after the first window.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace lodgekv::bench {
 
-// `options.keys` are alive, `options.ops` pass. The pool's file is made and removed.
+// `options.keys` are live, `options.ops` pass through. The pool's file is created and removed.
 absl::StatusOr<WindowResult> MeasureWindow(const BenchOptions& options, const Subject& subject,
                                            const std::string& pool_path);
 

@@ -1,5 +1,5 @@
-// The threads that run operations. They live as long as the pool, as a server's do, so that what an
-// engine keeps per thread stays; each is pinned to a processor where the system allows it.
+// The threads that run operations. They exist as long as the pool, like a server's, so that an
+// engine's per-thread state is kept; each is pinned to a processor if the system allows it.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Runs body(0) .. body(threads - 1), each on its own worker, begun together.
+  // Runs body(0) .. body(threads - 1), each on its own worker, started together.
   RunTime Run(unsigned threads, absl::FunctionRef<void(unsigned)> body);
 
   // Whether every worker is pinned.
@@ -46,7 +46,7 @@ class WorkerPool {
 
   void Work(unsigned worker);
   void RunShare(unsigned worker, const Job& job);
-  // Nothing while there is no further job for this worker; a job of number 0 ends it.
+  // Returns nothing while there is no new job for this worker; a job of number 0 ends it.
   Job NextJob(unsigned worker, uint64_t last);
 
   std::mutex mu_;

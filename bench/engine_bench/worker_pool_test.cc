@@ -44,7 +44,7 @@ TEST(WorkerPool, RunsFewerThanItHas) {
 TEST(WorkerPool, BeginsTogetherAndTimesTheLongest) {
   WorkerPool pool(2, /*pin=*/false);
   std::atomic<unsigned> inside{0};
-  // Each waits for the other inside: ends only when both run at once.
+  // Each waits for the other inside: ends only if both run concurrently.
   const RunTime time = pool.Run(2, [&](unsigned worker) {
     inside.fetch_add(1);
     while (inside.load() < 2) std::this_thread::yield();

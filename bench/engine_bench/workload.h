@@ -1,4 +1,4 @@
-// What the benchmark does in a phase, and how it chooses keys. The names are those of --workload,
+// The operations of a phase, and its distribution of keys. The names are those of --workload,
 // --distribution and --key-shape.
 #pragma once
 
@@ -22,18 +22,18 @@ enum class Workload : uint8_t {
   kMixed,    // insert, read, insert, read, ...
   kMixed12,  // insert, read, read, insert, ...
   kRecover,
-  kWindow,  // keys ascend, the oldest go
-  kFull,    // until no key fits any more, and on
+  kWindow,  // keys ascend, the oldest are deleted
+  kFull,    // until no more keys fit, and beyond
 };
 
 enum class Distribution : uint8_t {
   kUniform,
   kSkewed,      // 80 % of the operations in a fifth of the key space, one contiguous range
   kSequential,  // ascending
-  kBurst,       // inserts that come to one small range for a while, then to another; else uniform
+  kBurst,       // inserts into one small range for a while, then into another; otherwise uniform
 };
 
-// How the keys of a `bytes` pool look.
+// The form of the keys of a `bytes` pool.
 enum class KeyShape : uint8_t {
   kRandom16,  // 16 random bytes
   kUser,      // user:%016d
@@ -60,7 +60,7 @@ absl::StatusOr<KeyFormat> ParseKeyFormat(std::string_view name);
 // "read" or "read:skewed".
 absl::StatusOr<Phase> ParsePhase(std::string_view text, Distribution default_distribution);
 
-// Of every `period` operations of a mix the first is an insert; 0: no mix.
+// The first of every `period` operations of a mix is an insert; 0: not a mix.
 constexpr size_t MixPeriod(Workload workload) {
   if (workload == Workload::kMixed) return 2;
   if (workload == Workload::kMixed12) return 3;
@@ -78,13 +78,13 @@ constexpr bool ChangesKeys(Workload workload) {
   return AddsKey(workload, 0) || workload == Workload::kUpdate || workload == Workload::kDelete;
 }
 
-// On a pool of its own, beside the phases that share one.
+// Runs on its own pool, not the phases' common one.
 constexpr bool RunsAlone(Workload workload) {
   return workload == Workload::kRecover || workload == Workload::kWindow ||
          workload == Workload::kFull;
 }
 
-// Whether the operations choose among the keys that are there.
+// Whether the operations choose among existing keys.
 constexpr bool PicksKeys(Workload workload) {
   return workload != Workload::kLoad && workload != Workload::kInsert &&
          workload != Workload::kReadAbsent && !RunsAlone(workload);

@@ -21,11 +21,11 @@ from http2 import CANCEL, KV, MOST_DATA, field, header_block, literal, message
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
 
 ATTACKS = {}
-OVER_TLS = set()  # those that need a server with TLS
+OVER_TLS = set()  # attacks that need a server with TLS
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ADMIN = "/lodgekv.v1.AdminService/"
-# Not the address of the well-behaved client: a peer that is cut off too often is not let in.
+# Not the address of the well-behaved client: a peer that is disconnected too often is refused.
 SOURCE = "127.0.0.2"
 
 

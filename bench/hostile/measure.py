@@ -118,7 +118,7 @@ class MostMemory:
 def attack_process(name, target, seconds, pipe):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # An attacker has a machine of its own: of this one it takes what nobody else wants.
+    # An attacker has its own machine: on this one it uses only idle time.
     os.nice(19)
     pipe.send(attacks.ATTACKS[name](target, time.monotonic() + seconds))
 

@@ -1,13 +1,13 @@
 // An engine behind PiBench's tree_api.
 //
-// KEYS    are the bytes that PiBench gives, compared as memcmp does: the order of scan. PiBench
-//         writes its numbers big-endian, so this is the order of the numbers, too.
-// SIZES   Every key and value has the size that was given at creation; another one is an error,
-//         also in a pool that held data before, for PiBench's buffers are cut to these sizes.
-// ERRORS  What is neither success nor one of the answers of tree_api (a full pool, a wrong size,
-//         damaged data) throws std::runtime_error. PiBench catches nothing: the run ends with the
-//         message instead of figures that count refusals.
-// THREADS All methods but the destructor may be called by any number of threads up to 256.
+// KEYS    are PiBench's bytes, compared with memcmp: the order of scan. PiBench writes its numbers
+//         big-endian, so this is also the order of the numbers.
+// SIZES   Every key and value has the size given at creation; another one is an error, also in an
+//         existing pool, since PiBench's buffers have these sizes.
+// ERRORS  Anything but success or an answer of tree_api (a full pool, a wrong size, damaged data)
+//         throws std::runtime_error. PiBench catches nothing: the run ends with the message instead
+//         of figures that count refusals.
+// THREADS All methods except the destructor may be called by up to 256 threads.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace lodgekv::pibench {
 
 class PibenchTree final : public tree_api {
  public:
-  // Creates the pool where there is none; a pool of this engine is opened and keeps what it holds.
+  // Creates the pool if there is none; an existing pool of this engine is opened with its content.
   static absl::StatusOr<std::unique_ptr<PibenchTree>> Create(std::string_view engine,
                                                              const tree_options_t& options);
   // Closes the pool; an error goes to stderr.
@@ -35,16 +35,16 @@ class PibenchTree final : public tree_api {
   bool insert(const char* key, size_t key_size, const char* value, size_t value_size) override;
   bool update(const char* key, size_t key_size, const char* value, size_t value_size) override;
   bool remove(const char* key, size_t key_size) override;
-  // values_out stays valid until this thread's next scan, of whatever tree.
+  // values_out stays valid until this thread's next scan, of any tree.
   int scan(const char* key, size_t key_size, int scan_size, char*& values_out) override;
 
-  // What was opened, for people, in one line.
+  // One line that describes the opened tree.
   std::string Description() const;
 
  private:
   PibenchTree(std::unique_ptr<Store> store, const tree_options_t& options);
 
-  // True when the condition held.
+  // Returns true if the condition held.
   bool Put(const char* call, Condition condition, std::string_view key, std::string_view value);
   void CheckKey(const char* call, size_t key_size) const;
   void CheckValue(const char* call, size_t value_size) const;

@@ -16,7 +16,7 @@
 namespace lodgekv::pibench {
 namespace {
 
-// Empty where the variable is not set.
+// Empty if the variable is not set.
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;

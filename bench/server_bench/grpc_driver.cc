@@ -20,7 +20,7 @@ std::chrono::system_clock::time_point Deadline() {
   return std::chrono::system_clock::now() + kAnswerTimeout;
 }
 
-// Of the services, each with a call Put whose request has a key and a value.
+// For any service with a call Put whose request has a key and a value.
 template <class Service, class Request, class Response>
 class GrpcDriver final : public PutDriver {
  public:

@@ -1,5 +1,5 @@
-// server_bench: keeps puts in flight against one server on this machine, and times them. What
-// starts servers and compares them is bench_file.py.
+// server_bench: keeps puts in flight against one server on this machine, and times them.
+// bench_file.py starts servers and compares them.
 #include <cstdio>
 #include <exception>
 #include <fstream>

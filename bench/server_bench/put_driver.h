@@ -10,7 +10,7 @@
 
 namespace lodgekv::server_bench {
 
-// No answer for so long is a failure.
+// The time without an answer that counts as a failure.
 inline constexpr std::chrono::seconds kAnswerTimeout{30};
 
 class PutDriver {
@@ -18,15 +18,15 @@ class PutDriver {
   virtual ~PutDriver() = default;
   // Connects, and waits until that is done.
   virtual absl::Status Connect() = 0;
-  // Sends the next put for each one answered until the recorder takes no more, then waits for the
-  // rest. The first put that fails ends it.
+  // Sends the next put for each answered one until the recorder takes no more, then waits for the
+  // rest. Ends at the first failed put.
   virtual absl::Status Run(PutSource& source, PutRecorder& recorder) = 0;
 };
 
 // A plain stub of gRPC with one completion queue.
 std::unique_ptr<PutDriver> MakeLodgekvDriver(const PutPlan& plan, const PutShare& share);
 std::unique_ptr<PutDriver> MakeEtcdDriver(const PutPlan& plan, const PutShare& share);
-// SET over plain sockets, pipelined where a connection has more than one in flight.
+// SET over plain sockets, pipelined if a connection has more than one in flight.
 std::unique_ptr<PutDriver> MakeRedisDriver(const PutPlan& plan, const PutShare& share);
 
 }  // namespace lodgekv::server_bench

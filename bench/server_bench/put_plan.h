@@ -1,4 +1,4 @@
-// What a run of puts is to do.
+// The plan of a run of puts.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@ struct PutPlan {
   Protocol protocol = Protocol::kLodgekv;
   std::string server;  // host:port, on this machine
   unsigned in_flight = 1;
-  unsigned connections = 1;  // which share the puts in flight
-  unsigned threads = 1;      // which share the connections
+  unsigned connections = 1;  // they share the puts in flight
+  unsigned threads = 1;      // they share the connections
   std::chrono::milliseconds warm_up{0};
   std::chrono::milliseconds time{5'000};
-  uint64_t most_puts = 0;  // 0: as many as the time allows
+  uint64_t most_puts = 0;  // 0: limited by time only
   uint64_t key_space = 1'000'000;
   uint64_t seed = 1;
   bool keep_samples = false;
@@ -32,7 +32,7 @@ struct PutShare {
   uint64_t seed = 1;
 };
 
-// As evenly as it goes; no thread is without a put in flight, no connection either.
+// As even as possible; no thread or connection is without a put in flight.
 std::vector<PutShare> SharesOf(const PutPlan& plan);
 
 }  // namespace lodgekv::server_bench

@@ -1,6 +1,6 @@
-// When puts were sent and answered, of one thread. Puts count from the end of the warm-up on, for
-// the time wanted or until enough were sent; longer while fewer than `least_puts` count, so that a
-// slow server has a figure as well.
+// Send and answer times of one thread's puts. Puts count from the end of the warm-up, for the
+// wanted time or count; longer while fewer than `least_puts` count, so that a slow server has a
+// figure as well.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class PutRecorder {
   };
   explicit PutRecorder(const Limits& limits) : limits_(limits) {}
 
-  // Whether another put is to be sent now; counts it.
+  // Whether to send another put now; counts it.
   bool TakePut(uint64_t now_ns) {
     if (IsOver(now_ns) || sent_ >= limits_.most_puts) return false;
     ++sent_;
@@ -44,7 +44,7 @@ class PutRecorder {
 
   const Limits& limits() const { return limits_; }
   const bench::Histogram& latencies() const { return latencies_; }
-  uint64_t last_ns() const { return last_ns_; }  // of the answers that count; 0: there was none
+  uint64_t last_ns() const { return last_ns_; }  // of the answers that count; 0: none
   const std::vector<PutSample>& samples() const { return samples_; }
 
  private:

@@ -1,4 +1,4 @@
-// Carries out a plan of puts.
+// Executes a plan of puts.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace lodgekv::server_bench {
 
 struct PutResult {
   bench::Histogram latencies;  // nanoseconds
-  double seconds = 0;          // from the end of the warm-up on
+  double seconds = 0;          // from the end of the warm-up
   std::vector<PutSample> samples;
 
   double PutsPerSecond() const {

@@ -1,5 +1,5 @@
-// The records that are put: keys of 32 bytes, drawn uniformly from a key space, values of 100. Each
-// server gets the same ones. Not thread-safe.
+// The records to put: keys of 32 bytes, drawn uniformly from a key space, values of 100. The same
+// for each server. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class PutSource {
  public:
   PutSource(uint64_t seed, uint64_t key_space);
 
-  // Goes on to the next record.
+  // Advances to the next record.
   void Next();
-  // Of the record; valid until Next.
+  // Of the current record; valid until Next.
   std::string_view key() const { return key_; }
   std::string_view value() const {
     return std::string_view(text_).substr(value_begin_, kValueBytes);

@@ -38,7 +38,7 @@ absl::StatusOr<sockaddr_in> LoopbackAddress(const std::string& server) {
   return address;
 }
 
-// A socket that blocks, for at most kAnswerTimeout.
+// A blocking socket, with kAnswerTimeout.
 class Connection {
  public:
   Connection() = default;
@@ -79,7 +79,7 @@ class Connection {
     return absl::OkStatus();
   }
 
-  // Takes in what has come; returns how many puts that answers, whose times Pop then gives.
+  // Receives available data; returns how many puts it answers, whose times Pop then returns.
   absl::StatusOr<size_t> Receive() {
     std::array<char, kReadBytes> buffer;
     const ssize_t got = recv(fd_, buffer.data(), buffer.size(), 0);
@@ -115,7 +115,7 @@ class Connection {
   int fd_ = -1;
   std::string in_;
   std::string out_;
-  std::deque<uint64_t> sent_ns_;  // of what is in flight
+  std::deque<uint64_t> sent_ns_;  // of the puts in flight
 };
 
 class RedisDriver final : public PutDriver {

@@ -20,9 +20,9 @@ START_SECONDS = 60
 STOP_SECONDS = 60
 POLL_SECONDS = 0.002
 LOOPBACK = "127.0.0.1"
-MEMORY = {"tmpfs", "ramfs"}  # file systems that forget
+MEMORY = {"tmpfs", "ramfs"}  # volatile file systems
 
-# prctl(PR_SET_PDEATHSIG, SIGKILL): a server does not outlive a benchmark that is killed.
+# prctl(PR_SET_PDEATHSIG, SIGKILL): a server must not outlive a killed benchmark.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -6,7 +6,7 @@
 namespace lodgekv::lodgectl {
 namespace {
 
-// As gRPC knows them.
+// As defined by gRPC.
 constexpr std::array<std::string_view, 6> kSchemes{
     "unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:"};
 

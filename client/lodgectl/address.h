@@ -6,8 +6,8 @@
 
 namespace lodgekv::lodgectl {
 
-// The address with the port of `usual` where it has none: localhost, 10.0.0.1, ::1, [::1] and
-// "localhost:". What names a way of its own (unix:/path, dns:///host) stays as it is.
+// The address with the port of `usual` if it has none: localhost, 10.0.0.1, ::1, [::1] and
+// "localhost:". An address with a scheme of its own (unix:/path, dns:///host) is unchanged.
 std::string WithPort(const std::string& address, std::string_view usual);
 
 }  // namespace lodgekv::lodgectl

@@ -1,4 +1,4 @@
-// lodgectl check: has the server read the whole structure and report what is wrong with it.
+// lodgectl check: makes the server read the whole structure and report problems.
 #include "absl/strings/str_cat.h"
 #include "client/lodgectl/command.h"
 #include "client/lodgectl/message_output.h"

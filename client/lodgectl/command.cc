@@ -30,7 +30,7 @@ client::ClientOptions Options(const Context& context, absl::Duration default_tim
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(30);
 
-// A gRPC server that does not know the call has no reason to tell.
+// A gRPC server that does not know the call gives no reason.
 absl::Status ExplainUnknownCall(const std::string& address, absl::string_view service,
                                 absl::string_view advice) {
   return absl::UnimplementedError(
@@ -147,7 +147,7 @@ std::string DescribeError(const absl::Status& status) {
   absl::StrAppend(&text, ": ", status.message());
   std::vector<std::string> details;
   for (const auto& [subject, description] : error.violations) {
-    // The message often says the same already.
+    // The message often contains the same information.
     if (description == status.message()) details.push_back(subject);
     if (description != status.message())
       details.push_back(absl::StrCat(subject, ": ", description));

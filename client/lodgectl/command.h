@@ -1,4 +1,4 @@
-// What the commands of lodgectl share: the global options, the exit codes, how errors are said.
+// Shared by the commands of lodgectl: the global options, the exit codes, how errors are reported.
 //
 // INVARIANTS
 // - Data goes to stdout, everything else to stderr; an error is one line that begins with
@@ -31,9 +31,9 @@ enum ExitCode {
   kExitConditionFailed = 3,
   // Also a server that can't be reached.
   kExitServerError = 4,
-  // An exception that nothing handles: no memory, or a fault of lodgectl.
+  // An unhandled exception: out of memory, or a bug of lodgectl.
   kExitOther = 5,
-  // And the number of the signal that ended a load.
+  // Plus the number of the signal that ended a load.
   kExitSignal = 128,
 };
 
@@ -44,26 +44,25 @@ struct Context {
   std::optional<client::TlsOptions> tls;
   bool hex = false;
   bool json = false;
-  // With --cost: what the calls of this command cost.
+  // With --cost: the cost of this command's calls.
   std::shared_ptr<CostSum> cost;
   // Of the command that ran.
   int exit_code = kExitOk;
 
   Encoding encoding() const { return hex ? Encoding::kHex : Encoding::kText; }
 
-  // A single call waits 30 seconds unless --timeout says otherwise, one that may take long for
-  // ever.
+  // A single call waits 30 seconds unless --timeout is given, one that may take long forever.
   std::unique_ptr<client::Client> Connect() const;
   std::unique_ptr<client::Client> ConnectForLong() const;
   std::unique_ptr<client::AdminClient> ConnectAdmin() const;
   std::unique_ptr<client::AdminClient> ConnectAdminForLong() const;
 
-  // The status, with why no connection was made where that is what it says.
+  // The status; if no connection was made, with the reason.
   absl::Status Explain(const absl::Status& status) const;
   absl::Status ExplainAdmin(const absl::Status& status) const;
 
-  // A key or value from the command line: as it is, or from hexadecimal with --hex. Reports an
-  // error and sets exit_code when it is not hexadecimal.
+  // A key or value from the command line: unchanged, or decoded from hexadecimal with --hex. If it
+  // is not hexadecimal, reports an error and sets exit_code.
   std::optional<std::string> Argument(absl::string_view name, const std::string& text);
 };
 
@@ -90,17 +89,17 @@ CLI::Option* AddFormat(CLI::App& app, std::optional<RecordFormat>& format);
 // limits and their values.
 std::string DescribeError(const absl::Status& status);
 
-// Writes to stdout. On a terminal what may be taken for a command is escaped; into a file or pipe
-// the bytes go as they are. False when that fails.
+// Writes to stdout. On a terminal control characters are escaped; files and pipes get the bytes
+// unchanged. Returns false on failure.
 bool WriteOutput(absl::string_view text);
 
-// Says it on stderr as one line, in which what a terminal may take for a command is escaped.
+// Prints it on stderr as one line, with control characters escaped.
 void PrintError(absl::string_view command, absl::string_view message);
 
-// Says what the server answered and returns the exit code for it.
+// Prints the server's answer and returns the exit code for it.
 int ReportStatus(absl::string_view command, const absl::Status& status);
 
-// Writes to stdout what is still buffered; kExitUsage with a message when that fails or has failed.
+// Flushes stdout; returns kExitUsage with a message if that fails or has failed.
 int FinishOutput(absl::string_view command);
 
 // Each adds one command; its file has its name.

@@ -1,4 +1,4 @@
-// What the calls of one command cost the medium, by what the server answered to each.
+// The cost on the medium of one command's calls, as the server reports it for each.
 //
 // INVARIANT  Thread-safe: answers come on threads of gRPC.
 #pragma once
@@ -15,8 +15,8 @@ class CostSum {
  public:
   void Add(const v1::Cost& cost);
 
-  // One line without its end: the shares of all calls added up, and of a single call that was one
-  // of a group, what the group cost.
+  // One line without its newline: the sum of the shares of all calls, and for a single call that
+  // was part of a group, the group's cost.
   std::string Describe() const;
 
  private:

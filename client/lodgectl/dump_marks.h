@@ -1,5 +1,5 @@
-// The lines around the records of a dump: a head that says what follows, an end mark that says how
-// much it was. They make a dump that was cut, or changed on its way, known as such.
+// The lines around the records of a dump: a head with the format, and an end mark with the number
+// of records and a checksum. They reveal a dump that was truncated or changed.
 //
 //   #lodgekv-dump version=1 encoding=text
 //   #lodgekv-dump-end records=3 xxh3=0123456789abcdef
@@ -7,8 +7,8 @@
 //   {"lodgekv_dump":{"version":1,"encoding":"text"}}
 //   {"lodgekv_dump_end":{"records":3,"xxh3":"0123456789abcdef"}}
 //
-// INVARIANT  No line of a record is taken for a mark: of TSV it does not begin with "#", of JSON it
-//            has no such field.
+// INVARIANT  No line of a record is mistaken for a mark: in TSV it does not begin with "#", in JSON
+// it has no such field.
 #pragma once
 
 #define XXH_INLINE_ALL
@@ -55,7 +55,7 @@ struct DumpMark {
   uint64_t hash = 0;     // likewise
 };
 
-// None: a line of something else. An error: it begins as a mark and is none that we know.
+// None: another line. An error: it begins like a mark but is not a known one.
 absl::StatusOr<std::optional<DumpMark>> ParseDumpMark(absl::string_view line, RecordFormat format);
 
 }  // namespace lodgekv::lodgectl

@@ -1,9 +1,9 @@
-// Ctrl-C and SIGTERM as a request to stop and say how far it got. The second one ends the process.
+// Ctrl-C and SIGTERM as a request to stop and report progress. The second one ends the process.
 #pragma once
 
 namespace lodgekv::lodgectl {
 
-// One at a time; with its end the signals do as before.
+// One at a time; its destructor restores the signals.
 class Interruption {
  public:
   Interruption();
@@ -11,10 +11,10 @@ class Interruption {
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  // 0: none has come.
+  // 0: no signal has arrived.
   int signal() const;
 
-  // Readable once one has come.
+  // Readable once a signal has arrived.
   int fd() const;
 };
 

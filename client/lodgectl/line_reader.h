@@ -1,6 +1,6 @@
 // Reads a descriptor line by line, until a signal ends it.
 //
-// INVARIANT  No input makes it run out of memory: a line has a bound.
+// INVARIANT  No input makes it run out of memory: the length of a line is limited.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace lodgekv::lodgectl {
 
 class LineReader {
  public:
-  // `fd` stays open. Null: signals do as they do.
+  // `fd` stays open. Null: signals are not handled.
   LineReader(int fd, const Interruption* interruption, size_t max_line_bytes);
 
-  // The next line without its end; done() instead where there is none.
+  // The next line without its end; at the end of the input done() is set instead.
   absl::Status Next(std::string* line);
   bool done() const { return done_; }
 
-  // The last line had an end.
+  // Whether the last line had an end.
   bool ended() const { return ended_; }
 
  private:
@@ -30,7 +30,7 @@ class LineReader {
   const Interruption* const interruption_;
   const size_t max_line_bytes_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what is not yet read of buffer_
+  size_t begin_ = 0;  // of the unread part of buffer_
   bool at_end_ = false;
   bool done_ = false;
   bool ended_ = false;

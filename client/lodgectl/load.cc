@@ -24,7 +24,7 @@ namespace {
 
 constexpr absl::string_view kName = "load";
 
-// Far above what the largest value takes, each of whose bytes may be written as four.
+// Far above the size of the largest value, each of whose bytes may be written as four.
 constexpr size_t kMaxLineBytes = 256 << 20;
 
 constexpr CountRange kCallRange{1, 65'536};
@@ -37,7 +37,7 @@ struct LoadArguments {
   LoadOptions options;
 };
 
-// The list of acknowledged keys. Each call's keys are handed to the operating system at once.
+// The list of acknowledged keys. Each call's keys are written to the operating system at once.
 class AckLog {
  public:
   ~AckLog() {
@@ -88,7 +88,7 @@ class Loader {
                           [this](const std::vector<client::BatchOp>& ops) { Acknowledge(ops); });
     Progress progress(total_bytes_);
     const absl::Status input_status = ReadAll(pipeline, progress);
-    // With --atomic nothing is written of an input that cannot be read to its end.
+    // With --atomic nothing is written if the input cannot be read to its end.
     const bool give_up = arguments_.options.atomic && !input_status.ok();
     const bool stopped = give_up || interruption_.signal() != 0;
     return Report(pipeline, input_status, stopped ? pipeline.Wait() : pipeline.Finish());
@@ -120,8 +120,8 @@ class Loader {
     if (ack_log_status_.ok()) ack_log_status_ = ack_log_.Append(ops, encoding_);
   }
 
-  // Feeds the pipeline; returns what is wrong with the input. A failure of the server is kept by
-  // the pipeline and ends the reading.
+  // Feeds the pipeline; returns the input's error. The pipeline keeps a failure of the server and
+  // ends the reading.
   absl::Status ReadAll(LoadPipeline& pipeline, Progress& progress) {
     LineReader lines(fd_, &interruption_, kMaxLineBytes);
     RecordReader records(lines, format_, encoding_, arguments_.remove);
@@ -138,7 +138,7 @@ class Loader {
     }
   }
 
-  // False: no more will be taken.
+  // False: no more records are taken.
   bool Add(Record record, LoadPipeline& pipeline) {
     client::BatchOp op{std::move(record.key), std::move(record.value), {}};
     if (arguments_.remove) op.value.reset();

@@ -8,8 +8,8 @@
 namespace lodgekv::lodgectl {
 namespace {
 
-// Of keys and values in a call, unless one record alone has more. Far below the server's own limit,
-// so that a large batch is split here instead of refused there.
+// Total of keys and values in a call, unless a single record has more. Far below the server's own
+// limit, so that a large batch is split here instead of refused there.
 constexpr size_t kBatchBytes = size_t{1} << 20;
 
 size_t SizeOf(const client::BatchOp& op) {
@@ -82,7 +82,7 @@ bool LoadPipeline::MayGoInHalves(const Call& call, const absl::Status& status) c
   return std::all_of(call.ops.begin(), call.ops.end(), [](const auto& op) { return !op.value; });
 }
 
-// As the oldest calls, so that the order of acknowledgements stays.
+// At the front of the queue, so that the order of acknowledgements stays.
 void LoadPipeline::SendHalves(std::vector<client::BatchOp> ops) {
   const auto middle = ops.begin() + static_cast<ptrdiff_t>(ops.size() / 2);
   for (const auto& [begin, end] : {std::pair(middle, ops.end()), std::pair(ops.begin(), middle)}) {

@@ -1,13 +1,13 @@
-// Writes a stream of records, several calls under way at a time.
+// Writes a stream of records, with several calls in flight.
 //
 // INVARIANTS
-// - Acknowledged records are reported in the order they were added, from the thread that calls Add
+// - Acknowledged records are reported in the order they were added, on the thread that calls Add
 //   and Finish; also those acknowledged after the first failure.
 // - A key that is added twice ends with the later value: a record waits until no earlier one with
-//   its key is under way.
-// - After the first failure nothing more is sent. Nothing is ever repeated, but for a batch of
-//   deletes that a full pool had no room to log as one: its halves may still find some, and a
-//   single delete always does.
+//   its key is in flight.
+// - After the first failure nothing more is sent. Nothing is ever retried, except a batch of
+//   deletes for which a full pool had no log space: its halves may still fit, and a single delete
+//   always does.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@
 namespace lodgekv::lodgectl {
 
 struct LoadOptions {
-  // Operations a call; of 1, puts are single Puts, which the server groups.
+  // Operations per call; if 1, puts are single Puts, which the server groups.
   uint64_t batch = 256;
-  // Calls under way; a few more while a batch goes in halves.
+  // Calls in flight; a few more while a batch is split in halves.
   uint64_t concurrency = 4;
-  // Everything in one call, all or nothing, whatever `batch` says.
+  // Everything in one call, all or nothing, regardless of `batch`.
   bool atomic = false;
 };
 
@@ -38,22 +38,22 @@ class LoadPipeline {
   using Acknowledged = std::function<void(const std::vector<client::BatchOp>&)>;
 
   LoadPipeline(client::Client& client, const LoadOptions& options, Acknowledged acknowledged);
-  // Waits for what is under way.
+  // Waits for calls in flight.
   ~LoadPipeline();
   LoadPipeline(const LoadPipeline&) = delete;
   LoadPipeline& operator=(const LoadPipeline&) = delete;
 
-  // The status is that of the first call that failed; it stays.
+  // Returns the status of the first call that failed; it stays.
   [[nodiscard]] absl::Status Add(client::BatchOp op);
 
   // Sends the rest and waits for everything.
   [[nodiscard]] absl::Status Finish();
 
-  // Waits for everything that was sent; the rest is given up.
+  // Waits for everything that was sent; the rest is dropped.
   [[nodiscard]] absl::Status Wait();
 
   uint64_t acknowledged() const { return acknowledged_count_; }
-  // Sent and failed in a way that leaves open whether they were applied.
+  // Calls that failed without telling whether they were applied.
   uint64_t unknown() const { return unknown_count_; }
 
  private:

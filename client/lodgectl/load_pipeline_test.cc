@@ -13,7 +13,7 @@ namespace {
 
 using client::BatchOp;
 
-// Keeps the calls under way until it is told how they end.
+// Keeps calls in flight until it is told how they end.
 class FakeClient final : public client::Client {
  public:
   struct Call {
@@ -51,12 +51,12 @@ class FakeClient final : public client::Client {
     return Unused();
   }
 
-  // Calls after this many end with `failure`, and such of more operations than this; the newest
-  // calls are answered first.
+  // Calls after this many end with `failure`, and so do calls with more operations than this; the
+  // newest calls are answered first.
   size_t fail_after = SIZE_MAX;
   size_t most_ops = SIZE_MAX;
   absl::Status failure;
-  size_t answer_at = 1;  // calls under way when they are answered
+  size_t answer_at = 1;  // number of calls in flight at which they are answered
   size_t puts = 0;
   std::vector<size_t> batch_sizes;
   std::map<std::string, std::string> values;

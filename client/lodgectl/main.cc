@@ -81,7 +81,7 @@ void AddTls(CLI::App& app, Context& context) {
   name->needs(ca);
 }
 
-// The library's own lines, which say again what our messages say; GRPC_VERBOSITY asks for them.
+// Hides gRPC's own log lines, which repeat our messages; GRPC_VERBOSITY enables them.
 void QuietGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }
@@ -113,7 +113,7 @@ void AddGlobals(CLI::App& app, Context& context) {
 
 constexpr std::array<absl::string_view, 4> kOperatorCommands{"stats", "status", "engines", "check"};
 
-// Options that the command does not take.
+// Rejects options that the command does not use.
 void RefuseUseless(const CLI::App& app) {
   const CLI::App& command = *app.get_subcommands().front();
   const bool for_operator = std::find(kOperatorCommands.begin(), kOperatorCommands.end(),
@@ -127,7 +127,7 @@ void RefuseUseless(const CLI::App& app) {
   }
 }
 
-// The help of a command tells the options of all commands, too.
+// The help of a command lists the global options, too.
 void AddGlobalHelp(const CLI::App& app, CLI::App& command) {
   const std::string own = command.get_footer();
   command.footer("");
@@ -140,7 +140,7 @@ void AddGlobalHelp(const CLI::App& app, CLI::App& command) {
   });
 }
 
-// A word that is no command is missed as a command, by CLI11, before it is seen as wrong.
+// CLI11 reports an unknown word as a missing command before it reports it as wrong.
 std::string DescribeUsage(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining();
   if (app.get_subcommands().empty() && !unknown.empty()) {
@@ -176,7 +176,7 @@ int Run(int argc, char** argv) {
   return context.exit_code;
 }
 
-// What nobody expected.
+// An unexpected exception.
 int Fail(const std::exception& error) {
   PrintError("error", error.what());
   return kExitOther;
@@ -185,8 +185,8 @@ int Fail(const std::exception& error) {
 }  // namespace
 }  // namespace lodgekv::lodgectl
 
-// Ends without the destructors of static objects: a thread of gRPC that has told us of the last
-// answer may still be giving its call back, and would find gRPC's own statics gone.
+// Ends without the destructors of static objects: a gRPC thread that has delivered the last answer
+// may still be releasing its call, and would use gRPC's destroyed statics.
 int main(int argc, char** argv) {
   lodgekv::lodgectl::QuietGrpc();
   int exit_code = lodgekv::lodgectl::kExitOther;

@@ -21,7 +21,7 @@ std::string ToJson(const google::protobuf::Message& message, bool whitespace) {
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  // Fails on a Timestamp or Duration out of range alone; what was written until then is shown.
+  // Fails only on a Timestamp or Duration out of range; what was written until then is shown.
   (void)google::protobuf::util::MessageToJsonString(message, &json, options);
   return json;
 }

@@ -1,4 +1,4 @@
-// Answers of the operator's service as text: one "name  value" line for each field.
+// Formats answers of the operator's service: one "name  value" line for each field.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lodgekv::lodgectl {
 
-// Names of nested fields are joined by dots; enum values lose the name of their type.
+// Names of nested fields are joined by dots; enum values lose the prefix of their type.
 std::string FormatFields(const google::protobuf::Message& message);
 
 // JSON as proto3 defines it (64-bit numbers are strings), fields that are 0 included.

@@ -11,7 +11,7 @@ class Progress {
  public:
   // total_bytes 0: not known. Draws on stderr if that is a terminal.
   explicit Progress(uint64_t total_bytes);
-  // Removes the line, so that what is said next starts clean.
+  // Removes the line, so that later output starts clean.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr absl::string_view kName = "put";
 
-// No server takes more: far above the largest value that one can be configured for.
+// No server accepts more: far above the largest configurable value size.
 constexpr size_t kMaxValueBytes = 64 << 20;
 
 struct PutArguments {
@@ -22,7 +22,7 @@ struct PutArguments {
   client::PutOptions options;
 };
 
-// The bytes to write: the argument, or the content of the file as it is.
+// The bytes to write: the argument, or the unchanged content of the file.
 std::optional<std::string> ReadValue(const PutArguments& arguments, Context& context) {
   if (arguments.value) return context.Argument(kName, *arguments.value);
   const std::string& path = arguments.value_file;

@@ -37,7 +37,7 @@ absl::StatusOr<std::optional<Record>> RecordReader::Next() {
   }
 }
 
-// The next line that is not blank. Blank ones may only be the last.
+// The next line that is not blank. Blank ones are allowed only at the end.
 absl::Status RecordReader::ReadLine() {
   blank_ = 0;
   for (;;) {

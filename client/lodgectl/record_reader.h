@@ -1,8 +1,8 @@
-// The records of an input: lines, with the marks of a dump around them or without.
+// The records of an input: lines, with or without the marks of a dump.
 //
-// INVARIANT  Of a dump no record is handed on that was cut, and its end is reached without an error
-//            only if all of its records were there as they were written. What is no record (CSV,
-//            comments, a byte order mark, the other format) is an error, not a key.
+// INVARIANT  No truncated record of a dump is returned, and its end is reached without an error
+// only if all of its records were there unchanged. Anything but a record (CSV, comments, a byte
+// order mark, the other format) is an error, not a key.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace lodgekv::lodgectl {
 
 class RecordReader {
  public:
-  // `keys_only`: values do not matter, so that a line without one is no sign of another format.
+  // `keys_only`: values are not needed, so a line without one does not indicate another format.
   RecordReader(LineReader& lines, RecordFormat format, Encoding encoding, bool keys_only);
 
-  // The next record; none at the end of the input. Errors speak of the line last read.
+  // The next record; none at the end of the input. Errors refer to the last line read.
   absl::StatusOr<std::optional<Record>> Next();
 
   uint64_t line_number() const { return number_; }
@@ -43,7 +43,7 @@ class RecordReader {
   uint64_t bytes_ = 0;
   uint64_t blank_ = 0;          // number of the first of the blank lines just read; 0: none
   std::optional<DumpSum> sum_;  // between the marks of a dump
-  bool behind_dump_ = false;    // an end mark was the last that was no blank line
+  bool behind_dump_ = false;    // the last nonblank line was an end mark
 };
 
 }  // namespace lodgekv::lodgectl

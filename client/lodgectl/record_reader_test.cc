@@ -84,7 +84,7 @@ TEST(RecordReaderTest, ReadsAWholeDumpInEveryFormat) {
   }
 }
 
-// Wherever it was cut: an error, and no record that is not one of those that were written.
+// Wherever it was truncated: an error, and only records that were written.
 TEST(RecordReaderTest, ADumpThatWasCutIsAnError) {
   for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
     const std::string dump = MakeDump(format, Encoding::kText, 12);

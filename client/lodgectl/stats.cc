@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::string_view kName = "stats";
 
-// Whole numbers whole, others with the digits that tell them from their neighbours.
+// Integers without decimals, others with the shortest digits that identify them.
 std::string FormatNumber(double number) {
   std::array<char, 400> text;  // the longest double has 309 digits before the point
   const auto [end, error] =

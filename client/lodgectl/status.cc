@@ -1,4 +1,4 @@
-// lodgectl status: what the server is and how it does.
+// lodgectl status: identity and state of the server.
 #include "client/lodgectl/command.h"
 #include "client/lodgectl/message_output.h"
 

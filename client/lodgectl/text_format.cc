@@ -34,7 +34,7 @@ std::string EscapeText(absl::string_view bytes) {
   return text;
 }
 
-// Decodes the escape that `text` begins with, and cuts it off.
+// Decodes the escape at the front of `text`, and removes it.
 absl::StatusOr<char> TakeEscape(absl::string_view& text) {
   const char kind = text.size() < 2 ? '\0' : text[1];
   const absl::string_view digits = text.substr(0, 4);

@@ -24,15 +24,15 @@ enum class Encoding {
 
 std::string Encode(absl::string_view bytes, Encoding encoding);
 
-// As the key at the begin of a line: a "#", with which no record begins, is \x23.
+// For the key at the begin of a line: a "#", with which no record begins, is written \x23.
 std::string EncodeKey(absl::string_view bytes, Encoding encoding);
 
-// What a terminal may take for a command as \xNN, a byte at a time: control characters but newline
-// and tab, C1 and the like in UTF-8 too, and bytes that are not UTF-8.
+// Escapes what a terminal may interpret as a command as \xNN, a byte at a time: control characters
+// except newline and tab, C1 and similar in UTF-8 too, and bytes that are not UTF-8.
 std::string EscapeForTerminal(absl::string_view text);
 
-// InvalidArgument names what is wrong. Bytes that need no escape are taken as they are, a carriage
-// return and other control bytes too.
+// InvalidArgument names the error. Bytes that need no escape are unchanged, also a carriage return
+// and other control bytes.
 absl::StatusOr<std::string> Decode(absl::string_view text, Encoding encoding);
 
 std::string ToHex(absl::string_view bytes);
@@ -48,13 +48,13 @@ struct Record {
 enum class RecordFormat {
   // Key, tab, value, each encoded. A line without a tab has an empty value.
   kTsv,
-  // One object a line: "key" and "value" as strings, or "key_hex" and "value_hex" in hexadecimal
-  // (what is not UTF-8, and everything with Encoding::kHex); "expire_unix_ms" if the value ends to
-  // exist. A missing value is empty.
+  // One object per line: "key" and "value" as strings, or "key_hex" and "value_hex" in hexadecimal
+  // (what is not UTF-8, and everything with Encoding::kHex); "expire_unix_ms" if the value expires.
+  // A missing value is empty.
   kJsonLines,
 };
 
-// By the ending of the name: .json, .jsonl and .ndjson are JSON lines, all else is TSV.
+// By the suffix of the name: .json, .jsonl and .ndjson are JSON lines, all else is TSV.
 RecordFormat FormatOfFile(absl::string_view path);
 
 // The line has no newline at its end. An empty key is an error.

@@ -18,7 +18,7 @@ std::string AllBytes() {
 }
 
 std::string RandomBytes(std::mt19937& random) {
-  // Few values, so that escapes and backslashes meet often.
+  // Few values, so that escapes and backslashes are often adjacent.
   static constexpr char kBytes[] = {'\\', 't', 'n', 'x', '0', 'f', '\t', '\n', '\0', '\xff', '"'};
   std::string bytes(random() % 12, ' ');
   for (char& byte : bytes) byte = kBytes[random() % sizeof(kBytes)];
