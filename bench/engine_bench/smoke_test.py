@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """smoke_test.py ENGINE_BENCH: runs every engine of the build with few keys, in both key formats,
-with every workload, and looks at each figure that comes out.
+with every workload, and checks each resulting figure.
 
 Persistent engines get pools in a memory file system, with PMEM_IS_PMEM_FORCE=1.
 """
@@ -22,8 +22,8 @@ PHASES = ["load", "insert", "update", "read", "read_absent", "scan", "mixed", "m
           "insert:skewed", "read:skewed", "insert:burst", "insert:sequential", "read:sequential",
           "delete"]
 WRITES = {"load", "insert", "update", "delete", "mixed", "mixed_1_2"}
-# Lines are those of the whole process: an engine's thread that gives records back may flush one
-# while another phase is measured.
+# Lines are counted for the whole process: an engine's thread that frees records may flush one while
+# another phase is measured.
 STRAY = 0.01
 FIGURES = ["threads", "keys", "ops", "ops_per_second", "lines_flushed_per_op", "fences_per_op",
            "media_writes_256b_per_op", "max_lines_per_op", "medium_bytes_per_key",

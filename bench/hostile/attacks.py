@@ -356,7 +356,7 @@ def batches_over_the_limit(target, deadline):
 
 @attack
 def batches_with_a_wrong_end(target, deadline):
-    """All of each is looked at before its last operation, without a key, tells."""
+    """All of each is parsed before its last operation, without a key, shows the error."""
     payload = b"".join(field(1, b"\x08\x01" + field(2, b"key%06d" % n)) for n in range(1_023))
     calls = batches(target, deadline, payload + field(1, b"\x08\x01"))
     return f"{calls:,} batches whose 1,024th operation is wrong"

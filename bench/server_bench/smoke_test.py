@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """smoke_test.py BIN: the benchmark of an ordinary file with tiny counts, and the client alone.
 
-BIN is the folder of the programs. Nothing here looks at how long anything takes.
+BIN is the folder of the programs. Times are not checked here.
 """
 
 import json

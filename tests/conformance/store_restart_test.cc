@@ -28,7 +28,7 @@ namespace lodgekv::test {
 namespace {
 
 constexpr uint32_t kWriters = 2;
-constexpr uint64_t kMostInALife = 6000;
+constexpr uint64_t kMostInARun = 6000;
 
 // What writers in another process have had acknowledged: each puts its own keys in ascending order.
 struct Acknowledged {
@@ -74,19 +74,19 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
   std::string Value(uint64_t id) const { return ValueOf(GetParam().key_format, id, 8 + id % 90); }
 
   // Key number i of a writer in one run of the process.
-  static uint64_t Number(uint64_t life, uint32_t writer, uint64_t i) {
-    return (life * kWriters + writer) * 1'000'000 + i;
+  static uint64_t Number(uint64_t run, uint32_t writer, uint64_t i) {
+    return (run * kWriters + writer) * 1'000'000 + i;
   }
 
   // In the child: opens, writes until it is killed. Does not return.
-  [[noreturn]] void WriteUntilKilled(uint64_t life, const SharedAcknowledged& acknowledged) const {
+  [[noreturn]] void WriteUntilKilled(uint64_t run, const SharedAcknowledged& acknowledged) const {
     auto store = Open();
     if (!store.ok()) _exit(3);
     Engine& engine = (*store)->engine();
     RunTogether(kWriters, [&](uint32_t writer) {
       for (uint64_t i = 0;; ++i) {
-        const uint64_t number = Number(life, writer, i);
-        while (i == kMostInALife) pause();  // lest a fast machine fills the pool
+        const uint64_t number = Number(run, writer, i);
+        while (i == kMostInARun) pause();  // lest a fast machine fills the pool
         if (Put(engine, Key(number), Value(number)).outcome != Outcome::kOk) _exit(4);
         acknowledged->keys[writer].store(i + 1);
       }
@@ -109,18 +109,18 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
   }
 
   // Every acknowledged key must be there, and of each writer at most the one in flight beyond them.
-  void ExpectAcknowledged(Engine& engine, uint64_t life,
+  void ExpectAcknowledged(Engine& engine, uint64_t run,
                           const SharedAcknowledged& acknowledged) const {
     for (uint32_t writer = 0; writer < kWriters; ++writer) {
       const uint64_t keys = acknowledged->keys[writer].load();
       for (uint64_t i = 0; i < keys; ++i) {
-        const uint64_t number = Number(life, writer, i);
+        const uint64_t number = Number(run, writer, i);
         const ReadResult read = Get(engine, Key(number));
         ASSERT_TRUE(read.found) << "writer " << writer << ", key " << i << " of " << keys;
         ASSERT_EQ(read.value, Value(number));
       }
-      const std::string start = Key(Number(life, writer, keys));
-      const std::string end = Key(Number(life, writer + 1, 0));
+      const std::string start = Key(Number(run, writer, keys));
+      const std::string end = Key(Number(run, writer + 1, 0));
       EXPECT_LE(ScanKeys(engine, {.start = start, .end = end}).size(), 1u) << "writer " << writer;
     }
   }
@@ -131,21 +131,21 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
 
 TEST_P(StoreRestartTest, ClosedAndOpenedAgain) {
   const uint64_t keys = Scaled(2'000);
-  for (uint64_t life = 0; life < 4; ++life) {
+  for (uint64_t run = 0; run < 4; ++run) {
     auto store = Open();
     ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ((*store)->info().created, life == 0);
-    if (life > 0) {
+    EXPECT_EQ((*store)->info().created, run == 0);
+    if (run > 0) {
       EXPECT_TRUE((*store)->info().recovery.clean);
     }
     Engine& engine = (*store)->engine();
-    ASSERT_EQ(engine.CountKeys(), life * keys);
+    ASSERT_EQ(engine.CountKeys(), run * keys);
     const std::vector<std::string> scanned = ScanKeys(engine);
-    for (uint64_t number = 0; number < life * keys; ++number) {
+    for (uint64_t number = 0; number < run * keys; ++number) {
       ASSERT_EQ(scanned[number], Key(number));
       ASSERT_EQ(Get(engine, Key(number)).value, Value(number));
     }
-    for (uint64_t number = life * keys; number < (life + 1) * keys; ++number) {
+    for (uint64_t number = run * keys; number < (run + 1) * keys; ++number) {
       ASSERT_EQ(Put(engine, Key(number), Value(number)).outcome, Outcome::kOk);
     }
     const absl::Status closed = (*store)->Close();
@@ -157,17 +157,17 @@ TEST_P(StoreRestartTest, KilledInTheMiddleOfWrites) {
   SCOPED_TRACE(SeedNote());
   Random random("kill");
   uint64_t written = 0;
-  for (uint64_t life = 0; life < 6; ++life) {
+  for (uint64_t run = 0; run < 6; ++run) {
     const SharedAcknowledged acknowledged;
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) WriteUntilKilled(life, acknowledged);
+    if (child == 0) WriteUntilKilled(run, acknowledged);
     KillAfterFirstPut(child, acknowledged, std::chrono::microseconds(random.Below(30'000)));
     if (HasFatalFailure()) return;
     auto store = Open();
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_FALSE((*store)->info().recovery.clean);
-    ExpectAcknowledged((*store)->engine(), life, acknowledged);
+    ExpectAcknowledged((*store)->engine(), run, acknowledged);
     const CheckReport report = (*store)->engine().Check();
     EXPECT_EQ(report.problem_count, 0u) << report.problems.front();
     EXPECT_GE(report.keys, written);

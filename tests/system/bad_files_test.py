@@ -1,5 +1,5 @@
-"""Files that are no files: directories, pipes that nobody writes to, devices that never end, what
-may not be read. Each ends in one line and an exit code, and none stops a daemon that serves."""
+"""Paths that are no readable files: directories, pipes without a writer, endless devices, files
+without read permission. Each gives one line and an exit code, and none stops a running daemon."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ class BadFilesTest(system_test.SystemTest):
         self.assertEqual(process.wait(PATIENCE), -signal.SIGTERM)
 
     def test_config_at_a_reload(self):
-        """Whatever lies at its path by then, the daemon serves on and hears SIGTERM."""
+        """Whatever is at its path by then, the daemon keeps serving and handles SIGTERM."""
         self.config.write_text(EMPTY)
         server = self.daemon(self.workdir, config=self.config)
         server.ask("put", "k", "v")

@@ -1,4 +1,4 @@
-"""A pool file that is cut short under the running daemon: the daemon says so and ends in order."""
+"""A pool file is truncated under the running daemon: the daemon reports it and ends cleanly."""
 
 import os
 
@@ -27,7 +27,7 @@ class BadPageTest(system_test.SystemTest):
         server = self.daemon(workdir, engine=engine, pool=pool, pool_size=POOL_SIZE)
         server.ask("load", "-", input=b"".join(b"key%d\tvalue\n" % n for n in range(10_000)))
         bystander = server.start_ctl("load", "-", stdin=daemon.subprocess.PIPE)
-        # Whoever is at work meets the page before anybody has looked at the file's length.
+        # A working thread hits the page before the file's length is checked.
         worker = server.start_ctl("load", self.much_to_load(workdir))
         while b"busy" not in server.ctl("get", "busy", "--raw").stdout:
             self.assertIsNone(worker.poll())

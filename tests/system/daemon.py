@@ -19,8 +19,8 @@ import tempfile
 import time
 
 BIN = pathlib.Path(os.environ["LODGEKV_BIN"])
-# A build with sanitizers is slow, and keeps what was freed for a while: of memory and seconds it
-# tells nothing, and tests look at all else.
+# A build with sanitizers is slow, and keeps freed memory for a while: tests do not check its memory
+# and times, but everything else.
 SANITIZED = "LODGEKV_SANITIZED" in os.environ
 SLOWER = 10 if SANITIZED else 1
 LODGEKVD = BIN / "lodgekvd"
@@ -29,14 +29,14 @@ MIB = 1 << 20
 START_SECONDS = 60
 STOP_SECONDS = 60
 
-# Below the range that the kernel gives to outgoing connections, and apart for each process, so that
-# tests which run side by side do not meet.
+# Below the kernel's range for outgoing connections, and different for each process, so that tests
+# that run concurrently do not conflict.
 PORTS = 60
 _first_port = 12_000 + os.getpid() * PORTS % 20_000
 _ports = itertools.cycle(range(_first_port, _first_port + PORTS))
 
 
-# prctl(PR_SET_PDEATHSIG, SIGKILL): a daemon does not outlive a test that is killed.
+# prctl(PR_SET_PDEATHSIG, SIGKILL): a daemon must not outlive a killed test.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -59,7 +59,7 @@ def free_port():
 
 @contextlib.contextmanager
 def folder(parent=None):
-    """A folder that vanishes; in memory unless said otherwise."""
+    """A temporary folder; in memory by default."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="lodgekv-test-", dir=parent or memory_folder()))
     try:
         yield path
@@ -82,7 +82,7 @@ def run(*command, **options):
 
 
 def environment(**more):
-    """Ours, without what would configure the programs behind the test's back."""
+    """Our environment, without variables that configure the programs."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LODGEKV_")}
     return clean | {name: str(value) for name, value in more.items()}
 

@@ -1,4 +1,4 @@
-"""A full pool refuses writes by name and goes on with everything else; deletes make room again."""
+"""A full pool refuses writes with a named error, everything else works; deletes make room again."""
 
 import daemon
 import records
@@ -10,10 +10,10 @@ FILLS = 3
 SAME_ROOM = 0.9
 # LB+-Tree keeps a leaf until its last key goes (its README, Limits).
 SAME_ROOM_OF_SCATTERED = {"lbtree": 0.4}
-# Single writes that may still find room where a load found none: the keys that were refused may
-# need a new leaf where others do not, and each thread has some leaves at hand.
+# Single writes that may still succeed when a load found no room: the refused keys may need a new
+# leaf where others do not, and each thread holds some spare leaves.
 LAST_WRITES = 2000
-# Keys in no order that are refused one after the other: then the pool is full.
+# Random keys refused in a row: then the pool is full.
 REFUSALS = 20
 
 

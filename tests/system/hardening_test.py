@@ -1,4 +1,4 @@
-"""What the daemon keeps from its surroundings, and its surroundings from it: a log that nobody
+"""How the daemon and its environment are protected from each other: a log that nobody
 reads, cores, keys that everybody may read, too few threads."""
 
 import contextlib
@@ -146,7 +146,7 @@ class HardeningTest(system_test.SystemTest):
     # --- threads ---
 
     def test_too_few_threads(self):
-        """A limit of eight; root has none, so that it becomes somebody else."""
+        """A limit of eight; root has none, so another user is used."""
         program = shutil.copy(daemon.LODGEKVD, self.workdir)
         self.workdir.chmod(0o755)
 

@@ -98,7 +98,7 @@ class HostileTest(system_test.SystemTest):
     def at_most(self, server, more):
         """The most memory within adds no more than that."""
         before = self.mib(server)
-        # The kernel's own mark of the most so far begins anew.
+        # Resets the kernel's peak value.
         pathlib.Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
         yield
         most, after = self.mib(server, "VmHWM"), self.mib(server)
@@ -139,7 +139,7 @@ class HostileTest(system_test.SystemTest):
         self.assertIn("too few file descriptors for max_connections", server.log.read_text())
         for port in ("data", "admin", "health"):
             self.connect_bare(self.address(server, port), 1_100)
-            time.sleep(0.5)  # long enough for who does not say a word
+            time.sleep(0.5)  # long enough for a silent client
             self.connect_bare(self.address(server, port), 200)
             self.assert_served(server)
         self.assertTrue(server.is_serving())
@@ -347,7 +347,7 @@ class HostileTest(system_test.SystemTest):
         self.assertEqual(self.metric("connections_ended_total", port="data", reason="unfinished"),
                          1)
 
-    # --- those who come again ---
+    # --- reconnecting clients ---
 
     HEADERS_WITHOUT_END = http2.frame(http2.CONTINUATION, 0, 1,
                                       http2.header(b"x-a", b"a" * 3_000) * 5) * 16
@@ -420,7 +420,7 @@ class HostileTest(system_test.SystemTest):
             self.assertEqual(
                 self.metric("connections_refused_total", port=port, reason="offences"), 0)
 
-    # --- those who come too fast ---
+    # --- clients above the rate ---
 
     def greet(self, address, count, source="127.0.0.2"):
         """So many connections that have said the first word, one right after the other."""
@@ -529,7 +529,7 @@ class HostileTest(system_test.SystemTest):
             self.assertIsNone(watcher.ended, "a watcher, whose message has come")
         self.assertEqual(self.metric("connections_ended_total", port="data", reason="stalled"), 1)
 
-    # --- who may ---
+    # --- allowed clients ---
 
     def test_a_unix_socket_is_its_owners(self):
         workdir = self.folder()
@@ -557,7 +557,7 @@ class HostileTest(system_test.SystemTest):
                                tls_key_file=pair.key)
         server.ctl_flags = ["--tls-ca", authority.cert]
         self.enterContext(server)
-        self.enterContext(http2.connect(server.server))  # that says nothing: nobody's fault
+        self.enterContext(http2.connect(server.server))  # a silent client: not an offence
         time.sleep(0.5)  # so that nothing of the start is left
         with http2.connect(server.server) as sock:
             sock.sendall(http2.PREFACE)
@@ -567,7 +567,7 @@ class HostileTest(system_test.SystemTest):
         line = next(line for line in server.log.read_text().splitlines()
                     if "a TLS handshake failed" in line)
         self.assertIn(f"peer={name}", line)
-        # A certificate may expire, a client may not know of TLS: nobody is barred for it.
+        # A certificate may expire, a client may not use TLS: neither bars an address.
         for _ in range(20):
             with http2.connect(server.server) as sock:
                 sock.sendall(http2.PREFACE)

@@ -1,4 +1,4 @@
-"""Requests that are made to harm: what they leave behind, and what another client sees meanwhile.
+"""Harmful requests: what remains of them, and their effect on another client.
 
 The figures that it prints are those of docs/reliability.md.
 """
@@ -69,7 +69,7 @@ class HostileRequestsTest(system_test.SystemTest):
             for number in range(count):
                 raw_client.call(made, "Put", raw_client.put(b"fill/%06d" % number, b"v" * size))
 
-    # --- what is left behind ---
+    # --- what remains ---
 
     def test_closed_connections_leave_no_descriptor(self):
         server = self.serve()
@@ -171,10 +171,10 @@ class HostileRequestsTest(system_test.SystemTest):
                 self.leave_nothing(f"unknown fields of {method}", method, message + unknown,
                                    grpc.StatusCode.OK)
 
-    # --- who takes all ---
+    # --- greedy clients ---
 
     def served_beside(self, server, attack, seconds=4):
-        """An honest client is refused nothing while attack() goes on, and is fast enough."""
+        """An honest client is never refused during attack(), and is fast enough."""
         alone = self.quiet_rate(server)
         with contextlib.ExitStack() as stack:
             attack(stack)
@@ -182,7 +182,7 @@ class HostileRequestsTest(system_test.SystemTest):
                 time.sleep(seconds)
             print(f"beside the attack: {honest}")
             self.assertEqual(honest.errors[:3], [], f"{len(honest.errors)} refusals")
-            # This machine may have other work, too; what nobody serves has no rate at all.
+            # This machine may have other work, too; an unserved client has no rate at all.
             self.assertGreater(honest.rate(), alone.rate() / 30)
         with raw_client.HonestClient(server.server) as after:
             time.sleep(1)
@@ -251,7 +251,7 @@ class HostileRequestsTest(system_test.SystemTest):
         waits = [1000 * wait for wait in sorted(waits)]
         print(f"small scans beside 600 whole ones ({taken[0] // MIB} MiB taken): median "
               f"{waits[len(waits) // 2]:.1f} ms, worst {waits[-1]:.1f} ms of {len(waits)}")
-        # All that was in hand before it took three seconds.
+        # All requests queued before it took three seconds.
         self.assertLess(waits[-1], 1000)
 
     # --- what inflates ---

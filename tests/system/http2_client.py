@@ -25,7 +25,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def integer(value):
-    """A length of HPACK, behind a 7-bit prefix."""
+    """A length in HPACK with a 7-bit prefix."""
     if value < 127:
         return bytes([value])
     out, value = b"\x7f", value - 127
@@ -56,7 +56,7 @@ class Client:
 
     def __init__(self, address, source=None, *, acknowledge=True):
         self.sock = connect(address, source)
-        self.sock.settimeout(None)  # before two threads use it: a call under way would fail
+        self.sock.settimeout(None)  # before two threads use it: a call in flight would fail
         self.name = "ipv4:%s:%d" % self.sock.getsockname()
         self.ended = None
         self.changed = threading.Condition()

@@ -1,7 +1,7 @@
 """Kill, restart, check, again and again: ledgers outside the daemon against what it kept.
 
 Several clients of several threads put, delete, put under conditions, in atomic batches and with
-lives of milliseconds, read and scan, each thread on keys of its own and on some that all of them
+lifetimes of milliseconds, read and scan, each thread on its own keys and on some that all of them
 write (tests/system/ledger). The daemon is killed at a random moment: under load, while it shuts
 down, and again and again while it recovers; on an ordinary file, too, where a start replays the
 journal before it recovers. After each restart the checker compares its content with the ledgers:
@@ -78,7 +78,7 @@ class KillLoopTest(system_test.SystemTest):
         self.for_each_engine(self.kill_while_creating)
 
     def test_killed_while_creating_an_ordinary_file(self):
-        """Neither a pool without its journal nor a journal without its pool stands in the way."""
+        """Neither a pool without its journal nor a journal without its pool prevents the start."""
         self.kill_while_creating(daemon.persistent_engines()[0], daemon.disk_folder(), **FILE_FLAGS)
 
     def kill_while_creating(self, engine, parent=None, **flags):

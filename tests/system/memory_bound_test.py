@@ -1,7 +1,7 @@
-"""The memory that docs/operations.md promises is enough, and what a burst took is given back.
+"""The memory that docs/operations.md promises is enough, and memory of a burst is freed.
 
-The daemon runs in a memory cgroup of that size where the test may make one; else what it has is
-read from /proc, and the test says so.
+The daemon runs in a memory cgroup of that size if the test may create one; otherwise its memory is
+read from /proc, and the test prints that.
 """
 
 import contextlib

@@ -10,7 +10,7 @@ REMOVE_SECONDS = 10
 
 
 class Unavailable(Exception):
-    """There is none for us here."""
+    """No cgroup can be created here."""
 
 
 class MemoryGroup:

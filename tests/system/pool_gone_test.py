@@ -1,4 +1,4 @@
-"""A pool whose files go while it is served: deleted, moved, replaced, cut short, its journal too.
+"""A pool whose files are lost while in use: deleted, moved, replaced, truncated, its journal too.
 
 The daemon notices within a second or so, acknowledges nothing more, says NOT_SERVING, does not
 call its end clean, and what is left is never taken for a new pool.
@@ -66,7 +66,7 @@ class PoolGoneTest(system_test.SystemTest):
         self.assertEqual(server.stop(), 0, server.tail())
 
     def test_deleted_just_before_the_end(self):
-        """Nobody looked between the two: the end itself does."""
+        """No check ran between the two: the shutdown itself checks."""
         self.for_each(self.delete_and_end)
 
     def delete_and_end(self):
@@ -108,7 +108,7 @@ class PoolGoneTest(system_test.SystemTest):
         self.for_each(self.empty)
 
     def empty(self):
-        """Nobody asks anything, and no page is touched but by the daemon itself."""
+        """No requests, and no page is accessed except by the daemon itself."""
         workdir = self.folder()
         server = self.serve(workdir)
         os.truncate(workdir / "pool", 0)

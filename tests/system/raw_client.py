@@ -1,4 +1,4 @@
-"""Clients of the data service as nobody should write them: HTTP/2 by hand, and gRPC without stubs.
+"""Unusual clients of the data service: hand-written HTTP/2, and gRPC without stubs.
 
 Needs Debian's python3-h2 and python3-grpcio.
 """
@@ -128,7 +128,7 @@ class Http2Client:
         return events
 
     def discard(self, seconds):
-        """Takes all that comes within so many seconds, without a look at it. Its bytes."""
+        """Receives for so many seconds and ignores the content; returns the number of bytes."""
         self.socket.settimeout(0.1)
         deadline = time.monotonic() + seconds
         taken = 0
@@ -152,7 +152,7 @@ class Http2Client:
         self.close()
 
 
-# --- who suffers it ---
+# --- the honest client ---
 
 class HonestClient:
     """Puts and gets a pair, one after the other, on a connection of its own, until it is told to

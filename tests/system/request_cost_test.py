@@ -35,7 +35,7 @@ class RequestCostTest(system_test.SystemTest):
     def serve(self, engine, **flags):
         workdir = self.folder()
         self.metrics = f"127.0.0.1:{daemon.free_port()}"
-        # One thread for writes, so that those at hand together meet in one group.
+        # One thread for writes, so that concurrent ones form one group.
         return self.daemon(workdir, engine=engine, pool=workdir / "pool", threads=1,
                            pool_size=128 * daemon.MIB, metrics_listen=self.metrics, **flags)
 
@@ -97,7 +97,7 @@ class RequestCostTest(system_test.SystemTest):
                   - before["lodgekv_write_group_operations_total"])
         self.assertLess(groups, writes / 2, "few writes shared a group, so the test shows little")
 
-        # What is replaced or deleted is given back by a thread of the engine, for no request.
+        # Replaced and deleted records are freed by a thread of the engine, on behalf of no request.
         told = self.replace_and_delete(server)
         last = self.scrape()
         total = less(self.engine_total(last, engine), self.engine_total(after, engine))

@@ -1,4 +1,4 @@
-"""TLS and mutual TLS: who is let in, what is refused at start, and rotation while serving."""
+"""TLS and mutual TLS: allowed clients, what is refused at start, and rotation while serving."""
 
 import contextlib
 import ctypes
@@ -75,7 +75,7 @@ class TlsTest(system_test.SystemTest):
             self.assertLess(time.monotonic(), deadline, f"not seen: {what}\n{server.tail()}")
             time.sleep(0.1)
 
-    # --- who is let in ---
+    # --- allowed clients ---
 
     def test_tls_serves_data_and_operator(self):
         server = self.serve()
@@ -172,7 +172,7 @@ class TlsTest(system_test.SystemTest):
         self.assert_error(self.put_with(server, *trust, *self.own(expired)), 4,
                           "the client's certificate expired")
         self.assert_no_key(server)
-        # The log is written by a thread of its own.
+        # The log is written by a separate thread.
         self.await_true(lambda: "a TLS handshake failed" in server.tail(), "the warning", server)
         self.await_true(lambda: 'what="peer did not return a certificate"' in server.tail(),
                         "what failed", server)
@@ -180,7 +180,7 @@ class TlsTest(system_test.SystemTest):
                                 refused + 4)
 
     def test_mutual_tls_refuses_whatever_the_client_says(self):
-        """A client that looks at nothing itself: the server alone decides."""
+        """A client without checks of its own: only the server decides."""
         server = self.serve(tls_ca_file=self.ca.cert)
         other = certificates.Authority(self.workdir, "other")
         pairs = {"none": None, "stranger": other.issue("stranger"),

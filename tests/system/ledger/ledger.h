@@ -1,5 +1,5 @@
-// What the clients of a daemon did and were told, kept outside of it, and the findings over what
-// the daemon has after it was killed and started again.
+// A record of what the clients of a daemon did and were answered, kept outside of it, and the
+// comparison with its content after it was killed and restarted.
 //
 // INVARIANTS
 // - A key is known by its number: a range in the upper bits, the place within it in the low 12.
@@ -40,7 +40,7 @@ struct LedgerEntry {
   uint64_t batch = 0;  // the writes of one atomic batch bear one number; 0: none
 };
 
-// A put of a value that lives for milliseconds. Its key is never written again.
+// A put of a value that expires after milliseconds. Its key is never written again.
 struct ShortLived {
   uint64_t key = 0;
   uint64_t id = 0;

@@ -56,7 +56,7 @@ LoadClient::LoadClient(const LoadOptions& options)
       random_("load client", options.cycle << 8 | options.client) {}
 
 Ledger LoadClient::Run() {
-  // What is there was checked before; its own range starts from it.
+  // The existing content was checked before; the client's own range starts from it.
   ScanOwn();
   for (uint64_t i = 0; !gone_ && i < options_.operations; ++i) Step();
   return std::move(ledger_);
@@ -87,7 +87,7 @@ std::string LoadClient::NewValue(uint64_t* id) {
 
 client::PutOptions LoadClient::DrawOptions(const client::WriteCondition& condition) {
   client::PutOptions put{condition, std::nullopt};
-  // A life that outlasts the test: nothing comes of it but another form of record.
+  // A lifetime longer than the test: its only effect is another form of record.
   if (options_.has_versions && random_.OneIn(8)) put.ttl = absl::Hours(24);
   return put;
 }
@@ -229,7 +229,7 @@ void LoadClient::Get() {
       {key, RegisterOp::Read(id).At(call, end, static_cast<uint32_t>(options_.client)), 0});
 }
 
-// Nobody else writes there: a scan must see exactly what is known to be there.
+// Nobody else writes there: a scan must return exactly the known content.
 void LoadClient::ScanOwn() {
   const uint64_t range = OwnRange(options_.client);
   const bool first = ledger_.entries.empty();

@@ -34,7 +34,7 @@ class LoadClient {
  public:
   explicit LoadClient(const LoadOptions& options);
 
-  // Returns when a call has no answer any more.
+  // Returns when a call gets no answer.
   Ledger Run();
 
  private:
@@ -51,7 +51,7 @@ class LoadClient {
   void ScanShared();
 
   uint64_t DrawKey();
-  // A value of its own, with its id.
+  // A unique value, with its id.
   std::string NewValue(uint64_t* id);
   client::PutOptions DrawOptions(const client::WriteCondition& condition = {});
   // Makes the call and notes what it said: `applied` of a call that was answered, or may have been
