@@ -28,7 +28,7 @@ class DelayedConnectionsTest : public ::testing::Test {
     others_.emplace_back(pair[1]);
     return {UniqueFd(pair[0]), name, network};
   }
-  void Come(const std::string& network, const std::string& name) {
+  void Connect(const std::string& network, const std::string& name) {
     switch (delayed_.DecisionFor(network, kLimits, now_)) {
       case DelayedConnections::Decision::kAdmit:
         delayed_.NoteAdmitted(network, kLimits, now_);
@@ -37,11 +37,12 @@ class DelayedConnectionsTest : public ::testing::Test {
       case DelayedConnections::Decision::kRefuse: ++refused_; break;
     }
   }
-  void Come(const std::string& network, int from, int to) {
-    for (int i = from; i <= to; ++i) Come(network, std::to_string(i));
+  void Connect(const std::string& network, int from, int to) {
+    for (int i = from; i <= to; ++i) Connect(network, std::to_string(i));
   }
   // The names of those admitted now.
-  std::vector<std::string> LetIn(const ConnectionRateLimits& limits = kLimits, size_t most = kAny) {
+  std::vector<std::string> Admitted(const ConnectionRateLimits& limits = kLimits,
+                                    size_t most = kAny) {
     std::vector<std::string> names;
     for (const AcceptedConnection& due : delayed_.TakeDue(limits, now_, most))
       names.push_back(due.name);
@@ -57,24 +58,24 @@ class DelayedConnectionsTest : public ::testing::Test {
 };
 
 TEST_F(DelayedConnectionsTest, BeyondTheBurstConnectionsAreAdmittedOneByOneInOrder) {
-  Come("a", 1, 6);
+  Connect("a", 1, 6);
   EXPECT_EQ(delayed_.size(), 3U);
-  EXPECT_EQ(LetIn(), Names());
+  EXPECT_EQ(Admitted(), Names());
   EXPECT_EQ(delayed_.NextDue(kLimits, now_), now_ + milliseconds(100));
   now_ += milliseconds(100);
   EXPECT_EQ(delayed_.NextDue(kLimits, now_), now_);
-  EXPECT_EQ(LetIn(), Names({"4"}));
-  Come("a", "7");
+  EXPECT_EQ(Admitted(), Names({"4"}));
+  Connect("a", "7");
   now_ += milliseconds(200);
-  EXPECT_EQ(LetIn(), Names({"5", "6"}));
+  EXPECT_EQ(Admitted(), Names({"5", "6"}));
   now_ += milliseconds(100);
-  EXPECT_EQ(LetIn(), Names({"7"}));
+  EXPECT_EQ(Admitted(), Names({"7"}));
   EXPECT_EQ(delayed_.NextDue(kLimits, now_), std::nullopt);
   EXPECT_TRUE(delayed_.empty());
 }
 
 TEST_F(DelayedConnectionsTest, NoneOvertakesADelayedOne) {
-  Come("a", 1, 4);
+  Connect("a", 1, 4);
   now_ += milliseconds(100);
   EXPECT_EQ(delayed_.DecisionFor("a", kLimits, now_), DelayedConnections::Decision::kDelay)
       << "one is due";
@@ -91,37 +92,37 @@ TEST_F(DelayedConnectionsTest, APeerWithinItsRateIsNeverDelayed) {
 }
 
 TEST_F(DelayedConnectionsTest, PeersDoNotDelayEachOther) {
-  Come("a", 1, 20);
+  Connect("a", 1, 20);
   EXPECT_EQ(delayed_.DecisionFor("b", kLimits, now_), DelayedConnections::Decision::kAdmit);
-  Come("b", 1, 4);
+  Connect("b", 1, 4);
   EXPECT_EQ(delayed_.size(), 17U + 1U);
   now_ += milliseconds(100);
-  EXPECT_EQ(LetIn().size(), 2U);
+  EXPECT_EQ(Admitted().size(), 2U);
   EXPECT_EQ(delayed_.DecisionFor("", kLimits, now_), DelayedConnections::Decision::kAdmit)
       << "a Unix socket's";
 }
 
 TEST_F(DelayedConnectionsTest, RefusesWhatWouldWaitTooLong) {
-  Come("a", 1, 3 + 20);
+  Connect("a", 1, 3 + 20);
   EXPECT_EQ(refused_, 0);
-  Come("a", 24, 30);
+  Connect("a", 24, 30);
   EXPECT_EQ(refused_, 7);
   for (int i = 0; i < 20; ++i) {
     now_ += milliseconds(100);
-    EXPECT_EQ(LetIn(), Names({std::to_string(4 + i)}));
+    EXPECT_EQ(Admitted(), Names({std::to_string(4 + i)}));
   }
 }
 
 TEST_F(DelayedConnectionsTest, ClosedConnectionsTakeNoPlaceInTheQueue) {
-  Come("a", 1, 3 + 20);
+  Connect("a", 1, 3 + 20);
   others_.clear();
-  Come("a", 24, 30);
+  Connect("a", 24, 30);
   EXPECT_EQ(refused_, 0);
   EXPECT_EQ(delayed_.size(), 7U);
 }
 
 TEST_F(DelayedConnectionsTest, ClosedConnectionsTakeNothingFromTheBucket) {
-  Come("a", 1, 10);
+  Connect("a", 1, 10);
   for (int i = 0; i < 6; ++i) {  // 4 to 9, one of them after it sent something
     if (i == 2) {
       EXPECT_EQ(send(others_.at(i).get(), "hello", 5, 0), 5);
@@ -129,35 +130,35 @@ TEST_F(DelayedConnectionsTest, ClosedConnectionsTakeNothingFromTheBucket) {
     others_.at(i).Reset();
   }
   now_ += milliseconds(100);
-  EXPECT_EQ(LetIn(), Names({"10"}));
+  EXPECT_EQ(Admitted(), Names({"10"}));
   EXPECT_TRUE(delayed_.empty());
 }
 
 TEST_F(DelayedConnectionsTest, AfterAllHaveClosedTheNextIsAdmittedAtOnce) {
-  Come("a", 1, 10);
+  Connect("a", 1, 10);
   others_.clear();
   now_ += milliseconds(100);
-  EXPECT_EQ(LetIn(), Names());
+  EXPECT_EQ(Admitted(), Names());
   EXPECT_EQ(delayed_.DecisionFor("a", kLimits, now_), DelayedConnections::Decision::kAdmit);
 }
 
 TEST_F(DelayedConnectionsTest, NoMoreAreTakenAtOnceThanRequested) {
-  Come("a", 1, 6);
-  Come("b", 11, 16);
+  Connect("a", 1, 6);
+  Connect("b", 11, 16);
   now_ += milliseconds(300);
-  EXPECT_EQ(LetIn(kLimits, 4).size(), 4U);
-  EXPECT_EQ(LetIn(kLimits, 4).size(), 2U);
+  EXPECT_EQ(Admitted(kLimits, 4).size(), 4U);
+  EXPECT_EQ(Admitted(kLimits, 4).size(), 2U);
 }
 
 TEST_F(DelayedConnectionsTest, AllAreAdmittedOnceTheRateIsSwitchedOff) {
-  Come("a", 1, 6);
+  Connect("a", 1, 6);
   EXPECT_EQ(delayed_.NextDue(kOff, now_), now_);
-  EXPECT_EQ(LetIn(kOff), Names({"4", "5", "6"}));
+  EXPECT_EQ(Admitted(kOff), Names({"4", "5", "6"}));
 }
 
 TEST_F(DelayedConnectionsTest, TheNewestOfTheLongestQueueIsEvictedForAnotherPeer) {
-  Come("a", 1, 8);
-  Come("b", 11, 14);
+  Connect("a", 1, 8);
+  Connect("b", 11, 14);
   const auto taken = delayed_.TakeFromLongest("c");
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->name, "8");

@@ -468,17 +468,17 @@ TEST(HandoffThreadTest, ClosesWhatItHasNotHandedOver) {
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
   const UniqueFd other(pair[1]);
-  HandoffThread usher;
-  usher.Start();
-  usher.HandOver(receiver, UniqueFd(dup(other.get())));
+  HandoffThread handoff;
+  handoff.Start();
+  handoff.HandOver(receiver, UniqueFd(dup(other.get())));
   EXPECT_TRUE(Await([&] { return handed_on == 1; }));
-  usher.HandOver(receiver, UniqueFd(pair[0]));
-  usher.Close();
+  handoff.HandOver(receiver, UniqueFd(pair[0]));
+  handoff.Close();
   EXPECT_TRUE(IsEnded(other));
-  EXPECT_FALSE(usher.IsDone());
+  EXPECT_FALSE(handoff.IsDone());
   mutex.unlock();
-  EXPECT_TRUE(Await([&] { return usher.IsDone(); }));
-  usher.Stop();
+  EXPECT_TRUE(Await([&] { return handoff.IsDone(); }));
+  handoff.Stop();
   EXPECT_EQ(handed_on, 1);
 }
 
