@@ -28,7 +28,7 @@ LbTree<C>::LbTree(const EngineContext& context, unsigned blocks)
 
 template <class C>
 LbTree<C>::~LbTree() {
-  tree_.reclaimer.Stop();
+  tree_.background.Stop();
 }
 
 // A pool begins with one empty leaf.
@@ -86,6 +86,7 @@ void LbTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.leaves.used_units())});
   visitor({"inner_nodes", "Nodes above the leaves", CounterKind::kGauge,
            static_cast<double>(tree_.inner.node_count())});
+  tree_.background.VisitCounters(visitor);
 }
 
 template <class C>
@@ -99,6 +100,7 @@ MemoryUse LbTree<C>::GetMemoryUse() const {
 // Everything acknowledged is already durable; retired records are freed.
 template <class C>
 absl::Status LbTree<C>::Close() {
+  tree_.background.Stop();
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
   tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });
   (void)tree_.reclaimer.Drain();

@@ -28,7 +28,8 @@ TreeState<C>::TreeState(const EngineContext& context, unsigned leaf_blocks)
       locks(pool, medium.long_fences()),
       inner(dram, texts, LeafAccess{&locks, leaf_blocks}),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
-      reclaimer(slab, medium.tracer() != nullptr) {}
+      background("lbtree", medium.tracer()),
+      reclaimer(slab, background) {}
 
 template struct TreeState<Fixed64Codec>;
 template struct TreeState<BytesCodec>;

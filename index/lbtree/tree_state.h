@@ -3,7 +3,7 @@
 // reference to this.
 //
 // Members are in the order of construction, and are destroyed in reverse. The engine (lbtree.h)
-// owns it and stops the reclaimer first.
+// owns it and stops the background worker first.
 //
 // Thread-safe as its members are.
 #pragma once
@@ -16,6 +16,7 @@
 #include "index/lbtree/leaf_space.h"
 #include "index/lbtree/worker.h"
 #include "index/node/applied_index.h"
+#include "index/node/background_worker.h"
 #include "index/node/batch_intent.h"
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
@@ -82,6 +83,7 @@ struct TreeState {
   KeyLocks key_locks;
   BatchIntents intents;
   AppliedIndex applied{pool};
+  BackgroundWorker background;
   Reclaimer reclaimer;
   pmem::PerWorker<Worker> workers;
 };

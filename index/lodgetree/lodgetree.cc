@@ -130,6 +130,7 @@ void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
   gauge("leaves", "Leaves of the tree", parts_.leaves.used_units());
   gauge("last_level_nodes", "Last-level internal nodes", parts_.nodes.count());
   gauge("inner_nodes", "Nodes above the last level", parts_.tree.node_count());
+  parts_.background.VisitCounters(visitor);
 }
 
 template <class C>
@@ -147,6 +148,7 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
 // disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
+  parts_.background.Stop();
   if (!parts_.medium.long_fences()) DrainAllBuffers(parts_);
   parts_.workers.ForEach([&](Worker<C>& worker) { worker.retired.HandTo(parts_.reclaimer); });
   (void)parts_.reclaimer.Drain();

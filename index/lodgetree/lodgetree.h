@@ -41,6 +41,7 @@ class LodgeTree final : public Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineContext& context);
   static absl::StatusOr<std::unique_ptr<Engine>> Recover(const EngineContext& context,
                                                          RecoveryReport* report);
+  ~LodgeTree() override { parts_.background.Stop(); }
 
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                 const WriteOptions& options) override;

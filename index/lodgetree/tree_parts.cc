@@ -34,8 +34,8 @@ TreeParts<C>::TreeParts(const EngineContext& context, unsigned log_entries)
       horizon(pool, pool.engine_area()[media::kFencedBelow]),
       longest_key(pool),
       spare_source{pool, leaves, slab, longest_key, C::kRecords},
-      reclaimer(slab, medium.tracer() != nullptr,
-                C::kRecords ? horizon.ForReclaimer() : Reclaimer::Horizon{}),
+      background("lodgetree", medium.tracer()),
+      reclaimer(slab, background, C::kRecords ? horizon.ForReclaimer() : Reclaimer::Horizon{}),
       access(pool, codec),
       planner(parameters, access) {}
 

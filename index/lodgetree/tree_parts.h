@@ -17,6 +17,7 @@
 #include "index/lodgetree/spare_space.h"
 #include "index/lodgetree/worker.h"
 #include "index/node/append_log.h"
+#include "index/node/background_worker.h"
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
 #include "index/node/fence_horizon.h"
@@ -63,7 +64,8 @@ struct TreeParts {
   FenceHorizon horizon;  // codecs with records
   LongestKey longest_key;
   const SpareSource spare_source;
-  // Its thread uses the members above, and ends before they are destroyed.
+  // Its thread uses the members above; the engine stops it before any of them is destroyed.
+  BackgroundWorker background;
   Reclaimer reclaimer;
   const LeafAccess<C> access;
   const DrainPlanner<C> planner;

@@ -4,17 +4,6 @@
 
 namespace lodgekv {
 
-Reclaimer::~Reclaimer() { Stop(); }
-
-void Reclaimer::Stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
 void Reclaimer::WaitAndFree(const Retired& retired) {
   const bool bounded = horizon_.now != nullptr && !retired.records.empty();
   const uint64_t horizon = bounded ? horizon_.now() : 0;
@@ -24,29 +13,38 @@ void Reclaimer::WaitAndFree(const Retired& retired) {
   for (const pmem::Offset record : retired.records) slab_.Free(record);
 }
 
-// Under the mutex.
-void Reclaimer::WakeThread() {
-  busy_.store(true, std::memory_order_release);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  wake_.notify_one();
+// One task for all that is retired before it begins. In place that is at once.
+void Reclaimer::Post() {
+  worker_.Post([this]() -> absl::StatusOr<BackgroundWorker::Progress> {
+    std::unique_lock lock(mutex_);
+    posted_ = false;
+    FreeWaiting(lock);
+    return BackgroundWorker::Progress::kDone;
+  });
 }
 
 void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
-  if (in_place_) {
-    WaitAndFree({batch, {}});
-    batch.clear();
-    return;
-  }
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
   batch.clear();
-  WakeThread();
+  busy_.store(true, std::memory_order_release);
+  if (std::exchange(posted_, true)) return;
+  lock.unlock();
+  Post();
 }
 
 void Reclaimer::AfterEpochs(std::function<void()> free) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   waiting_.others.push_back(std::move(free));
-  WakeThread();
+  PutOff(lock);
+}
+
+// Under the mutex, which it gives up. The caller may hold locks and be within an epoch.
+void Reclaimer::PutOff(std::unique_lock<std::mutex>& lock) {
+  busy_.store(true, std::memory_order_release);
+  if (worker_.in_place() || std::exchange(posted_, true)) return;
+  lock.unlock();
+  Post();
 }
 
 bool Reclaimer::Drain() {
@@ -77,14 +75,6 @@ void Reclaimer::FreeWaiting(std::unique_lock<std::mutex>& lock) {
   --freeing_;
   busy_.store(freeing_ != 0 || !waiting_.empty(), std::memory_order_release);
   idle_.notify_all();
-}
-
-void Reclaimer::Run() {
-  std::unique_lock lock(mutex_);
-  while (!stop_) {
-    wake_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
-    if (!stop_) FreeWaiting(lock);
-  }
 }
 
 }  // namespace lodgekv

@@ -1,8 +1,8 @@
 // Gives retired records back to their slab once no reader can still look at them.
 //
-// Writers retire records in batches after the store that unlinked them is durable; a thread of the
-// reclaimer waits for the epochs and frees. Whatever else readers may still look at goes the same
-// way. Thread-safe.
+// Writers retire records in batches after the store that unlinked them is durable; the engine's
+// worker in the background waits for the epochs and frees. Whatever else readers may still look at
+// goes the same way. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "index/node/background_worker.h"
 #include "index/pmem/record_slab.h"
 
 namespace lodgekv {
@@ -29,22 +29,21 @@ class Reclaimer {
     std::function<bool(uint64_t)> reached;
   };
 
-  // `in_place`: frees on the retiring thread, for tests whose every step must repeat.
-  Reclaimer(pmem::RecordSlab& slab, bool in_place, Horizon horizon = {})
-      : slab_(slab), in_place_(in_place), horizon_(std::move(horizon)) {}
-  ~Reclaimer();
+  // When the worker has been stopped only Drain frees; what is retired behind that stays.
+  Reclaimer(pmem::RecordSlab& slab, BackgroundWorker& worker, Horizon horizon = {})
+      : slab_(slab), worker_(worker), horizon_(std::move(horizon)) {}
+  // Stops the worker, whose tasks use this.
+  ~Reclaimer() { worker_.Stop(); }
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  // Ends the thread; what it has not given back stays. Nothing is retired afterwards.
-  void Stop();
-
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
-  // Calls `free`, on the reclaimer's thread or in Drain, when every EpochGuard that is held now has
-  // ended. Under any lock: nothing is waited for.
+  // Calls `free`, on the worker's thread or in Drain, when every EpochGuard that is held now has
+  // ended. Under any lock: nothing is waited for. In place it is put off to the next Retire or
+  // Drain.
   void AfterEpochs(std::function<void()> free);
-  // Frees all that was retired before, what the thread has in hand included, and the records of
+  // Frees all that was retired before, what the worker has in hand included, and the records of
   // `batch`, which it leaves empty. False: there was nothing, and nobody was waited for. Not inside
   // an EpochGuard.
   bool Drain(std::vector<pmem::Offset>& batch);
@@ -56,22 +55,20 @@ class Reclaimer {
     std::vector<std::function<void()>> others;
     bool empty() const { return records.empty() && others.empty(); }
   };
-  void Run();
-  void WakeThread();
+  void PutOff(std::unique_lock<std::mutex>& lock);
+  void Post();
   void FreeWaiting(std::unique_lock<std::mutex>& lock);
   void WaitAndFree(const Retired& retired);
 
   pmem::RecordSlab& slab_;
-  const bool in_place_;
+  BackgroundWorker& worker_;
   const Horizon horizon_;
   std::mutex mutex_;
-  std::condition_variable wake_;
   std::condition_variable idle_;
   Retired waiting_;
   unsigned freeing_ = 0;           // threads that have some in hand
   std::atomic<bool> busy_{false};  // anything waits or is in hand
-  bool stop_ = false;
-  std::thread thread_;
+  bool posted_ = false;            // a task that has not begun
 };
 
 }  // namespace lodgekv

@@ -10,6 +10,7 @@
 #include "index/node/epoch.h"
 #include "index/node/retired_records.h"
 #include "index/pmem/testing/arena_test_util.h"
+#include "index/pmem/testing/silent_tracer.h"
 
 namespace lodgekv {
 namespace {
@@ -37,6 +38,9 @@ class ReclaimerTest : public ::testing::Test {
   pmem::TestArena arena_{1 << 20};
   std::unique_ptr<pmem::Pool> pool_ = arena_.Create();
   pmem::RecordSlab slab_{*pool_};
+  pmem::SilentTracer tracer_;
+  BackgroundWorker worker_{"reclaimer", nullptr};
+  BackgroundWorker in_place_{"in place", &tracer_};
 };
 
 // A thread that holds an epoch until it is told to end.
@@ -85,7 +89,7 @@ TEST(EpochTest, GuardsNest) {
 }
 
 TEST_F(ReclaimerTest, InPlaceFreesAtOnce) {
-  Reclaimer reclaimer(slab_, true);
+  Reclaimer reclaimer(slab_, in_place_);
   std::vector<Offset> batch = Take(10);
   reclaimer.Retire(batch);
   EXPECT_TRUE(batch.empty());
@@ -93,7 +97,7 @@ TEST_F(ReclaimerTest, InPlaceFreesAtOnce) {
 }
 
 TEST_F(ReclaimerTest, FreesInTheBackground) {
-  Reclaimer reclaimer(slab_, false);
+  Reclaimer reclaimer(slab_, worker_);
   std::vector<Offset> batch = Take(10);
   reclaimer.Retire(batch);
   EXPECT_TRUE(batch.empty());
@@ -101,7 +105,7 @@ TEST_F(ReclaimerTest, FreesInTheBackground) {
 }
 
 TEST_F(ReclaimerTest, NotWhileAReaderMayLook) {
-  Reclaimer reclaimer(slab_, false);
+  Reclaimer reclaimer(slab_, worker_);
   std::vector<Offset> batch = Take(10);
   const uint64_t used = slab_.used_bytes();
   Reader reader;
@@ -115,7 +119,7 @@ TEST_F(ReclaimerTest, NotWhileAReaderMayLook) {
 // Also what the background thread has in hand when Drain is called: many records, so that it is not
 // done with them when the epoch ends that both wait for.
 TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
-  Reclaimer reclaimer(slab_, false);
+  Reclaimer reclaimer(slab_, worker_);
   for (int round = 0; round < 20; ++round) {
     std::vector<Offset> batch = Take(5000);
     {
@@ -130,7 +134,7 @@ TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
 
 // Who is refused for want of room asks again and again.
 TEST_F(ReclaimerTest, DrainOfNothingWaitsForNobody) {
-  Reclaimer reclaimer(slab_, false);
+  Reclaimer reclaimer(slab_, worker_);
   Reader reader;
   EXPECT_FALSE(reclaimer.Drain());
   std::vector<Offset> batch = Take(1);
@@ -143,7 +147,7 @@ TEST_F(ReclaimerTest, DrainOfNothingWaitsForNobody) {
 
 TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
   std::vector<Offset> batch = Take(10);
-  Reclaimer reclaimer(slab_, false);
+  Reclaimer reclaimer(slab_, worker_);
   reclaimer.Retire(batch);
 }
 
@@ -156,7 +160,7 @@ TEST_F(ReclaimerTest, AThreadHoldsBackFewRecordsAndFewBytes) {
   retired.Add(slab_, large);
   EXPECT_TRUE(retired.full());
   EXPECT_GE(retired.bytes(), RetiredRecords::kMostBytes);
-  Reclaimer reclaimer(slab_, /*in_place=*/true);
+  Reclaimer reclaimer(slab_, in_place_);
   retired.HandTo(reclaimer);
   EXPECT_TRUE(retired.empty());
   EXPECT_EQ(retired.bytes(), 0u);

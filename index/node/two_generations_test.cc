@@ -10,6 +10,7 @@
 
 #include "index/node/epoch.h"
 #include "index/pmem/testing/arena_test_util.h"
+#include "index/pmem/testing/silent_tracer.h"
 
 namespace lodgekv {
 namespace {
@@ -25,9 +26,12 @@ class TwoGenerationsTest : public ::testing::Test {
   struct Parts {
     Parts(pmem::Pool& pool, bool in_place)
         : slab(pool),
-          reclaimer(slab, in_place),
+          worker("generations", in_place ? &tracer : nullptr),
+          reclaimer(slab, worker),
           generations(pool, slab, reclaimer, pool.engine_area()[0]) {}
+    pmem::SilentTracer tracer;
     pmem::RecordSlab slab;
+    BackgroundWorker worker;
     Reclaimer reclaimer;
     TwoGenerations generations;
   };

@@ -17,7 +17,7 @@ foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sche
 endforeach()
 
 lodgekv_test(crash_scheduler_test
-  SRCS schedule/concurrent_history_test.cc schedule/scheduler_test.cc
+  SRCS schedule/concurrent_history_test.cc schedule/guest_test.cc schedule/scheduler_test.cc
   DEPS lodgekv_schedule_lab LABELS crash)
 lodgekv_test(crash_schedule_test
   SRCS schedule/schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600 PER_ENGINE)

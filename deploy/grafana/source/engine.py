@@ -28,6 +28,13 @@ TREE = ("Every tree", [
                "stores.", "percentunit",
                ("lodgekv_engine_dram_bytes{@} / (lodgekv_engine_medium_bytes{@} > 0)",
                 "{{instance}} ({{engine}})"), thresholds=steps(0.5, 1)),
+    timeseries("Work in the background", "Share of its time that the engine's background thread "
+               "works.", "percentunit",
+               rate("background_busy_seconds_total", "{{instance}} ({{engine}})")),
+    timeseries("Tasks in the background", "Tasks that wait for the engine's background thread, and "
+               "those that failed, in a second.", "short",
+               ("lodgekv_engine_background_queued_tasks{@}", "{{instance}} waiting"),
+               rate("background_failures_total", "{{instance}} failed")),
 ])
 
 BUFFERS = ("LodgeTree: buffers and splits", [

@@ -12,6 +12,7 @@
 #include "index/node/epoch.h"
 #include "index/node/two_generations.h"
 #include "index/pmem/pool.h"
+#include "index/pmem/testing/silent_tracer.h"
 #include "tests/crash/lab/image_set.h"
 #include "tests/support/random.h"
 
@@ -53,13 +54,16 @@ struct Promised {
 struct Opened {
   std::unique_ptr<Pool> pool;
   std::unique_ptr<pmem::RecordSlab> slab;
+  std::unique_ptr<pmem::SilentTracer> in_place = std::make_unique<pmem::SilentTracer>();
+  std::unique_ptr<BackgroundWorker> worker;
   std::unique_ptr<Reclaimer> reclaimer;
   std::unique_ptr<TwoGenerations> generations;
 
   explicit Opened(std::unique_ptr<Pool> of_pool)
       : pool(std::move(of_pool)),
         slab(std::make_unique<pmem::RecordSlab>(*pool)),
-        reclaimer(std::make_unique<Reclaimer>(*slab, /*in_place=*/true)),
+        worker(std::make_unique<BackgroundWorker>("generations", in_place.get())),
+        reclaimer(std::make_unique<Reclaimer>(*slab, *worker)),
         generations(
             std::make_unique<TwoGenerations>(*pool, *slab, *reclaimer, pool->engine_area()[0])) {}
 

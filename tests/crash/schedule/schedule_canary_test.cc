@@ -31,7 +31,7 @@ bool Applies(const Canary& canary, CrashModel model) {
 // One program of each mixture and case in rotation, so that easy mistakes are caught soon.
 std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel model,
                  bool continues = true) {
-  Scheduler scheduler(3);
+  Scheduler scheduler(3, kGuests);
   ScheduleResult total;
   std::vector<EngineCase> cases = ScheduleCases();
   std::erase_if(cases, [&](const EngineCase& engine_case) {
@@ -123,7 +123,7 @@ TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
       options.fault = canary.fault;
       const PlannedPrograms planned = PlanPrograms(engine_case).front();
       const auto run = [&](uint64_t number, std::optional<uint64_t> only) {
-        Scheduler scheduler(3);
+        Scheduler scheduler(3, kGuests);
         return ScheduleExplorer(options, scheduler)
             .Run(planned.mixture, number, planned.plan, only);
       };

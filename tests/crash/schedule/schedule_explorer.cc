@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/testing/silent_tracer.h"
 #include "tests/crash/schedule/strategies.h"
 #include "tests/support/engine_calls.h"
 
@@ -29,16 +30,6 @@ constexpr unsigned kThreadsBehindCrash = 2;
 // While a program that fails after a crash is reduced, more images are continued.
 constexpr unsigned kContinueOneInOfShrunk = 3;
 
-// For the engine that builds the tree: with a tracer its freed space is reused at once.
-class SilentTracer final : public pmem::Tracer {
- public:
-  void OnStore(const void*, size_t, bool) override {}
-  void OnFlush(const void*) override {}
-  void OnFence() override {}
-  void OnCrashPoint(std::string_view) override {}
-  bool OnCanary(std::string_view) override { return false; }
-};
-
 }  // namespace
 
 ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& scheduler)
@@ -50,7 +41,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
               .moves = [this] { watchdog_.Progress(); },
               .where = [this] { return Where(); }},
       scheduler_(scheduler),
-      scheduler_behind_crash_(kThreadsBehindCrash),
+      scheduler_behind_crash_(kThreadsBehindCrash, kGuests),
       third_life_(shared_, nullptr, nullptr),
       second_life_(shared_, &scheduler_behind_crash_, &third_life_),
       run_(shared_, &scheduler, &second_life_),
@@ -82,7 +73,7 @@ bool ScheduleExplorer::MakeTree(absl::FunctionRef<void(Engine&)> complete) {
   const auto pool =
       pmem::Pool::CreateArena(ArenaOf(shared_, tree_, nullptr), IdentityOf(engine_case, number_));
   if (!pool.ok()) throw std::runtime_error(pool.status().ToString());
-  SilentTracer tracer;
+  pmem::SilentTracer tracer;  // with it the tree's space is used again at once
   std::string problem;
   {
     const OpenPool open = OpenScheduled(shared_, tree_, &tracer, &problem);

@@ -104,7 +104,7 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
   const auto& [engine_case, model] = GetParam();
   const auto wanted = Wanted::FromEnvironment();
   const double start = CpuSeconds();
-  Scheduler scheduler(3);
+  Scheduler scheduler(3, kGuests);
   ScheduleOptions options;
   options.engine_case = engine_case;
   options.model = model;
@@ -150,7 +150,7 @@ TEST_P(EverySchedule, IsTheSameAlone) {
     planned.plan.random = kSchedules;
     planned.plan.exhaustive_up_to = 0;
     const auto run = [&](std::optional<uint64_t> only) {
-      Scheduler scheduler(3);
+      Scheduler scheduler(3, kGuests);
       ScheduleExplorer explorer(options, scheduler);
       return explorer.Run(planned.mixture, 7, planned.plan, only);
     };

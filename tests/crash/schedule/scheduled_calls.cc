@@ -61,6 +61,13 @@ int SleepBy(pthread_cond_t* condition, pthread_mutex_t* mutex, std::optional<int
   return woken ? 0 : ETIMEDOUT;
 }
 
+// The caller is on no thread of a scheduler's; guests of one may sleep there all the same.
+bool WakesOutside(const pthread_cond_t* condition) {
+  if (Scheduler::Current() != nullptr) return false;
+  Scheduler::WakeGuestsAt(condition);
+  return true;
+}
+
 int64_t Nanoseconds(const timespec& time) {
   return time.tv_sec * kNanosecondsPerSecond + time.tv_nsec;
 }
@@ -121,14 +128,14 @@ int __wrap_pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
 
 int __real_pthread_cond_signal(pthread_cond_t*);
 int __wrap_pthread_cond_signal(pthread_cond_t* condition) {
-  if (Scheduler::Current() == nullptr) return __real_pthread_cond_signal(condition);
+  if (WakesOutside(condition)) return __real_pthread_cond_signal(condition);
   Scheduler::WakeAt(condition, false);
   return 0;
 }
 
 int __real_pthread_cond_broadcast(pthread_cond_t*);
 int __wrap_pthread_cond_broadcast(pthread_cond_t* condition) {
-  if (Scheduler::Current() == nullptr) return __real_pthread_cond_broadcast(condition);
+  if (WakesOutside(condition)) return __real_pthread_cond_broadcast(condition);
   Scheduler::WakeAt(condition, true);
   return 0;
 }
@@ -142,13 +149,13 @@ void CONDITION_WAIT(__wrap_)(std::condition_variable* condition,
 
 void CONDITION_NOTIFY_ONE(__real_)(std::condition_variable*);
 void CONDITION_NOTIFY_ONE(__wrap_)(std::condition_variable* condition) {
-  if (Scheduler::Current() == nullptr) return CONDITION_NOTIFY_ONE(__real_)(condition);
+  if (WakesOutside(condition->native_handle())) return CONDITION_NOTIFY_ONE(__real_)(condition);
   Scheduler::WakeAt(condition->native_handle(), false);
 }
 
 void CONDITION_NOTIFY_ALL(__real_)(std::condition_variable*);
 void CONDITION_NOTIFY_ALL(__wrap_)(std::condition_variable* condition) {
-  if (Scheduler::Current() == nullptr) return CONDITION_NOTIFY_ALL(__real_)(condition);
+  if (WakesOutside(condition->native_handle())) return CONDITION_NOTIFY_ALL(__real_)(condition);
   Scheduler::WakeAt(condition->native_handle(), true);
 }
 

@@ -107,7 +107,7 @@ void ScheduledRun::Open() {
   shared_.current_run = this;
   position_ = "in recovery";
   calls_ = nullptr;
-  tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), shared_.options.fault);
+  tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), shared_.options.fault, scheduler_);
   tracer_->before_fence = [this] {
     DrawImages(calls_ == nullptr ? "in recovery" : "before a fence");
   };

@@ -34,6 +34,9 @@
 
 namespace lodgekv::test {
 
+// Threads that an engine starts.
+inline constexpr unsigned kGuests = 1;
+
 struct ScheduleOptions {
   EngineCase engine_case;
   CrashModel model = CrashModel::kLinePrefix;

@@ -12,9 +12,10 @@ namespace lodgekv::test {
 
 class ScheduledTracer final : public pmem::Tracer {
  public:
-  // Makes the mistake `fault` if it is one of CrashTracer, or kLateFence.
-  ScheduledTracer(std::span<const std::byte> memory, Fault fault)
-      : fault_(fault), inner_(memory, fault) {}
+  // Makes the mistake `fault` if it is one of CrashTracer, or kLateFence. `host` decides for the
+  // threads that the engine starts; without one it starts none.
+  ScheduledTracer(std::span<const std::byte> memory, Fault fault, pmem::ThreadHost* host)
+      : fault_(fault), host_(host), inner_(memory, fault) {}
 
   // Called before a fence takes effect.
   std::function<void()> before_fence;
@@ -30,9 +31,11 @@ class ScheduledTracer final : public pmem::Tracer {
   void OnFence() override;
   void OnCrashPoint(std::string_view name) override;
   bool OnCanary(std::string_view name) override { return inner_.OnCanary(name); }
+  pmem::ThreadHost* thread_host() override { return host_; }
 
  private:
   const Fault fault_;
+  pmem::ThreadHost* const host_;
   CrashTracer inner_;
   std::set<unsigned> will_owe_;  // threads after the crash point and before their fence
   std::set<unsigned> owe_;

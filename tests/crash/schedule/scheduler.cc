@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "index/cost.h"
 #include "index/pmem/worker_slot.h"
+#include "tests/crash/schedule/strategies.h"
 
 namespace lodgekv::test {
 namespace {
@@ -75,6 +76,8 @@ struct Scheduler::Thread {
   const std::function<void()>* body = nullptr;
   bool leave = false;
   bool live = false;
+  const void* guest_of = nullptr;  // null: of no guest, or of none that lives
+  std::function<void()> guest_body;
   bool waiting = false;
   unsigned waits_in_row = 0;
   unsigned waits_for_nothing = 0;
@@ -88,12 +91,20 @@ struct Scheduler::Thread {
 
   static inline thread_local Thread* current = nullptr;
   static inline thread_local bool aside = false;
+
+  void Begin() {
+    live = true;
+    waiting = false;
+    asleep_at = nullptr;
+    waits_in_row = waits_for_nothing = epoch_depth = 0;
+    wait_progress = wait_calls = 0;
+  }
 };
 
-Scheduler::Scheduler(unsigned threads) {
-  if (threads == 0 || threads > kMaxThreads) throw std::invalid_argument("1 to 4 threads");
+Scheduler::Scheduler(unsigned threads, unsigned guests) : bodies_(threads) {
+  if (threads == 0 || threads + guests > kMaxThreads) throw std::invalid_argument("1 to 4 threads");
   (void)pmem::CurrentWorkerSlot();
-  for (unsigned i = 0; i < threads; ++i) {
+  for (unsigned i = 0; i < threads + guests; ++i) {
     Thread& thread = *threads_.emplace_back(std::make_unique<Thread>());
     thread.owner = this;
     thread.number = i;
@@ -106,9 +117,11 @@ Scheduler::Scheduler(unsigned threads) {
     });
     AwaitSignal(all_ended_);
   }
+  if (guests > 0) with_guests.push_back(this);
 }
 
 Scheduler::~Scheduler() {
+  std::erase(with_guests, this);
   for (auto& thread : threads_) {
     thread->leave = true;
     Signal(thread->go);
@@ -132,33 +145,84 @@ void Scheduler::Work(Thread& self) {
 
 const Scheduler::Run& Scheduler::Execute(std::span<const std::function<void()>> bodies,
                                          Strategy& strategy, uint32_t kinds) {
-  if (bodies.empty() || bodies.size() > threads_.size()) {
+  if (bodies.empty() || bodies.size() > bodies_) {
     throw std::invalid_argument("as many bodies as there are threads, at most");
   }
   run_.switches.clear();
   run_.steps = 0;
   run_.points = {};
   run_.stuck = false;
-  strategy_ = &strategy;
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    threads_[i]->body = &bodies[i];
+    threads_[i]->Begin();
+  }
   kinds_ = kinds;
+  Go(strategy);
+  return run_;
+}
+
+// Until the bodies have ended and the guests sleep.
+void Scheduler::Go(Strategy& strategy) {
+  strategy_ = &strategy;
   progress_ = calls_ = 0;
   now_ns_ = kFirstNs;
-  for (size_t i = 0; i < bodies.size(); ++i) {
-    Thread& thread = *threads_[i];
-    thread.body = &bodies[i];
-    thread.live = true;
-    thread.waiting = false;
-    thread.asleep_at = nullptr;
-    thread.waits_in_row = thread.waits_for_nothing = thread.epoch_depth = 0;
-    thread.wait_progress = 0;
-  }
-  strategy.Begin(static_cast<unsigned>(bodies.size()));
+  for (auto& thread : threads_) thread->wait_progress = thread->wait_calls = 0;
+  strategy.Begin(static_cast<unsigned>(threads_.size()));
   current_ = strategy.Choose(PointKind::kBegin, 0, Runnable());
   run_.switches.push_back({0, static_cast<uint8_t>(current_), PointKind::kBegin});
   Signal(threads_[current_]->go);
   AwaitSignal(all_ended_);
   strategy_ = nullptr;
-  return run_;
+}
+
+// --- threads of the program under test ---
+
+void Scheduler::Start(const void* owner, std::function<void()> body) {
+  for (size_t i = bodies_; i < threads_.size(); ++i) {
+    Thread& guest = *threads_[i];
+    if (guest.live) continue;
+    guest.guest_of = owner;
+    guest.guest_body = std::move(body);
+    guest.body = &guest.guest_body;
+    guest.Begin();
+    return;
+  }
+  Report("the program starts more threads than the scheduler has places for");
+}
+
+void Scheduler::LetRun() {
+  if (Current() != nullptr || AllAtRest()) return;
+  const Run kept = run_;
+  const int64_t now_ns = now_ns_;
+  OneAfterTheOther strategy;
+  kinds_ = 0;
+  Go(strategy);
+  run_ = kept;
+  now_ns_ = now_ns;
+}
+
+void Scheduler::Join(const void* owner) {
+  if (Current() == nullptr) LetRun();
+  while (GuestOf(owner) != nullptr) {
+    if (!Wait()) return Report("a thread that the program waits for does not end");
+  }
+}
+
+Scheduler::Thread* Scheduler::GuestOf(const void* owner) const {
+  for (const auto& thread : threads_) {
+    if (thread->live && thread->guest_of == owner) return thread.get();
+  }
+  return nullptr;
+}
+
+void Scheduler::WakeGuestsAt(const void* condition) {
+  for (Scheduler* scheduler : with_guests) {
+    for (const auto& thread : scheduler->threads_) {
+      if (!thread->live || thread->asleep_at != condition) continue;
+      thread->asleep_at = nullptr;
+      thread->waiting = false;
+    }
+  }
 }
 
 // --- who may go on ---
@@ -226,6 +290,7 @@ void Scheduler::GiveWay(Thread& self) {
   self.wait_progress = progress_;
   self.wait_calls = calls_;
   ++self.waits_in_row;
+  if (AllAtRest()) return Rest(self);
   const uint32_t runnable = Runnable();
   if (runnable == 0) {
     self.waiting = false;
@@ -236,6 +301,13 @@ void Scheduler::GiveWay(Thread& self) {
   }
   const unsigned next = strategy_->Choose(PointKind::kWait, current_, runnable);
   if (next != current_) SwitchTo(next, PointKind::kWait);
+  self.waiting = false;
+}
+
+// A guest, over the end of the run.
+void Scheduler::Rest(Thread& self) {
+  Signal(all_ended_);
+  Sleep(self);
   self.waiting = false;
 }
 
@@ -271,7 +343,8 @@ void Scheduler::End(Thread& self) {
   self.live = false;
   ++progress_;
   ++calls_;
-  if (!AnyLive()) return Signal(all_ended_);
+  self.guest_of = nullptr;
+  if (AllAtRest()) return Signal(all_ended_);
   if (Runnable() == 0) Report(kDeadlock);
   const uint32_t runnable = Runnable();
   const unsigned next = run_.stuck ? static_cast<unsigned>(std::countr_zero(runnable))
@@ -281,9 +354,12 @@ void Scheduler::End(Thread& self) {
   Signal(threads_[next]->go);
 }
 
-bool Scheduler::AnyLive() const {
-  return std::any_of(threads_.begin(), threads_.end(),
-                     [](const auto& thread) { return thread->live; });
+// Who is stuck does not rest, but is unwound.
+bool Scheduler::AllAtRest() const {
+  return std::none_of(threads_.begin(), threads_.end(), [this](const auto& thread) {
+    const bool sleeps = thread->number >= bodies_ && thread->asleep_at != nullptr;
+    return thread->live && (!sleeps || run_.stuck);
+  });
 }
 
 void Scheduler::Report(const std::string& what) {

@@ -6,6 +6,10 @@
 // others may change), must wait, or ends. A waiting thread is not run until another thread has done
 // something; if all remaining threads wait for each other, that is a deadlock and is reported.
 //
+// A thread that the program under test starts (through pmem::ThreadHost) is a guest: one of the
+// scheduled threads, from its start to its end. A run ends when the bodies have and every guest
+// sleeps at a condition variable; the next run finds it there, and so does who wakes it meanwhile.
+//
 // Invariants
 //  1. At most one of the threads and the caller of Execute is awake.
 //  2. Which thread continues depends on the strategy's answers only, never on time.
@@ -22,6 +26,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "index/pmem/medium.h"
 
 namespace lodgekv::test {
 
@@ -53,7 +59,7 @@ class Strategy {
   virtual unsigned Choose(PointKind kind, unsigned current, uint32_t runnable) = 0;
 };
 
-class Scheduler {
+class Scheduler final : public pmem::ThreadHost {
  public:
   static constexpr unsigned kMaxThreads = 4;
 
@@ -75,9 +81,10 @@ class Scheduler {
     std::string ToString() const;
   };
 
-  // The caller and the threads acquire their worker slots in this order.
-  explicit Scheduler(unsigned threads);
-  ~Scheduler();
+  // The caller and the threads acquire their worker slots in this order. `guests`: how many threads
+  // the program under test may start in addition.
+  explicit Scheduler(unsigned threads, unsigned guests = 0);
+  ~Scheduler() override;
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
@@ -86,6 +93,12 @@ class Scheduler {
   const Run& Execute(std::span<const std::function<void()>> bodies, Strategy& strategy,
                      uint32_t kinds = kAllPoints);
   const Run& run() const { return run_; }
+
+  // pmem::ThreadHost. Outside the scheduler's threads LetRun and Join are runs of the guests alone,
+  // which are not counted and in which nothing is switched.
+  void Start(const void* owner, std::function<void()> body) override;
+  void LetRun() override;
+  void Join(const void* owner) override;
 
   // Called when no thread can continue, or none makes progress. By default prints that and ends the
   // program: a thread inside an engine cannot be unwound.
@@ -103,6 +116,8 @@ class Scheduler {
   // scheduler's time, the strategy may also let it continue earlier; the clock then advances to
   // `end`, and the result is false.
   static bool SleepAt(const void* condition, std::optional<int64_t> end_ns = {});
+  // Wakes guests that sleep there between two runs; for callers outside the scheduler's threads.
+  static void WakeGuestsAt(const void* condition);
   // Wakes all sleepers, or the one that the strategy chooses.
   static void WakeAt(const void* condition, bool all);
   // The time that clocks show on scheduled threads: it advances only when a sleep reaches its end.
@@ -134,6 +149,8 @@ class Scheduler {
   struct Thread;
 
   void Work(Thread& self);
+  void Go(Strategy& strategy);
+  void Rest(Thread& self);
   void Pass(PointKind kind);
   void WaitForOthers();
   bool SleepUntilWoken(const void* condition, std::optional<int64_t> end_ns);
@@ -144,10 +161,15 @@ class Scheduler {
   void SwitchTo(unsigned next, PointKind kind);
   void Sleep(Thread& self);
   uint32_t Runnable() const;
-  bool AnyLive() const;
+  bool AllAtRest() const;
+  Thread* GuestOf(const void* owner) const;
   void Report(const std::string& what);
   [[noreturn]] void Fail(const std::string& what);
 
+  // Only the one thread that is awake looks.
+  static inline std::vector<Scheduler*> with_guests;
+
+  const unsigned bodies_;  // threads_ behind them are for guests
   std::vector<std::unique_ptr<Thread>> threads_;
   Strategy* strategy_ = nullptr;
   uint32_t kinds_ = kAllPoints;

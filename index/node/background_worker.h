@@ -1,0 +1,106 @@
+// An engine's work in the background: tasks in the order in which they were posted, one at a time,
+// on one thread with a name.
+//
+// A task is a function that makes one step each time it is called. A long task, such as a sweep of
+// all leaves, answers kMore and is called again behind the tasks that wait by then: so short tasks
+// are not held up by it, and Stop waits for one step, never for a sweep.
+//
+// Where the pool's medium is traced (the crash laboratory), steps must repeat: tasks run on the
+// thread of the tracer's ThreadHost, which schedules are made of, and in place, within Post, where
+// the tracer has none. So who posts holds no lock that a task takes, nor an EpochGuard where a task
+// waits for epochs.
+//
+// Invariants
+//  1. Tasks begin in the order in which they were posted, and no two steps overlap.
+//  2. Behind Stop no step runs, and none begins.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/engine.h"
+#include "index/pmem/medium.h"
+
+namespace lodgekv {
+
+class BackgroundWorker {
+ public:
+  enum class Progress : uint8_t { kDone, kMore };
+  // An error ends the task, and no other.
+  using Task = std::function<absl::StatusOr<Progress>()>;
+
+  struct Counters {
+    uint64_t queued = 0;  // tasks that wait; not the one in hand
+    uint64_t steps = 0;
+    uint64_t done = 0;  // tasks that ended, those that failed included
+    uint64_t failed = 0;
+    uint64_t busy_ns = 0;  // within steps
+  };
+
+  // `name`: of the thread, at most 15 characters. The tracer is the medium's.
+  BackgroundWorker(std::string name, pmem::Tracer* tracer)
+      : name_(std::move(name)),
+        in_place_(tracer != nullptr && tracer->thread_host() == nullptr),
+        host_(tracer == nullptr ? nullptr : tracer->thread_host()) {}
+  ~BackgroundWorker() { Stop(); }
+  BackgroundWorker(const BackgroundWorker&) = delete;
+  BackgroundWorker& operator=(const BackgroundWorker&) = delete;
+
+  // Costs a mutex and, where the thread sleeps, a wake-up; the first one starts the thread. It
+  // allocates only where `task` does (a pointer or two in a lambda do not), or more wait than ever
+  // before. False: stopped, and the task is dropped.
+  bool Post(Task task);
+
+  // Returns when no task waits or is in hand, or when it has been stopped. Not within a task.
+  void WaitUntilIdle();
+
+  // Ends the step in hand, then the thread. Tasks that have not ended are dropped: nothing that
+  // must happen may depend on one. Again: nothing. Not within a task, nor by two at once.
+  void Stop();
+  // For a step that takes long: it should end soon.
+  bool StopRequested() const { return stop_.load(std::memory_order_acquire); }
+
+  // Post runs tasks itself.
+  bool in_place() const { return in_place_; }
+
+  // The first error of a task.
+  absl::Status status() const;
+  Counters counters() const;
+  // Those, as counters of the engine, named background_*.
+  void VisitCounters(CounterVisitor visitor) const;
+
+ private:
+  void StartThread();
+  void Run();
+  void RunQueued(std::unique_lock<std::mutex>& lock);
+  void RunStep(std::unique_lock<std::mutex>& lock);
+  Task TakeFirst();
+  bool queue_empty() const { return first_ == tasks_.size(); }
+
+  const std::string name_;
+  const bool in_place_;
+  pmem::ThreadHost* const host_;  // null: a thread of its own, or in place
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::vector<Task> tasks_;  // from first_ on
+  size_t first_ = 0;
+  bool running_ = false;  // RunQueued, on some thread
+  bool hosted_ = false;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+  Counters counts_;  // but queued
+  absl::Status first_error_;
+};
+
+}  // namespace lodgekv
