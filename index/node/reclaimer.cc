@@ -8,6 +8,7 @@ void Reclaimer::WaitAndFree(const Retired& retired) {
   const bool bounded = horizon_.now != nullptr && !retired.records.empty();
   const uint64_t horizon = bounded ? horizon_.now() : 0;
   WaitForEpochs();
+  for (const auto& [arena, unit] : retired.units) arena->Free(unit);
   for (const auto& free : retired.others) free();
   if (bounded && !horizon_.reached(horizon)) return;
   for (const pmem::Offset record : retired.records) slab_.Free(record);
@@ -31,6 +32,12 @@ void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
   if (std::exchange(posted_, true)) return;
   lock.unlock();
   Post();
+}
+
+void Reclaimer::RetireUnit(pmem::UnitArena& arena, pmem::Offset unit) {
+  std::unique_lock lock(mutex_);
+  waiting_.units.emplace_back(&arena, unit);
+  PutOff(lock);
 }
 
 void Reclaimer::AfterEpochs(std::function<void()> free) {

@@ -1,8 +1,13 @@
-// Gives retired records back to their slab once no reader can still look at them.
+// Gives retired records, and units of an arena, back once no reader can still look at them.
 //
 // Writers retire records in batches after the store that unlinked them is durable; the engine's
 // worker in the background waits for the epochs and frees. Whatever else readers may still look at
 // goes the same way. Thread-safe.
+//
+// Units (leaves, nodes, logs) need this where a reader trusts what it has read of one. LodgeTree
+// and LB+-Tree free a leaf at once: readers believe what they copied out of it only behind a
+// version that moves before it is freed, and waiting would only keep a full pool full. So it is
+// with leaves that nobody has seen. A Horizon is about records alone.
 #pragma once
 
 #include <atomic>
@@ -15,6 +20,7 @@
 
 #include "index/node/background_worker.h"
 #include "index/pmem/record_slab.h"
+#include "index/pmem/unit_arena.h"
 
 namespace lodgekv {
 
@@ -39,6 +45,9 @@ class Reclaimer {
 
   // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
   void Retire(std::vector<pmem::Offset>& batch);
+  // Takes a unit of `arena`, which outlives this. As AfterEpochs, but without an allocation of its
+  // own.
+  void RetireUnit(pmem::UnitArena& arena, pmem::Offset unit);
   // Calls `free`, on the worker's thread or in Drain, when every EpochGuard that is held now has
   // ended. Under any lock: nothing is waited for. In place it is put off to the next Retire or
   // Drain.
@@ -52,8 +61,9 @@ class Reclaimer {
  private:
   struct Retired {
     std::vector<pmem::Offset> records;
+    std::vector<std::pair<pmem::UnitArena*, pmem::Offset>> units;
     std::vector<std::function<void()>> others;
-    bool empty() const { return records.empty() && others.empty(); }
+    bool empty() const { return records.empty() && units.empty() && others.empty(); }
   };
   void PutOff(std::unique_lock<std::mutex>& lock);
   void Post();

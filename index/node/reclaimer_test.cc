@@ -38,6 +38,7 @@ class ReclaimerTest : public ::testing::Test {
   pmem::TestArena arena_{1 << 20};
   std::unique_ptr<pmem::Pool> pool_ = arena_.Create();
   pmem::RecordSlab slab_{*pool_};
+  pmem::UnitArena units_{*pool_, pmem::ChunkUse::kNodes, 256};
   pmem::SilentTracer tracer_;
   BackgroundWorker worker_{"reclaimer", nullptr};
   BackgroundWorker in_place_{"in place", &tracer_};
@@ -149,6 +150,37 @@ TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
   std::vector<Offset> batch = Take(10);
   Reclaimer reclaimer(slab_, worker_);
   reclaimer.Retire(batch);
+}
+
+TEST_F(ReclaimerTest, UnitsWaitForReadersAsRecordsDo) {
+  Reclaimer reclaimer(slab_, worker_);
+  const Offset unit = units_.Allocate(pmem::ReservePolicy::kKeep);
+  ASSERT_NE(unit, 0u);
+  {
+    Reader reader;
+    reclaimer.RetireUnit(units_, unit);
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_EQ(units_.used_units(), 1u);
+  }
+  (void)reclaimer.Drain();
+  EXPECT_EQ(units_.used_units(), 0u);
+}
+
+// Within a guard and under locks nothing may be waited for, in place either: it is put off.
+TEST_F(ReclaimerTest, InPlaceUnitsWaitForTheNextRetireOrDrain) {
+  Reclaimer reclaimer(slab_, in_place_);
+  const auto retire = [&] {
+    const EpochGuard guard;
+    reclaimer.RetireUnit(units_, units_.Allocate(pmem::ReservePolicy::kKeep));
+  };
+  retire();
+  EXPECT_EQ(units_.used_units(), 1u);
+  std::vector<Offset> batch = Take(1);
+  reclaimer.Retire(batch);
+  EXPECT_EQ(units_.used_units(), 0u);
+  retire();
+  EXPECT_TRUE(reclaimer.Drain());
+  EXPECT_EQ(units_.used_units(), 0u);
 }
 
 // A large value that was replaced serves others at once, many small ones when they are a batch.
