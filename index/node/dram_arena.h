@@ -1,6 +1,13 @@
 // Space for volatile nodes and for the texts of separators: handed out in 64-byte units, given back
 // all at once when the arena ends; until then who took it uses it again, for its like alone. It
 // stays mapped, so a reader with a stale pointer reads a node, if another one. Thread-safe.
+//
+// Space of one kind never serves another, not behind epochs either. A descent takes a child's
+// version, or compares a separator's text, before it validates the node that led there
+// (inner_tree.h, invariant 5), and the slot that it read may have been that node's in an earlier
+// use, however long ago: no epoch bounds that. Nor do readers of `fixed64` pools enter one at all.
+// So nodes are used again by level, texts by size class (separator_texts.h), and both keep what
+// they have free.
 #pragma once
 
 #include <cstddef>
