@@ -14,9 +14,10 @@ void Reclaimer::WaitAndFree(const Retired& retired) {
   for (const pmem::Offset record : retired.records) slab_.Free(record);
 }
 
-// One task for all that is retired before it begins. In place that is at once.
+// One task for all that is retired before it begins. In place that is at once. Nothing is thrown:
+// who drains would wait for ever for what was half freed.
 void Reclaimer::Post() {
-  worker_.Post([this]() -> absl::StatusOr<BackgroundWorker::Progress> {
+  worker_.Post([this]() noexcept -> absl::StatusOr<BackgroundWorker::Progress> {
     std::unique_lock lock(mutex_);
     posted_ = false;
     FreeWaiting(lock);
