@@ -39,6 +39,7 @@ struct Given {
   std::string latency_end = "drained";
   unsigned chunks = kMinChunks;
   std::vector<unsigned> threads = {1};
+  std::vector<std::string> groups = {"1"};
   std::vector<unsigned> recovery_threads;
   unsigned repeat = 1;
   uint64_t seed = 1;
@@ -77,7 +78,8 @@ void AddSubjectOptions(CLI::App& app, Given& g) {
 void AddWorkOptions(CLI::App& app, Given& g) {
   app.add_option("--workload", g.workloads,
                  "phases in this order, each W or W:DISTRIBUTION. load, insert, update, read, "
-                 "read_absent, delete, scan (of 100), mixed (insert and read, 1:1), mixed_1_2, "
+                 "read_absent, read_chained (each key depends on the value read before), delete, "
+                 "scan (of 100), mixed (insert and read, 1:1), mixed_1_2, "
                  "recover (after SIGKILL), window (--keys alive, --ops pass), full (--keys with "
                  "room, then until no more fit). Keys are always loaded; load here has it "
                  "measured")
@@ -105,6 +107,11 @@ void AddWorkOptions(CLI::App& app, Given& g) {
   app.add_option("--threads", g.threads, "thread counts, each measured in turn")
       ->delimiter(',')
       ->check(CLI::Range(1U, kMaxThreads));
+  app.add_option(
+         "--group", g.groups,
+         "operations of one call, each measured in turn: 1, 16, or 16a, which is atomic. For "
+         "insert, delete, update, read and read_absent; atomic for the first two")
+      ->delimiter(',');
   app.add_option("--recovery-threads", g.recovery_threads,
                  "of recover; several are measured in turn [one per core]")
       ->delimiter(',')
@@ -125,7 +132,8 @@ void AddRunOptions(CLI::App& app, Given& g) {
   app.add_flag("--allow-volatile-medium", g.allow_volatile_medium,
                "measure on a volatile medium, such as a memory file system");
   app.add_option("--json", g.json_path, "write one JSON object per phase and line; - for stdout");
-  app.add_flag("--no-baselines", g.no_baselines, "leave out btree_map and persist");
+  app.add_flag("--no-baselines", g.no_baselines,
+               "leave out btree_map, on small pages and huge, and persist");
   app.add_flag("--no-pin", g.no_pin, "leave threads to the scheduler");
   app.add_flag("--keep-pool", g.keep_pool, "leave the pool file where it is");
   app.add_flag("--kill-after-load", g.kill_after_load,
@@ -263,6 +271,16 @@ absl::Status AddPhases(const Given& g, BenchOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status AddGroups(const Given& g, BenchOptions* options) {
+  options->groups.clear();
+  for (const std::string& text : g.groups) {
+    const auto group = ParseGrouping(text);
+    if (!group.ok()) return group.status();
+    options->groups.push_back(*group);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCounts(const BenchOptions& options) {
   if (options.keys < 1000 || options.keys > kMaxKeys) {
     return absl::InvalidArgumentError(
@@ -359,6 +377,7 @@ void Show(const Given& g, BenchOptions* options) {
       {"latency-end", g.latency_end},
       {"chunks", absl::StrCat(options->chunks)},
       {"threads", absl::StrJoin(options->threads, ",")},
+      {"group", absl::StrJoin(g.groups, ",")},
       {"recovery-threads", absl::StrJoin(options->recovery_threads, ",")},
       {"repeat", absl::StrCat(options->repeat)},
       {"seed", absl::StrCat(options->seed)},
@@ -415,6 +434,7 @@ absl::StatusOr<std::optional<BenchOptions>> ParseBenchOptions(int argc, const ch
   BenchOptions options = Complete(given);
   if (auto status = AddSubjects(given, &options); !status.ok()) return status;
   if (auto status = AddPhases(given, &options); !status.ok()) return status;
+  if (auto status = AddGroups(given, &options); !status.ok()) return status;
   if (auto status = CheckCounts(options); !status.ok()) return status;
   if (auto status = CheckBulkLoad(options); !status.ok()) return status;
   if (auto status = CheckPool(options); !status.ok()) return status;

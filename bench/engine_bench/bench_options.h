@@ -27,6 +27,7 @@ struct BenchOptions {
   OpEnd op_end = OpEnd::kDrained;
   unsigned chunks = 0;
   std::vector<unsigned> threads;
+  std::vector<Grouping> groups = {{}};
   std::vector<unsigned> recovery_threads;
   unsigned repeat = 1;
   uint64_t seed = 0;

@@ -169,10 +169,10 @@ absl::Status Bench::MeasurePersist() {
   plan.phase = {Workload::kInsert, Distribution::kSequential};
   plan.ops = kPersistOps;
   plan.latency_ops = kPersistOps;
-  plan.threads = {1};
+  plan.variants = {{}};
   plan.chunks = options_.chunks;
   plan.op_end = options_.op_end;
-  PhaseRunner runner(workers_, {persist->get()}, nullptr, options_.seed);
+  PhaseRunner runner(workers_, {persist->get()}, {}, options_.seed);
   std::vector<PhaseResult> result;
   if (auto status = runner.Run(plan, 1, &result); !status.ok()) return status;
   result[0].workload = "persist";
@@ -225,11 +225,17 @@ absl::Status Bench::MeasureOperations(unsigned turn) {
   by_phase_.resize(plan_.phases.size());
   auto targets = OpenTargets(/*describe=*/turn == 0);
   if (!targets.ok()) return targets.status();
-  std::unique_ptr<BtreeTarget> btree;
-  if (options_.baselines) btree = std::make_unique<BtreeTarget>(options_.seed);
+  std::vector<std::unique_ptr<BtreeTarget>> btrees;
+  if (options_.baselines) {
+    for (const auto pages : {BtreeMemory::Pages::kHeap, BtreeMemory::Pages::kHuge}) {
+      btrees.push_back(std::make_unique<BtreeTarget>(options_.seed, pages));
+    }
+  }
   std::vector<Target*> subjects;
   for (const auto& target : *targets) subjects.push_back(target.get());
-  PhaseRunner runner(workers_, std::move(subjects), btree.get(), options_.seed);
+  std::vector<Target*> baselines;
+  for (const auto& btree : btrees) baselines.push_back(btree.get());
+  PhaseRunner runner(workers_, std::move(subjects), std::move(baselines), options_.seed);
 
   for (size_t i = 0; i < plan_.phases.size(); ++i) {
     const PhasePlan& phase = plan_.phases[i];

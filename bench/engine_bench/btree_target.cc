@@ -17,6 +17,15 @@ class BtreeOps {
     if (!IsValueOf(numbers_[i], it->second)) ++tally_.wrong_values;
   }
 
+  void ReadChained(size_t i) {
+    const auto it = map_.find(numbers_[i] ^ link_);
+    if (it == map_.end()) return;
+    ++tally_.found;
+    const uint64_t error = ValueError(numbers_[i], it->second);
+    link_ = LinkOf(error);
+    if (error != 0) ++tally_.wrong_values;
+  }
+
   void Delete(size_t i) { tally_.found += map_.erase(numbers_[i]); }
 
   void Scan(size_t i) {
@@ -34,18 +43,20 @@ class BtreeOps {
   BtreeTarget::Map& map_;
   const uint64_t* numbers_;
   const uint8_t generation_;
+  uint64_t link_ = 0;
   Tally tally_;
 };
 
 }  // namespace
 
-BtreeTarget::BtreeTarget(uint64_t seed)
-    : id_{.engine = "btree_map",
+BtreeTarget::BtreeTarget(uint64_t seed, BtreeMemory::Pages pages)
+    : id_{.engine = pages == BtreeMemory::Pages::kHuge ? "btree_map_huge_pages" : "btree_map",
           .engine_options = "",
           .key_format = "fixed64",
           .key_shape = "integer"},
       key_writer_(KeyFormat::kFixed64, KeyShape::kRandom16, seed, 1),
-      map_(Map::key_compare(), Map::allocator_type(&bytes_)) {}
+      memory_(pages),
+      map_(Map::key_compare(), Map::allocator_type(&memory_)) {}
 
 Tally BtreeTarget::Run(const OpBatch& batch, LatencyProbe* probe) {
   BtreeOps ops(map_, batch);

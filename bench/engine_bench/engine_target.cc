@@ -23,43 +23,83 @@ class EngineOps {
         keys_(batch),
         numbers_(batch.numbers.data()),
         generation_(batch.generation),
-        value_(batch.value_bytes, 'v') {
-    // A short value has only the first bytes of the word.
+        value_(batch.value_bytes, 'v'),
+        group_options_{.atomic = batch.group.atomic} {
+    // Of a short value only the first bytes of the word are there.
     word_bytes_ = std::min<size_t>(value_.size(), sizeof(uint64_t));
     word_mask_ = word_bytes_ == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * word_bytes_)) - 1;
   }
 
   void Put(size_t i) {
-    const uint64_t word = ValueWord(numbers_[i], generation_);
-    std::memcpy(value_.data(), &word, word_bytes_);
+    WriteValue(i, &value_);
     write_.kind = WriteKind::kPut;
-    write_.key = keys_.Key(i);
+    write_.key = keys_.Key(i, &room_);
     write_.value = value_;
     tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, {}));
   }
 
   void Read(size_t i) {
-    const std::string_view key = keys_.Key(i);
+    const std::string_view key = keys_.Key(i, &room_);
+    tally_.Count(engine_.Read({&key, 1}, {&read_, 1}, {}));
+    if (read_.found) CountValue(Error(numbers_[i], read_.value));
+  }
+
+  void ReadChained(size_t i) {
+    const std::string_view key = keys_.Key(i, &room_, link_);
     tally_.Count(engine_.Read({&key, 1}, {&read_, 1}, {}));
     if (!read_.found) return;
-    ++tally_.found;
-    if (!IsValue(numbers_[i], read_.value)) ++tally_.wrong_values;
+    const uint64_t error = Error(numbers_[i], read_.value);
+    link_ = LinkOf(error);
+    CountValue(error);
   }
 
   void Delete(size_t i) {
     write_.kind = WriteKind::kDelete;
-    write_.key = keys_.Key(i);
+    write_.key = keys_.Key(i, &room_);
     tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, {}));
     if (written_.found) ++tally_.found;
   }
 
+  void PutGroup(size_t begin, size_t end) {
+    Widen(end - begin);
+    for (size_t i = begin; i < end; ++i) {
+      const size_t at = i - begin;
+      WriteValue(i, &group_values_[at]);
+      group_writes_[at].kind = WriteKind::kPut;
+      group_writes_[at].key = keys_.Key(i, &rooms_[at]);
+      group_writes_[at].value = group_values_[at];
+    }
+    WriteGroup(end - begin);
+  }
+
+  void DeleteGroup(size_t begin, size_t end) {
+    Widen(end - begin);
+    for (size_t i = begin; i < end; ++i) {
+      group_writes_[i - begin].kind = WriteKind::kDelete;
+      group_writes_[i - begin].key = keys_.Key(i, &rooms_[i - begin]);
+    }
+    WriteGroup(end - begin);
+    for (size_t at = 0; at < end - begin; ++at) tally_.found += group_written_[at].found ? 1 : 0;
+  }
+
+  void ReadGroup(size_t begin, size_t end) {
+    const size_t size = end - begin;
+    Widen(size);
+    for (size_t at = 0; at < size; ++at) group_keys_[at] = keys_.Key(begin + at, &rooms_[at]);
+    tally_.Count(
+        engine_.Read(std::span(group_keys_).first(size), std::span(group_read_).first(size), {}));
+    for (size_t at = 0; at < size; ++at) {
+      if (group_read_[at].found) CountValue(Error(numbers_[begin + at], group_read_[at].value));
+    }
+  }
+
   void Scan(size_t i) {
-    const ScanOptions options{.start = keys_.Key(i), .end = std::nullopt, .limit = kScanItems};
+    const ScanOptions options{
+        .start = keys_.Key(i, &room_), .end = std::nullopt, .limit = kScanItems};
     uint64_t items = 0;
     const auto visit = [&](const ScanItem& item) {
       if (items++ == 0 && item.key == options.start) {
-        ++tally_.found;
-        if (!IsValue(numbers_[i], item.value)) ++tally_.wrong_values;
+        CountValue(Error(numbers_[i], item.value));
       }
       if (item.value.size() != value_.size()) ++tally_.wrong_values;
       return true;
@@ -71,11 +111,39 @@ class EngineOps {
   const Tally& tally() const { return tally_; }
 
  private:
-  bool IsValue(uint64_t number, std::string_view value) const {
+  void WriteValue(size_t i, std::string* value) const {
+    const uint64_t word = ValueWord(numbers_[i], generation_);
+    std::memcpy(value->data(), &word, word_bytes_);
+  }
+
+  // 0 where the value is that of the key with this number.
+  uint64_t Error(uint64_t number, std::string_view value) const {
     uint64_t word = 0;
-    if (value.size() != value_.size()) return false;
+    if (value.size() != value_.size()) return ~uint64_t{0};
     std::memcpy(&word, value.data(), word_bytes_);
-    return IsValueOf(number & word_mask_, word);
+    return ValueError(number & word_mask_, word);
+  }
+
+  // Of a key that was found.
+  void CountValue(uint64_t error) {
+    ++tally_.found;
+    if (error != 0) ++tally_.wrong_values;
+  }
+
+  // Rooms for the keys and answers of a group.
+  void Widen(size_t size) {
+    if (rooms_.size() >= size) return;
+    rooms_.resize(size);
+    group_values_.resize(size, value_);
+    group_writes_.resize(size);
+    group_written_.resize(size);
+    group_keys_.resize(size);
+    group_read_.resize(size);
+  }
+
+  void WriteGroup(size_t size) {
+    tally_.Count(engine_.Write(std::span(group_writes_).first(size),
+                               std::span(group_written_).first(size), group_options_));
   }
 
   Engine& engine_;
@@ -88,6 +156,16 @@ class EngineOps {
   WriteOp write_;
   WriteResult written_;
   ReadResult read_;
+  KeyRoom room_;
+  uint64_t link_ = 0;
+  // Of a group.
+  const WriteOptions group_options_;
+  std::vector<KeyRoom> rooms_;
+  std::vector<std::string> group_values_;
+  std::vector<WriteOp> group_writes_;
+  std::vector<WriteResult> group_written_;
+  std::vector<std::string_view> group_keys_;
+  std::vector<ReadResult> group_read_;
   Tally tally_;
 };
 
@@ -95,10 +173,10 @@ template <class Keys>
 Tally RunOnEngine(Engine& engine, const OpBatch& batch, LatencyProbe* probe) {
   EngineOps<Keys> ops(engine, batch);
   NoProbe none;
-  if (probe == nullptr) {
-    RunBatch(ops, batch, none);
+  if (batch.group.size > 1) {
+    probe == nullptr ? RunGroups(ops, batch, none) : RunGroups(ops, batch, *probe);
   } else {
-    RunBatch(ops, batch, *probe);
+    probe == nullptr ? RunBatch(ops, batch, none) : RunBatch(ops, batch, *probe);
   }
   return ops.tally();
 }

@@ -19,6 +19,7 @@ struct OpBatch {
   Workload workload = Workload::kRead;
   uint8_t generation = 0;  // of the written values: updates differ from the old value
   uint32_t value_bytes = 8;
+  Grouping group;
   std::vector<uint64_t> numbers;
   // `bytes` only: the concatenated keys, and the end of each.
   std::string key_bytes;
@@ -57,28 +58,34 @@ class KeyWriter {
   const KeyNumbers dense_;
 };
 
-// The keys of a batch as string views, each valid until the next call.
+// Room for a key that is made when it is asked for.
+struct KeyRoom {
+  char bytes[8];
+};
+
+// The keys of a batch as string views, each valid as long as the room that was given for it. `link`
+// is 0: a key that depends on it is not known before it is (see LinkOf).
 class Fixed64Keys {
  public:
   explicit Fixed64Keys(const OpBatch& batch) : numbers_(batch.numbers.data()) {}
-  std::string_view Key(size_t i) {
-    const uint64_t big_endian = __builtin_bswap64(numbers_[i]);
-    std::memcpy(bytes_, &big_endian, sizeof(bytes_));
-    return {bytes_, sizeof(bytes_)};
+  std::string_view Key(size_t i, KeyRoom* room, uint64_t link = 0) const {
+    const uint64_t big_endian = __builtin_bswap64(numbers_[i] ^ link);
+    std::memcpy(room->bytes, &big_endian, sizeof(room->bytes));
+    return {room->bytes, sizeof(room->bytes)};
   }
 
  private:
   const uint64_t* numbers_;
-  char bytes_[8];
 };
 
 class BytesKeys {
  public:
   explicit BytesKeys(const OpBatch& batch)
       : data_(batch.key_bytes.data()), ends_(batch.key_ends.data()) {}
-  std::string_view Key(size_t i) const {
+  std::string_view Key(size_t i) const { return Key(i, nullptr); }
+  std::string_view Key(size_t i, KeyRoom*, uint64_t link = 0) const {
     const uint32_t begin = i == 0 ? 0 : ends_[i - 1];
-    return {data_ + begin, ends_[i] - begin};
+    return {data_ + begin + link, ends_[i] - begin};
   }
 
  private:
@@ -92,8 +99,20 @@ inline constexpr uint64_t kGenerationMask = 7;
 constexpr uint64_t ValueWord(uint64_t number, uint8_t generation) {
   return (number & ~kGenerationMask) | (generation & kGenerationMask);
 }
+// What a value has that is not its key's: 0 where it is right.
+constexpr uint64_t ValueError(uint64_t number, uint64_t value_word) {
+  return (number ^ value_word) & ~kGenerationMask;
+}
 constexpr bool IsValueOf(uint64_t number, uint64_t value_word) {
-  return ((number ^ value_word) & ~kGenerationMask) == 0;
+  return ValueError(number, value_word) == 0;
+}
+
+// Links a read to the one before: 0, but neither the compiler nor the processor knows so before the
+// value is there. `error` is that value's.
+inline uint64_t LinkOf(uint64_t error) {
+  uint64_t tested = error;
+  asm("" : "+r"(tested));
+  return tested == 0 ? error : 0;  // of a wrong value no key is made
 }
 
 }  // namespace lodgekv::bench

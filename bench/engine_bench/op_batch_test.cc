@@ -27,9 +27,25 @@ OpBatch BatchOf(KeyFormat format, KeyShape shape) {
 TEST(Fixed64Keys, AreBigEndianNumbers) {
   OpBatch batch;
   batch.numbers = {0x0102030405060708ULL, 0xff00000000000001ULL};
-  Fixed64Keys keys(batch);
-  EXPECT_EQ(keys.Key(0), std::string_view("\x01\x02\x03\x04\x05\x06\x07\x08"));
-  EXPECT_EQ(keys.Key(1), std::string_view("\xff\0\0\0\0\0\0\x01", 8));
+  const Fixed64Keys keys(batch);
+  KeyRoom room;
+  EXPECT_EQ(keys.Key(0, &room), std::string_view("\x01\x02\x03\x04\x05\x06\x07\x08"));
+  EXPECT_EQ(keys.Key(1, &room), std::string_view("\xff\0\0\0\0\0\0\x01", 8));
+}
+
+TEST(LinkOf, IsNothingOfAnyValue) {
+  EXPECT_EQ(LinkOf(ValueError(40, ValueWord(40, 3))), 0);
+  EXPECT_EQ(LinkOf(ValueError(40, ValueWord(48, 3))), 0) << "no key is made of a wrong value";
+}
+
+TEST(LinkOf, MovesTheKeyThatDependsOnIt) {
+  OpBatch batch;
+  batch.numbers = {5};
+  batch.key_bytes = "abcd";
+  batch.key_ends = {3};
+  KeyRoom room;
+  EXPECT_EQ(Fixed64Keys(batch).Key(0, &room, 4), std::string_view("\0\0\0\0\0\0\0\x01", 8));
+  EXPECT_EQ(BytesKeys(batch).Key(0, nullptr, 1), "bcd");
 }
 
 TEST(KeyWriter, AppendsFixed64KeysAsTheyAreRead) {
@@ -38,7 +54,8 @@ TEST(KeyWriter, AppendsFixed64KeysAsTheyAreRead) {
   const KeyWriter writer(KeyFormat::kFixed64, KeyShape::kUser, kSeed, kKeys);
   std::string key;
   writer.Append(Refs(5)[4], &key);
-  EXPECT_EQ(key, Fixed64Keys(batch).Key(4));
+  KeyRoom room;
+  EXPECT_EQ(key, Fixed64Keys(batch).Key(4, &room));
 }
 
 TEST(KeyWriter, GivesEachKeyBytesOfItsOwn) {

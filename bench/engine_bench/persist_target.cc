@@ -39,6 +39,7 @@ class PersistOps {
     medium_.Persist(word, sizeof(*word));
   }
   void Read(size_t) {}
+  void ReadChained(size_t) {}
   void Delete(size_t) {}
   void Scan(size_t) {}
 

@@ -48,10 +48,11 @@ absl::Status PhaseRunner::Run(const PhasePlan& plan, uint64_t keys,
   }
   for (size_t i = 0; i < results->size(); ++i) {
     PhaseResult& result = (*results)[i];
-    const size_t subject = i / plan.threads.size();
+    const size_t rows_of_subjects = subjects_.size() * plan.variants.size();
+    const Target* target = i < rows_of_subjects ? subjects_[i / plan.variants.size()]
+                                                : baselines_[i - rows_of_subjects];
     result.live_keys = keys_.live();
-    result.memory =
-        subject < subjects_.size() ? subjects_[subject]->GetMemoryUse() : btree_->GetMemoryUse();
+    result.memory = target->GetMemoryUse();
   }
   return absl::OkStatus();
 }
@@ -64,8 +65,8 @@ absl::Status PhaseRunner::AdoptLoaded(Distribution distribution, uint64_t keys) 
     const uint64_t ops = std::min(kAtATime, keys - done);
     const Shares shares = Draw(plan.phase, ops, 1);
     PhaseResult unused;
-    if (btree_ != nullptr) {
-      auto taken = RunTarget(*btree_, plan, shares, 1, Pass::kThroughput, &unused);
+    for (Target* baseline : baselines_) {
+      auto taken = RunTarget(*baseline, plan, {}, shares, Pass::kThroughput, &unused);
       if (!taken.ok()) return taken.status();
     }
     keys_.Commit();
@@ -83,15 +84,18 @@ void PhaseRunner::Prepare(const PhasePlan& plan, uint64_t keys,
   result.keys = keys;
   for (const Target* subject : subjects_) {
     result.id = subject->id();
-    for (const unsigned threads : plan.threads) {
-      result.threads = threads;
+    for (const Variant& variant : plan.variants) {
+      result.threads = variant.threads;
+      result.group = variant.group;
       results->push_back(result);
     }
   }
-  if (btree_ == nullptr) return;
-  result.id = btree_->id();
   result.threads = 1;
-  results->push_back(result);
+  result.group = {};
+  for (const Target* baseline : baselines_) {
+    result.id = baseline->id();
+    results->push_back(result);
+  }
 }
 
 absl::Status PhaseRunner::RunChunk(const PhasePlan& plan, Pass pass, unsigned chunk,
@@ -99,7 +103,7 @@ absl::Status PhaseRunner::RunChunk(const PhasePlan& plan, Pass pass, unsigned ch
   const uint64_t total = pass == Pass::kThroughput ? plan.ops : plan.latency_ops;
   const uint64_t ops = PartOf(total, chunk, plan.chunks);
   if (ops == 0) return absl::OkStatus();
-  const size_t variants = plan.threads.size();
+  const size_t variants = plan.variants.size();
   const bool backwards = chunk % 2 == 1;
   std::vector<Turn> turns(variants);
   for (size_t i = 0; i < variants; ++i) {
@@ -117,60 +121,81 @@ absl::Status PhaseRunner::RunChunk(const PhasePlan& plan, Pass pass, unsigned ch
   return absl::OkStatus();
 }
 
-// btree_map is timed with the first thread count's operations; those of the others are applied
-// untimed if they change keys.
 absl::StatusOr<PhaseRunner::Turn> PhaseRunner::TakeTurn(const PhasePlan& plan, Pass pass,
                                                         size_t variant, bool backwards,
                                                         uint64_t ops,
                                                         std::vector<PhaseResult>* results) {
-  const unsigned threads = plan.threads[variant];
-  const Shares shares = Draw(plan.phase, ops, threads);
+  const Shares shares = Draw(plan.phase, ops, plan.variants[variant].threads);
   Turn turn;
   turn.subjects.resize(subjects_.size());
-  const size_t targets = subjects_.size() + (btree_ == nullptr ? 0 : 1);
+  turn.baselines.resize(baselines_.size());
+  const size_t targets = subjects_.size() + baselines_.size();
   for (size_t i = 0; i < targets; ++i) {
     const size_t target = backwards ? targets - 1 - i : i;
-    if (target < subjects_.size()) {
-      PhaseResult& result = (*results)[ResultOf(plan, target, variant)];
-      auto taken = RunTarget(*subjects_[target], plan, shares, threads, pass, &result);
-      if (!taken.ok()) return taken.status();
-      turn.subjects[target] = *taken;
-    } else if (variant == 0 || ChangesKeys(plan.phase.workload)) {
-      PhaseResult unused;
-      PhaseResult* result = variant == 0 ? &results->back() : &unused;
-      auto taken = RunTarget(*btree_, plan, shares, 1, pass, result);
-      if (!taken.ok()) return taken.status();
-      turn.btree = *taken;
+    if (target >= subjects_.size()) {
+      const size_t baseline = target - subjects_.size();
+      auto status = RunBaseline(baseline, plan, pass, variant, shares, &turn, results);
+      if (!status.ok()) return status;
+      continue;
     }
+    PhaseResult& result = (*results)[ResultOf(plan, target, variant)];
+    auto taken = RunTarget(*subjects_[target], plan, plan.variants[variant], shares, pass, &result);
+    if (!taken.ok()) return taken.status();
+    turn.subjects[target] = *taken;
   }
   keys_.Commit();
   if (auto status = CheckScans(turn); !status.ok()) return status;
   return turn;
 }
 
-// Equal scans over the same keys must visit the same number.
+// A baseline has a row for the first variant's operations; with those of the others it only
+// follows, where they change keys.
+absl::Status PhaseRunner::RunBaseline(size_t baseline, const PhasePlan& plan, Pass pass,
+                                      size_t variant, const Shares& shares, Turn* turn,
+                                      std::vector<PhaseResult>* results) {
+  if (variant != 0 && !ChangesKeys(plan.phase.workload)) return absl::OkStatus();
+  PhaseResult unused;
+  PhaseResult& row = (*results)[results->size() - baselines_.size() + baseline];
+  auto taken =
+      RunTarget(*baselines_[baseline], plan, {}, shares, pass, variant == 0 ? &row : &unused);
+  if (!taken.ok()) return taken.status();
+  turn->baselines[baseline] = *taken;
+  return absl::OkStatus();
+}
+
+// The same scans over the same keys in the same order must visit as many.
 absl::Status PhaseRunner::CheckScans(const Turn& turn) const {
-  if (!turn.btree) return absl::OkStatus();
+  if (baselines_.empty() || !turn.baselines[0]) return absl::OkStatus();
+  const uint64_t items = turn.baselines[0]->items;
   for (size_t i = 0; i < subjects_.size(); ++i) {
     const Target& subject = *subjects_[i];
-    if (subject.discards() || subject.id().key_format != btree_->id().key_format) continue;
-    if (turn.subjects[i].items == turn.btree->items) continue;
+    if (subject.discards() || subject.id().key_format != baselines_[0]->id().key_format) continue;
+    if (turn.subjects[i].items == items) continue;
     return absl::DataLossError(absl::StrCat(subject.id().engine, ", scan: ", turn.subjects[i].items,
-                                            " items visited, but there are ", turn.btree->items));
+                                            " items visited, but there are ", items));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const PhasePlan& plan,
-                                                          const Shares& shares, unsigned threads,
-                                                          Pass pass, PhaseResult* result) {
+std::vector<OpBatch> PhaseRunner::MakeBatches(const Target& target, const PhasePlan& plan,
+                                              const Variant& variant, const Shares& shares) const {
   std::vector<OpBatch> batches(shares.size());
   for (size_t i = 0; i < shares.size(); ++i) {
     batches[i].workload = plan.phase.workload;
     batches[i].generation = generation_;
     batches[i].value_bytes = target.value_bytes();
+    batches[i].group = variant.group;
     target.key_writer().Fill(shares[i], &batches[i]);
   }
+  return batches;
+}
+
+absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const PhasePlan& plan,
+                                                          const Variant& variant,
+                                                          const Shares& shares, Pass pass,
+                                                          PhaseResult* result) {
+  const unsigned threads = variant.threads;
+  const std::vector<OpBatch> batches = MakeBatches(target, plan, variant, shares);
   const bool timed_each = pass == Pass::kLatency;
   std::vector<LatencyProbe> probes(timed_each ? threads : 0, LatencyProbe(plan.op_end));
   std::vector<Tally> tallies(batches.size());
@@ -216,24 +241,40 @@ KeyRef PhaseRunner::DrawKey(const Phase& phase, size_t i) {
 
 void PhaseRunner::RecordRatios(const PhasePlan& plan, const std::vector<Turn>& turns,
                                std::vector<PhaseResult>* results) const {
-  const auto one = std::find(plan.threads.begin(), plan.threads.end(), 1U);
-  const bool has_one = one != plan.threads.end();
-  const size_t one_thread = has_one ? static_cast<size_t>(one - plan.threads.begin()) : 0;
-  for (size_t variant = 0; variant < turns.size(); ++variant) {
-    const Turn& turn = turns[variant];
+  const auto turn_of = [&](const Variant& wanted) -> const Turn* {
+    const auto found = std::find(plan.variants.begin(), plan.variants.end(), wanted);
+    return found == plan.variants.end() ? nullptr : &turns[found - plan.variants.begin()];
+  };
+  for (size_t v = 0; v < turns.size(); ++v) {
+    const Variant& variant = plan.variants[v];
+    const Turn* lone = variant.group.size == 1 ? nullptr : turn_of({variant.threads, {}});
+    const Turn* one_thread = variant.threads == 1 ? nullptr : turn_of({1, variant.group});
     for (size_t subject = 0; subject < subjects_.size(); ++subject) {
-      PhaseResult& result = (*results)[ResultOf(plan, subject, variant)];
-      const double seconds = turn.subjects[subject].seconds;
-      if (turn.btree && plan.threads[variant] == 1) {
-        result.ratios_to_btree.push_back(seconds / turn.btree->seconds);
-        result.cpu_ratios_to_btree.push_back(turn.subjects[subject].cpu_seconds /
-                                             turn.btree->cpu_seconds);
+      PhaseResult& result = (*results)[ResultOf(plan, subject, v)];
+      const Taken& taken = turns[v].subjects[subject];
+      if (variant.threads == 1) RecordBaselineRatios(taken, turns[v], &result);
+      if (subject > 0) {
+        result.ratios_to_first.push_back(taken.seconds / turns[v].subjects[0].seconds);
       }
-      if (subject > 0) result.ratios_to_first.push_back(seconds / turn.subjects[0].seconds);
-      if (has_one && variant != one_thread) {
-        result.speedups.push_back(turns[one_thread].subjects[subject].seconds / seconds);
+      if (lone != nullptr) {
+        result.ratios_to_lone.push_back(taken.seconds / lone->subjects[subject].seconds);
+      }
+      if (one_thread != nullptr) {
+        result.speedups.push_back(one_thread->subjects[subject].seconds / taken.seconds);
       }
     }
+  }
+}
+
+void PhaseRunner::RecordBaselineRatios(const Taken& taken, const Turn& turn,
+                                       PhaseResult* result) const {
+  result->ratios_to_btrees.resize(baselines_.size());
+  for (size_t i = 0; i < baselines_.size(); ++i) {
+    if (!turn.baselines[i]) continue;
+    BaselineRatios& ratios = result->ratios_to_btrees[i];
+    ratios.baseline = baselines_[i]->id().engine;
+    ratios.times.push_back(taken.seconds / turn.baselines[i]->seconds);
+    ratios.cpu_times.push_back(taken.cpu_seconds / turn.baselines[i]->cpu_seconds);
   }
 }
 

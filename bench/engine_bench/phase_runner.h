@@ -1,9 +1,10 @@
 // Runs a phase on all targets in turns.
 //
-// A phase is divided into chunks. In each chunk every thread count draws its own operations, and
-// every target executes them: the engines with that many threads, the baseline btree_map with one.
-// So all targets hold the same keys at the end of each chunk, figures of one chunk are measured
-// close together in time, and a ratio is the median over the chunks. The order of turns alternates.
+// A phase is cut into chunks. In each chunk every variant, a number of threads and of operations in
+// a call, draws operations of its own, and every target carries them out: the engines so, the
+// baselines with one thread and one by one. So all targets hold the same keys at the end of each
+// chunk, figures of one chunk were taken within a moment of each other, and a ratio is the median
+// over the chunks. The order of turns alternates.
 //
 // Two passes: the first times whole chunks only; the second each operation. Every answer is
 // checked.
@@ -26,16 +27,20 @@ namespace lodgekv::bench {
 
 class PhaseRunner {
  public:
-  // `subjects` are the engines; `btree` may be null. All must outlive the runner.
-  PhaseRunner(WorkerPool& workers, std::vector<Target*> subjects, Target* btree, uint64_t seed)
-      : workers_(workers), subjects_(std::move(subjects)), btree_(btree), keys_(seed) {}
+  // `subjects` are the engines; there may be no baselines. All outlive the runner.
+  PhaseRunner(WorkerPool& workers, std::vector<Target*> subjects, std::vector<Target*> baselines,
+              uint64_t seed)
+      : workers_(workers),
+        subjects_(std::move(subjects)),
+        baselines_(std::move(baselines)),
+        keys_(seed) {}
 
   // The subjects were bulk-loaded with the first `keys` keys of `distribution`; inserts them into
   // the baseline.
   [[nodiscard]] absl::Status AdoptLoaded(Distribution distribution, uint64_t keys);
 
-  // One result for each subject and thread count, then btree_map's. Added to results of an earlier
-  // run of the same phase.
+  // One result for each subject and variant, then one for each baseline. Results of an earlier run
+  // of the same phase are added to.
   [[nodiscard]] absl::Status Run(const PhasePlan& plan, uint64_t keys,
                                  std::vector<PhaseResult>* results);
 
@@ -48,10 +53,10 @@ class PhaseRunner {
     double cpu_seconds = 0;
     uint64_t items = 0;  // scanned
   };
-  // The cost of one thread count's operations on the targets, in one chunk.
+  // What the targets took for the operations of one variant, in one chunk.
   struct Turn {
     std::vector<Taken> subjects;
-    std::optional<Taken> btree;  // none: btree_map had no turn
+    std::vector<std::optional<Taken>> baselines;  // nothing: it had no turn
   };
 
   void Prepare(const PhasePlan& plan, uint64_t keys, std::vector<PhaseResult>* results) const;
@@ -59,21 +64,26 @@ class PhaseRunner {
                         std::vector<PhaseResult>* results);
   absl::StatusOr<Turn> TakeTurn(const PhasePlan& plan, Pass pass, size_t variant, bool backwards,
                                 uint64_t ops, std::vector<PhaseResult>* results);
-  absl::StatusOr<Taken> RunTarget(Target& target, const PhasePlan& plan, const Shares& shares,
-                                  unsigned threads, Pass pass, PhaseResult* result);
+  absl::Status RunBaseline(size_t baseline, const PhasePlan& plan, Pass pass, size_t variant,
+                           const Shares& shares, Turn* turn, std::vector<PhaseResult>* results);
+  absl::StatusOr<Taken> RunTarget(Target& target, const PhasePlan& plan, const Variant& variant,
+                                  const Shares& shares, Pass pass, PhaseResult* result);
+  std::vector<OpBatch> MakeBatches(const Target& target, const PhasePlan& plan,
+                                   const Variant& variant, const Shares& shares) const;
   absl::Status CheckScans(const Turn& turn) const;
   Shares Draw(const Phase& phase, uint64_t ops, unsigned threads);
   KeyRef DrawKey(const Phase& phase, size_t i);
   void RecordRatios(const PhasePlan& plan, const std::vector<Turn>& turns,
                     std::vector<PhaseResult>* results) const;
+  void RecordBaselineRatios(const Taken& taken, const Turn& turn, PhaseResult* result) const;
 
   size_t ResultOf(const PhasePlan& plan, size_t subject, size_t variant) const {
-    return subject * plan.threads.size() + variant;
+    return subject * plan.variants.size() + variant;
   }
 
   WorkerPool& workers_;
   const std::vector<Target*> subjects_;
-  Target* const btree_;
+  const std::vector<Target*> baselines_;
   KeySpace keys_;
   uint8_t generation_ = 0;
 };

@@ -30,6 +30,7 @@ class FakeTarget final : public Target {
   Tally Run(const OpBatch& batch, LatencyProbe* probe) override {
     const std::lock_guard lock(mu_);
     batches_with_probe += probe == nullptr ? 0 : 1;
+    ++groups[batch.group.size];
     Tally tally;
     for (size_t i = 0; i < batch.size(); ++i) {
       if (probe != nullptr) probe->Before();
@@ -42,6 +43,7 @@ class FakeTarget final : public Target {
 
   std::map<uint64_t, uint8_t> keys;
   int batches_with_probe = 0;
+  std::map<unsigned, int> groups;  // batches, by size
 
  private:
   void Apply(const OpBatch& batch, size_t i, Tally* tally) {
@@ -60,21 +62,21 @@ class FakeTarget final : public Target {
   KeyWriter key_writer_{KeyFormat::kFixed64, KeyShape::kRandom16, 1, 1};
 };
 
-PhasePlan PlanOf(Workload workload, std::vector<unsigned> threads) {
+PhasePlan PlanOf(Workload workload, const std::vector<unsigned>& threads) {
   PhasePlan plan;
   plan.phase = {workload, Distribution::kUniform};
   plan.ops = 1000;
   plan.latency_ops = 300;
-  plan.threads = std::move(threads);
+  for (const unsigned count : threads) plan.variants.push_back({count, {}});
   plan.chunks = 10;
   return plan;
 }
 
 class PhaseRunnerTest : public testing::Test {
  protected:
-  std::vector<PhaseResult> MustRun(Workload workload, std::vector<unsigned> threads) {
+  std::vector<PhaseResult> MustRun(Workload workload, const std::vector<unsigned>& threads) {
     std::vector<PhaseResult> results;
-    const absl::Status status = runner_.Run(PlanOf(workload, std::move(threads)), 1300, &results);
+    const absl::Status status = runner_.Run(PlanOf(workload, threads), 1300, &results);
     EXPECT_TRUE(status.ok()) << status;
     return results;
   }
@@ -88,7 +90,8 @@ class PhaseRunnerTest : public testing::Test {
   WorkerPool workers_{3, /*pin=*/false};
   FakeTarget fake_;
   BtreeTarget btree_{1};
-  PhaseRunner runner_{workers_, {&fake_}, &btree_, 1};
+  BtreeTarget huge_{1, BtreeMemory::Pages::kHuge};
+  PhaseRunner runner_{workers_, {&fake_}, {&btree_, &huge_}, 1};
 };
 
 TEST_F(PhaseRunnerTest, GivesEveryTargetTheSameKeys) {
@@ -106,7 +109,7 @@ TEST_F(PhaseRunnerTest, GivesEveryTargetTheSameKeys) {
 TEST_F(PhaseRunnerTest, CountsBothPasses) {
   MustRun(Workload::kLoad, {1});
   const auto results = MustRun(Workload::kRead, {1, 2});
-  ASSERT_EQ(results.size(), 3);
+  ASSERT_EQ(results.size(), 4);
   for (const PhaseResult& result : results) {
     EXPECT_EQ(result.ops, 1000);
     EXPECT_EQ(result.latency.ticks().total(), 300);
@@ -117,6 +120,7 @@ TEST_F(PhaseRunnerTest, CountsBothPasses) {
   EXPECT_EQ(results[0].threads, 1);
   EXPECT_EQ(results[1].threads, 2);
   EXPECT_EQ(results[2].id.engine, "btree_map");
+  EXPECT_EQ(results[3].id.engine, "btree_map_huge_pages");
   EXPECT_EQ(results[1].memory.medium_bytes, 7);
   // One batch for each thread and chunk, in the latency pass alone.
   EXPECT_EQ(fake_.batches_with_probe, 10 + 3 * 10);
@@ -134,11 +138,39 @@ TEST_F(PhaseRunnerTest, TellsWhatTheTargetCountedInTheThroughputPass) {
 TEST_F(PhaseRunnerTest, HasARatioForEachChunk) {
   MustRun(Workload::kLoad, {1});
   const auto results = MustRun(Workload::kRead, {1, 2});
-  EXPECT_EQ(results[0].ratios_to_btree.size(), 10);
+  EXPECT_EQ(results[0].ratios_to_btrees[0].times.size(), 10);
   EXPECT_TRUE(results[0].speedups.empty());
-  EXPECT_TRUE(results[1].ratios_to_btree.empty());
+  EXPECT_TRUE(results[1].ratios_to_btrees.empty());
   EXPECT_EQ(results[1].speedups.size(), 10);
-  EXPECT_TRUE(results[2].ratios_to_btree.empty());
+  EXPECT_TRUE(results[2].ratios_to_btrees.empty());
+}
+
+TEST_F(PhaseRunnerTest, ComparesGroupsWithLoneOperations) {
+  MustRun(Workload::kLoad, {1});
+  PhasePlan plan = PlanOf(Workload::kInsert, {});
+  plan.variants = {{1, {}}, {1, {16, false}}, {1, {64, true}}, {2, {16, false}}};
+  std::vector<PhaseResult> results;
+  ASSERT_TRUE(runner_.Run(plan, 1300, &results).ok());
+  ASSERT_EQ(results.size(), 4 + 2);
+  EXPECT_TRUE(results[0].ratios_to_lone.empty());
+  EXPECT_EQ(results[1].ratios_to_lone.size(), 10);
+  EXPECT_EQ(results[2].ratios_to_lone.size(), 10);
+  EXPECT_TRUE(results[3].ratios_to_lone.empty()) << "two threads have no lone operations here";
+  EXPECT_EQ(results[3].speedups.size(), 10);
+  EXPECT_TRUE(results[2].speedups.empty());
+  EXPECT_EQ(results[2].group, (Grouping{64, true}));
+  EXPECT_EQ(results[4].group, Grouping{}) << "a baseline has none";
+  EXPECT_EQ(results[2].ratios_to_btrees[1].times.size(), 10);
+  EXPECT_EQ(fake_.groups, (std::map<unsigned, int>{{1, 2 * 20}, {16, 3 * 20}, {64, 20}}));
+  EXPECT_EQ(BtreeKeys(), fake_.keys.size());
+}
+
+TEST_F(PhaseRunnerTest, ChainsReadsOfEveryBaseline) {
+  MustRun(Workload::kLoad, {1});
+  const auto results = MustRun(Workload::kReadChained, {1});
+  ASSERT_EQ(results.size(), 3);
+  for (const PhaseResult& result : results) EXPECT_EQ(result.ops, 1000) << result.id.engine;
+  EXPECT_EQ(results[0].ratios_to_btrees[1].baseline, "btree_map_huge_pages");
 }
 
 TEST_F(PhaseRunnerTest, AddsRepeatsUp) {
@@ -147,9 +179,9 @@ TEST_F(PhaseRunnerTest, AddsRepeatsUp) {
   const PhasePlan plan = PlanOf(Workload::kUpdate, {1});
   ASSERT_TRUE(runner_.Run(plan, 1300, &results).ok());
   ASSERT_TRUE(runner_.Run(plan, 1300, &results).ok());
-  ASSERT_EQ(results.size(), 2);
+  ASSERT_EQ(results.size(), 3);
   EXPECT_EQ(results[0].ops, 2000);
-  EXPECT_EQ(results[0].ratios_to_btree.size(), 20);
+  EXPECT_EQ(results[0].ratios_to_btrees[0].times.size(), 20);
 }
 
 TEST_F(PhaseRunnerTest, FailsWhenATargetLosesAKey) {

@@ -14,15 +14,29 @@ constexpr uint64_t kMaxChunkOps = 1'000'000;
 // One of so many keys of the load is inserted in the latency pass.
 constexpr uint64_t kLoadLatencyShare = 10;
 
+std::vector<Variant> VariantsOf(Workload workload, const BenchOptions& options) {
+  std::vector<Variant> variants;
+  for (const unsigned threads : options.threads) {
+    bool grouped = false;
+    for (const Grouping& group : options.groups) {
+      if (!CanGroup(workload, group)) continue;
+      variants.push_back({threads, group});
+      grouped = true;
+    }
+    if (!grouped) variants.push_back({threads, {}});
+  }
+  return variants;
+}
+
 PhasePlan PlanPhase(const Phase& phase, const BenchOptions& options) {
   PhasePlan plan;
   plan.phase = phase;
-  plan.threads = options.threads;
+  plan.variants = VariantsOf(phase.workload, options);
   plan.ops = options.ops;
   plan.latency_ops = options.latency_ops;
   plan.op_end = options.op_end;
   if (phase.workload == Workload::kLoad) {
-    plan.threads.resize(1);
+    plan.variants.resize(1);
     plan.latency_ops = std::min(options.latency_ops, options.keys / kLoadLatencyShare);
     plan.ops = options.keys - plan.latency_ops;
   }
@@ -36,9 +50,9 @@ uint64_t KeysAdded(const PhasePlan& plan) {
   const uint64_t ops = plan.ops + plan.latency_ops;
   const size_t period = MixPeriod(plan.phase.workload);
   uint64_t added = 0;
-  for (const unsigned threads : plan.threads) {
+  for (const Variant& variant : plan.variants) {
     if (period != 0) {
-      added += ops / period + uint64_t{2} * plan.chunks * threads;
+      added += ops / period + uint64_t{2} * plan.chunks * variant.threads;
     } else if (AddsKey(plan.phase.workload, 0)) {
       added += ops;
     }
@@ -77,13 +91,13 @@ absl::StatusOr<Plan> MakePlan(const BenchOptions& options) {
     plan.capacity += added;
     if (added > 0) has_sequential |= phase.phase.distribution == Distribution::kSequential;
     if (phase.phase.workload != Workload::kDelete) continue;
-    const uint64_t wanted = (phase.ops + phase.latency_ops) * phase.threads.size();
+    const uint64_t wanted = (phase.ops + phase.latency_ops) * phase.variants.size();
     deleted += wanted;
     if (deleted < plan.capacity) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("--workload: delete takes ", wanted,
-                     " keys (--ops and --latency-ops for each thread "
-                     "count), which leaves none of ",
+                     " keys (--ops and --latency-ops for each thread count and group), "
+                     "which leaves none of ",
                      plan.capacity, ": give fewer --ops or more --keys"));
   }
   return plan;

@@ -11,11 +11,19 @@
 
 namespace lodgekv::bench {
 
+// What a phase is measured with, in turn.
+struct Variant {
+  unsigned threads = 1;
+  Grouping group;
+
+  bool operator==(const Variant&) const = default;
+};
+
 struct PhasePlan {
   Phase phase;
-  uint64_t ops = 0;  // of the throughput pass, for each thread count
+  uint64_t ops = 0;  // of the throughput pass, for each variant
   uint64_t latency_ops = 0;
-  std::vector<unsigned> threads;
+  std::vector<Variant> variants;
   unsigned chunks = 0;
   OpEnd op_end = OpEnd::kDrained;
   bool reported = true;

@@ -37,9 +37,36 @@ TEST(MakePlan, LoadsAllKeysOnceInBothPasses) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const PhasePlan& load = plan->phases[0];
   EXPECT_EQ(load.ops + load.latency_ops, 10'000);
-  EXPECT_EQ(load.threads, std::vector<unsigned>{1});
+  EXPECT_EQ(load.variants, std::vector<Variant>(1));
   EXPECT_TRUE(load.reported);
   EXPECT_EQ(plan->capacity, 10'000 + 2 * 1'500);
+}
+
+TEST(MakePlan, GroupsWhatMayBeGrouped) {
+  BenchOptions options =
+      Options({Uniform(Workload::kInsert), Uniform(Workload::kUpdate), Uniform(Workload::kScan)});
+  options.groups = {{}, {16, false}, {64, true}};
+  const auto plan = MakePlan(options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  using Variants = std::vector<Variant>;
+  EXPECT_EQ(plan->phases[0].variants, Variants{{}});
+  EXPECT_EQ(
+      plan->phases[1].variants,
+      (Variants{
+          {1, {}}, {1, {16, false}}, {1, {64, true}}, {2, {}}, {2, {16, false}}, {2, {64, true}}}));
+  EXPECT_EQ(plan->phases[2].variants,
+            (Variants{{1, {}}, {1, {16, false}}, {2, {}}, {2, {16, false}}}));
+  EXPECT_EQ(plan->phases[3].variants, (Variants{{1, {}}, {2, {}}}));
+  EXPECT_EQ(plan->capacity, 10'000 + 6 * 1'500);
+}
+
+TEST(ParseGrouping, TakesANumberAndAnA) {
+  EXPECT_EQ(*ParseGrouping("1"), Grouping{});
+  EXPECT_EQ(*ParseGrouping("16"), (Grouping{16, false}));
+  EXPECT_EQ(*ParseGrouping("16a"), (Grouping{16, true}));
+  for (const char* wrong : {"", "a", "0", "1a", "16b", "-1", "1001"}) {
+    EXPECT_FALSE(ParseGrouping(wrong).ok()) << wrong;
+  }
 }
 
 TEST(MakePlan, CutsChunksThatFitInMemory) {

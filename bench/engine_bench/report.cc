@@ -16,6 +16,12 @@ std::string Ratio(const std::vector<double>& values) {
   return absl::StrFormat("%.2f [%.2f-%.2f]", spread.median, spread.low, spread.high);
 }
 
+// To the baseline of that place.
+std::string RatioTo(const PhaseResult& r, size_t place, std::vector<double> BaselineRatios::*kind) {
+  if (place >= r.ratios_to_btrees.size()) return "";
+  return Ratio(r.ratios_to_btrees[place].*kind);
+}
+
 std::string Number(double value, int decimals) {
   return value == 0 ? "0" : absl::StrFormat("%.*f", decimals, value);
 }
@@ -44,14 +50,19 @@ const Column kColumns[] = {
     {"engine", [](const PhaseResult& r) { return TargetText(r.id); }},
     {"keys", [](const PhaseResult& r) { return KeysText(r.id); }},
     {"threads", [](const PhaseResult& r) { return absl::StrCat(r.threads); }},
+    {"group",
+     [](const PhaseResult& r) { return r.group.size > 1 ? GroupingName(r.group) : std::string(); }},
     {"Mops/s", [](const PhaseResult& r) { return Number(r.OpsPerSecond() / 1e6, 3); }},
     {"ns/op",
      [](const PhaseResult& r) { return Number(r.PerOp(1) * r.seconds * r.threads * 1e9, 1); }},
-    {"of btree_map", [](const PhaseResult& r) { return Ratio(r.ratios_to_btree); }},
+    {"of btree_map", [](const PhaseResult& r) { return RatioTo(r, 0, &BaselineRatios::times); }},
+    {"with huge pages", [](const PhaseResult& r) { return RatioTo(r, 1, &BaselineRatios::times); }},
     {"cpu of btree_map",
      [](const PhaseResult& r) {
-       return r.CpuShare() < kUndisturbed ? Ratio(r.cpu_ratios_to_btree) : std::string();
+       return r.CpuShare() < kUndisturbed ? RatioTo(r, 0, &BaselineRatios::cpu_times)
+                                          : std::string();
      }},
+    {"of lone", [](const PhaseResult& r) { return Ratio(r.ratios_to_lone); }},
     {"of first engine", [](const PhaseResult& r) { return Ratio(r.ratios_to_first); }},
     {"speedup", [](const PhaseResult& r) { return Ratio(r.speedups); }},
     {"cpu %", [](const PhaseResult& r) { return Number(r.CpuShare() * 100, 0); }},
@@ -69,9 +80,12 @@ const Column kColumns[] = {
 };
 
 constexpr char kLegend[] =
-    "of btree_map, of first engine: time as a share of the other's in the same chunks, the same\n"
-    "operations; speedup: operations per second over those of one thread. Each is the median of\n"
-    "the chunks, with quartiles. ns/op is of one thread. cpu %: of its time that a thread ran;\n"
+    "of btree_map, with huge pages (its nodes), of first engine: time as a share of the other's "
+    "in\n"
+    "the same chunks, the same operations; of lone: an operation's time in a group as a share of\n"
+    "one's alone, same chunks; speedup: operations per second over those of one thread. Each is\n"
+    "the median of the chunks, with quartiles. Of groups latencies and most lines are a call's. "
+    "ns/op is of one thread. cpu %: of its time that a thread ran;\n"
     "well below 100 other processes or the medium were in the way, and times say little; cpu of\n"
     "btree_map is then the ratio of times on a processor. lines, fences, 256B: flushed 64-byte\n"
     "lines, fences and distinct 256-byte blocks per operation; max lines: of any single one.\n";

@@ -40,7 +40,7 @@ TEST(FormatResults, LeavesOutColumnsThatSayNothing) {
   PhaseResult result = Sample();
   EXPECT_THAT(FormatResults({result}), Not(HasSubstr("speedup  ")));
   result.speedups = {1.5, 1.9, 1.8};
-  result.ratios_to_btree = {0.5, 0.7, 0.6};
+  result.ratios_to_btrees = {{"btree_map", {0.5, 0.7, 0.6}, {}}};
   const std::string text = FormatResults({result});
   EXPECT_THAT(text, HasSubstr("1.80 [1.65-1.85]"));
   EXPECT_THAT(text, HasSubstr("0.60 [0.55-0.65]"));
@@ -49,7 +49,7 @@ TEST(FormatResults, LeavesOutColumnsThatSayNothing) {
 
 TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
   PhaseResult result = Sample();
-  result.cpu_ratios_to_btree = {0.4};
+  result.ratios_to_btrees = {{"btree_map", {}, {0.4}}};
   result.thread_seconds = 1;
   result.cpu_seconds = 0.99;
   EXPECT_THAT(FormatResults({result}), Not(HasSubstr("0.40 [")));
@@ -59,7 +59,7 @@ TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
 
 TEST(ToJson, HasEveryFigure) {
   PhaseResult result = Sample();
-  result.ratios_to_btree = {0.5, 0.7, 0.6};
+  result.ratios_to_btrees = {{"btree_map", {0.5, 0.7, 0.6}, {}}};
   EXPECT_FALSE(nlohmann::json::parse(ToJson(result)).contains("counters"));
   result.counters = {{"node_splits_total", 3}, {"leaves", 17}};
   const auto row = nlohmann::json::parse(ToJson(result));

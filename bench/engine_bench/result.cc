@@ -10,11 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-void AddSpread(const char* name, const std::vector<double>& values, Json* row) {
+void AddSpread(const std::string& name, const std::vector<double>& values, Json* row) {
   if (values.empty()) return;
   const Spread spread = SpreadOf(values);
   (*row)[name] = spread.median;
-  (*row)[std::string(name) + "_quartiles"] = {spread.low, spread.high};
+  (*row)[name + "_quartiles"] = {spread.low, spread.high};
 }
 
 void AddTarget(const TargetId& id, Json* row) {
@@ -81,8 +81,15 @@ std::string ToJson(const PhaseResult& r) {
   };
   AddTarget(r.id, &row);
   row["cpu_share"] = r.CpuShare();
-  AddSpread("ratio_to_btree_map", r.ratios_to_btree, &row);
-  AddSpread("cpu_ratio_to_btree_map", r.cpu_ratios_to_btree, &row);
+  if (r.group.size > 1) {
+    row["group"] = r.group.size;
+    row["atomic"] = r.group.atomic;
+  }
+  for (const BaselineRatios& ratios : r.ratios_to_btrees) {
+    AddSpread("ratio_to_" + ratios.baseline, ratios.times, &row);
+    AddSpread("cpu_ratio_to_" + ratios.baseline, ratios.cpu_times, &row);
+  }
+  AddSpread("ratio_to_lone", r.ratios_to_lone, &row);
   AddSpread("ratio_to_first_engine", r.ratios_to_first, &row);
   AddSpread("speedup_over_one_thread", r.speedups, &row);
   if (!r.counters.empty()) row["counters"] = r.counters;

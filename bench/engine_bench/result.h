@@ -19,11 +19,21 @@ namespace lodgekv::bench {
 // By name: a target's counters and gauges.
 using CounterValues = std::map<std::string, double, std::less<>>;
 
+// Of times, one for each chunk.
+struct BaselineRatios {
+  std::string baseline;
+  std::vector<double> times;
+  // The same of time on a processor: holds where other processes were in the way, but knows nothing
+  // of what an engine waited for.
+  std::vector<double> cpu_times;
+};
+
 struct PhaseResult {
   TargetId id;
   std::string workload;
   std::string distribution;
   unsigned threads = 1;
+  Grouping group;
   uint64_t keys = 0;  // loaded before the phases
 
   // Throughput pass. Ratios are of times for the same operations in the same chunk.
@@ -32,13 +42,11 @@ struct PhaseResult {
   double thread_seconds = 0;
   double cpu_seconds = 0;
   Cost cost;
-  CounterValues counters;               // their increase; gauges at the end
-  std::vector<double> ratios_to_btree;  // one thread only
-  // The same for processor time: valid if other processes interfered, but without the time that an
-  // engine waits.
-  std::vector<double> cpu_ratios_to_btree;
-  std::vector<double> ratios_to_first;  // the same phase of the run's first engine
-  std::vector<double> speedups;         // operations per second over those of one thread
+  CounterValues counters;  // what they rose by; gauges as they were in the end
+  std::vector<BaselineRatios> ratios_to_btrees;  // one thread only
+  std::vector<double> ratios_to_first;           // the same phase of the run's first engine
+  std::vector<double> ratios_to_lone;            // of an operation of a group, to one alone
+  std::vector<double> speedups;                  // operations per second over those of one thread
 
   LatencyProbe latency;
 

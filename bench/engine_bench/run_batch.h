@@ -79,6 +79,25 @@ void ForEach(size_t count, Probe& probe, Operation operation) {
   }
 }
 
+// The same with one call for each group of a batch, which Ops has as PutGroup, ReadGroup and
+// DeleteGroup of operations begin to end; Probe is told of calls.
+template <class Ops, class Probe>
+void RunGroups(Ops& ops, const OpBatch& batch, Probe& probe) {
+  for (size_t begin = 0; begin < batch.size();) {
+    const size_t end = std::min<size_t>(begin + batch.group.size, batch.size());
+    probe.Before();
+    if (batch.workload == Workload::kDelete) {
+      ops.DeleteGroup(begin, end);
+    } else if (ChangesKeys(batch.workload)) {
+      ops.PutGroup(begin, end);
+    } else {
+      ops.ReadGroup(begin, end);
+    }
+    probe.After();
+    begin = end;
+  }
+}
+
 template <class Ops, class Probe>
 void RunBatch(Ops& ops, const OpBatch& batch, Probe& probe) {
   const size_t count = batch.size();
@@ -88,6 +107,8 @@ void RunBatch(Ops& ops, const OpBatch& batch, Probe& probe) {
     case Workload::kUpdate: return ForEach(count, probe, [&](size_t i) { ops.Put(i); });
     case Workload::kRead:
     case Workload::kReadAbsent: return ForEach(count, probe, [&](size_t i) { ops.Read(i); });
+    case Workload::kReadChained:
+      return ForEach(count, probe, [&](size_t i) { ops.ReadChained(i); });
     case Workload::kDelete: return ForEach(count, probe, [&](size_t i) { ops.Delete(i); });
     case Workload::kScan: return ForEach(count, probe, [&](size_t i) { ops.Scan(i); });
     case Workload::kMixed:

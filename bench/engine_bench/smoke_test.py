@@ -18,9 +18,9 @@ ENGINE_BENCH = ""
 KEYS = 20_000
 OPS = 4_000
 VOLATILE = {"dram", "null"}
-PHASES = ["load", "insert", "update", "read", "read_absent", "scan", "mixed", "mixed_1_2",
-          "insert:skewed", "read:skewed", "insert:burst", "insert:sequential", "read:sequential",
-          "delete"]
+PHASES = ["load", "insert", "update", "read", "read_absent", "read_chained", "scan", "mixed",
+          "mixed_1_2", "insert:skewed", "read:skewed", "insert:burst", "insert:sequential",
+          "read:sequential", "delete"]
 WRITES = {"load", "insert", "update", "delete", "mixed", "mixed_1_2"}
 # Lines are counted for the whole process: an engine's thread that frees records may flush one while
 # another phase is measured.
@@ -91,9 +91,11 @@ class EngineBench(unittest.TestCase):
         for name in ("lines_flushed_per_op", "fences_per_op", "media_writes_256b_per_op",
                      "max_lines_per_op"):
             self.assertAlmostEqual(persist[0][name], 1, delta=STRAY, msg=persist[0])
-        btree = [row for row in rows if row["engine"] == "btree_map"]
-        self.assertEqual([self.phase_of(row) for row in btree], self.phases())
-        for row in btree:
+        btrees = {name: [row for row in rows if row["engine"] == name]
+                  for name in ("btree_map", "btree_map_huge_pages")}
+        for btree in btrees.values():
+            self.assertEqual([self.phase_of(row) for row in btree], self.phases())
+        for row in itertools.chain(*btrees.values()):
             self.assertEqual(row["threads"], 1)
             self.assertLess(row["lines_flushed_per_op"], STRAY)
             self.assertGreater(row["dram_bytes_per_key"], 16)
@@ -125,6 +127,7 @@ class EngineBench(unittest.TestCase):
             self.assertEqual(row["ops"], KEYS - 2_000 if load else OPS)
             if row["threads"] == 1:
                 self.assertGreater(row["ratio_to_btree_map"], 0, row)
+                self.assertGreater(row["ratio_to_btree_map_huge_pages"], 0, row)
             else:
                 self.assertGreater(row["speedup_over_one_thread"], 0, row)
             if engine not in VOLATILE:
@@ -155,6 +158,24 @@ class EngineBench(unittest.TestCase):
                 self.assertEqual(len(rows), 12)
                 for row in rows:
                     self.check_row(row)
+
+    def test_groups_beside_lone_operations(self):
+        for engine in known_engines():
+            with self.subTest(engine=engine):
+                stdout, rows = self.measure(
+                    engine, "--key-format=fixed64,bytes", "--threads=1,2", "--no-baselines",
+                    "--group=1,16,16a", "--workload=insert,update,read,read_absent,scan,delete")
+                seen = {(row["workload"], row["key_format"], row["threads"], row.get("group", 1),
+                         row.get("atomic", False)) for row in rows}
+                self.assertEqual(len(seen), len(rows))
+                self.assertEqual(len(seen), 2 * 2 * (3 + 2 + 2 + 2 + 1 + 3))
+                for row in rows:
+                    self.check_row(row)
+                    self.assertEqual("ratio_to_lone" in row, "group" in row, row)
+                    if row.get("group", 1) > 1 and row["workload"] == "insert" and \
+                            engine not in VOLATILE:
+                        self.assertLess(row["fences_per_op"], 0.9, row)
+                self.assertIn("of lone", stdout)
 
     def test_window(self):
         for engine in sorted(set(known_engines()) - VOLATILE):
@@ -248,6 +269,7 @@ class Errors(unittest.TestCase):
         self.check(["--engine=dram", "--keys=1000", "--json=/nonexistent/out"], "/nonexistent/out")
         self.check(["--engine=dram", "--bulk-load-fill=70"], "dram has no bulk load", "lbtree")
         self.check(["--engine=lbtree", "--bulk-load-fill=9"], "10 to 100")
+        self.check(["--engine=dram", "--group=16b"], "--group", "'16b'", "16a")
         self.check(["--nosuch"], "--nosuch")
 
     def test_a_pool_is_never_written_over(self):

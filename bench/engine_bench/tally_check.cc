@@ -32,6 +32,7 @@ uint64_t ExpectedFound(const OpBatch& batch) {
     case Workload::kWindow:
     case Workload::kFull: break;
     case Workload::kRead:
+    case Workload::kReadChained:
     case Workload::kDelete:
     case Workload::kScan: expected = batch.size(); break;
     case Workload::kMixed:

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "index/key_format_name.h"
 
@@ -22,6 +23,7 @@ constexpr Named<Workload> kWorkloads[] = {
     {Workload::kUpdate, "update"},
     {Workload::kRead, "read"},
     {Workload::kReadAbsent, "read_absent"},
+    {Workload::kReadChained, "read_chained"},
     {Workload::kDelete, "delete"},
     {Workload::kScan, "scan"},
     {Workload::kMixed, "mixed"},
@@ -73,6 +75,24 @@ std::string_view DistributionName(Distribution distribution) {
   return NameOf(kDistributions, distribution);
 }
 std::string_view KeyShapeName(KeyShape shape) { return NameOf(kKeyShapes, shape); }
+
+std::string GroupingName(const Grouping& group) {
+  return absl::StrCat(group.size, group.atomic ? "a" : "");
+}
+
+absl::StatusOr<Grouping> ParseGrouping(const std::string& text) {
+  constexpr unsigned kMaxGroup = 1000;
+  Grouping group;
+  group.atomic = text.ends_with('a');
+  const std::string digits = text.substr(0, text.size() - (group.atomic ? 1 : 0));
+  if (absl::SimpleAtoi(digits, &group.size) && group.size >= 1 && group.size <= kMaxGroup &&
+      !(group.atomic && group.size == 1)) {
+    return group;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--group: '", text, "' is neither a number of operations from 1 to ", kMaxGroup,
+                   " nor one from 2 on with an a for atomic, such as 16 or 16a"));
+}
 
 absl::StatusOr<Workload> ParseWorkload(std::string_view name) {
   return ValueOf(kWorkloads, "workload", name);

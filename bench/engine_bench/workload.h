@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ enum class Workload : uint8_t {
   kUpdate,
   kRead,
   kReadAbsent,
+  kReadChained,  // each key depends on the value read before: one read at a time
   kDelete,
   kScan,
   kMixed,    // insert, read, insert, read, ...
@@ -40,6 +42,14 @@ enum class KeyShape : uint8_t {
   kUrl,       // some 70 characters, long shared prefixes
 };
 
+// How many operations one call of an engine has, and whether they take effect together.
+struct Grouping {
+  unsigned size = 1;
+  bool atomic = false;
+
+  bool operator==(const Grouping&) const = default;
+};
+
 struct Phase {
   Workload workload = Workload::kLoad;
   Distribution distribution = Distribution::kUniform;
@@ -50,12 +60,16 @@ inline constexpr uint64_t kScanItems = 100;
 std::string_view WorkloadName(Workload workload);
 std::string_view DistributionName(Distribution distribution);
 std::string_view KeyShapeName(KeyShape shape);
+std::string GroupingName(const Grouping& group);
 
 // InvalidArgument names the word and lists the known ones.
 absl::StatusOr<Workload> ParseWorkload(std::string_view name);
 absl::StatusOr<Distribution> ParseDistribution(std::string_view name);
 absl::StatusOr<KeyShape> ParseKeyShape(std::string_view name);
 absl::StatusOr<KeyFormat> ParseKeyFormat(std::string_view name);
+
+// "16", or "16a": atomic.
+absl::StatusOr<Grouping> ParseGrouping(const std::string& text);
 
 // "read" or "read:skewed".
 absl::StatusOr<Phase> ParsePhase(std::string_view text, Distribution default_distribution);
@@ -72,6 +86,16 @@ constexpr bool AddsKey(Workload workload, size_t i) {
   if (workload == Workload::kLoad || workload == Workload::kInsert) return true;
   const size_t period = MixPeriod(workload);
   return period != 0 && i % period == 0;
+}
+
+// Whether the operations may be put together in groups so. The keys of an atomic group differ,
+// which only new keys and those that go surely do.
+constexpr bool CanGroup(Workload workload, const Grouping& group) {
+  if (group.size == 1) return true;
+  const bool differ = workload == Workload::kInsert || workload == Workload::kDelete;
+  if (group.atomic) return differ;
+  return differ || workload == Workload::kUpdate || workload == Workload::kRead ||
+         workload == Workload::kReadAbsent;
 }
 
 constexpr bool ChangesKeys(Workload workload) {
