@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help packages lint-packages build run up down test test-container test-dax fuzz torture \
-	bench-file bench-hostile format lint clean
+	bench bench-quick bench-file bench-hostile format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ torture: packages  ## crashes and damage for TORTURE_MINUTES; unset: every long 
 	@scripts/install_packages --dax || echo "persistent memory in virtual machines will not be tested"
 	@scripts/install_packages --fuzz
 	@LODGEKV_INSTALL_HELM=yes LODGEKV_INSTALL_API_SERVER=yes scripts/torture
+
+bench: packages  ## every figure to reach beside what is measured, into build/bench (under an hour)
+	@scripts/bench $(ARGS)
+
+bench-quick: packages  ## the same with few keys (under 5 minutes)
+	@scripts/bench --quick $(ARGS)
 
 bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)
 	@scripts/bench_file $(ARGS)
