@@ -68,6 +68,9 @@ struct EngineInfo {
   uint32_t media_version = 0;
   bool persistent = true;  // false: needs no pool and loses everything at exit
   bool discards = false;   // true: stores nothing (the floor of every benchmark)
+  // Its recovery verifies the contents of a pool that was closed cleanly, as pmem/pool_contents.h
+  // says. Else Open does.
+  bool verifies_at_use = false;
   std::span<const EngineOption> options;
   // Creates the engine on a pool whose engine area is all zero.
   absl::StatusOr<std::unique_ptr<Engine>> (*create)(const EngineContext&) = nullptr;

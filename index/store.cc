@@ -104,7 +104,7 @@ absl::Status AlreadyHoldsData(const std::string& pool_path) {
                    "is none, or add the pairs by writes"));
 }
 
-pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
+pmem::PoolOptions PoolOptionsOf(const EngineInfo& engine, const StoreOptions& options) {
   pmem::PoolOptions pool;
   pool.path = options.pool_path;
   pool.size_bytes = options.pool_size_bytes;
@@ -116,6 +116,7 @@ pmem::PoolOptions PoolOptionsOf(const StoreOptions& options) {
   pool.journal_bytes = options.journal_size_bytes;
   pool.checkpoint_bytes_per_second = options.checkpoint_bytes_per_second;
   pool.threads = options.recovery_threads;
+  pool.verify_at_use = engine.verifies_at_use;
   return pool;
 }
 
@@ -201,7 +202,7 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
   identity.key_format = options.key_format;
   identity.inline_pairs = options.inline_pairs;
   absl::StatusOr<std::unique_ptr<pmem::Pool>> pool =
-      pmem::Pool::Create(PoolOptionsOf(options), identity);
+      pmem::Pool::Create(PoolOptionsOf(*engine_info_, options), identity);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   absl::Status status = WatchPool(options);
@@ -219,7 +220,7 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
 
 absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
   absl::StatusOr<std::unique_ptr<pmem::Pool>> pool = pmem::Pool::Open(
-      PoolOptionsOf(options),
+      PoolOptionsOf(*engine_info_, options),
       [&](const pmem::PoolIdentity& there) { return CheckIdentity(there, options); });
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);

@@ -30,6 +30,7 @@ const EngineInfo& GetEngineInfo() {
       .media_version = kMediaVersion,
       .persistent = true,
       .discards = false,
+      .verifies_at_use = true,
       .options = kOptions,
       .create = CreateByKeyFormat<LbTree>,
       .recover = RecoverByKeyFormat<LbTree>,

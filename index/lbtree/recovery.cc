@@ -34,6 +34,7 @@ struct Siblings {
   pmem::Pool& pool;
 
   absl::Status Next(pmem::Offset offset, pmem::Offset* next) const {
+    if (absl::Status status = pool.contents().EnsureVerified(offset); !status.ok()) return status;
     const auto* leaf = pool.At<media::Block>(offset);
     if (ReadChecked(leaf[0].tail[AltOf(leaf) ? 1 : 0].Load(), next)) return absl::OkStatus();
     return Damaged("a sibling with wrong check bits in the leaf", offset);
@@ -54,6 +55,8 @@ struct Siblings {
 // One recovery. It belongs to the thread that opens the pool; what it runs in parallel are its
 // tasks.
 //
+// INVARIANT: nothing is stored before the whole pool is verified (FinishVerify), of which each leaf
+// was as the chain came to it.
 // INVARIANT: nothing is allocated before all that is in use has been marked. What is not in use
 // serves once that is finished (unit_arena.h): intents are done before, in fresh chunks.
 template <class C>
@@ -439,6 +442,7 @@ absl::Status Recovery<C>::Run() {
   absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
   if (status.ok()) status = MarkIntents();
+  if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);

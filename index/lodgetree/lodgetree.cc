@@ -169,6 +169,7 @@ const EngineInfo& GetEngineInfo() {
       .media_version = kMediaVersion,
       .persistent = true,
       .discards = false,
+      .verifies_at_use = true,
       .options = kOptions,
       .create = CreateByKeyFormat<LodgeTree>,
       .recover = RecoverByKeyFormat<LodgeTree>,

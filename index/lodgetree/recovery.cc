@@ -53,6 +53,8 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   parts_.slab.Adopt();
   absl::Status status = ReadEngineArea();
   if (status.ok()) status = BuildNodes();
+  // What the chain has not come by: the logs.
+  if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = ReplayLogs();
   if (!status.ok()) return status;
   CountKeys();

@@ -4,6 +4,9 @@
 // records is not whole is made unreadable, before anything else; and replay may find a buffer full,
 // and drains by the ordinary protocol. So recovery may be cut anywhere and begun again.
 //
+// Of a pool that was closed cleanly each leaf's chunk is verified when the chain comes to it, and
+// the rest before the logs are read (FinishVerify): nothing is stored before.
+//
 // After a kill without a power cut recovery sees stores that were never flushed. A power cut that
 // comes later must not take back what it believed: so it flushes that first (Settle).
 //

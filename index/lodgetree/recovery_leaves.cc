@@ -15,6 +15,7 @@ constexpr size_t kLeavesAhead = 4;
 
 template <class C>
 absl::Status LodgeTree<C>::Recovery::Links::Next(pmem::Offset offset, pmem::Offset* next) const {
+  if (absl::Status status = pool.contents().EnsureVerified(offset); !status.ok()) return status;
   const auto* leaf = pool.At<media::Leaf>(offset);
   const unsigned use_n = (leaf->commit.Load() & media::kUseN) != 0 ? 1 : 0;
   if (ReadChecked(leaf->next[use_n].Load(), next)) return absl::OkStatus();

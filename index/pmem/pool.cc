@@ -31,6 +31,18 @@ uint64_t ReserveRows(const PoolGeometry& geometry) {
   words.Abort();
 }
 
+absl::Status CheckSequence(Medium& medium, uint64_t next) {
+  if (medium.Canary("pmem.sequence.no_end")) return absl::OkStatus();
+  if (next == 0 || next > kLastReserved + kSequenceBlock) {
+    return absl::DataLossError(
+        absl::StrCat("its header is damaged: sequence number ", next, " is not in 1 .. 2^52"));
+  }
+  if (next < kLastReserved) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("its sequence numbers are used up: the next would be ", next,
+                   ", they end at 2^52; load a backup into a new pool"));
+}
+
 }  // namespace
 
 std::string_view MediumClassName(MediumClass medium_class) {
@@ -106,6 +118,7 @@ void Pool::PersistAppliedIndex(uint64_t index) {
 
 absl::StatusOr<Chunk> Pool::AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy,
                                          bool zero_heads) {
+  BeginUse();
   std::lock_guard lock(state_->chunk_mu);
   const auto prepare = [&](const Chunk& chunk) {
     if (zero_heads) ZeroUnitHeads(*medium_, base_ + chunk.begin, chunk);
@@ -125,7 +138,9 @@ void Pool::NoteTight() {
 }
 
 void Pool::ReleaseChunk(uint32_t index) {
+  BeginUse();
   std::lock_guard lock(state_->chunk_mu);
+  state_->seal->Forget(index);
   state_->table->Release(index);
   NoteTight();
   NoteCameFree();
@@ -172,6 +187,7 @@ Offset Pool::ReserveLarge(uint64_t bytes, ReservePolicy policy) {
 }
 
 Offset Pool::TryReserveLarge(uint64_t bytes, ReservePolicy policy) {
+  BeginUse();
   std::lock_guard lock(state_->chunk_mu);
   const uint64_t keep = policy == ReservePolicy::kKeep ? state_->table->reserve_rows() : 0;
   ChunkSource& source = *state_->source;
@@ -194,6 +210,7 @@ void Pool::CommitLarge(Offset offset) {
 }
 
 void Pool::FreeLarge(Offset offset) {
+  BeginUse();
   std::lock_guard lock(state_->chunk_mu);
   {
     std::lock_guard large_lock(state_->large_mu);
@@ -234,18 +251,6 @@ uint64_t Pool::reserve_bytes() const {
   return state_->table->reserve_rows() * state_->table->chunk_cost();
 }
 
-absl::Status Pool::CheckSequence(uint64_t next) const {
-  if (medium_->Canary("pmem.sequence.no_end")) return absl::OkStatus();
-  if (next == 0 || next > kLastReserved + kSequenceBlock) {
-    return absl::DataLossError(
-        absl::StrCat("its header is damaged: sequence number ", next, " is not in 1 .. 2^52"));
-  }
-  if (next < kLastReserved) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("its sequence numbers are used up: the next would be ", next,
-                   ", they end at 2^52; load a backup into a new pool"));
-}
-
 absl::Status Pool::Adopt() {
   PoolHeader& header = state_->header;
   identity_ = header.identity();
@@ -254,12 +259,19 @@ absl::Status Pool::Adopt() {
   bytes_ = header.geometry().pool_bytes;
   chunk_bytes_ = header.geometry().chunk_bytes;
   was_clean_ = header.sealed();
-  if (absl::Status status = CheckSequence(header.state().sequence); !status.ok()) return status;
+  if (absl::Status status = CheckSequence(*medium_, header.state().sequence); !status.ok())
+    return status;
   state_->table = std::make_unique<ChunkTable>(*medium_, header, ReserveRows(header.geometry()));
   if (absl::Status status = state_->table->Load(*state_->source); !status.ok()) return status;
+  state_->seal =
+      std::make_unique<ChunkSeal>(*state_->table, base_, crc_seed_, contents_.unverified_);
+  contents_.seal_ = state_->seal.get();
+  contents_.threads_ = threads_;
   if (was_clean_) {
-    if (absl::Status status = state_->table->CheckContents(base_, threads_); !status.ok())
-      return status;
+    state_->seal->Expect();
+    if (!contents_.at_use_) {
+      if (absl::Status status = state_->seal->VerifyAll(threads_); !status.ok()) return status;
+    }
   }
   for (const ChunkSource::Large& large : state_->source->LargeObjects()) {
     state_->large[large.offset] = large.bytes;
@@ -268,12 +280,19 @@ absl::Status Pool::Adopt() {
   return absl::OkStatus();
 }
 
-void Pool::BeginUse() {
+void Pool::StartNumbers() {
   // What a killed process stored and did not flush is seen here, and a power cut may still take it.
   if (!was_clean_) state_->header.Persist();
   const uint64_t next = state_->header.state().sequence;
   sequence_.store(next, std::memory_order_relaxed);
-  ReserveSequence(next + 1);
+  sequence_refill_.store(next, std::memory_order_relaxed);  // none is reserved
+  if (contents_.unverified_ == 0) BeginUse();
+}
+
+void Pool::BeginUse() {
+  if (in_use_.load(std::memory_order_acquire)) return;
+  ReserveSequence(sequence_.load(std::memory_order_relaxed) + 1);
+  in_use_.store(true, std::memory_order_release);
 }
 
 const JournalReplay& Pool::journal_replay() const {
@@ -292,10 +311,12 @@ std::string Pool::journal_path() const {
 }
 
 absl::Status Pool::Close(bool clean) {
-  const bool whole =
-      !clean || state_->journal == nullptr || state_->journal->End(state_->direct_fence);
-  if (clean && whole && !medium_->failed()) {
-    state_->table->SealContents(base_, threads_);
+  // One that was never put to use stays as it was found, whoever closes it.
+  const bool untouched = state_->header.sealed();
+  const bool whole = (!clean && !untouched) || state_->journal == nullptr ||
+                     state_->journal->End(state_->direct_fence);
+  if (clean && !untouched && whole && !medium_->failed()) {
+    state_->seal->Make(threads_);
     std::lock_guard lock(state_->header_mu);
     media::StateSlot next = state_->header.state();
     next.sequence = sequence_.load(std::memory_order_relaxed);

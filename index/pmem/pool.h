@@ -24,6 +24,7 @@
 #include "index/engine.h"
 #include "index/journal_use.h"
 #include "index/pmem/medium.h"
+#include "index/pmem/pool_contents.h"
 
 namespace lodgekv::pmem {
 
@@ -61,6 +62,8 @@ struct PoolOptions {
   // Up to so many verify the checksums of a pool that was closed cleanly, and make them. 0: one
   // per core.
   unsigned threads = 0;
+  // Open verifies no chunk: who uses the pool does (pool_contents.h).
+  bool verify_at_use = false;
 };
 
 // What a chunk is used for; on the medium in the chunk's row (pool_header.h).
@@ -130,6 +133,7 @@ class Pool {
     Tracer* tracer = nullptr;
     // Not null: as a pool on an ordinary file, with a journal there. Strict order and long fences.
     const ArenaJournal* journal = nullptr;
+    bool verify_at_use = false;  // see PoolOptions
   };
   static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,
                                                            const PoolIdentity& identity);
@@ -155,6 +159,11 @@ class Pool {
   uint32_t crc_seed() const { return crc_seed_; }
   MediumClass medium_class() const { return medium_class_; }
   bool was_clean() const { return was_clean_; }  // as found by Open
+
+  // What it holds, verified when it is used (pool_contents.h).
+  PoolContents& contents() { return contents_; }
+  // The pool is in use from here on: its seal is gone.
+  void BeginUse();
   // What Open replayed; all 0 where there was nothing to replay.
   const JournalReplay& journal_replay() const;
   // Of a pool on an ordinary file, from Create or Open to Close; else nothing, and empty.
@@ -263,13 +272,12 @@ class Pool {
 
   Pool() = default;
   void ReserveSequence(uint64_t at_least);
-  absl::Status CheckSequence(uint64_t next) const;
   Offset TryReserveLarge(uint64_t bytes, ReservePolicy policy);
   void NoteTight();  // under the lock of the chunks
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();
-  // The pool is in use from here on: not clean, and its first sequence numbers are reserved.
-  void BeginUse();
+  // What Open ends with: the numbers go on, and the pool is in use unless it is verified later.
+  void StartNumbers();
   absl::Status Detach(bool remove);
   // pool_file.cc
   absl::Status Attach(const PoolOptions& options, std::unique_ptr<PoolMapping> mapping);
@@ -290,6 +298,7 @@ class Pool {
   uint32_t crc_seed_ = 0;
   MediumClass medium_class_ = MediumClass::kVolatile;
   bool was_clean_ = false;
+  PoolContents contents_{*this};
   unsigned threads_ = 1;
   std::string durability_detail_;
   std::span<Word> engine_area_;
@@ -301,6 +310,7 @@ class Pool {
   std::atomic<bool> was_full_{false};  // a pool that never was counts nothing
   std::atomic<bool> tight_{false};
   std::atomic<int64_t> unfinished_{0};
+  std::atomic<bool> in_use_{false};
   std::unique_ptr<State> state_;  // pool_state.h
 };
 

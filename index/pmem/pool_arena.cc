@@ -62,7 +62,7 @@ absl::Status Pool::BeginArena(const ArenaOptions& options) {
   if (options.journal != nullptr) {
     if (absl::Status status = state_->journal->Begin(); !status.ok()) return status;
   }
-  BeginUse();
+  StartNumbers();
   return absl::OkStatus();
 }
 
@@ -94,6 +94,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::OpenArena(const ArenaOptions& option
   auto pool = std::unique_ptr<Pool>(new Pool);
   pool->base_ = reinterpret_cast<char*>(options.memory.data());
   pool->medium_ = ArenaMedium(options);
+  pool->contents_.at_use_ = options.verify_at_use;
   pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
   PoolHeader& header = pool->state_->header;
   absl::Status status = header.LoadIdentity(options.memory.size());

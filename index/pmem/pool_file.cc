@@ -106,6 +106,8 @@ absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMappin
   const PoolPath& path = mapping->path();
   base_ = mapping->base();
   threads_ = ThreadsFor(options);
+  contents_.at_use_ = options.verify_at_use;
+  contents_.name_ = absl::StrCat("pool ", options.path, ": ");
   medium_class_ = MediumClassOf(SeeMedium(path, base_, path.bytes()));
   if (absl::Status s = CheckMediumAllowed(options, medium_class_); !s.ok()) return s;
   durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
@@ -168,7 +170,7 @@ absl::Status Pool::Format(const PoolOptions& options, const PoolIdentity& identi
   if (NeedsJournal()) {
     if (absl::Status status = state_->journal->Prepare(); !status.ok()) return status;
   }
-  BeginUse();
+  StartNumbers();
   if (!state_->table->Stock(*state_->source, state_->table->reserve_rows() + 1)) {
     return absl::InvalidArgumentError("it is too small for a single chunk");
   }
@@ -247,7 +249,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Open(const PoolOptions& given, const
   if (!status.ok()) return status;
   status = pool->LoadFile(options, header_bytes, path->bytes(), accept);
   if (!status.ok()) return status;
-  pool->BeginUse();
+  pool->StartNumbers();
   return pool;
 }
 

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -109,6 +111,140 @@ TEST_P(PoolSeal, OfARefusedPoolStays) {
   EXPECT_NE(Header(), before) << "a pool in use is not closed cleanly";
 }
 
+// --- verified at use ---
+
+class PoolSealAtUse : public PoolSeal {
+ protected:
+  PoolSealAtUse() { options_.verify_at_use = true; }
+
+  // What Open says of the same pool when it verifies.
+  std::string MessageOfOpen() const {
+    PoolOptions options = options_;
+    options.verify_at_use = false;
+    return std::string(Pool::Open(options).status().message());
+  }
+};
+
+TEST_P(PoolSealAtUse, RefusesWhatOpenWouldRefuseAndLeavesItSo) {
+  const std::string before = Header();
+  for (const size_t i : {size_t{0}, size_t{7}, kChunks - 1}) {
+    Flip(chunks_[i].begin + chunks_[i].bytes - 1);
+    const std::string expected = MessageOfOpen();
+    for (int round = 0; round < 2; ++round) {
+      auto pool = Take(Pool::Open(options_));
+      for (const Chunk& chunk : chunks_) {
+        const absl::Status status = pool->contents().EnsureVerified(chunk.begin + 100);
+        EXPECT_EQ(status.ok(), chunk.index != chunks_[i].index);
+        EXPECT_EQ(status.message(), status.ok() ? "" : expected);
+      }
+      const absl::Status status = pool->contents().FinishVerify();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+      EXPECT_EQ(status.message(), expected);
+      // However it is closed.
+      EXPECT_TRUE(pool->Close(/*clean=*/round == 0).ok());
+      EXPECT_EQ(Header(), before) << "the reason to refuse it must stay";
+    }
+    Flip(chunks_[i].begin + chunks_[i].bytes - 1);
+  }
+}
+
+TEST_P(PoolSealAtUse, NamesTheFirstOfSeveralDamagedChunks) {
+  std::set<uint32_t> rows;
+  for (const size_t i : {33, 7, 8, 21}) {
+    Flip(chunks_[i].begin);
+    rows.insert(chunks_[i].index);
+  }
+  auto pool = Take(Pool::Open(options_));
+  EXPECT_FALSE(pool->contents().EnsureVerified(chunks_[33].begin).ok());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(pool->contents().FinishVerify().message(),
+                HasSubstr(absl::StrCat("in chunk ", *rows.begin(), " ")));
+  }
+}
+
+TEST_P(PoolSealAtUse, IsInUseOnceAllIsVerified) {
+  const std::string before = Header();
+  auto pool = Take(Pool::Open(options_));
+  EXPECT_TRUE(pool->was_clean());
+  const uint64_t next = pool->PeekSequence();
+  ASSERT_TRUE(pool->contents().FinishVerify().ok());
+  EXPECT_NE(Header(), before);
+  EXPECT_EQ(pool->TakeSequence(1), next);
+  pool->medium().Store(*pool->At<Word>(chunks_[2].begin), 77);
+  ASSERT_TRUE(pool->Close(true).ok());
+  pool = Take(Pool::Open(options_));
+  EXPECT_TRUE(pool->was_clean());
+  EXPECT_TRUE(pool->contents().FinishVerify().ok()) << "what was stored is sealed";
+  EXPECT_GT(pool->PeekSequence(), next);
+}
+
+// A tree that answers at once: some chunks are verified and written, others are not touched when
+// it is closed cleanly, and what is wrong there is found later all the same.
+TEST_P(PoolSealAtUse, WhatWasNeverVerifiedKeepsItsChecksum) {
+  Flip(chunks_[9].begin + 5);
+  auto pool = Take(Pool::Open(options_));
+  pool->BeginUse();
+  ASSERT_TRUE(pool->contents().EnsureVerified(chunks_[2].begin).ok());
+  pool->medium().Store(*pool->At<Word>(chunks_[2].begin), 77);
+  pool->ReleaseChunk(chunks_[4].index);
+  ASSERT_TRUE(pool->Close(true).ok());
+  const std::string message = MessageOfOpen();
+  EXPECT_THAT(message, HasSubstr(absl::StrCat("in chunk ", chunks_[9].index, " ")));
+  Flip(chunks_[9].begin + 5);
+  EXPECT_EQ(MessageOfOpen(), "");
+}
+
+// The pool's own calls take the seal away before they change what it covers.
+TEST_P(PoolSealAtUse, IsPutToUseByWhatChangesIt) {
+  const auto use = [this](const auto& change) {
+    auto pool = Take(Pool::Open(options_));
+    change(*pool);
+    EXPECT_TRUE(pool->Close(false).ok());
+    auto found = Take(Pool::Open(options_));
+    EXPECT_FALSE(found->was_clean());
+    EXPECT_TRUE(found->Close(true).ok());
+  };
+  use([](Pool& pool) {
+    EXPECT_TRUE(pool.AcquireChunk(ChunkUse::kRecords, 64, ReservePolicy::kKeep).ok());
+  });
+  use([this](Pool& pool) { pool.ReleaseChunk(chunks_[0].index); });
+  use([](Pool& pool) { pool.CommitLarge(pool.ReserveLarge(9000, ReservePolicy::kKeep)); });
+  use([](Pool& pool) { pool.FreeLarge(pool.LargeObjects().front()); });
+  use([](Pool& pool) { pool.TakeSequence(1); });
+  use([](Pool& pool) { pool.PersistAppliedIndex(pool.applied_index() + 1); });
+}
+
+TEST_P(PoolSealAtUse, ASweepVerifiesEachChunkOnce) {
+  auto pool = Take(Pool::Open(options_));
+  ASSERT_TRUE(pool->contents().EnsureVerified(chunks_[5].begin).ok());
+  std::atomic<size_t> verified{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (const Chunk& chunk : chunks_)
+        EXPECT_TRUE(pool->contents().EnsureVerified(chunk.begin).ok());
+    });
+    threads.emplace_back([&] {
+      for (;;) {
+        const absl::StatusOr<bool> more = pool->contents().VerifySome();
+        ASSERT_TRUE(more.ok()) << more.status();
+        if (!*more) return;
+        ++verified;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(verified, kChunks);
+  // None is looked at again.
+  pool->BeginUse();
+  for (const Chunk& chunk : chunks_) {
+    pool->medium().Store(*pool->At<Word>(chunk.begin), 77);
+    EXPECT_TRUE(pool->contents().EnsureVerified(chunk.begin).ok());
+  }
+  EXPECT_TRUE(pool->contents().FinishVerify().ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, PoolSealAtUse, ::testing::Values(0, 1, 5));
 INSTANTIATE_TEST_SUITE_P(Threads, PoolSeal, ::testing::Values(0, 1, 5));
 
 }  // namespace

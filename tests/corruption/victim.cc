@@ -45,10 +45,11 @@ std::string ValueFor(const EngineCase& engine_case, uint64_t number) {
   return ValueOf(KeyFormat::kBytes, number, number % kLargeEvery == 2 ? 9000 : 10 + number % 90);
 }
 
-pmem::Pool::ArenaOptions ArenaOf(std::span<std::byte> memory) {
+pmem::Pool::ArenaOptions ArenaOf(std::span<std::byte> memory, bool verify_at_use = false) {
   pmem::Pool::ArenaOptions arena;
   arena.memory = memory;
   arena.chunk_bytes = kChunkBytes;
+  arena.verify_at_use = verify_at_use;
   return arena;
 }
 
@@ -251,7 +252,7 @@ Verdict Victim::Try(std::span<std::byte> memory) const {
     const std::string message(status.message());
     return {NamesAPlace(message) ? Effect::kRefused : Effect::kUnnamed, message};
   };
-  auto pool = pmem::Pool::OpenArena(ArenaOf(memory));
+  auto pool = pmem::Pool::OpenArena(ArenaOf(memory, case_.engine->verifies_at_use));
   if (!pool.ok()) return refused(pool.status());
   const pmem::PoolIdentity& identity = (*pool)->identity();
   if (identity.engine != case_.engine->name) return {Effect::kWrong, "the engine's name"};

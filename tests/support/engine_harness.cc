@@ -87,6 +87,7 @@ pmem::Pool::ArenaOptions EngineHarness::ArenaOptions() const {
   arena.chunk_bytes = options_.chunk_bytes;
   arena.strict_order = options_.strict_order;
   arena.tracer = options_.tracer;
+  arena.verify_at_use = case_.engine->verifies_at_use;
   return arena;
 }
 

@@ -1,41 +1,12 @@
 #include "index/pmem/internal/chunk_table.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <thread>
 
 #include "absl/strings/str_format.h"
 #include "index/pmem/crash_point.h"
-#include "index/pmem/crc32c.h"
 
 namespace lodgekv::pmem {
-namespace {
-
-// Records carry checksums of their own, and would take long.
-bool IsSealed(const Chunk& chunk) {
-  return chunk.use == ChunkUse::kNodes || chunk.use == ChunkUse::kLogs;
-}
-
-constexpr uint64_t kContentSealed = uint64_t{1} << 32;
-
-// Calls one(i) for each i below count, in this order, from up to `threads` threads; until it says
-// false.
-template <class One>
-void ForEach(size_t count, unsigned threads, const One& one) {
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) {
-      if (!one(i)) next.store(count);
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
-
-}  // namespace
 
 ChunkTable::ChunkTable(Medium& medium, const PoolHeader& header, uint64_t reserve_rows)
     : medium_(medium),
@@ -73,55 +44,6 @@ absl::Status ChunkTable::Load(ChunkSource& source) {
     if (ClassOf(row).use != ChunkClass::kLargeObject) ++in_use_;
   }
   return absl::OkStatus();
-}
-
-uint64_t ChunkTable::ContentWord(const Chunk& chunk, const char* base) const {
-  return kContentSealed | Crc32c(crc_seed_, base + chunk.begin, chunk.bytes);
-}
-
-std::vector<Chunk> ChunkTable::ChunksToSeal() const {
-  std::vector<Chunk> chunks = InUse();
-  std::erase_if(chunks, [](const Chunk& chunk) { return !IsSealed(chunk); });
-  return chunks;
-}
-
-void ChunkTable::SealContents(const char* base, unsigned threads) {
-  const std::vector<Chunk> chunks = ChunksToSeal();
-  std::vector<uint64_t> word_of_row(rows_.size());  // 0 where there is nothing to seal
-  ForEach(chunks.size(), threads, [&](size_t i) {
-    word_of_row[chunks[i].index] = ContentWord(chunks[i], base);
-    return true;
-  });
-  for (const Chunk& chunk : InUse()) {
-    Word& word = rows_[chunk.index].content;
-    medium_.Store(word, word_of_row[chunk.index]);
-    medium_.Flush(&word, sizeof word);
-  }
-  LODGEKV_CRASH_POINT(medium_, "pmem.seal.1");
-  medium_.Fence();
-}
-
-absl::Status ChunkTable::CheckContents(const char* base, unsigned threads) const {
-  const std::vector<Chunk> chunks = ChunksToSeal();
-  std::atomic<size_t> first_bad{chunks.size()};
-  ForEach(chunks.size(), threads, [&](size_t i) {
-    const uint64_t sealed = rows_[chunks[i].index].content.Load();
-    // 0: closed by a program that made none. The seal covers the row, so nothing else becomes 0.
-    if (sealed == 0 || sealed == ContentWord(chunks[i], base)) return true;
-    // Every chunk before it has been begun.
-    size_t first = first_bad.load();
-    while (i < first && !first_bad.compare_exchange_weak(first, i)) {
-    }
-    return false;
-  });
-  if (first_bad == chunks.size()) return absl::OkStatus();
-  const Chunk& chunk = chunks[first_bad];
-  return absl::DataLossError(absl::StrFormat(
-      "its %s in chunk %u (offset %u to %u) are damaged: the pool was closed cleanly with "
-      "checksum 0x%08x over them, now it is 0x%08x",
-      chunk.use == ChunkUse::kNodes ? "nodes" : "logs", chunk.index, chunk.begin,
-      chunk.begin + chunk.bytes - 1, static_cast<uint32_t>(rows_[chunk.index].content.Load()),
-      static_cast<uint32_t>(ContentWord(chunk, base))));
 }
 
 absl::StatusOr<Chunk> ChunkTable::Acquire(ChunkSource& source, const Wanted& wanted,

@@ -29,14 +29,6 @@ class ChunkTable {
   // Decodes the rows' classes and lets the source find their memory.
   absl::Status Load(ChunkSource& source);
 
-  // When the pool is closed cleanly: a checksum of each chunk whose units carry none that would
-  // find every flipped bit (nodes and logs) goes into its row. Up to `threads` threads add up, this
-  // one stores.
-  void SealContents(const char* base, unsigned threads);
-  // Of a sealed pool, before anything in it is used: is what the chunks hold what was sealed? The
-  // first chunk of which it is not is named.
-  absl::Status CheckContents(const char* base, unsigned threads) const;
-
   struct Wanted {
     ChunkUse use;
     uint32_t unit_bytes;
@@ -48,6 +40,7 @@ class ChunkTable {
   void Release(uint32_t row);
   std::vector<Chunk> InUse() const;
   Chunk Find(Offset offset) const;
+  Chunk ChunkOf(uint32_t row) const { return MakeChunk(row); }
 
   // --- for sources ---
   std::span<media::ChunkRow> rows() const { return rows_; }
@@ -81,8 +74,6 @@ class ChunkTable {
   };
 
   Chunk MakeChunk(uint32_t row) const;
-  std::vector<Chunk> ChunksToSeal() const;
-  uint64_t ContentWord(const Chunk& chunk, const char* base) const;
   void Index(uint32_t row, Offset begin, bool add);
 
   Medium& medium_;

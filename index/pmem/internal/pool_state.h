@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "index/pmem/full_memo.h"
+#include "index/pmem/internal/chunk_seal.h"
 #include "index/pmem/internal/chunk_source.h"
 #include "index/pmem/internal/chunk_table.h"
 #include "index/pmem/internal/file_sync.h"
@@ -37,6 +38,7 @@ struct Pool::State {
   PoolHeader header;                    // header_mu
   std::unique_ptr<ChunkSource> source;  // chunk_mu
   std::unique_ptr<ChunkTable> table;    // chunk_mu, except for Find
+  std::unique_ptr<ChunkSeal> seal;
   // Usable bytes of each large object, so that a reader never waits for the allocator's fence.
   absl::flat_hash_map<Offset, uint64_t> large;  // large_mu
 

@@ -15,6 +15,7 @@ pmem::Pool::ArenaOptions ArenaOf(const ExplorerOptions& options, const ArenaMemo
       options.model == CrashModel::kTornWords && (!by_fences || options.long_fences);
   arena.long_fences = options.long_fences;
   arena.tracer = tracer;
+  arena.verify_at_use = options.engine_case.engine->verifies_at_use;
   return arena;
 }
 

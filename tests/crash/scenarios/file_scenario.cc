@@ -69,6 +69,7 @@ class Scenario {
     arena.chunk_bytes = options_.chunk_bytes;
     arena.tracer = &disk;
     arena.journal = &journal;
+    arena.verify_at_use = options_.engine_case.engine->verifies_at_use;
     return arena;
   }
 

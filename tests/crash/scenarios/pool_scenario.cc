@@ -59,7 +59,10 @@ class Scenario {
       for (int i = 0; i < kSteps && !result_.problem; ++i) Step(*pool);
       if (!result_.problem && run % 2 == 0) Close(*pool);
       pool.reset();
-      pool = Take(Pool::OpenArena(OptionsOf(memory_, tracer_.get())));
+      // Half of those closed cleanly are put to use by the first step that changes them.
+      auto reopened = OptionsOf(memory_, tracer_.get());
+      reopened.verify_at_use = random_.OneIn(2);
+      pool = Take(Pool::OpenArena(reopened));
       if (pool == nullptr) break;
       Done();
     }
