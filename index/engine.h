@@ -16,8 +16,8 @@
 // MEMORY       Keys and values are byte strings. Views in arguments are read during the call only;
 //              views in a ScanItem are valid during the visitor's call only.
 //
-// The base class has only pure virtual methods (except CheckInPassing), no data members and no
-// helpers.
+// The base class has only pure virtual methods (except CheckInPassing and GetRecoveryState), no
+// data members and no helpers.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "index/recovery_state.h"
 
 namespace lodgekv {
 
@@ -191,8 +192,16 @@ class Engine {
 
   [[nodiscard]] virtual MemoryUse GetMemoryUse() const = 0;
 
+  // The state of the part of recovery that `recover` left to the background. Until it is finished
+  // every call is served under the whole contract, also if another crash comes before the end;
+  // a call may take longer, and space that nobody owns may still count as used. Once finished, it
+  // stays finished. The default is for engines that leave nothing.
+  [[nodiscard]] virtual RecoveryState GetRecoveryState() const { return {}; }
+
   // Prepares the pool for a quick recovery and releases the engine's resources. Not thread-safe;
-  // nothing may be called afterwards. A crash instead of Close loses nothing.
+  // nothing may be called afterwards. A crash instead of Close loses nothing. A recovery in the
+  // background is finished first; if it met an error, Close returns it, and the pool is not marked
+  // as closed cleanly.
   virtual absl::Status Close() = 0;
 };
 

@@ -10,26 +10,13 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/options.h"
+#include "index/recovery_state.h"
 
 namespace lodgekv {
 
 namespace pmem {
 class Pool;
 }
-
-// What recovery did; for the log, Status and metrics.
-struct RecoveryReport {
-  bool clean = false;  // the pool had been closed cleanly
-  uint64_t leaves_scanned = 0;
-  uint64_t keys = 0;
-  uint64_t log_entries_replayed = 0;
-  uint64_t log_entries_dropped = 0;  // unacknowledged tails of logs
-  uint64_t repairs = 0;
-  uint64_t bytes_reclaimed = 0;  // space without an owner that was freed
-  unsigned threads = 1;
-  unsigned replay_threads = 0;  // threads that replayed log entries
-  double milliseconds = 0;
-};
 
 // `done` of `total` steps of the current phase; called now and then, by one thread at a time.
 using RecoveryProgress = std::function<void(std::string_view phase, uint64_t done, uint64_t total)>;
@@ -40,7 +27,11 @@ struct EngineContext {
   bool inline_pairs = false;  // `bytes` only: short pairs are held in the slot
   OptionValues options;
   unsigned recovery_threads = 1;
-  RecoveryProgress progress;  // may be empty
+  RecoveryProgress progress;  // may be empty; called until `create` or `recover` returns
+  // May be empty. Called once, by a thread of the engine, when a part of recovery that was left to
+  // the background has ended, well or with an error; not called for an engine that left nothing.
+  // Must not call the engine, which may already be in Close.
+  RecoveryEnd on_recovery_end;
 };
 
 // A pair of a bulk load. The views are valid until the source is asked for the next pair.
@@ -74,7 +65,8 @@ struct EngineInfo {
   std::span<const EngineOption> options;
   // Creates the engine on a pool whose engine area is all zero.
   absl::StatusOr<std::unique_ptr<Engine>> (*create)(const EngineContext&) = nullptr;
-  // Opens a pool that this engine created, after a clean close or a crash at any moment.
+  // Opens a pool that this engine created, after a clean close or a crash at any moment. May leave
+  // a part of recovery to the background: see Engine::GetRecoveryState.
   absl::StatusOr<std::unique_ptr<Engine>> (*recover)(const EngineContext&,
                                                      RecoveryReport*) = nullptr;
   // Creates the engine with the pairs of a source, each leaf written once. All are durable on

@@ -132,6 +132,7 @@ absl::Status StoreImpl::Open(const EngineInfo& engine, const StoreOptions& optio
                                   ? options.recovery_threads
                                   : std::max(1u, std::thread::hardware_concurrency());
   context_.progress = options.progress;
+  context_.on_recovery_end = options.on_recovery_end;
   if (!engine.persistent) return OpenVolatile(options);
 
   if (absl::Status status = ReadKnownId(options); !status.ok()) return status;

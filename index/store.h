@@ -45,6 +45,7 @@ struct StoreOptions {
   std::map<std::string, std::string> engine_options;
   unsigned recovery_threads = 0;  // 0: one per core; also verify a closed pool
   RecoveryProgress progress;
+  RecoveryEnd on_recovery_end;  // see EngineContext
   // Creates the pool with these pairs: all of them, or none and no pool. AlreadyExists if there is
   // already a pool with data. Unimplemented if the engine has no bulk load; lists those that have
   // one.
@@ -75,7 +76,7 @@ struct StoreInfo {
   bool created = false;              // this open created the pool
   bool replaced_empty_file = false;  // in place of an empty file
   bool inline_pairs = false;
-  RecoveryReport recovery;
+  RecoveryReport recovery;  // of the part before the opening; see Engine::GetRecoveryState
   // Empty without a journal. The counts tell what this open replayed before the engine's recovery.
   std::string journal_path;
   uint64_t journal_groups_replayed = 0;

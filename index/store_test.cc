@@ -199,6 +199,16 @@ TEST_F(StoreTest, HandsTheEngineWhatItNeeds) {
   EXPECT_EQ(script.seen.recovery_threads, 3u);
 }
 
+TEST_F(StoreTest, PassesTheEndOfRecoveryOn) {
+  EXPECT_TRUE(Open()->engine().GetRecoveryState().finished);
+  uint64_t keys = 0;
+  options_.on_recovery_end = [&](const RecoveryState& state) { keys = state.report->keys; };
+  Open();
+  ASSERT_TRUE(script.seen.on_recovery_end);
+  script.seen.on_recovery_end({.report = RecoveryReport{.keys = 9}});
+  EXPECT_EQ(keys, 9u);
+}
+
 TEST_F(StoreTest, SpaceAddsUp) {
   auto store = Open();
   const SpaceUse space = store->GetSpaceUse();

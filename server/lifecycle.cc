@@ -142,6 +142,31 @@ class ProgressReporter {
   std::chrono::steady_clock::time_point logged_;
 };
 
+void LogReport(std::string_view message, const RecoveryReport& report) {
+  Log(LogLevel::kInfo, message,
+      {{"clean", report.clean ? "yes" : "no"},
+       {"keys", report.keys},
+       {"leaves_scanned", report.leaves_scanned},
+       {"log_entries_replayed", report.log_entries_replayed},
+       {"log_entries_dropped", report.log_entries_dropped},
+       {"repairs", report.repairs},
+       {"bytes_reclaimed", report.bytes_reclaimed},
+       {"threads", report.threads},
+       {"replay_threads", report.replay_threads},
+       {"milliseconds", std::round(report.milliseconds * 10) / 10}});
+}
+
+// By a thread of the engine.
+void LogRecoveryEnd(const RecoveryState& state) {
+  if (!state.error.ok()) {
+    Log(LogLevel::kError,
+        "recovery in the background failed; calls that do not need what it left are still served",
+        {{"what", state.error.ToString()}});
+  } else if (state.report.has_value()) {
+    LogReport("recovery in the background finished", *state.report);
+  }
+}
+
 void LogStore(const StoreInfo& info) {
   const LogLevel level = info.medium_class == "volatile" || info.durability == "process"
                              ? LogLevel::kWarning
@@ -160,19 +185,7 @@ void LogStore(const StoreInfo& info) {
         "before, its data is not in this one; pool_must_exist refuses such a start",
         {{"pool", info.pool_path}});
   }
-  if (info.created) return;
-  const RecoveryReport& report = info.recovery;
-  Log(LogLevel::kInfo, "recovery report",
-      {{"clean", report.clean ? "yes" : "no"},
-       {"keys", report.keys},
-       {"leaves_scanned", report.leaves_scanned},
-       {"log_entries_replayed", report.log_entries_replayed},
-       {"log_entries_dropped", report.log_entries_dropped},
-       {"repairs", report.repairs},
-       {"bytes_reclaimed", report.bytes_reclaimed},
-       {"threads", report.threads},
-       {"replay_threads", report.replay_threads},
-       {"milliseconds", std::round(report.milliseconds * 10) / 10}});
+  if (!info.created) LogReport("recovery report", info.recovery);
 }
 
 void LogJournal(const Store& store, const std::string& wanted_path) {
@@ -426,6 +439,7 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.engine_options = config.engine_options;
   options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
   options.progress = ProgressReporter(state_);
+  options.on_recovery_end = &LogRecoveryEnd;
   options.end_at_damaged_metadata = true;
   options.on_pool_gone = [this](const std::string& what) { OnPoolGone(what); };
   options.on_medium_failure = hooks_.on_medium_failure ? hooks_.on_medium_failure : &DieOfMedium;
@@ -449,7 +463,11 @@ absl::Status Daemon::OpenStore() {
   health_.Set(MediumHealthName(store_->info().medium_class), true);
   health_.Set(v1::KvService::service_full_name(), true);
   health_.Set("", true);
-  Log(LogLevel::kInfo, "serving", {{"data", data_address_}});
+  const bool recovered = store_->engine().GetRecoveryState().finished;
+  Log(LogLevel::kInfo, "serving",
+      {{"data", data_address_},
+       {"recovery", recovered ? "finished" : "continues in the background"},
+       {"after_milliseconds", std::chrono::duration_cast<milliseconds>(state_.Uptime()).count()}});
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/base/log.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server::testing {
@@ -45,6 +46,28 @@ class Gate {
   bool open_ = false;
   int arrived_ = 0;
 };
+
+TEST(LifecycleTest, LogsHowRecoveryInTheBackgroundEnded) {
+  auto faults = std::make_shared<Faults>();
+  faults->recovery = [] { return RecoveryState{.finished = false}; };
+  DaemonHooks hooks = HooksOf(faults);
+  RecoveryEnd on_end;
+  hooks.open_store = [&, open = hooks.open_store](const StoreOptions& options) {
+    on_end = options.on_recovery_end;
+    return open(options);
+  };
+  ::testing::internal::CaptureStderr();
+  Daemon daemon(TestConfig(), hooks);
+  ASSERT_TRUE(daemon.Listen().ok());
+  ASSERT_TRUE(daemon.OpenStore().ok());
+  on_end({.report = RecoveryReport{.keys = 9}});
+  on_end({.error = absl::DataLossError("leaf 7")});
+  FlushLog();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, AllOf(HasSubstr("continues in the background"),
+                         HasSubstr("recovery in the background finished"), HasSubstr("keys=9"),
+                         HasSubstr("DATA_LOSS: leaf 7")));
+}
 
 TEST(LifecycleTest, TheHealthPortServesOnlyHealth) {
   Config config = TestConfig();

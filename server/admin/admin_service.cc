@@ -54,7 +54,19 @@ void FillStore(const StoreInfo& info, v1::StatusResponse* response) {
   response->set_durability(info.durability);
   response->set_durability_detail(info.durability_detail);
   response->set_pool_created(info.created);
-  if (!info.created) FillRecovery(info.recovery, response->mutable_recovery());
+}
+
+// The store is open; recovery may continue in the background.
+void FillRecoveryState(const StoreInfo& info, const RecoveryState& state,
+                       v1::StatusResponse* response) {
+  if (!info.created) {
+    FillRecovery(state.report.value_or(info.recovery), response->mutable_recovery());
+  }
+  if (!state.error.ok()) response->set_recovery_error(state.error.ToString());
+  if (state.finished) return;
+  response->mutable_recovery_progress()->set_phase(state.phase);
+  response->mutable_recovery_progress()->set_done(state.done);
+  response->mutable_recovery_progress()->set_total(state.total);
 }
 
 void FillJournal(const StoreInfo& info, const JournalUse& use, v1::JournalStatus* message) {
@@ -113,8 +125,9 @@ grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* cont
   SetDuration(state_.Uptime(), response->mutable_uptime());
   response->set_engine(state_.config().engine);
   response->set_pool_path(state_.config().pool);
-  if (const Store* store = state_.store()) {
+  if (Store* store = state_.store()) {
     FillStore(store->info(), response);
+    FillRecoveryState(store->info(), store->engine().GetRecoveryState(), response);
     if (const std::optional<JournalUse> use = store->GetJournalUse()) {
       FillJournal(store->info(), *use, response->mutable_journal());
     }

@@ -50,6 +50,35 @@ TEST_F(AdminServiceTest, StatusReportsEverything) {
   EXPECT_FALSE(response.has_recovery_progress());
 }
 
+TEST_F(AdminServiceTest, StatusReportsARecoveryThatContinuesWhileServing) {
+  RecoveryState recovery{.finished = false, .phase = "settling", .done = 3, .total = 8};
+  auto faults = std::make_shared<Faults>();
+  faults->recovery = [&recovery] { return recovery; };
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  v1::StatusResponse response;
+  ASSERT_TRUE(daemon.admin().Status(&context_, {}, &response).ok());
+  EXPECT_EQ(response.state(), v1::SERVER_STATE_SERVING);
+  EXPECT_EQ(response.recovery_progress().phase(), "settling");
+  EXPECT_EQ(response.recovery_progress().done(), 3);
+  EXPECT_EQ(response.recovery_progress().total(), 8);
+  EXPECT_EQ(response.recovery().keys(), 7);
+  EXPECT_EQ(response.recovery_error(), "");
+
+  recovery = {.report = RecoveryReport{.keys = 9, .milliseconds = 2'000}};
+  grpc::ClientContext after;
+  ASSERT_TRUE(daemon.admin().Status(&after, {}, &response).ok());
+  EXPECT_FALSE(response.has_recovery_progress());
+  EXPECT_EQ(response.recovery().keys(), 9);
+  EXPECT_EQ(response.recovery().duration().seconds(), 2);
+
+  recovery = {.error = absl::DataLossError("leaf 7")};
+  grpc::ClientContext failed;
+  ASSERT_TRUE(daemon.admin().Status(&failed, {}, &response).ok());
+  EXPECT_EQ(response.state(), v1::SERVER_STATE_SERVING);
+  EXPECT_EQ(response.recovery_error(), "DATA_LOSS: leaf 7");
+  EXPECT_EQ(response.recovery().keys(), 7);
+}
+
 TEST_F(AdminServiceTest, StatusReportsTheJournalIfThereIsOne) {
   v1::StatusResponse response;
   ASSERT_TRUE(daemon_.admin().Status(&context_, {}, &response).ok());

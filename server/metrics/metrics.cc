@@ -283,8 +283,22 @@ void CollectReplay(const StoreInfo& info, Families& out) {
             AsDouble(info.journal_lines_replayed));
 }
 
-void CollectRecovery(const StoreInfo& info, Families& out) {
-  const RecoveryReport& report = info.recovery;
+void CollectBackgroundRecovery(const RecoveryState& state, Families& out) {
+  out.Gauge("recovery_unfinished",
+            "1 while the engine finishes recovery in the background and already serves",
+            state.finished ? 0 : 1);
+  out.Gauge("recovery_steps_done", "Steps done of the current phase of an unfinished recovery",
+            AsDouble(state.done));
+  out.Gauge("recovery_steps",
+            "Steps of the current phase of an unfinished recovery; 0: unknown, or finished",
+            AsDouble(state.total));
+  out.Gauge("recovery_failed",
+            "1: recovery in the background met an error, which the log and Status report",
+            state.error.ok() ? 0 : 1);
+}
+
+void CollectRecovery(const StoreInfo& info, const RecoveryState& state, Families& out) {
+  const RecoveryReport report = state.report.value_or(info.recovery);
   out.Gauge("recovery_seconds",
             "Time that the recovery at this start took; 0 if this start created the pool",
             report.milliseconds / 1e3);
@@ -449,7 +463,9 @@ std::vector<MetricFamily> Metrics::Collect() const {
       CollectCheckpoints(*use, out);
       CollectReplay(store->info(), out);
     }
-    CollectRecovery(store->info(), out);
+    const RecoveryState recovery = store->engine().GetRecoveryState();
+    CollectRecovery(store->info(), recovery, out);
+    CollectBackgroundRecovery(recovery, out);
     CollectEngine(*store, out);
   }
   std::vector<MetricFamily> families = out.Take();

@@ -72,6 +72,26 @@ class MetricsTest : public ::testing::Test {
   TestDaemon daemon_;
 };
 
+TEST_F(MetricsTest, ShowsARecoveryThatContinuesWhileServing) {
+  EXPECT_THAT(Scraped(), AllOf(HasSubstr("lodgekv_recovery_unfinished 0\n"),
+                               HasSubstr("lodgekv_recovery_failed 0\n")));
+  RecoveryState recovery{.finished = false, .phase = "settling", .done = 3, .total = 8};
+  auto faults = std::make_shared<Faults>();
+  faults->recovery = [&recovery] { return recovery; };
+  TestDaemon daemon(MakeConfig(), HooksOf(faults));
+  const std::string& address = daemon.daemon().metrics_address();
+  EXPECT_THAT(Scrape(address), AllOf(HasSubstr("lodgekv_state{state=\"serving\"} 1\n"),
+                                     HasSubstr("lodgekv_recovery_unfinished 1\n"),
+                                     HasSubstr("lodgekv_recovery_steps_done 3\n"),
+                                     HasSubstr("lodgekv_recovery_steps 8\n"),
+                                     HasSubstr("lodgekv_recovery_keys 7\n")));
+  recovery = {.report = RecoveryReport{.keys = 9}};
+  EXPECT_THAT(Scrape(address), AllOf(HasSubstr("lodgekv_recovery_unfinished 0\n"),
+                                     HasSubstr("lodgekv_recovery_keys 9\n")));
+  recovery = {.error = absl::DataLossError("leaf 7")};
+  EXPECT_THAT(Scrape(address), HasSubstr("lodgekv_recovery_failed 1\n"));
+}
+
 TEST_F(MetricsTest, CountsCallsByMethodAndCode) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(daemon_.Put("k" + std::to_string(i), "v").ok());
   (void)daemon_.ValueOf("k1");

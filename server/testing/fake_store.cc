@@ -48,6 +48,9 @@ class FaultyEngine final : public Engine {
   }
   uint64_t AppliedIndex() const override { return engine_->AppliedIndex(); }
   void VisitCounters(CounterVisitor visitor) const override { engine_->VisitCounters(visitor); }
+  RecoveryState GetRecoveryState() const override {
+    return faults_->recovery ? faults_->recovery() : engine_->GetRecoveryState();
+  }
   MemoryUse GetMemoryUse() const override { return engine_->GetMemoryUse(); }
   absl::Status Close() override { return engine_->Close(); }
 

@@ -25,6 +25,8 @@ struct Faults {
   std::function<void()> on_check;
   // If set, the store pretends to be on an ordinary file whose journal was replayed.
   std::optional<JournalUse> journal;
+  // If set, the engine's state of recovery.
+  std::function<RecoveryState()> recovery;
   std::atomic<bool> closed{false};
   absl::Status close_status = absl::OkStatus();
 };

@@ -77,6 +77,9 @@ class FaultyEngine final : public Engine {
 
   [[nodiscard]] uint64_t AppliedIndex() const override { return sound_->AppliedIndex(); }
   void VisitCounters(CounterVisitor visitor) const override { sound_->VisitCounters(visitor); }
+  [[nodiscard]] RecoveryState GetRecoveryState() const override {
+    return sound_->GetRecoveryState();
+  }
   [[nodiscard]] MemoryUse GetMemoryUse() const override { return sound_->GetMemoryUse(); }
   absl::Status Close() override { return sound_->Close(); }
 

@@ -84,7 +84,8 @@ class Family:
                               (r"seconds(_total)?$", "s"), (r"bytes(_total|_limit)?$", "bytes"),
                               (r"_256b_total$", "256 bytes"), (r"_latencies$", "us"),
                               (r"_info$", "always 1"),
-                              (r"(state|_full|_gone|_clean|_failing)$", "0 or 1")):
+                              (r"(state|_full|_gone|_clean|_failing)$", "0 or 1"),
+                              (r"_recovery_(unfinished|failed)$", "0 or 1")):
             if re.search(pattern, self.name):
                 return unit
         return "count"
