@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 constexpr char kId[] = "0123456789abcdef0123456789abcdef";
 constexpr uint64_t kPoolBytes = uint64_t{16} << 20;
 
-class PoolIdentity : public ::testing::Test {
+class PoolIdentityTest : public ::testing::Test {
  protected:
   static void Write(const std::string& path, const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
@@ -48,7 +48,7 @@ class PoolIdentity : public ::testing::Test {
   const PoolIdentityFile file_{dir_ / "identity"};
 };
 
-TEST_F(PoolIdentity, IsReadAsWritten) {
+TEST_F(PoolIdentityTest, IsReadAsWritten) {
   EXPECT_EQ(*file_.Read(), std::nullopt);
   ASSERT_TRUE(file_.Write(kId).ok());
   EXPECT_EQ(*file_.Read(), kId);
@@ -60,7 +60,7 @@ TEST_F(PoolIdentity, IsReadAsWritten) {
   EXPECT_EQ(dir_.Names(), "identity");
 }
 
-TEST_F(PoolIdentity, DamageIsNamed) {
+TEST_F(PoolIdentityTest, DamageIsNamed) {
   const std::string sound = std::string("lodgekv pool ") + kId + "\n";
   for (const std::string& content :
        {std::string(), sound.substr(0, sound.size() - 1), sound.substr(1), sound + "more",
@@ -76,7 +76,7 @@ TEST_F(PoolIdentity, DamageIsNamed) {
   }
 }
 
-TEST_F(PoolIdentity, OfThePoolThatIsServedFirstIsKept) {
+TEST_F(PoolIdentityTest, OfThePoolThatIsServedFirstIsKept) {
   const std::string id = Serve(Options());
   EXPECT_EQ(*file_.Read(), id);
   EXPECT_EQ(Serve(Options()), id);
@@ -86,7 +86,7 @@ TEST_F(PoolIdentity, OfThePoolThatIsServedFirstIsKept) {
   EXPECT_EQ(*file_.Read(), id);
 }
 
-TEST_F(PoolIdentity, APoolThatIsGoneOrEmptiedIsNotMadeAnew) {
+TEST_F(PoolIdentityTest, APoolThatIsGoneOrEmptiedIsNotMadeAnew) {
   const std::string id = Serve(Options());
   std::filesystem::remove(pool_);
   const auto refused = AllOf(HasSubstr("no pool at " + pool_), HasSubstr(id),
@@ -102,7 +102,7 @@ TEST_F(PoolIdentity, APoolThatIsGoneOrEmptiedIsNotMadeAnew) {
   EXPECT_EQ(*file_.Read(), anew);
 }
 
-TEST_F(PoolIdentity, AnotherPoolIsRefusedAndStaysAsItIs) {
+TEST_F(PoolIdentityTest, AnotherPoolIsRefusedAndStaysAsItIs) {
   const std::string id = Serve(Options());
   std::filesystem::rename(pool_, dir_ / "kept");
   StoreOptions unwatched = Options();
@@ -116,7 +116,7 @@ TEST_F(PoolIdentity, AnotherPoolIsRefusedAndStaysAsItIs) {
   EXPECT_EQ(Serve(Options()), id);
 }
 
-TEST_F(PoolIdentity, OneThatCannotBeWrittenIsAnError) {
+TEST_F(PoolIdentityTest, OneThatCannotBeWrittenIsAnError) {
   StoreOptions options = Options();
   options.pool_identity_file = dir_ / "no/folder";
   EXPECT_THAT(Serve(options), AllOf(HasSubstr("cannot write"), HasSubstr("no/folder")));
@@ -125,7 +125,7 @@ TEST_F(PoolIdentity, OneThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(*file_.Read(), anew);
 }
 
-TEST_F(PoolIdentity, APoolThatMustExistIsNotCreated) {
+TEST_F(PoolIdentityTest, APoolThatMustExistIsNotCreated) {
   StoreOptions options = Options();
   options.pool_identity_file.clear();
   options.pool_must_exist = true;
@@ -145,7 +145,7 @@ TEST_F(PoolIdentity, APoolThatMustExistIsNotCreated) {
   EXPECT_FALSE((*store)->info().replaced_empty_file);
 }
 
-TEST_F(PoolIdentity, AVolatileEngineHasNone) {
+TEST_F(PoolIdentityTest, AVolatileEngineHasNone) {
   StoreOptions options;
   options.engine = "dram";
   options.pool_must_exist = true;

@@ -33,7 +33,7 @@ TEST_P(BtreeMemoryTest, GivesMemoryOfItsOwnAndTakesItBack) {
   EXPECT_EQ(memory.bytes(), 0);
 }
 
-TEST(HugePages, AreUsedAgainBySize) {
+TEST(HugePagesTest, AreUsedAgainBySize) {
   BtreeMemory memory(BtreeMemory::Pages::kHuge);
   void* small = memory.Allocate(256);
   void* large = memory.Allocate(512);

@@ -37,7 +37,7 @@ void ExpectAll(KeyFormat format, KeyShape shape, Distribution distribution, uint
   EXPECT_LT(result.seconds, 10);
 }
 
-TEST(BulkKeys, AscendInEveryFormatShapeAndDistribution) {
+TEST(BulkKeysTest, AscendInEveryFormatShapeAndDistribution) {
   for (const Distribution distribution :
        {Distribution::kUniform, Distribution::kSkewed, Distribution::kSequential}) {
     ExpectAll(KeyFormat::kFixed64, KeyShape::kRandom16, distribution, 8);
@@ -47,7 +47,7 @@ TEST(BulkKeys, AscendInEveryFormatShapeAndDistribution) {
   }
 }
 
-TEST(BulkKeys, ShortValuesAreCutOff) {
+TEST(BulkKeysTest, ShortValuesAreCutOff) {
   ExpectAll(KeyFormat::kBytes, KeyShape::kUser, Distribution::kUniform, 3);
   ExpectAll(KeyFormat::kBytes, KeyShape::kUser, Distribution::kUniform, 0);
 }

@@ -12,13 +12,13 @@
 namespace lodgekv::bench {
 namespace {
 
-TEST(Histogram, IsEmptyAtFirst) {
+TEST(HistogramTest, IsEmptyAtFirst) {
   const Histogram histogram;
   EXPECT_EQ(histogram.total(), 0);
   EXPECT_EQ(histogram.Percentile(0.5), 0);
 }
 
-TEST(Histogram, IsExactForSmallValues) {
+TEST(HistogramTest, IsExactForSmallValues) {
   Histogram histogram;
   for (uint64_t value = 1; value <= 200; ++value) histogram.Add(value);
   EXPECT_EQ(histogram.total(), 200);
@@ -28,7 +28,7 @@ TEST(Histogram, IsExactForSmallValues) {
   EXPECT_EQ(histogram.Percentile(0.0), 1);
 }
 
-TEST(Histogram, OneValueInTenThousandIsThe9999thPercentileButNotBelow) {
+TEST(HistogramTest, OneValueInTenThousandIsThe9999thPercentileButNotBelow) {
   Histogram histogram;
   for (int i = 0; i < 9'998; ++i) histogram.Add(10);
   histogram.Add(100'000);
@@ -38,7 +38,7 @@ TEST(Histogram, OneValueInTenThousandIsThe9999thPercentileButNotBelow) {
   EXPECT_NEAR(histogram.Percentile(0.9999), 100'000, 400);
 }
 
-TEST(Histogram, IsWrongByLessThanFourPerMille) {
+TEST(HistogramTest, IsWrongByLessThanFourPerMille) {
   Histogram histogram;
   std::vector<uint64_t> values;
   Random random(7);
@@ -54,13 +54,13 @@ TEST(Histogram, IsWrongByLessThanFourPerMille) {
   }
 }
 
-TEST(Histogram, HoldsTheLargestValue) {
+TEST(HistogramTest, HoldsTheLargestValue) {
   Histogram histogram;
   histogram.Add(~uint64_t{0});
   EXPECT_NEAR(histogram.Percentile(0.5) / 0x1p64, 1.0, 0.004);
 }
 
-TEST(Histogram, MergesBothSides) {
+TEST(HistogramTest, MergesBothSides) {
   Histogram low;
   Histogram high;
   for (int i = 0; i < 100; ++i) low.Add(10);
@@ -71,7 +71,7 @@ TEST(Histogram, MergesBothSides) {
   EXPECT_EQ(low.Percentile(0.51), 20);
 }
 
-TEST(SpreadOf, GivesMedianAndQuartiles) {
+TEST(SpreadOfTest, GivesMedianAndQuartiles) {
   const Spread spread = SpreadOf({5, 1, 4, 2, 3});
   EXPECT_EQ(spread.low, 2);
   EXPECT_EQ(spread.median, 3);

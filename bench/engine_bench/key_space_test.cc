@@ -26,7 +26,7 @@ std::vector<uint64_t> NumbersOf(Distribution distribution, uint64_t count) {
   return result;
 }
 
-TEST(KeyNumbers, DifferWhateverInsertedThem) {
+TEST(KeyNumbersTest, DifferWhateverInsertedThem) {
   for (const KeyNumbers& numbers : {KeyNumbers::Full(kSeed), KeyNumbers::Dense(kSeed, 4 * kKeys)}) {
     std::unordered_set<uint64_t> seen;
     uint64_t index = 0;
@@ -45,7 +45,7 @@ TEST(KeyNumbers, DifferWhateverInsertedThem) {
   }
 }
 
-TEST(KeyNumbers, UniformOnesSpreadEvenly) {
+TEST(KeyNumbersTest, UniformOnesSpreadEvenly) {
   const std::vector<uint64_t> numbers = NumbersOf(Distribution::kUniform, kKeys);
   std::vector<int> counts(16);
   for (const uint64_t number : numbers) ++counts[number >> 60];
@@ -53,16 +53,16 @@ TEST(KeyNumbers, UniformOnesSpreadEvenly) {
   EXPECT_NEAR(HotShare(numbers), 51.0 / 256, 0.01);
 }
 
-TEST(KeyNumbers, FourFifthsOfSkewedOnesAreInAFifthOfTheSpace) {
+TEST(KeyNumbersTest, FourFifthsOfSkewedOnesAreInAFifthOfTheSpace) {
   EXPECT_NEAR(HotShare(NumbersOf(Distribution::kSkewed, kKeys)), 0.8, 0.01);
 }
 
-TEST(KeyNumbers, SequentialOnesAscend) {
+TEST(KeyNumbersTest, SequentialOnesAscend) {
   const std::vector<uint64_t> numbers = NumbersOf(Distribution::kSequential, 1000);
   for (size_t i = 1; i < numbers.size(); ++i) ASSERT_LT(numbers[i - 1], numbers[i]);
 }
 
-TEST(KeyNumbers, ABurstLiesInOneRangeAndTheNextInAnother) {
+TEST(KeyNumbersTest, ABurstLiesInOneRangeAndTheNextInAnother) {
   constexpr uint64_t kBursts = 40;
   const std::vector<uint64_t> numbers =
       NumbersOf(Distribution::kBurst, kBursts * KeyNumbers::kBurstKeys);
@@ -75,14 +75,14 @@ TEST(KeyNumbers, ABurstLiesInOneRangeAndTheNextInAnother) {
   EXPECT_GT(ranges.size(), kBursts * 3 / 4);
 }
 
-TEST(KeyNumbers, DenseOnesHaveSixteenDigits) {
+TEST(KeyNumbersTest, DenseOnesHaveSixteenDigits) {
   const KeyNumbers numbers = KeyNumbers::Dense(kSeed, uint64_t{1} << 42);
   const uint64_t largest =
       numbers.Number({(uint64_t{1} << 42) - 1, Distribution::kSequential, true});
   EXPECT_LT(largest, 10'000'000'000'000'000ULL);
 }
 
-TEST(KeyNumbers, OtherSeedsGiveOtherKeys) {
+TEST(KeyNumbersTest, OtherSeedsGiveOtherKeys) {
   const KeyRef key{1, Distribution::kUniform, false};
   EXPECT_NE(KeyNumbers::Full(1).Number(key), KeyNumbers::Full(2).Number(key));
 }

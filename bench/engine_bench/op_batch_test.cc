@@ -24,7 +24,7 @@ OpBatch BatchOf(KeyFormat format, KeyShape shape) {
   return batch;
 }
 
-TEST(Fixed64Keys, AreBigEndianNumbers) {
+TEST(Fixed64KeysTest, AreBigEndianNumbers) {
   OpBatch batch;
   batch.numbers = {0x0102030405060708ULL, 0xff00000000000001ULL};
   const Fixed64Keys keys(batch);
@@ -33,12 +33,12 @@ TEST(Fixed64Keys, AreBigEndianNumbers) {
   EXPECT_EQ(keys.Key(1, &room), std::string_view("\xff\0\0\0\0\0\0\x01", 8));
 }
 
-TEST(LinkOf, IsNothingOfAnyValue) {
+TEST(LinkOfTest, IsNothingOfAnyValue) {
   EXPECT_EQ(LinkOf(ValueError(40, ValueWord(40, 3))), 0);
   EXPECT_EQ(LinkOf(ValueError(40, ValueWord(48, 3))), 0) << "no key is made of a wrong value";
 }
 
-TEST(LinkOf, MovesTheKeyThatDependsOnIt) {
+TEST(LinkOfTest, MovesTheKeyThatDependsOnIt) {
   OpBatch batch;
   batch.numbers = {5};
   batch.key_bytes = "abcd";
@@ -48,7 +48,7 @@ TEST(LinkOf, MovesTheKeyThatDependsOnIt) {
   EXPECT_EQ(BytesKeys(batch).Key(0, nullptr, 1), "bcd");
 }
 
-TEST(KeyWriter, AppendsFixed64KeysAsTheyAreRead) {
+TEST(KeyWriterTest, AppendsFixed64KeysAsTheyAreRead) {
   const OpBatch batch = BatchOf(KeyFormat::kFixed64, KeyShape::kUser);
   EXPECT_TRUE(batch.key_bytes.empty());
   const KeyWriter writer(KeyFormat::kFixed64, KeyShape::kUser, kSeed, kKeys);
@@ -58,7 +58,7 @@ TEST(KeyWriter, AppendsFixed64KeysAsTheyAreRead) {
   EXPECT_EQ(key, Fixed64Keys(batch).Key(4, &room));
 }
 
-TEST(KeyWriter, GivesEachKeyBytesOfItsOwn) {
+TEST(KeyWriterTest, GivesEachKeyBytesOfItsOwn) {
   for (const KeyShape shape : {KeyShape::kRandom16, KeyShape::kUser, KeyShape::kUrl}) {
     const OpBatch batch = BatchOf(KeyFormat::kBytes, shape);
     const BytesKeys keys(batch);
@@ -68,7 +68,7 @@ TEST(KeyWriter, GivesEachKeyBytesOfItsOwn) {
   }
 }
 
-TEST(KeyWriter, HasTheShapesThatItNames) {
+TEST(KeyWriterTest, HasTheShapesThatItNames) {
   const OpBatch random = BatchOf(KeyFormat::kBytes, KeyShape::kRandom16);
   const OpBatch user = BatchOf(KeyFormat::kBytes, KeyShape::kUser);
   const OpBatch url = BatchOf(KeyFormat::kBytes, KeyShape::kUrl);
@@ -86,7 +86,7 @@ TEST(KeyWriter, HasTheShapesThatItNames) {
 }
 
 // So the hot range of numbers is one range of keys, and sequential keys ascend.
-TEST(KeyWriter, KeepsTheOrderOfNumbers) {
+TEST(KeyWriterTest, KeepsTheOrderOfNumbers) {
   for (const KeyShape shape : {KeyShape::kRandom16, KeyShape::kUrl}) {
     const OpBatch batch = BatchOf(KeyFormat::kBytes, shape);
     std::vector<std::pair<uint64_t, std::string>> pairs;
@@ -100,7 +100,7 @@ TEST(KeyWriter, KeepsTheOrderOfNumbers) {
   }
 }
 
-TEST(ValueWord, TellsItsKeyInEveryGeneration) {
+TEST(ValueWordTest, TellsItsKeyInEveryGeneration) {
   const uint64_t number = 0x123456789abcdef7ULL;
   EXPECT_NE(ValueWord(number, 0), ValueWord(number, 1));
   for (uint8_t generation = 0; generation <= 7; ++generation) {

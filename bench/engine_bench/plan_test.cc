@@ -23,7 +23,7 @@ BenchOptions Options(std::vector<Phase> phases) {
 
 Phase Uniform(Workload workload) { return {workload, Distribution::kUniform}; }
 
-TEST(MakePlan, LoadsUnreportedWhenNobodyAsks) {
+TEST(MakePlanTest, LoadsUnreportedWhenNobodyAsks) {
   const auto plan = MakePlan(Options({Uniform(Workload::kRead)}));
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->phases.size(), 2);
@@ -32,7 +32,7 @@ TEST(MakePlan, LoadsUnreportedWhenNobodyAsks) {
   EXPECT_TRUE(plan->phases[1].reported);
 }
 
-TEST(MakePlan, LoadsAllKeysOnceInBothPasses) {
+TEST(MakePlanTest, LoadsAllKeysOnceInBothPasses) {
   const auto plan = MakePlan(Options({Uniform(Workload::kLoad), Uniform(Workload::kInsert)}));
   ASSERT_TRUE(plan.ok()) << plan.status();
   const PhasePlan& load = plan->phases[0];
@@ -42,7 +42,7 @@ TEST(MakePlan, LoadsAllKeysOnceInBothPasses) {
   EXPECT_EQ(plan->capacity, 10'000 + 2 * 1'500);
 }
 
-TEST(MakePlan, GroupsWhatMayBeGrouped) {
+TEST(MakePlanTest, GroupsWhatMayBeGrouped) {
   BenchOptions options =
       Options({Uniform(Workload::kInsert), Uniform(Workload::kUpdate), Uniform(Workload::kScan)});
   options.groups = {{}, {16, false}, {64, true}};
@@ -60,7 +60,7 @@ TEST(MakePlan, GroupsWhatMayBeGrouped) {
   EXPECT_EQ(plan->capacity, 10'000 + 6 * 1'500);
 }
 
-TEST(ParseGrouping, TakesANumberAndAnA) {
+TEST(ParseGroupingTest, TakesANumberAndAnA) {
   EXPECT_EQ(*ParseGrouping("1"), Grouping{});
   EXPECT_EQ(*ParseGrouping("16"), (Grouping{16, false}));
   EXPECT_EQ(*ParseGrouping("16a"), (Grouping{16, true}));
@@ -69,7 +69,7 @@ TEST(ParseGrouping, TakesANumberAndAnA) {
   }
 }
 
-TEST(MakePlan, CutsChunksThatFitInMemory) {
+TEST(MakePlanTest, CutsChunksThatFitInMemory) {
   BenchOptions options = Options({});
   options.keys = 100'000'000;
   const auto plan = MakePlan(options);
@@ -77,13 +77,13 @@ TEST(MakePlan, CutsChunksThatFitInMemory) {
   EXPECT_EQ(plan->phases[0].chunks, 100);
 }
 
-TEST(MakePlan, LeavesRecoveryOut) {
+TEST(MakePlanTest, LeavesRecoveryOut) {
   const auto plan = MakePlan(Options({Uniform(Workload::kRecover)}));
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->phases.size(), 1);
 }
 
-TEST(MakePlan, RefusesToDeleteMoreThanThereIs) {
+TEST(MakePlanTest, RefusesToDeleteMoreThanThereIs) {
   BenchOptions options = Options({Uniform(Workload::kDelete)});
   options.ops = 5'000;
   const auto plan = MakePlan(options);
@@ -93,7 +93,7 @@ TEST(MakePlan, RefusesToDeleteMoreThanThereIs) {
   EXPECT_TRUE(MakePlan(options).ok());
 }
 
-TEST(MakePlan, WantsSequentialKeysForSequentialReads) {
+TEST(MakePlanTest, WantsSequentialKeysForSequentialReads) {
   const Phase read = {Workload::kRead, Distribution::kSequential};
   const auto plan = MakePlan(Options({Uniform(Workload::kLoad), read}));
   ASSERT_FALSE(plan.ok());
@@ -102,7 +102,7 @@ TEST(MakePlan, WantsSequentialKeysForSequentialReads) {
   EXPECT_TRUE(MakePlan(Options({{Workload::kInsert, Distribution::kSequential}, read})).ok());
 }
 
-TEST(ParsePhase, TakesADistributionBehindAColon) {
+TEST(ParsePhaseTest, TakesADistributionBehindAColon) {
   const auto phase = ParsePhase("read:skewed", Distribution::kUniform);
   ASSERT_TRUE(phase.ok()) << phase.status();
   EXPECT_EQ(phase->workload, Workload::kRead);
@@ -110,7 +110,7 @@ TEST(ParsePhase, TakesADistributionBehindAColon) {
   EXPECT_EQ(ParsePhase("scan", Distribution::kSequential)->distribution, Distribution::kSequential);
 }
 
-TEST(ParsePhase, NamesWhatItDoesNotKnow) {
+TEST(ParsePhaseTest, NamesWhatItDoesNotKnow) {
   const auto workload = ParsePhase("reed", Distribution::kUniform);
   EXPECT_THAT(std::string(workload.status().message()), HasSubstr("unknown workload 'reed'"));
   EXPECT_THAT(std::string(workload.status().message()), HasSubstr("read_absent"));

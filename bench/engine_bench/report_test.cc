@@ -25,18 +25,18 @@ PhaseResult Sample() {
   return result;
 }
 
-TEST(TextTable, AlignsLeftAndRight) {
+TEST(TextTableTest, AlignsLeftAndRight) {
   TextTable table({"name", "value"}, 1);
   table.Add({"a", "1"});
   table.Add({"longer", "12.50"});
   EXPECT_EQ(table.Format(), "name    value\na           1\nlonger  12.50\n");
 }
 
-TEST(FormatRows, AlignsValues) {
+TEST(FormatRowsTest, AlignsValues) {
   EXPECT_EQ(FormatRows("title", {{"a", "1"}, {"long", ""}}), "title:\n  a     1\n  long  -\n");
 }
 
-TEST(FormatResults, LeavesOutColumnsThatSayNothing) {
+TEST(FormatResultsTest, LeavesOutColumnsThatSayNothing) {
   PhaseResult result = Sample();
   EXPECT_THAT(FormatResults({result}), Not(HasSubstr("speedup  ")));
   result.speedups = {1.5, 1.9, 1.8};
@@ -47,7 +47,7 @@ TEST(FormatResults, LeavesOutColumnsThatSayNothing) {
   EXPECT_THAT(text, HasSubstr("2.500"));
 }
 
-TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
+TEST(FormatResultsTest, ShowsProcessorTimeWhereThreadsWereDisturbed) {
   PhaseResult result = Sample();
   result.ratios_to_btrees = {{"btree_map", {}, {0.4}}};
   result.thread_seconds = 1;
@@ -57,7 +57,7 @@ TEST(FormatResults, ShowsProcessorTimeWhereThreadsWereDisturbed) {
   EXPECT_THAT(FormatResults({result}), HasSubstr("0.40 ["));
 }
 
-TEST(ToJson, HasEveryFigure) {
+TEST(ToJsonTest, HasEveryFigure) {
   PhaseResult result = Sample();
   result.ratios_to_btrees = {{"btree_map", {0.5, 0.7, 0.6}, {}}};
   EXPECT_FALSE(nlohmann::json::parse(ToJson(result)).contains("counters"));
@@ -86,7 +86,7 @@ TEST(ToJson, HasEveryFigure) {
   }
 }
 
-TEST(ToJson, HasTheSameFieldsForRecovery) {
+TEST(ToJsonTest, HasTheSameFieldsForRecovery) {
   RecoveryResult recovery;
   recovery.id = {"lodgetree", "", "fixed64", "integer"};
   recovery.keys = 1'000'000;

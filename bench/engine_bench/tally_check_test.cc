@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class TallyCheck : public testing::Test {
+class TallyCheckTest : public testing::Test {
  protected:
   absl::Status Check(Workload workload, uint64_t operations, const Tally& tally) {
     OpBatch batch;
@@ -27,7 +27,7 @@ class TallyCheck : public testing::Test {
   BtreeTarget target_{1};
 };
 
-TEST_F(TallyCheck, AcceptsWhatIsRight) {
+TEST_F(TallyCheckTest, AcceptsWhatIsRight) {
   EXPECT_TRUE(Check(Workload::kInsert, 10, {}).ok());
   EXPECT_TRUE(Check(Workload::kRead, 10, {.found = 10}).ok());
   EXPECT_TRUE(Check(Workload::kReadAbsent, 10, {}).ok());
@@ -37,23 +37,23 @@ TEST_F(TallyCheck, AcceptsWhatIsRight) {
   EXPECT_TRUE(Check(Workload::kMixed12, 10, {.found = 6}).ok());
 }
 
-TEST_F(TallyCheck, SeesLostKeys) {
+TEST_F(TallyCheckTest, SeesLostKeys) {
   EXPECT_THAT(Error(Workload::kRead, 10, {.found = 9}), HasSubstr("9 of 10 keys were found"));
   EXPECT_FALSE(Check(Workload::kDelete, 10, {.found = 9}).ok());
   EXPECT_FALSE(Check(Workload::kScan, 10, {.found = 9, .items = 900}).ok());
   EXPECT_FALSE(Check(Workload::kMixed, 10, {.found = 4}).ok());
 }
 
-TEST_F(TallyCheck, SeesKeysThatShouldNotBeThere) {
+TEST_F(TallyCheckTest, SeesKeysThatShouldNotBeThere) {
   EXPECT_FALSE(Check(Workload::kReadAbsent, 10, {.found = 1}).ok());
   EXPECT_FALSE(Check(Workload::kScan, 10, {.found = 10, .items = 1001}).ok());
 }
 
-TEST_F(TallyCheck, SeesWrongValues) {
+TEST_F(TallyCheckTest, SeesWrongValues) {
   EXPECT_THAT(Error(Workload::kRead, 10, {.found = 10, .wrong_values = 1}), HasSubstr("1 values"));
 }
 
-TEST_F(TallyCheck, NamesTheOutcomeThatFailed) {
+TEST_F(TallyCheckTest, NamesTheOutcomeThatFailed) {
   Tally tally;
   tally.Count(Outcome::kOk);
   tally.Count(Outcome::kPoolFull);

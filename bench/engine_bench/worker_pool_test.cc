@@ -10,7 +10,7 @@
 namespace lodgekv::bench {
 namespace {
 
-TEST(WorkerPool, RunsEachShareOnItsOwnLastingThread) {
+TEST(WorkerPoolTest, RunsEachShareOnItsOwnLastingThread) {
   WorkerPool pool(4, /*pin=*/true);
   std::mutex mu;
   std::set<std::thread::id> threads;
@@ -26,7 +26,7 @@ TEST(WorkerPool, RunsEachShareOnItsOwnLastingThread) {
   for (unsigned worker = 0; worker < 4; ++worker) EXPECT_EQ(shares.count(worker), 50);
 }
 
-TEST(WorkerPool, RunsFewerThanItHas) {
+TEST(WorkerPoolTest, RunsFewerThanItHas) {
   WorkerPool pool(3, /*pin=*/false);
   std::mutex mu;
   std::multiset<unsigned> shares;
@@ -41,7 +41,7 @@ TEST(WorkerPool, RunsFewerThanItHas) {
   EXPECT_EQ(shares.count(2), 1);
 }
 
-TEST(WorkerPool, BeginsTogetherAndTimesTheLongest) {
+TEST(WorkerPoolTest, BeginsTogetherAndTimesTheLongest) {
   WorkerPool pool(2, /*pin=*/false);
   std::atomic<unsigned> inside{0};
   // Each waits for the other inside: ends only if both run concurrently.
@@ -54,7 +54,7 @@ TEST(WorkerPool, BeginsTogetherAndTimesTheLongest) {
   EXPECT_LT(time.seconds, 5);
 }
 
-TEST(WorkerPool, TellsSleepFromWork) {
+TEST(WorkerPoolTest, TellsSleepFromWork) {
   WorkerPool pool(2, /*pin=*/false);
   const RunTime time =
       pool.Run(2, [](unsigned) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });

@@ -28,14 +28,14 @@ std::vector<std::pair<unsigned, unsigned>> SharesOf(unsigned in_flight, unsigned
   return shares;
 }
 
-TEST(PutPlan, PutsInFlightAndConnectionsAreSharedByThreads) {
+TEST(PutPlanTest, PutsInFlightAndConnectionsAreSharedByThreads) {
   EXPECT_THAT(SharesOf(64, 4, 1), ElementsAre(Pair(64, 4)));
   EXPECT_THAT(SharesOf(64, 4, 3), ElementsAre(Pair(22, 2), Pair(21, 1), Pair(21, 1)));
   EXPECT_THAT(SharesOf(1, 4, 2), ElementsAre(Pair(1, 1)));
   EXPECT_THAT(SharesOf(3, 4, 8), ElementsAre(Pair(1, 1), Pair(1, 1), Pair(1, 1)));
 }
 
-TEST(PutSource, DrawsFromTheKeySpaceAndRepeatsWithItsSeed) {
+TEST(PutSourceTest, DrawsFromTheKeySpaceAndRepeatsWithItsSeed) {
   PutSource source(1, 10);
   PutSource again(1, 10);
   std::set<std::string> keys;
@@ -51,7 +51,7 @@ TEST(PutSource, DrawsFromTheKeySpaceAndRepeatsWithItsSeed) {
   EXPECT_EQ(keys.size(), 10);
 }
 
-TEST(PutRecorder, CountsBetweenWarmUpAndEnd) {
+TEST(PutRecorderTest, CountsBetweenWarmUpAndEnd) {
   PutRecorder recorder({.count_from_ns = 100, .end_ns = 200, .keep_samples = true});
   EXPECT_TRUE(recorder.TakePut(50));
   recorder.Answered(50, 99);
@@ -64,7 +64,7 @@ TEST(PutRecorder, CountsBetweenWarmUpAndEnd) {
   EXPECT_EQ(recorder.samples()[0].latency_ns, 60);
 }
 
-TEST(PutRecorder, GoesOnUntilEnoughCount) {
+TEST(PutRecorderTest, GoesOnUntilEnoughCount) {
   PutRecorder recorder({.count_from_ns = 100, .end_ns = 200, .least_puts = 2});
   EXPECT_TRUE(recorder.TakePut(300));
   recorder.Answered(90, 310);
@@ -74,7 +74,7 @@ TEST(PutRecorder, GoesOnUntilEnoughCount) {
   EXPECT_EQ(recorder.last_ns(), 320);
 }
 
-TEST(PutRecorder, SendsNoMoreThanWanted) {
+TEST(PutRecorderTest, SendsNoMoreThanWanted) {
   PutRecorder recorder({.end_ns = 200, .most_puts = 1});
   EXPECT_TRUE(recorder.TakePut(1));
   EXPECT_FALSE(recorder.TakePut(2));

@@ -47,7 +47,7 @@ BackgroundWorker::Task Append(std::string* to, char what) {
   };
 }
 
-TEST(BackgroundWorker, RunsTasksInOrderOnItsNamedThread) {
+TEST(BackgroundWorkerTest, RunsTasksInOrderOnItsNamedThread) {
   BackgroundWorker worker("tree", nullptr);
   std::string order;
   char name[16] = "";
@@ -62,7 +62,7 @@ TEST(BackgroundWorker, RunsTasksInOrderOnItsNamedThread) {
 }
 
 // A long task lets those that were posted meanwhile go first.
-TEST(BackgroundWorker, StepsOfALongTaskAreBehindWhatWaits) {
+TEST(BackgroundWorkerTest, StepsOfALongTaskAreBehindWhatWaits) {
   BackgroundWorker worker("tree", nullptr);
   Gate posted;
   std::string order;
@@ -79,7 +79,7 @@ TEST(BackgroundWorker, StepsOfALongTaskAreBehindWhatWaits) {
   EXPECT_EQ(order, "LabLL");
 }
 
-TEST(BackgroundWorker, StopWaitsForTheStepInHandAndDropsTheRest) {
+TEST(BackgroundWorkerTest, StopWaitsForTheStepInHandAndDropsTheRest) {
   BackgroundWorker worker("tree", nullptr);
   Gate began;
   std::string order;
@@ -109,13 +109,13 @@ TEST(BackgroundWorker, StopWaitsForTheStepInHandAndDropsTheRest) {
 }
 
 // What still waits may refer to what goes right behind the worker.
-TEST(BackgroundWorker, EndsWithTasksWaiting) {
+TEST(BackgroundWorkerTest, EndsWithTasksWaiting) {
   std::string order;
   BackgroundWorker worker("tree", nullptr);
   for (int i = 0; i < 1000; ++i) worker.Post(Append(&order, 'a'));
 }
 
-TEST(BackgroundWorker, KeepsTheFirstErrorAndGoesOn) {
+TEST(BackgroundWorkerTest, KeepsTheFirstErrorAndGoesOn) {
   BackgroundWorker worker("tree", nullptr);
   EXPECT_TRUE(worker.status().ok());
   std::string order;
@@ -129,7 +129,7 @@ TEST(BackgroundWorker, KeepsTheFirstErrorAndGoesOn) {
   EXPECT_EQ(worker.counters().done, 3U);
 }
 
-TEST(BackgroundWorker, Counts) {
+TEST(BackgroundWorkerTest, Counts) {
   BackgroundWorker worker("tree", nullptr);
   Gate began;
   Gate posted;
@@ -158,7 +158,7 @@ TEST(BackgroundWorker, Counts) {
 }
 
 // Two long tasks, so that the queue never becomes empty, and many short ones.
-TEST(BackgroundWorker, TheQueueKeepsItsOrderWhenItIsNeverEmpty) {
+TEST(BackgroundWorkerTest, TheQueueKeepsItsOrderWhenItIsNeverEmpty) {
   BackgroundWorker worker("tree", nullptr);
   std::string order;
   Gate posted;
@@ -179,7 +179,7 @@ TEST(BackgroundWorker, TheQueueKeepsItsOrderWhenItIsNeverEmpty) {
   EXPECT_EQ(order, expected);
 }
 
-TEST(BackgroundWorker, InPlacePostRunsTheTaskOnTheCallersThread) {
+TEST(BackgroundWorkerTest, InPlacePostRunsTheTaskOnTheCallersThread) {
   pmem::SilentTracer tracer;
   BackgroundWorker worker("tree", &tracer);
   ASSERT_TRUE(worker.in_place());
@@ -194,7 +194,7 @@ TEST(BackgroundWorker, InPlacePostRunsTheTaskOnTheCallersThread) {
 }
 
 // What a task posts runs behind it, in place too.
-TEST(BackgroundWorker, TasksThatPostKeepTheOrder) {
+TEST(BackgroundWorkerTest, TasksThatPostKeepTheOrder) {
   pmem::SilentTracer tracer;
   for (pmem::Tracer* const medium :
        {static_cast<pmem::Tracer*>(nullptr), static_cast<pmem::Tracer*>(&tracer)}) {

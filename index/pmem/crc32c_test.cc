@@ -9,13 +9,13 @@ namespace lodgekv::pmem {
 namespace {
 
 // The check value of CRC-32C (RFC 3720), whose seed and result are inverted.
-TEST(Crc32c, IsCastagnoli) {
+TEST(Crc32cTest, IsCastagnoli) {
   const std::string_view digits = "123456789";
   EXPECT_EQ(~Crc32c(~uint32_t{0}, digits.data(), digits.size()), 0xe3069283U);
 }
 
 // Short and long inputs use different code; pools must survive a change of the threshold.
-TEST(Crc32c, IsTheSameWhereverItIsCut) {
+TEST(Crc32cTest, IsTheSameWhereverItIsCut) {
   std::vector<unsigned char> bytes(3 * kShortCrcBytes + 5);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * 167 + 13);
   for (size_t length = 0; length <= bytes.size(); ++length) {

@@ -42,7 +42,7 @@ struct alignas(kBlockBytes) Memory {
   char bytes[1024];
 };
 
-TEST(Persist, FlushesExactlyTheLinesTouchedAtEveryOffsetAndLength) {
+TEST(PersistTest, FlushesExactlyTheLinesTouchedAtEveryOffsetAndLength) {
   static Memory memory;
   for (size_t offset = 0; offset < 2 * kLineBytes; ++offset) {
     for (size_t bytes = 0; bytes <= 5 * kLineBytes; ++bytes) {
@@ -64,7 +64,7 @@ TEST(Persist, FlushesExactlyTheLinesTouchedAtEveryOffsetAndLength) {
   }
 }
 
-TEST(Persist, StoresAreTracedWithTheirContentInPlace) {
+TEST(PersistTest, StoresAreTracedWithTheirContentInPlace) {
   static Memory memory;
   static Memory source;
   static Word word;
@@ -87,7 +87,7 @@ TEST(Persist, StoresAreTracedWithTheirContentInPlace) {
   EXPECT_EQ(tracer.streamed, 1);
 }
 
-TEST(Persist, EveryModeOfThisProcessorStoresAndCounts) {
+TEST(PersistTest, EveryModeOfThisProcessorStoresAndCounts) {
   static Memory memory;
   alignas(kLineBytes) char line[kLineBytes];
   for (const FlushMode mode :
@@ -106,7 +106,7 @@ TEST(Persist, EveryModeOfThisProcessorStoresAndCounts) {
   }
 }
 
-TEST(Persist, CountsDistinctBlocksBetweenTwoFences) {
+TEST(PersistTest, CountsDistinctBlocksBetweenTwoFences) {
   static Memory memory;
   Medium medium({});
   medium.Fence();
@@ -121,7 +121,7 @@ TEST(Persist, CountsDistinctBlocksBetweenTwoFences) {
   EXPECT_EQ((ThreadCost() - before).media_writes_256b, 1u);
 }
 
-TEST(Persist, CrashPointsAndCanariesReachTheTracerOnly) {
+TEST(PersistTest, CrashPointsAndCanariesReachTheTracerOnly) {
   RecordingTracer tracer;
   Medium traced({.tracer = &tracer});
   traced.CrashPoint("a.1");
@@ -133,7 +133,7 @@ TEST(Persist, CrashPointsAndCanariesReachTheTracerOnly) {
   EXPECT_FALSE(untraced.Canary("asked"));
 }
 
-TEST(ThreadCounters, TotalsKeepWhatEndedThreadsDid) {
+TEST(ThreadCountersTest, TotalsKeepWhatEndedThreadsDid) {
   static Word word;
   Medium medium({});
   const Cost before = TotalCost();
@@ -151,7 +151,7 @@ TEST(ThreadCounters, TotalsKeepWhatEndedThreadsDid) {
   EXPECT_EQ(cost.bytes_stored, 800u);
 }
 
-TEST(ThreadCounters, ABlockIsReusedWhenItsThreadEnds) {
+TEST(ThreadCountersTest, ABlockIsReusedWhenItsThreadEnds) {
   const ThreadCounters* first = nullptr;
   std::thread([&] { first = &ThreadCounters::Current(); }).join();
   for (int i = 0; i < 10; ++i) {
@@ -160,7 +160,7 @@ TEST(ThreadCounters, ABlockIsReusedWhenItsThreadEnds) {
   EXPECT_NE(&ThreadCounters::Current(), first);
 }
 
-TEST(ThreadCounters, LiveThreadsCountApart) {
+TEST(ThreadCountersTest, LiveThreadsCountApart) {
   Medium medium({});
   const Cost before = TotalCost();
   std::vector<std::thread> threads;
@@ -183,7 +183,7 @@ int OpenTemporary(std::string* path) {
   return fd;
 }
 
-TEST(FileSync, ThreadsShareSyncs) {
+TEST(FileSyncTest, ThreadsShareSyncs) {
   std::string path;
   const int fd = OpenTemporary(&path);
   FileSync sync({{path, fd}}, nullptr, [](const std::string& what) { FAIL() << what; });
@@ -201,7 +201,7 @@ TEST(FileSync, ThreadsShareSyncs) {
   EXPECT_LT(sync.rounds(), static_cast<uint64_t>(kThreads * kEach));
 }
 
-TEST(FileSync, FenceOfAFileSyncsItOnce) {
+TEST(FileSyncTest, FenceOfAFileSyncsItOnce) {
   std::string path;
   const int fd = OpenTemporary(&path);
   FileSync sync({{path, fd}}, nullptr, nullptr);
@@ -216,7 +216,7 @@ TEST(FileSync, FenceOfAFileSyncsItOnce) {
 }
 
 // A pipe cannot be synced: fdatasync fails as it does on a broken device.
-TEST(FileSync, AFailureIsFinalAndToldOnce) {
+TEST(FileSyncTest, AFailureIsFinalAndToldOnce) {
   int pipe_fds[2];
   ASSERT_EQ(pipe(pipe_fds), 0);
   std::vector<std::string> told;

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST(ArenaPool, KeepsIdentityAndRoots) {
+TEST(ArenaPoolTest, KeepsIdentityAndRoots) {
   TestArena arena(64 << 10);
   PoolIdentity identity = TestArena::Identity();
   identity.key_format = KeyFormat::kFixed64;
@@ -40,12 +40,12 @@ TEST(ArenaPool, KeepsIdentityAndRoots) {
   EXPECT_EQ(pool->engine_area()[200].Load(), 77u);
 }
 
-TEST(ArenaPool, EachPoolHasAnIdOfItsOwn) {
+TEST(ArenaPoolTest, EachPoolHasAnIdOfItsOwn) {
   TestArena a(64 << 10), b(64 << 10);
   EXPECT_NE(a.Create()->identity().pool_id, b.Create()->identity().pool_id);
 }
 
-TEST(ArenaPool, RefusesWhatIsTooSmallOrNamedTooLong) {
+TEST(ArenaPoolTest, RefusesWhatIsTooSmallOrNamedTooLong) {
   TestArena small(32 << 10);
   EXPECT_EQ(Pool::CreateArena(small.options(), TestArena::Identity()).status().code(),
             absl::StatusCode::kInvalidArgument);
@@ -59,14 +59,14 @@ TEST(ArenaPool, RefusesWhatIsTooSmallOrNamedTooLong) {
               HasSubstr("at least 4"));
 }
 
-TEST(ArenaPool, CrashIsNotClean) {
+TEST(ArenaPoolTest, CrashIsNotClean) {
   TestArena arena(64 << 10);
   arena.Create();
   EXPECT_FALSE(arena.Open()->was_clean());
   EXPECT_FALSE(arena.Open()->was_clean());
 }
 
-TEST(ArenaPool, SequenceGoesOnExactlyAfterACloseAndJumpsAfterACrash) {
+TEST(ArenaPoolTest, SequenceGoesOnExactlyAfterACloseAndJumpsAfterACrash) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   EXPECT_EQ(pool->TakeSequence(1), 1u);
@@ -82,7 +82,7 @@ TEST(ArenaPool, SequenceGoesOnExactlyAfterACloseAndJumpsAfterACrash) {
   EXPECT_LE(after_crash, 12u + 2 * (1 << 20));
 }
 
-TEST(ArenaPool, SequenceNeverRepeatsAcrossCrashes) {
+TEST(ArenaPoolTest, SequenceNeverRepeatsAcrossCrashes) {
   TestArena arena(64 << 10);
   arena.Create();
   uint64_t next_free = 1;
@@ -97,7 +97,7 @@ TEST(ArenaPool, SequenceNeverRepeatsAcrossCrashes) {
   }
 }
 
-TEST(ArenaPool, AppliedIndexGrowsOnlyAndSurvives) {
+TEST(ArenaPoolTest, AppliedIndexGrowsOnlyAndSurvives) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   EXPECT_EQ(pool->applied_index(), 0u);
@@ -106,7 +106,7 @@ TEST(ArenaPool, AppliedIndexGrowsOnlyAndSurvives) {
   EXPECT_EQ(arena.Open()->applied_index(), 9u);
 }
 
-TEST(ArenaPool, EngineCreatedSurvivesAndResetTakesEverythingBack) {
+TEST(ArenaPoolTest, EngineCreatedSurvivesAndResetTakesEverythingBack) {
   TestArena arena(64 << 10);
   {
     auto pool = arena.Create();
@@ -131,7 +131,7 @@ TEST(ArenaPool, EngineCreatedSurvivesAndResetTakesEverythingBack) {
   EXPECT_EQ(pool->engine_area()[3].Load(), 0u);
 }
 
-TEST(ArenaPool, ChunksSurviveAndAreFoundByOffset) {
+TEST(ArenaPoolTest, ChunksSurviveAndAreFoundByOffset) {
   TestArena arena(256 << 10);
   std::vector<Chunk> taken;
   {
@@ -160,7 +160,7 @@ TEST(ArenaPool, ChunksSurviveAndAreFoundByOffset) {
   }
 }
 
-TEST(ArenaPool, ReserveServesOnlyWhoMayUseIt) {
+TEST(ArenaPoolTest, ReserveServesOnlyWhoMayUseIt) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   uint64_t kept = 0;
@@ -176,7 +176,7 @@ TEST(ArenaPool, ReserveServesOnlyWhoMayUseIt) {
   EXPECT_GE(kept, 4u);
 }
 
-TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
+TEST(ArenaPoolTest, LargeObjectsCountOnceTheyArePublished) {
   TestArena arena(256 << 10);
   Offset published = 0;
   {
@@ -201,7 +201,7 @@ TEST(ArenaPool, LargeObjectsCountOnceTheyArePublished) {
 }
 
 // The seal of a cleanly closed pool covers every byte of header and table.
-TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
+TEST(ArenaPoolTest, EveryFlippedBitOfACleanHeaderIsFound) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   ASSERT_TRUE(pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
@@ -218,7 +218,7 @@ TEST(ArenaPool, EveryFlippedBitOfACleanHeaderIsFound) {
 }
 
 // It also covers the nodes and logs: a leaf's bitmap has no checksum of its own.
-TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
+TEST(ArenaPoolTest, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
   for (const ChunkUse use : {ChunkUse::kNodes, ChunkUse::kLogs, ChunkUse::kRecords}) {
     TestArena arena(64 << 10);
     auto pool = arena.Create();
@@ -242,7 +242,7 @@ TEST(ArenaPool, EveryFlippedBitOfNodesAndLogsIsFoundAfterAClose) {
 }
 
 // A seal's checksums are meaningless once the pool is used again.
-TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
+TEST(ArenaPoolTest, ContentsChangeAfterASealedPoolIsOpened) {
   TestArena arena(64 << 10);
   auto pool = arena.Create();
   const Chunk chunk = *pool->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep);
@@ -260,7 +260,7 @@ TEST(ArenaPool, ContentsChangeAfterASealedPoolIsOpened) {
 }
 
 // After a crash the inactive slot may hold anything, and the engine checks its own area.
-TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
+TEST(ArenaPoolTest, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
   TestArena arena(64 << 10);
   std::vector<std::byte> image;
   size_t bytes = 0;
@@ -292,7 +292,7 @@ TEST(ArenaPool, EveryFlippedBitOfACrashedHeaderIsFoundOrDoesNotMatter) {
             8 * 128 + 64 * rows);  // one slot, and of each row what only a seal gives sense
 }
 
-TEST(ArenaPool, NamesANewerFormat) {
+TEST(ArenaPoolTest, NamesANewerFormat) {
   TestArena arena(64 << 10);
   arena.Create();
   auto* header = reinterpret_cast<media::Header*>(arena.data());
@@ -304,14 +304,14 @@ TEST(ArenaPool, NamesANewerFormat) {
   EXPECT_THAT(status.message(), HasSubstr("newer LodgeKV"));
 }
 
-TEST(ArenaPool, FindsATruncatedImage) {
+TEST(ArenaPoolTest, FindsATruncatedImage) {
   TestArena arena(256 << 10);
   arena.Create();
   arena.options().memory = arena.options().memory.first(128 << 10);
   EXPECT_EQ(arena.OpenError().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(ArenaPool, ThreadsTakeDistinctSequenceNumbersAndChunks) {
+TEST(ArenaPoolTest, ThreadsTakeDistinctSequenceNumbersAndChunks) {
   TestArena arena(1 << 20);
   auto pool = arena.Create();
   constexpr int kThreads = 4;

@@ -102,9 +102,9 @@ struct Promises {
   std::set<Offset> large_after;
 };
 
-class PoolCrash : public ::testing::TestWithParam<bool> {
+class PoolCrashTest : public ::testing::TestWithParam<bool> {
  protected:
-  PoolCrash() : arena_(kBytes), image_(kBytes), shadow_(arena_.data(), GetParam()) {
+  PoolCrashTest() : arena_(kBytes), image_(kBytes), shadow_(arena_.data(), GetParam()) {
     arena_.options().strict_order = GetParam();
     arena_.options().tracer = &shadow_;
     shadow_.before_fence = [this] { CheckImages(); };
@@ -231,7 +231,7 @@ class PoolCrash : public ::testing::TestWithParam<bool> {
   uint64_t images_ = 0;
 };
 
-TEST_P(PoolCrash, KeepsItsPromisesInEveryImage) {
+TEST_P(PoolCrashTest, KeepsItsPromisesInEveryImage) {
   auto pool = arena_.Create();
   promises_.created = true;
   Done();
@@ -253,7 +253,7 @@ TEST_P(PoolCrash, KeepsItsPromisesInEveryImage) {
   EXPECT_GT(images_, 5000u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Order, PoolCrash, ::testing::Bool(), [](const auto& param) {
+INSTANTIATE_TEST_SUITE_P(Order, PoolCrashTest, ::testing::Bool(), [](const auto& param) {
   return std::string(param.param ? "LinesMayTear" : "LinesKeepTheirOrder");
 });
 

@@ -66,7 +66,7 @@ uint64_t HeaderOffset(const std::string& path) {
   return static_cast<uint64_t>((*mapping)->header() - (*mapping)->base());
 }
 
-TEST(PoolErrors, Missing) {
+TEST(PoolErrorsTest, Missing) {
   TempDir dir;
   const absl::Status status = OpenError(OptionsFor(dir / "pool"));
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
@@ -75,7 +75,7 @@ TEST(PoolErrors, Missing) {
   EXPECT_EQ(OpenError(OptionsFor("")).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(PoolErrors, AlreadyThere) {
+TEST(PoolErrorsTest, AlreadyThere) {
   TempDir dir;
   MakePool(OptionsFor(dir / "pool"));
   WriteFile(dir / "text", "shopping list");
@@ -89,7 +89,7 @@ TEST(PoolErrors, AlreadyThere) {
   EXPECT_TRUE(Pool::Open(OptionsFor(dir / "pool")).ok());
 }
 
-TEST(PoolErrors, InUse) {
+TEST(PoolErrorsTest, InUse) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   MakePool(options);
@@ -102,7 +102,7 @@ TEST(PoolErrors, InUse) {
   EXPECT_TRUE(Pool::Open(options).ok());
 }
 
-TEST(PoolErrors, TooSmall) {
+TEST(PoolErrorsTest, TooSmall) {
   TempDir dir;
   const absl::Status created = CreateError(OptionsFor(dir / "pool", 8 * kMiB - 1));
   EXPECT_EQ(created.code(), absl::StatusCode::kInvalidArgument);
@@ -126,7 +126,7 @@ void ExpectTrueInChild(const std::function<bool()>& body) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(PoolErrors, TruncatedOrExtended) {
+TEST(PoolErrorsTest, TruncatedOrExtended) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool", 24 * kMiB);
   for (const uint64_t bytes :
@@ -145,7 +145,7 @@ TEST(PoolErrors, TruncatedOrExtended) {
   }
 }
 
-TEST(PoolErrors, NoPoolOfOurs) {
+TEST(PoolErrorsTest, NoPoolOfOurs) {
   TempDir dir;
   std::string noise(8 * kMiB, 'n');
   WriteFile(dir / "noise", noise);
@@ -164,7 +164,7 @@ TEST(PoolErrors, NoPoolOfOurs) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), noise);
 }
 
-TEST(PoolErrors, CreationOfAPoolInterruptedInPlace) {
+TEST(PoolErrorsTest, CreationOfAPoolInterruptedInPlace) {
   TempDir dir;
   PMEMobjpool* bare = pmemobj_create((dir / "pool").c_str(), "lodgekv", PMEMOBJ_MIN_POOL, 0600);
   ASSERT_NE(bare, nullptr);
@@ -201,7 +201,7 @@ class MappedFile {
 
 // The arena's test flips every bit of engine area and table; here, where opening takes
 // milliseconds, a sample of them.
-TEST(PoolErrors, BytesOfOurHeaderFlipped) {
+TEST(PoolErrorsTest, BytesOfOurHeaderFlipped) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   MakePool(options);
@@ -223,7 +223,7 @@ TEST(PoolErrors, BytesOfOurHeaderFlipped) {
 
 // 64 bytes of libpmemobj's page record unsafe shutdowns, which libpmemobj neither uses nor checks
 // on a file: flipping them must not matter.
-TEST(PoolErrors, BytesOfTheHeaderPageFlipped) {
+TEST(PoolErrorsTest, BytesOfTheHeaderPageFlipped) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   MakePool(options);
@@ -244,7 +244,7 @@ TEST(PoolErrors, BytesOfTheHeaderPageFlipped) {
   }
 }
 
-TEST(PoolErrors, NewerFormat) {
+TEST(PoolErrorsTest, NewerFormat) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   MakePool(options);
@@ -259,7 +259,7 @@ TEST(PoolErrors, NewerFormat) {
               AllOf(HasSubstr(options.path), HasSubstr("version 9"), HasSubstr("newer")));
 }
 
-TEST(PoolErrors, UnwritableDirectory) {
+TEST(PoolErrorsTest, UnwritableDirectory) {
   TempDir dir;
   ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
   const bool root = geteuid() == 0;
@@ -277,7 +277,7 @@ TEST(PoolErrors, UnwritableDirectory) {
   EXPECT_EQ(dir.Names(), "");
 }
 
-TEST(PoolErrors, UnreadablePool) {
+TEST(PoolErrorsTest, UnreadablePool) {
   TempDir dir;
   MakePool(OptionsFor(dir / "pool"));
   ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
@@ -294,7 +294,7 @@ TEST(PoolErrors, UnreadablePool) {
   EXPECT_THAT(status.message(), HasSubstr(dir / "pool"));
 }
 
-TEST(PoolErrors, NoSpaceLeavesNothingBehind) {
+TEST(PoolErrorsTest, NoSpaceLeavesNothingBehind) {
   TempDir dir;
   const absl::Status status = CreateError(OptionsFor(dir / "pool", uint64_t{1} << 50));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -302,7 +302,7 @@ TEST(PoolErrors, NoSpaceLeavesNothingBehind) {
   EXPECT_EQ(dir.Names(), "");
 }
 
-TEST(PoolErrors, NoFileAtAll) {
+TEST(PoolErrorsTest, NoFileAtAll) {
   TempDir dir;
   for (const std::string& path : {dir.path(), std::string("/dev/null")}) {
     const absl::Status status = CreateError(OptionsFor(path));
@@ -312,7 +312,7 @@ TEST(PoolErrors, NoFileAtAll) {
   }
 }
 
-TEST(PoolsetErrors, ReplicaOrSizeOrNonsense) {
+TEST(PoolsetErrorsTest, ReplicaOrSizeOrNonsense) {
   TempDir dir;
   WriteFile(dir / "replica", "PMEMPOOLSET\n8M " + dir / "a" + "\nREPLICA\n8M " + dir / "b\n");
   absl::Status status = CreateError(OptionsFor(dir / "replica", 0));

@@ -60,13 +60,13 @@ void WriteFile(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
-TEST(PoolFile, HasOneGibibyteIfNoSizeIsGiven) {
+TEST(PoolFileTest, HasOneGibibyteIfNoSizeIsGiven) {
   TempDir dir;
   Create(OptionsFor(dir / "pool", 0));
   EXPECT_EQ(std::filesystem::file_size(dir / "pool"), kDefaultPoolFileBytes);
 }
 
-TEST(PoolFile, IsThereAfterClose) {
+TEST(PoolFileTest, IsThereAfterClose) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   EXPECT_FALSE(*Pool::Exists(options.path));
@@ -91,7 +91,7 @@ TEST(PoolFile, IsThereAfterClose) {
   EXPECT_EQ(pool->PeekSequence(), 6u);
 }
 
-TEST(PoolFile, FileIsReadableByItsOwnerOnly) {
+TEST(PoolFileTest, FileIsReadableByItsOwnerOnly) {
   TempDir dir;
   Create(OptionsFor(dir / "pool"));
   struct stat st;
@@ -100,7 +100,7 @@ TEST(PoolFile, FileIsReadableByItsOwnerOnly) {
   EXPECT_EQ(st.st_size, static_cast<off_t>(8 * kMiB));
 }
 
-TEST(PoolFile, WithoutCloseItIsNotClean) {
+TEST(PoolFileTest, WithoutCloseItIsNotClean) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool");
   EXPECT_TRUE(Create(options)->Close(true).ok());
@@ -117,7 +117,7 @@ TEST(PoolFile, WithoutCloseItIsNotClean) {
   EXPECT_GE(pool->PeekSequence(), 8u);
 }
 
-TEST(PoolFile, AnEmptyFileBecomesAPool) {
+TEST(PoolFileTest, AnEmptyFileBecomesAPool) {
   TempDir dir;
   WriteFile(dir / "pool", "");
   EXPECT_FALSE(*Pool::Exists(dir / "pool"));
@@ -127,7 +127,7 @@ TEST(PoolFile, AnEmptyFileBecomesAPool) {
 }
 
 // Chunks, their classes and large objects, for pools with several chunks per object and with one.
-TEST(PoolFile, ChunksAndLargeObjectsSurvive) {
+TEST(PoolFileTest, ChunksAndLargeObjectsSurvive) {
   for (const uint64_t bytes : {8 * kMiB, 64 * kMiB, 200 * kMiB}) {
     TempDir dir;
     const PoolOptions options = OptionsFor(dir / "pool", bytes);
@@ -171,7 +171,7 @@ TEST(PoolFile, ChunksAndLargeObjectsSurvive) {
   }
 }
 
-TEST(PoolFile, AFullPoolIsFullToItsCapacityAndServesAgain) {
+TEST(PoolFileTest, AFullPoolIsFullToItsCapacityAndServesAgain) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool", 16 * kMiB);
   auto pool = Create(options);
@@ -213,7 +213,7 @@ TEST(PoolFile, AFullPoolIsFullToItsCapacityAndServesAgain) {
   EXPECT_THAT(Open(options)->Chunks(), IsEmpty());
 }
 
-TEST(PoolFile, EveryRecordSizeFitsASmallPool) {
+TEST(PoolFileTest, EveryRecordSizeFitsASmallPool) {
   TempDir dir;
   auto pool = Create(OptionsFor(dir / "pool", 8 * kMiB));
   RecordSlab slab(*pool);
@@ -229,7 +229,7 @@ TEST(PoolFile, EveryRecordSizeFitsASmallPool) {
   EXPECT_NE(slab.Allocate(200'000, ReservePolicy::kKeep), 0u);
 }
 
-TEST(PoolFile, ThreadsShareIt) {
+TEST(PoolFileTest, ThreadsShareIt) {
   TempDir dir;
   const PoolOptions options = OptionsFor(dir / "pool", 64 * kMiB);
   auto pool = Create(options);
@@ -259,13 +259,13 @@ TEST(PoolFile, ThreadsShareIt) {
   Open(options);
 }
 
-TEST(PoolFile, LeavesNothingBehindWhenUndone) {
+TEST(PoolFileTest, LeavesNothingBehindWhenUndone) {
   TempDir dir;
   EXPECT_TRUE(Create(OptionsFor(dir / "pool"))->CloseAndRemove().ok());
   EXPECT_EQ(dir.Names(), "");
 }
 
-TEST(PoolFile, TakesOverAfterADeadCreator) {
+TEST(PoolFileTest, TakesOverAfterADeadCreator) {
   TempDir dir;
   for (const std::string& left : {std::string(), std::string(100'000, '\0'),
                                   std::string("PMEMOBJ") + std::string(100'000, '\0')}) {
@@ -276,7 +276,7 @@ TEST(PoolFile, TakesOverAfterADeadCreator) {
   }
 }
 
-TEST(PoolFile, LeavesAStrangersFileAlone) {
+TEST(PoolFileTest, LeavesAStrangersFileAlone) {
   TempDir dir;
   WriteFile(dir / "pool.creating", "my diary");
   const absl::Status status = Pool::Create(OptionsFor(dir / "pool"), TestIdentity()).status();
@@ -285,7 +285,7 @@ TEST(PoolFile, LeavesAStrangersFileAlone) {
   EXPECT_EQ(dir.Names(), "pool.creating");
 }
 
-TEST(PoolFile, RespectsALivingCreator) {
+TEST(PoolFileTest, RespectsALivingCreator) {
   TempDir dir;
   WriteFile(dir / "pool.creating", std::string(100'000, 'x'));
   const int fd = open((dir / "pool.creating").c_str(), O_RDWR);
@@ -298,7 +298,7 @@ TEST(PoolFile, RespectsALivingCreator) {
 }
 
 // A creator killed at any moment leaves no pool, or a complete one.
-TEST(PoolFile, CreationKilledAtAnyMomentCanBeRepeated) {
+TEST(PoolFileTest, CreationKilledAtAnyMomentCanBeRepeated) {
   TempDir dir;
   int whole = 0;
   int rounds = 0;
@@ -324,7 +324,7 @@ TEST(PoolFile, CreationKilledAtAnyMomentCanBeRepeated) {
   EXPECT_LT(whole, rounds);
 }
 
-TEST(PoolFile, AnOrdinaryFileHasAJournalAndIsStrict) {
+TEST(PoolFileTest, AnOrdinaryFileHasAJournalAndIsStrict) {
   TempDir dir(TempDir::Disk());
   auto pool = Create(OptionsFor(dir / "pool"));
   if (pool->medium_class() != MediumClass::kFile) GTEST_SKIP() << "no disk at " << dir.path();
@@ -351,7 +351,7 @@ void BreakSyncOf(const std::string& path) {
   close(pipe_fds[1]);
 }
 
-TEST(PoolFile, AFailedWriteOfTheJournalIsFinalAndThePoolIsNotMarkedClean) {
+TEST(PoolFileTest, AFailedWriteOfTheJournalIsFinalAndThePoolIsNotMarkedClean) {
   TempDir dir(TempDir::Disk());
   PoolOptions options = OptionsFor(dir / "pool");
   std::vector<std::string> told;
@@ -371,7 +371,7 @@ TEST(PoolFile, AFailedWriteOfTheJournalIsFinalAndThePoolIsNotMarkedClean) {
   EXPECT_FALSE(Open(options)->was_clean());
 }
 
-TEST(PoolFile, AFailedSyncAtTheEndLeavesThePoolInNeedOfItsJournal) {
+TEST(PoolFileTest, AFailedSyncAtTheEndLeavesThePoolInNeedOfItsJournal) {
   TempDir dir(TempDir::Disk());
   PoolOptions options = OptionsFor(dir / "pool");
   std::vector<std::string> told;
@@ -389,7 +389,7 @@ TEST(PoolFile, AFailedSyncAtTheEndLeavesThePoolInNeedOfItsJournal) {
   EXPECT_EQ(pool->applied_index(), 7u);
 }
 
-TEST(PoolFile, ProcessDurabilitySyncsNothing) {
+TEST(PoolFileTest, ProcessDurabilitySyncsNothing) {
   TempDir dir(TempDir::Disk());
   PoolOptions options = OptionsFor(dir / "pool");
   options.process_durability = true;
@@ -399,7 +399,7 @@ TEST(PoolFile, ProcessDurabilitySyncsNothing) {
   EXPECT_THAT(pool->durability_detail(), HasSubstr("not a power cut"));
 }
 
-TEST(PoolFile, AMemoryFileSystemNeedsLeave) {
+TEST(PoolFileTest, AMemoryFileSystemNeedsLeave) {
   TempDir dir;
   PoolOptions options = OptionsFor(dir / "pool");
   options.allow_volatile_medium = false;
@@ -414,19 +414,19 @@ TEST(PoolFile, AMemoryFileSystemNeedsLeave) {
   EXPECT_EQ(Pool::Open(options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(PoolFile, ForcedPmemNeedsNoLeaveAndFlushesLines) {
+TEST(PoolFileTest, ForcedPmemNeedsNoLeaveAndFlushesLines) {
   TempDir dir;
   PoolOptions options = OptionsFor(dir / "pool");
   options.allow_volatile_medium = false;
   // libpmem reads the variable when it is loaded, so this needs a process of its own.
   const std::string command = "PMEM_IS_PMEM_FORCE=1 LODGEKV_TEST_POOL=" + options.path + " /proc/" +
                               std::to_string(getpid()) +
-                              "/exe --gtest_filter=PoolFileChild.Forced > /dev/null";
+                              "/exe --gtest_filter=PoolFileChildTest.Forced > /dev/null";
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(dir.Names(), "pool") << "the child did not run";
 }
 
-TEST(PoolFileChild, Forced) {
+TEST(PoolFileChildTest, Forced) {
   const char* path = std::getenv("LODGEKV_TEST_POOL");
   if (path == nullptr) GTEST_SKIP() << "runs in a child of another test";
   PoolOptions options = OptionsFor(path);
@@ -438,7 +438,7 @@ TEST(PoolFileChild, Forced) {
   EXPECT_FALSE(pool->medium().strict_order());
 }
 
-TEST(Poolset, PartsMakeOnePool) {
+TEST(PoolsetTest, PartsMakeOnePool) {
   TempDir dir;
   WriteFile(dir / "set", "PMEMPOOLSET\n# two parts\n8M " + dir / "a" + "\n10MiB " + dir / "b\n");
   const PoolOptions options = OptionsFor(dir / "set", 0);

@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 constexpr uint64_t kBytes = uint64_t{16} << 20;
 constexpr size_t kChunks = 40;
 
-class PoolSeal : public ::testing::TestWithParam<unsigned> {
+class PoolSealTest : public ::testing::TestWithParam<unsigned> {
  protected:
-  PoolSeal() {
+  PoolSealTest() {
     options_.path = dir_ / "pool";
     options_.size_bytes = kBytes;
     options_.allow_volatile_medium = true;
@@ -67,7 +67,7 @@ class PoolSeal : public ::testing::TestWithParam<unsigned> {
   std::vector<Chunk> chunks_;
 };
 
-TEST_P(PoolSeal, VouchesForEveryChunk) {
+TEST_P(PoolSealTest, VouchesForEveryChunk) {
   EXPECT_TRUE(Take(Pool::Open(options_))->Close(true).ok());
   for (const Chunk& chunk : chunks_) {
     Flip(chunk.begin + chunk.bytes - 1);
@@ -79,7 +79,7 @@ TEST_P(PoolSeal, VouchesForEveryChunk) {
   EXPECT_TRUE(Take(Pool::Open(options_))->was_clean());
 }
 
-TEST_P(PoolSeal, NamesTheFirstOfSeveralDamagedChunks) {
+TEST_P(PoolSealTest, NamesTheFirstOfSeveralDamagedChunks) {
   std::set<uint32_t> rows;
   for (const size_t i : {33, 7, 8, 21}) {
     Flip(chunks_[i].begin);
@@ -92,7 +92,7 @@ TEST_P(PoolSeal, NamesTheFirstOfSeveralDamagedChunks) {
 }
 
 // None of its bits change.
-TEST_P(PoolSeal, OfARefusedPoolStays) {
+TEST_P(PoolSealTest, OfARefusedPoolStays) {
   const std::string before = Header();
   Flip(chunks_[3].begin);
   std::string engine;
@@ -113,9 +113,9 @@ TEST_P(PoolSeal, OfARefusedPoolStays) {
 
 // --- verified at use ---
 
-class PoolSealAtUse : public PoolSeal {
+class PoolSealAtUseTest : public PoolSealTest {
  protected:
-  PoolSealAtUse() { options_.verify_at_use = true; }
+  PoolSealAtUseTest() { options_.verify_at_use = true; }
 
   // What Open says of the same pool when it verifies.
   std::string MessageOfOpen() const {
@@ -125,7 +125,7 @@ class PoolSealAtUse : public PoolSeal {
   }
 };
 
-TEST_P(PoolSealAtUse, RefusesWhatOpenWouldRefuseAndLeavesItSo) {
+TEST_P(PoolSealAtUseTest, RefusesWhatOpenWouldRefuseAndLeavesItSo) {
   const std::string before = Header();
   for (const size_t i : {size_t{0}, size_t{7}, kChunks - 1}) {
     Flip(chunks_[i].begin + chunks_[i].bytes - 1);
@@ -148,7 +148,7 @@ TEST_P(PoolSealAtUse, RefusesWhatOpenWouldRefuseAndLeavesItSo) {
   }
 }
 
-TEST_P(PoolSealAtUse, NamesTheFirstOfSeveralDamagedChunks) {
+TEST_P(PoolSealAtUseTest, NamesTheFirstOfSeveralDamagedChunks) {
   std::set<uint32_t> rows;
   for (const size_t i : {33, 7, 8, 21}) {
     Flip(chunks_[i].begin);
@@ -162,7 +162,7 @@ TEST_P(PoolSealAtUse, NamesTheFirstOfSeveralDamagedChunks) {
   }
 }
 
-TEST_P(PoolSealAtUse, IsInUseOnceAllIsVerified) {
+TEST_P(PoolSealAtUseTest, IsInUseOnceAllIsVerified) {
   const std::string before = Header();
   auto pool = Take(Pool::Open(options_));
   EXPECT_TRUE(pool->was_clean());
@@ -180,7 +180,7 @@ TEST_P(PoolSealAtUse, IsInUseOnceAllIsVerified) {
 
 // A tree that answers at once: some chunks are verified and written, others are not touched when
 // it is closed cleanly, and what is wrong there is found later all the same.
-TEST_P(PoolSealAtUse, WhatWasNeverVerifiedKeepsItsChecksum) {
+TEST_P(PoolSealAtUseTest, WhatWasNeverVerifiedKeepsItsChecksum) {
   Flip(chunks_[9].begin + 5);
   auto pool = Take(Pool::Open(options_));
   pool->BeginUse();
@@ -195,7 +195,7 @@ TEST_P(PoolSealAtUse, WhatWasNeverVerifiedKeepsItsChecksum) {
 }
 
 // The pool's own calls take the seal away before they change what it covers.
-TEST_P(PoolSealAtUse, IsPutToUseByWhatChangesIt) {
+TEST_P(PoolSealAtUseTest, IsPutToUseByWhatChangesIt) {
   const auto use = [this](const auto& change) {
     auto pool = Take(Pool::Open(options_));
     change(*pool);
@@ -214,7 +214,7 @@ TEST_P(PoolSealAtUse, IsPutToUseByWhatChangesIt) {
   use([](Pool& pool) { pool.PersistAppliedIndex(pool.applied_index() + 1); });
 }
 
-TEST_P(PoolSealAtUse, ASweepVerifiesEachChunkOnce) {
+TEST_P(PoolSealAtUseTest, ASweepVerifiesEachChunkOnce) {
   auto pool = Take(Pool::Open(options_));
   ASSERT_TRUE(pool->contents().EnsureVerified(chunks_[5].begin).ok());
   std::atomic<size_t> verified{0};
@@ -244,8 +244,8 @@ TEST_P(PoolSealAtUse, ASweepVerifiesEachChunkOnce) {
   EXPECT_TRUE(pool->contents().FinishVerify().ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, PoolSealAtUse, ::testing::Values(0, 1, 5));
-INSTANTIATE_TEST_SUITE_P(Threads, PoolSeal, ::testing::Values(0, 1, 5));
+INSTANTIATE_TEST_SUITE_P(Threads, PoolSealAtUseTest, ::testing::Values(0, 1, 5));
+INSTANTIATE_TEST_SUITE_P(Threads, PoolSealTest, ::testing::Values(0, 1, 5));
 
 }  // namespace
 }  // namespace lodgekv::pmem

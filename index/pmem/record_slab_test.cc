@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
-TEST(RecordSlab, WastesAtMostAQuarterAndHoldsWhatWasAsked) {
+TEST(RecordSlabTest, WastesAtMostAQuarterAndHoldsWhatWasAsked) {
   TestArena memory(16 << 20, 256 << 10);
   auto pool = memory.Create();
   RecordSlab slab(*pool);
@@ -39,7 +39,7 @@ TEST(RecordSlab, WastesAtMostAQuarterAndHoldsWhatWasAsked) {
   EXPECT_TRUE(slab.IsLarge(65537));
 }
 
-TEST(RecordSlab, SpaceAtIsSafeForAnyOffset) {
+TEST(RecordSlabTest, SpaceAtIsSafeForAnyOffset) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   RecordSlab slab(*pool);
@@ -55,7 +55,7 @@ TEST(RecordSlab, SpaceAtIsSafeForAnyOffset) {
   }
 }
 
-TEST(RecordSlab, MarkFindsRecordsAndFreesTheRest) {
+TEST(RecordSlabTest, MarkFindsRecordsAndFreesTheRest) {
   TestArena memory(512 << 10);
   std::vector<Offset> kept;
   uint64_t used = 0;
@@ -93,7 +93,7 @@ TEST(RecordSlab, MarkFindsRecordsAndFreesTheRest) {
   EXPECT_THAT(pool->LargeObjects(), IsEmpty());
 }
 
-TEST(RecordSlab, SpaceOfOneSizeServesAnotherOnceItIsFree) {
+TEST(RecordSlabTest, SpaceOfOneSizeServesAnotherOnceItIsFree) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   RecordSlab slab(*pool);
@@ -113,7 +113,7 @@ TEST(RecordSlab, SpaceOfOneSizeServesAnotherOnceItIsFree) {
 }
 
 // Each record carries its owner; two owners of one byte would show.
-TEST(RecordSlab, AFullPoolServesFromLargerClasses) {
+TEST(RecordSlabTest, AFullPoolServesFromLargerClasses) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   RecordSlab slab(*pool);
@@ -133,12 +133,12 @@ TEST(RecordSlab, AFullPoolServesFromLargerClasses) {
 }
 
 // Small and large records, as a restart finds them.
-class UnfinishedSlab : public ::testing::Test {
+class UnfinishedSlabTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kSmall = 96;
   static constexpr uint64_t kLarge = 20'000;
 
-  UnfinishedSlab() : memory_(1 << 20), pool_(memory_.Create()) {
+  UnfinishedSlabTest() : memory_(1 << 20), pool_(memory_.Create()) {
     RecordSlab before(*pool_);
     for (int i = 0; i < 5; ++i) {
       small_.push_back(before.Allocate(kSmall, ReservePolicy::kKeep));
@@ -161,7 +161,7 @@ class UnfinishedSlab : public ::testing::Test {
 };
 
 // 0: never reached; 1: marked; 2: held; 3: marked, then freed; 4: freed, then marked.
-TEST_F(UnfinishedSlab, DecidesOfEachRecordWhenItIsFinished) {
+TEST_F(UnfinishedSlabTest, DecidesOfEachRecordWhenItIsFinished) {
   using MarkResult = UnitArena::MarkResult;
   for (const auto* records : {&small_, &large_}) {
     EXPECT_EQ(slab_->Mark(records->at(1)), MarkResult::kMarked);
@@ -191,7 +191,7 @@ TEST_F(UnfinishedSlab, DecidesOfEachRecordWhenItIsFinished) {
   EXPECT_THAT(pool_->LargeObjects(), IsEmpty());
 }
 
-TEST_F(UnfinishedSlab, WhatWasTakenSinceIsNotBeingFound) {
+TEST_F(UnfinishedSlabTest, WhatWasTakenSinceIsNotBeingFound) {
   const Offset kept = slab_->Allocate(kLarge, ReservePolicy::kKeep);
   slab_->Commit(kept);
   const Offset gone = slab_->Allocate(kLarge, ReservePolicy::kKeep);
@@ -203,19 +203,19 @@ TEST_F(UnfinishedSlab, WhatWasTakenSinceIsNotBeingFound) {
   EXPECT_EQ(slab_->used_bytes(), slab_->SpaceAt(kept));
 }
 
-TEST_F(UnfinishedSlab, ASlabThatGoesLeavesNothingToFind) {
+TEST_F(UnfinishedSlabTest, ASlabThatGoesLeavesNothingToFind) {
   slab_.reset();
   EXPECT_FALSE(pool_->finding_space());
 }
 
-using UnfinishedSlabDeathTest = UnfinishedSlab;
+using UnfinishedSlabDeathTest = UnfinishedSlabTest;
 
 TEST_F(UnfinishedSlabDeathTest, RefusesToFreeALargeObjectTwice) {
   slab_->Free(large_[0]);
   EXPECT_DEATH(slab_->Free(large_[0]), "free of a large object that is free");
 }
 
-TEST(RecordSlab, ThreadsNeverShareSpace) {
+TEST(RecordSlabTest, ThreadsNeverShareSpace) {
   TestArena memory(2 << 20);
   auto pool = memory.Create();
   RecordSlab slab(*pool);

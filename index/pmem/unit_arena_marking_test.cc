@@ -34,9 +34,9 @@ std::vector<Offset> TakeAll(UnitArena& arena) {
 }
 
 // A pool with chunks whose units may be in use, as a restart finds it.
-class UnfinishedArena : public ::testing::Test {
+class UnfinishedArenaTest : public ::testing::Test {
  protected:
-  explicit UnfinishedArena(size_t bytes = 256 << 10, size_t chunks = 3) : memory_(bytes) {
+  explicit UnfinishedArenaTest(size_t bytes = 256 << 10, size_t chunks = 3) : memory_(bytes) {
     pool_ = memory_.Create();
     {
       UnitArena before(*pool_, ChunkUse::kNodes, kUnit);
@@ -64,7 +64,7 @@ class UnfinishedArena : public ::testing::Test {
   std::unique_ptr<UnitArena> arena_;
 };
 
-TEST_F(UnfinishedArena, AllocatesFromFreshChunksAlone) {
+TEST_F(UnfinishedArenaTest, AllocatesFromFreshChunksAlone) {
   EXPECT_TRUE(pool_->finding_space());
   std::set<Offset> fresh;
   for (size_t i = 0; i < 2 * kPerChunk; ++i) {
@@ -82,7 +82,7 @@ TEST_F(UnfinishedArena, AllocatesFromFreshChunksAlone) {
 }
 
 // A unit taken since is none of what is being found: its owner may have freed it by now.
-TEST_F(UnfinishedArena, MarksNothingInFreshChunks) {
+TEST_F(UnfinishedArenaTest, MarksNothingInFreshChunks) {
   const Offset fresh = arena_->Allocate(ReservePolicy::kKeep);
   arena_->Free(fresh);
   EXPECT_EQ(arena_->Mark(fresh), MarkResult::kFinished);
@@ -93,7 +93,7 @@ TEST_F(UnfinishedArena, MarksNothingInFreshChunks) {
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kKeep), fresh);
 }
 
-TEST_F(UnfinishedArena, WhatIsFreedMeanwhileEndsFreeInAnyOrder) {
+TEST_F(UnfinishedArenaTest, WhatIsFreedMeanwhileEndsFreeInAnyOrder) {
   const std::vector<Offset> freed = {old_[3], old_[40], old_[70]};
   EXPECT_EQ(arena_->Mark(freed[0]), MarkResult::kMarked);
   for (const Offset unit : freed) arena_->Free(unit);
@@ -107,7 +107,7 @@ TEST_F(UnfinishedArena, WhatIsFreedMeanwhileEndsFreeInAnyOrder) {
   EXPECT_THAT(FreeOldUnits(), UnorderedElementsAreArray(freed));
 }
 
-TEST_F(UnfinishedArena, WhatIsHeldStaysInUseUntilItIsFreed) {
+TEST_F(UnfinishedArenaTest, WhatIsHeldStaysInUseUntilItIsFreed) {
   const Offset moved = old_[1];
   const Offset unlinked = old_[2];
   const Offset early = old_[3];
@@ -125,7 +125,7 @@ TEST_F(UnfinishedArena, WhatIsHeldStaysInUseUntilItIsFreed) {
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kUse), moved);
 }
 
-TEST_F(UnfinishedArena, FinishesChunkByChunk) {
+TEST_F(UnfinishedArenaTest, FinishesChunkByChunk) {
   ASSERT_THAT(arena_->UnfinishedChunks(), SizeIs(3));
   const Chunk second = ChunkOf(old_[kPerChunk]);
   for (size_t i = 0; i < kPerChunk; i += 2) arena_->Mark(old_[kPerChunk + i]);
@@ -148,7 +148,7 @@ TEST_F(UnfinishedArena, FinishesChunkByChunk) {
   EXPECT_EQ(arena_->used_units(), kPerChunk + 1);
 }
 
-TEST_F(UnfinishedArena, UnfinishedChunksStayWhateverSeemsFree) {
+TEST_F(UnfinishedArenaTest, UnfinishedChunksStayWhateverSeemsFree) {
   arena_->KeepChunks(5);
   EXPECT_EQ(arena_->total_units(), 5 * kPerChunk) << "three are there";
   arena_->KeepChunks(0);
@@ -164,13 +164,13 @@ TEST_F(UnfinishedArena, UnfinishedChunksStayWhateverSeemsFree) {
   EXPECT_EQ(arena_->used_units(), 0u);
 }
 
-class FullUnfinishedArena : public UnfinishedArena {
+class FullUnfinishedArenaTest : public UnfinishedArenaTest {
  protected:
-  FullUnfinishedArena() : UnfinishedArena(64 << 10, 3) {}
+  FullUnfinishedArenaTest() : UnfinishedArenaTest(64 << 10, 3) {}
 };
 
 // The answer of a full pool is none while something is unfinished, and none is remembered.
-TEST_F(FullUnfinishedArena, ServesAtOnceWhatAFinishedChunkHas) {
+TEST_F(FullUnfinishedArenaTest, ServesAtOnceWhatAFinishedChunkHas) {
   for (const Offset unit : old_) arena_->Mark(unit);
   arena_->Unmark(old_[7]);
   arena_->Free(old_[kPerChunk]);
@@ -187,7 +187,7 @@ TEST_F(FullUnfinishedArena, ServesAtOnceWhatAFinishedChunkHas) {
 }
 
 // What another arena's chunk turns out to have none of serves here.
-TEST_F(FullUnfinishedArena, AnotherArenaFindsAChunkThatTurnsOutEmpty) {
+TEST_F(FullUnfinishedArenaTest, AnotherArenaFindsAChunkThatTurnsOutEmpty) {
   UnitArena other(*pool_, ChunkUse::kRecords, 1024);
   const size_t before = TakeAll(other).size();
   for (int i = 0; i < 200; ++i) ASSERT_EQ(other.Allocate(ReservePolicy::kUse), 0u);
@@ -196,12 +196,12 @@ TEST_F(FullUnfinishedArena, AnotherArenaFindsAChunkThatTurnsOutEmpty) {
   EXPECT_EQ(TakeAll(other).size(), 8192u / 1024) << before;
 }
 
-TEST_F(UnfinishedArena, AnArenaThatGoesLeavesNothingToFind) {
+TEST_F(UnfinishedArenaTest, AnArenaThatGoesLeavesNothingToFind) {
   arena_.reset();
   EXPECT_FALSE(pool_->finding_space());
 }
 
-using UnfinishedArenaDeathTest = UnfinishedArena;
+using UnfinishedArenaDeathTest = UnfinishedArenaTest;
 
 TEST_F(UnfinishedArenaDeathTest, RefusesToFreeTwice) {
   arena_->Mark(old_[0]);
@@ -220,12 +220,12 @@ TEST_F(UnfinishedArenaDeathTest, RefusesToFreeTwice) {
 // Writers allocate and free, among others what was there before; one thread marks what is linked
 // and finishes chunk by chunk. `links` is the tree: where a writer unlinks before the marking comes
 // by, only Hold tells of the unit, whose Free comes later, before or after its chunk is finished.
-class UnfinishedArenaThreads : public UnfinishedArena {
+class UnfinishedArenaThreadsTest : public UnfinishedArenaTest {
  protected:
   static constexpr size_t kChunks = 200;
   static constexpr int kWriters = 3;
 
-  UnfinishedArenaThreads() : UnfinishedArena(4 << 20, kChunks), links_(old_.size()) {
+  UnfinishedArenaThreadsTest() : UnfinishedArenaTest(4 << 20, kChunks), links_(old_.size()) {
     std::mt19937 random(7);
     for (size_t i = 0; i < old_.size(); ++i) links_[i] = random() % 4 == 0 ? 0 : old_[i];
   }
@@ -298,7 +298,7 @@ class UnfinishedArenaThreads : public UnfinishedArena {
   std::atomic<uint64_t> retired_whole_{0};
 };
 
-TEST_F(UnfinishedArenaThreads, EndAsTheModelSays) {
+TEST_F(UnfinishedArenaThreadsTest, EndAsTheModelSays) {
   const auto linked = [this] {
     std::set<Offset> units;
     for (const auto& link : links_) {

@@ -28,7 +28,7 @@ std::vector<Offset> TakeAll(UnitArena& arena, ReservePolicy policy = ReservePoli
   return units;
 }
 
-TEST(UnitArena, HandsOutEveryUnitOnceAligned) {
+TEST(UnitArenaTest, HandsOutEveryUnitOnceAligned) {
   for (const uint32_t unit_bytes : {16u, 48u, 256u, 320u, 1024u, 8192u}) {
     TestArena memory(128 << 10);
     auto pool = memory.Create();
@@ -52,7 +52,7 @@ TEST(UnitArena, HandsOutEveryUnitOnceAligned) {
   }
 }
 
-TEST(UnitArena, FreedUnitsServeAgain) {
+TEST(UnitArenaTest, FreedUnitsServeAgain) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -62,7 +62,7 @@ TEST(UnitArena, FreedUnitsServeAgain) {
   EXPECT_EQ(std::set(first.begin(), first.end()), std::set(again.begin(), again.end()));
 }
 
-TEST(UnitArena, KeepsTheReserve) {
+TEST(UnitArenaTest, KeepsTheReserve) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -73,7 +73,7 @@ TEST(UnitArena, KeepsTheReserve) {
 }
 
 // What fails looks at nobody else's units again until something comes free.
-TEST(UnitArena, RefusesFastUntilSomethingComesFree) {
+TEST(UnitArenaTest, RefusesFastUntilSomethingComesFree) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -92,7 +92,7 @@ TEST(UnitArena, RefusesFastUntilSomethingComesFree) {
 }
 
 // Freed by one thread, taken by another.
-TEST(UnitArena, FullArenaFindsWhatAnotherThreadFrees) {
+TEST(UnitArenaTest, FullArenaFindsWhatAnotherThreadFrees) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -105,7 +105,7 @@ TEST(UnitArena, FullArenaFindsWhatAnotherThreadFrees) {
 }
 
 // A chunk that another arena does not need any more.
-TEST(UnitArena, FullArenaFindsTheChunkOfAnother) {
+TEST(UnitArenaTest, FullArenaFindsTheChunkOfAnother) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena small(*pool, ChunkUse::kRecords, 64);
@@ -116,7 +116,7 @@ TEST(UnitArena, FullArenaFindsTheChunkOfAnother) {
   EXPECT_NE(big.Allocate(ReservePolicy::kUse), 0u);
 }
 
-TEST(UnitArena, EmptyChunksServeOtherClasses) {
+TEST(UnitArenaTest, EmptyChunksServeOtherClasses) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena small(*pool, ChunkUse::kRecords, 64);
@@ -131,7 +131,7 @@ TEST(UnitArena, EmptyChunksServeOtherClasses) {
   }
 }
 
-TEST(UnitArena, KeptChunksStayTheArenas) {
+TEST(UnitArenaTest, KeptChunksStayTheArenas) {
   constexpr uint64_t kKept = 3;
   TestArena memory(128 << 10);
   {
@@ -158,7 +158,7 @@ TEST(UnitArena, KeptChunksStayTheArenas) {
   EXPECT_EQ(logs.used_units(), 0u);
 }
 
-TEST(UnitArena, MarkTellsOnceTwiceAndNotAUnit) {
+TEST(UnitArenaTest, MarkTellsOnceTwiceAndNotAUnit) {
   TestArena memory(128 << 10);
   std::vector<Offset> kept;
   Offset dropped = 0;
@@ -191,7 +191,7 @@ TEST(UnitArena, MarkTellsOnceTwiceAndNotAUnit) {
   for (const Offset unit : kept) EXPECT_THAT(rest, ::testing::Not(::testing::Contains(unit)));
 }
 
-TEST(UnitArena, FinishMarkGivesUnreachedChunksBack) {
+TEST(UnitArenaTest, FinishMarkGivesUnreachedChunksBack) {
   TestArena memory(128 << 10);
   {
     auto pool = memory.Create();
@@ -211,7 +211,7 @@ TEST(UnitArena, FinishMarkGivesUnreachedChunksBack) {
   EXPECT_THAT(memory.Open()->Chunks(), SizeIs(1));
 }
 
-TEST(UnitArena, VisitsEveryUnitInOrder) {
+TEST(UnitArenaTest, VisitsEveryUnitInOrder) {
   TestArena memory(128 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kLogs, 4096);
@@ -225,7 +225,7 @@ TEST(UnitArena, VisitsEveryUnitInOrder) {
 }
 
 // What the chunk held before, free or of another use, is not found in it.
-TEST(UnitArena, ZeroesHeadsWhenAChunkIsTaken) {
+TEST(UnitArenaTest, ZeroesHeadsWhenAChunkIsTaken) {
   for (const uint32_t unit_bytes : {16u, 80u, 256u, 1024u}) {
     TestArena memory(64 << 10);
     auto pool = memory.Create();
@@ -254,7 +254,7 @@ TEST(UnitArena, ZeroesHeadsWhenAChunkIsTaken) {
   }
 }
 
-TEST(UnitArena, ZeroesHeadsWhenAChunkIsReleased) {
+TEST(UnitArenaTest, ZeroesHeadsWhenAChunkIsReleased) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kLogs, 1024, ZeroHeads::kWhenReleased);
@@ -266,7 +266,7 @@ TEST(UnitArena, ZeroesHeadsWhenAChunkIsReleased) {
   for (const Offset unit : units) EXPECT_EQ(*pool->At<uint64_t>(unit), 0u);
 }
 
-TEST(UnitArena, AMarkThatIsTakenBackLeavesTheUnitFree) {
+TEST(UnitArenaTest, AMarkThatIsTakenBackLeavesTheUnitFree) {
   TestArena memory(128 << 10);
   auto pool = memory.Create();
   std::vector<Offset> units;
@@ -284,7 +284,7 @@ TEST(UnitArena, AMarkThatIsTakenBackLeavesTheUnitFree) {
   EXPECT_THAT(TakeAll(arena), UnorderedElementsAreArray(free));
 }
 
-TEST(UnitArena, SamplesUnitsAtEvenDistancesAcrossChunks) {
+TEST(UnitArenaTest, SamplesUnitsAtEvenDistancesAcrossChunks) {
   TestArena memory(128 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -298,7 +298,7 @@ TEST(UnitArena, SamplesUnitsAtEvenDistancesAcrossChunks) {
   }
 }
 
-TEST(UnitArena, FindsUnitsInTheCachesOfOtherThreads) {
+TEST(UnitArenaTest, FindsUnitsInTheCachesOfOtherThreads) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -318,7 +318,7 @@ TEST(UnitArena, FindsUnitsInTheCachesOfOtherThreads) {
 
 // Threads take and give units of a medium that is nearly full, so that they steal from one another.
 // A unit that two threads hold at a time would lose its mark.
-TEST(UnitArena, ThreadsNeverShareAUnit) {
+TEST(UnitArenaTest, ThreadsNeverShareAUnit) {
   TestArena memory(96 << 10);
   auto pool = memory.Create();
   UnitArena arena(*pool, ChunkUse::kNodes, 256);
@@ -361,7 +361,7 @@ TEST(UnitArena, ThreadsNeverShareAUnit) {
   EXPECT_EQ(TakeAll(arena).size(), capacity);
 }
 
-TEST(UnitArena, MarksFromManyThreads) {
+TEST(UnitArenaTest, MarksFromManyThreads) {
   TestArena memory(256 << 10);
   auto pool = memory.Create();
   UnitArena taker(*pool, ChunkUse::kNodes, 64);
@@ -395,7 +395,7 @@ TEST(UnitArenaDeathTest, RefusesToFreeTwice) {
       "free of a unit that is free");
 }
 
-TEST(WorkerSlot, IsStableWithinAThreadAndReusedAfterIt) {
+TEST(WorkerSlotTest, IsStableWithinAThreadAndReusedAfterIt) {
   const uint32_t own = CurrentWorkerSlot();
   EXPECT_EQ(CurrentWorkerSlot(), own);
   std::set<uint32_t> slots;
@@ -406,7 +406,7 @@ TEST(WorkerSlot, IsStableWithinAThreadAndReusedAfterIt) {
   EXPECT_FALSE(slots.contains(own));
 }
 
-TEST(WorkerSlot, WaitsWhenAllAreTaken) {
+TEST(WorkerSlotTest, WaitsWhenAllAreTaken) {
   std::atomic<uint32_t> have{0};
   std::atomic<bool> end{false};
   std::vector<std::thread> threads;

@@ -89,7 +89,7 @@ struct ParameterName {
   }
 };
 
-class Corruption : public ::testing::TestWithParam<Parameter> {
+class CorruptionTest : public ::testing::TestWithParam<Parameter> {
  protected:
   void TryFlips(const std::vector<Damage>& damages) {
     const auto verdicts = TryAll(
@@ -160,7 +160,7 @@ class Corruption : public ::testing::TestWithParam<Parameter> {
   std::map<std::pair<std::string, Effect>, unsigned> shown_;  // failures, by what they are
 };
 
-TEST_P(Corruption, AnUndamagedPoolIsWhole) {
+TEST_P(CorruptionTest, AnUndamagedPoolIsWhole) {
   const auto verdicts = TryAll(1, [&](size_t) { return victim_.Truncate(victim_.bytes()); });
   EXPECT_EQ(EffectName(verdicts[0].effect), EffectName(Effect::kNone)) << verdicts[0].message;
 }
@@ -177,7 +177,7 @@ std::optional<Damage> WantedFlip() {
   return damage;
 }
 
-TEST_P(Corruption, FlippedBits) {
+TEST_P(CorruptionTest, FlippedBits) {
   if (const auto flip = WantedFlip()) {
     const Verdict verdict = victim_.Flip(flip->offset, flip->bit);
     return Count(*flip, verdict);
@@ -211,7 +211,7 @@ TEST_P(Corruption, FlippedBits) {
   EXPECT_EQ(failures_, 0U) << "of " << damages.size() << " damages";
 }
 
-TEST_P(Corruption, CutShortAtEveryPage) {
+TEST_P(CorruptionTest, CutShortAtEveryPage) {
   const uint64_t pages = victim_.bytes() / kPageBytes;
   const auto verdicts =
       TryAll(pages, [&](size_t page) { return victim_.Truncate(page * kPageBytes); });
@@ -221,7 +221,7 @@ TEST_P(Corruption, CutShortAtEveryPage) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Corruption,
+INSTANTIATE_TEST_SUITE_P(Engines, CorruptionTest,
                          ::testing::Combine(::testing::ValuesIn(PersistentCases()),
                                             ::testing::Bool()),
                          ParameterName());

@@ -44,7 +44,7 @@ constexpr uint64_t kPuts = 200;
 constexpr uint64_t kPutsInPlace = 3'000;  // of pairs without records, which take little space
 constexpr uint64_t kFresh = 10;
 
-class FileCorruption : public ::testing::TestWithParam<EngineCase> {
+class FileCorruptionTest : public ::testing::TestWithParam<EngineCase> {
  protected:
   void SetUp() override {
     auto store = Store::Open(Options());
@@ -84,7 +84,7 @@ class FileCorruption : public ::testing::TestWithParam<EngineCase> {
   Content content_;
 };
 
-TEST_P(FileCorruption, CutShortAtEveryPage) {
+TEST_P(FileCorruptionTest, CutShortAtEveryPage) {
   const uint64_t pages = kPoolBytes / kPageBytes;
   // From the end, so that one file suffices for all.
   const auto verdicts = TryAll(pages, [&](size_t i) -> Verdict {
@@ -104,10 +104,10 @@ struct Bit {
   unsigned bit;
 };
 
-class FlippedBits : public FileCorruption {
+class FlippedBitsTest : public FileCorruptionTest {
  protected:
   void SetUp() override {
-    FileCorruption::SetUp();
+    FileCorruptionTest::SetUp();
     std::filesystem::copy_file(pool_, copy_);
   }
 
@@ -160,7 +160,7 @@ class FlippedBits : public FileCorruption {
   mutable bool untouched_ = false;  // of the process that tries
 };
 
-TEST_P(FlippedBits, OfTheHeaderOfLibpmemobj) {
+TEST_P(FlippedBitsTest, OfTheHeaderOfLibpmemobj) {
   Random random("file flips");
   std::vector<Bit> bits(Scaled(kFlips));
   for (Bit& bit : bits) {
@@ -171,7 +171,7 @@ TEST_P(FlippedBits, OfTheHeaderOfLibpmemobj) {
 
 // A third each in its description of the pool, the lanes and the heap; half of them in nonzero
 // bytes, since most are zero.
-TEST_P(FlippedBits, OfTheLanesAndTheHeapOfLibpmemobj) {
+TEST_P(FlippedBitsTest, OfTheLanesAndTheHeapOfLibpmemobj) {
   constexpr std::array kPlaces{kPmemobjHeaderBytes, kFirstLane, kHeap, kFirstObject};
   std::ifstream file(copy_, std::ios::binary);
   std::string begin(kFirstObject, '\0');
@@ -217,10 +217,10 @@ bool SpoilPage(char* base, uint64_t page) {
   return done;
 }
 
-class BadPages : public FileCorruption {
+class BadPagesTest : public FileCorruptionTest {
  protected:
   void SetUp() override {
-    FileCorruption::SetUp();
+    FileCorruptionTest::SetUp();
     std::filesystem::copy_file(pool_, undamaged_);
   }
 
@@ -297,7 +297,7 @@ class BadPages : public FileCorruption {
   const std::string undamaged_ = folder_ / "undamaged";
 };
 
-TEST_P(BadPages, OfAServingPoolEndTheProcessByName) {
+TEST_P(BadPagesTest, OfAServingPoolEndTheProcessByName) {
   const std::vector<uint64_t> pages = DrawPages();
   const auto verdicts = TryAll(pages.size(), [&](size_t i) -> Verdict {
     Restore();
@@ -311,7 +311,7 @@ TEST_P(BadPages, OfAServingPoolEndTheProcessByName) {
 }
 
 // Recovery does not skip the page, so every start hits it again.
-TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
+TEST_P(BadPagesTest, MetByRecoveryEndTheProcessByName) {
   const std::vector<uint64_t> pages = DrawPages();
   const auto verdicts = TryAll(pages.size(), [&](size_t i) -> Verdict {
     Restore();
@@ -332,7 +332,7 @@ TEST_P(BadPages, MetByRecoveryEndTheProcessByName) {
 }
 
 // As when somebody truncates the file of a running daemon.
-TEST_P(BadPages, AFileThatIsCutShortEndsTheProcessByName) {
+TEST_P(BadPagesTest, AFileThatIsCutShortEndsTheProcessByName) {
   const auto verdicts = TryAll(1, [&](size_t) -> Verdict {
     auto store = Store::Open(Options());
     if (!store.ok() || truncate(pool_.c_str(), kPageBytes) != 0) return {Effect::kDied, "truncate"};
@@ -351,9 +351,10 @@ std::vector<EngineCase> Cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, FileCorruption, ::testing::ValuesIn(Cases()), EngineCaseName());
-INSTANTIATE_TEST_SUITE_P(Engines, FlippedBits, ::testing::ValuesIn(Cases()), EngineCaseName());
-INSTANTIATE_TEST_SUITE_P(Engines, BadPages, ::testing::ValuesIn(Cases()), EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FileCorruptionTest, ::testing::ValuesIn(Cases()),
+                         EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FlippedBitsTest, ::testing::ValuesIn(Cases()), EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, BadPagesTest, ::testing::ValuesIn(Cases()), EngineCaseName());
 
 }  // namespace
 }  // namespace lodgekv::test

@@ -108,8 +108,8 @@ BAD = {
     "nothing_unfinished": [
         {"index/a.cc": "// TO" + "DO: later\n"},
         {"scripts/a": "#!/bin/bash\n# FIX" + "ME\n"},
-        {"index/a_test.cc": "TEST(A, DISABLED" + "_B) {}\n"},
-        {"index/a_test.cc": "TEST(A, B) { GTEST_" + "SKIP(); }\n"},
+        {"index/a_test.cc": "TEST(ATest, DISABLED" + "_B) {}\n"},
+        {"index/a_test.cc": "TEST(ATest, B) { GTEST_" + "SKIP(); }\n"},
     ],
     "no_dead_code": [
         {"index/a.cc": "//   medium.Fence();\n"},
@@ -202,7 +202,7 @@ GOOD = {
                                  "| | fence |\n| 2 | b |\n\n"
                                  "**Merge** (`lodgetree.merge`; `Merge` in `b.cc`)\n\n| 1 | a |\n",
     "index/lodgetree/large.h": header(class_of(45)),
-    "index/a_test.cc": 'TEST(A, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
+    "index/a_test.cc": 'TEST(ATest, B) { GTEST_SKIP() << "no tmpfs here"; }\n' + function_of(70)
                        + "".join(function_of(35, f"G{i}") for i in range(9)),
     "tests/a.cc": '#include "index/lodgetree/layout.h"\n#include "server/base/limits.h"\n',
     "README.md": "See docs/work/main and https://example.org/work/farm/.\n"

@@ -221,7 +221,7 @@ def flush_makes_no_fence(tree):
 # --- tests --------------------------------------------------------------------
 
 SUITE = re.compile(r"^TEST(?:_F|_P)?\s*\(\s*(\w+)", re.MULTILINE)
-FOLDERS_WITH_NAMED_SUITES = ("base/", "client/", "server/")
+FOLDERS_WITH_NAMED_SUITES = ("base/", "bench/", "client/", "index/", "server/", "tests/")
 
 
 def suites_are_named_alike(tree):

@@ -17,7 +17,7 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/torture"
 
 EXPLORER = """\
-[ RUN      ] Engines/EveryImage.HoldsWhatWasAcknowledged/atree_bytes_prefixes
+[ RUN      ] Engines/EveryImageTest.HoldsWhatWasAcknowledged/atree_bytes_prefixes
 atree_bytes, torn words: 500 images (100 of them nested, 3 lives) at 4 positions
 atree: 1500 images in all, 300 of them nested, in 2 seconds of processor time: 750 images a second
 btree: 20 images in all, 5 of them nested, in 2 seconds of processor time: 10 images a second

@@ -59,9 +59,9 @@ void CopySparse(const std::string& from, const std::string& to) {
   std::filesystem::resize_file(to, content.size());
 }
 
-class FileBlocks : public ::testing::TestWithParam<std::string> {
+class FileBlocksTest : public ::testing::TestWithParam<std::string> {
  protected:
-  FileBlocks() : dir_(GetParam()) {}
+  FileBlocksTest() : dir_(GetParam()) {}
 
   PoolOptions Options(const std::string& path) const {
     PoolOptions options;
@@ -84,7 +84,7 @@ class FileBlocks : public ::testing::TestWithParam<std::string> {
   const std::string file_ = dir_ / "file";
 };
 
-TEST_P(FileBlocks, HolesAreFilledAndDataStays) {
+TEST_P(FileBlocksTest, HolesAreFilledAndDataStays) {
   std::ofstream(file_) << "data at the begin";
   std::filesystem::resize_file(file_, 4 * kMiB);
   const std::string before = Content(file_);
@@ -97,7 +97,7 @@ TEST_P(FileBlocks, HolesAreFilledAndDataStays) {
   EXPECT_EQ(Content(file_), before);
 }
 
-TEST_P(FileBlocks, AFileThatIsLockedOrNotThereIsLeftAlone) {
+TEST_P(FileBlocksTest, AFileThatIsLockedOrNotThereIsLeftAlone) {
   EXPECT_TRUE(FillHoles(file_, "it").ok());
   EXPECT_FALSE(std::filesystem::exists(file_));
   std::ofstream(file_) << "data";
@@ -109,7 +109,7 @@ TEST_P(FileBlocks, AFileThatIsLockedOrNotThereIsLeftAlone) {
   close(fd);
 }
 
-TEST_P(FileBlocks, ASparseCopyOfAPoolIsWholeOnceItIsOpen) {
+TEST_P(FileBlocksTest, ASparseCopyOfAPoolIsWholeOnceItIsOpen) {
   MakePool(dir_ / "pool");
   CopySparse(dir_ / "pool", file_);
   ASSERT_LT(BytesOnDisk(file_), kPoolBytes / 2);
@@ -119,7 +119,7 @@ TEST_P(FileBlocks, ASparseCopyOfAPoolIsWholeOnceItIsOpen) {
   EXPECT_EQ((*pool)->applied_index(), 5);
 }
 
-TEST_P(FileBlocks, ASparseJournalIsWholeOnceItIsOpen) {
+TEST_P(FileBlocksTest, ASparseJournalIsWholeOnceItIsOpen) {
   ASSERT_TRUE(JournalFile::Create(file_, 2 * kMiB).ok());
   CopySparse(file_, dir_ / "copy");
   ASSERT_LT(BytesOnDisk(dir_ / "copy"), kMiB);
@@ -127,7 +127,7 @@ TEST_P(FileBlocks, ASparseJournalIsWholeOnceItIsOpen) {
   EXPECT_GE(BytesOnDisk(dir_ / "copy"), 2 * kMiB);
 }
 
-class FullDisk : public FileBlocks {
+class FullDiskTest : public FileBlocksTest {
  protected:
   void SetUp() override {
     std::filesystem::create_directory(disk_);
@@ -140,7 +140,7 @@ class FullDisk : public FileBlocks {
   std::unique_ptr<SmallDisk> mount_;
 };
 
-TEST_P(FullDisk, ASparseCopyOfAPoolIsRefusedAndStaysAsItIs) {
+TEST_P(FullDiskTest, ASparseCopyOfAPoolIsRefusedAndStaysAsItIs) {
   const std::string copy = disk_ + "/pool";
   CopySparse(dir_ / "pool", copy);
   const std::string before = Content(copy);
@@ -157,7 +157,7 @@ TEST_P(FullDisk, ASparseCopyOfAPoolIsRefusedAndStaysAsItIs) {
   EXPECT_EQ(Content(copy), before);
 }
 
-TEST_P(FullDisk, ASparseJournalIsRefusedAndStaysAsItIs) {
+TEST_P(FullDiskTest, ASparseJournalIsRefusedAndStaysAsItIs) {
   const std::string journal = disk_ + "/journal";
   std::ofstream(journal) << "the header of a journal";
   std::filesystem::resize_file(journal, kPoolBytes);
@@ -174,8 +174,8 @@ std::string PlaceName(const ::testing::TestParamInfo<std::string>& info) {
 }
 
 const auto kPlaces = ::testing::Values(TempDir::Memory(), TempDir::Disk());
-INSTANTIATE_TEST_SUITE_P(Places, FileBlocks, kPlaces, PlaceName);
-INSTANTIATE_TEST_SUITE_P(Places, FullDisk, kPlaces, PlaceName);
+INSTANTIATE_TEST_SUITE_P(Places, FileBlocksTest, kPlaces, PlaceName);
+INSTANTIATE_TEST_SUITE_P(Places, FullDiskTest, kPlaces, PlaceName);
 
 }  // namespace
 }  // namespace lodgekv::pmem

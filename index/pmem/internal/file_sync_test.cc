@@ -16,7 +16,7 @@ namespace {
 
 // A pipe cannot be synced; the file before it takes time, so that some threads wait for the round
 // of another.
-TEST(FileSync, AFailureIsToldToAllWhoWaitedForIt) {
+TEST(FileSyncTest, AFailureIsToldToAllWhoWaitedForIt) {
   TempDir dir(TempDir::Disk());
   for (int round = 0; round < 300; ++round) {
     int ends[2];

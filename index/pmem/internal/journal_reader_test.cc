@@ -149,7 +149,7 @@ media::JournalHeader TestHeader() {
 
 absl::Status HeaderOf(MemoryStorage& storage) { return ReadJournalHeader(storage).status(); }
 
-TEST(JournalHeader, IsReadAsItWasWritten) {
+TEST(JournalHeaderTest, IsReadAsItWasWritten) {
   MemoryStorage storage;
   ASSERT_TRUE(WriteJournalHeader(storage, TestHeader()).ok());
   const auto header = ReadJournalHeader(storage);
@@ -159,7 +159,7 @@ TEST(JournalHeader, IsReadAsItWasWritten) {
   EXPECT_EQ(header->needed, 1U);
 }
 
-TEST(JournalHeader, SaysWhatIsWrong) {
+TEST(JournalHeaderTest, SaysWhatIsWrong) {
   MemoryStorage storage;
   EXPECT_EQ(HeaderOf(storage),
             absl::NotFoundError("it has no header: its creation was interrupted"));
@@ -176,7 +176,7 @@ TEST(JournalHeader, SaysWhatIsWrong) {
                                 "header is damaged"));
 }
 
-TEST(JournalHeader, OfAnotherSizeOrVersion) {
+TEST(JournalHeaderTest, OfAnotherSizeOrVersion) {
   MemoryStorage longer(kJournalSegmentsBegin + kJournalSegments * kTestSegment + 4096);
   ASSERT_TRUE(WriteJournalHeader(longer, TestHeader()).ok());
   EXPECT_EQ(HeaderOf(longer),

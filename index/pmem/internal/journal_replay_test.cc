@@ -12,7 +12,7 @@
 namespace lodgekv::pmem {
 namespace {
 
-TEST(RevokedLines, KnowTheLastRevocationOfEachLine) {
+TEST(RevokedLinesTest, KnowTheLastRevocationOfEachLine) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     RevokedLines revoked;
@@ -32,7 +32,7 @@ TEST(RevokedLines, KnowTheLastRevocationOfEachLine) {
   }
 }
 
-TEST(ReplayJournal, RefusesEntriesThatMakeNoSenseAndStoresNothing) {
+TEST(ReplayJournalTest, RefusesEntriesThatMakeNoSenseAndStoresNothing) {
   constexpr uint64_t kLines = 64;
   std::vector<std::byte> big(2 * kLines * kLineBytes, std::byte{5});
   for (const uint64_t first : {kLines, kLines - 1}) {

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kSegment = 16384;
 constexpr uint64_t kNow = 7;
 
-TEST(JournalSpace, SegmentsAreUsedInTurnAndAgainWhenTheyAreFree) {
+TEST(JournalSpaceTest, SegmentsAreUsedInTurnAndAgainWhenTheyAreFree) {
   JournalSpace space(kSegment);
   EXPECT_EQ(space.total_bytes(), kJournalSegments * kSegment);
   uint64_t sequence = 0;
@@ -33,7 +33,7 @@ TEST(JournalSpace, SegmentsAreUsedInTurnAndAgainWhenTheyAreFree) {
   EXPECT_NE(space.full_since_ns(), 0u);
 }
 
-TEST(JournalSpace, TheSegmentInUseGoesOnWhereItIs) {
+TEST(JournalSpaceTest, TheSegmentInUseGoesOnWhereItIs) {
   JournalSpace space(kSegment);
   EXPECT_EQ(space.Take(kJournalBlock, 1, 10 + 1), kJournalSegmentsBegin);
   space.FreeBelow(100);
@@ -47,7 +47,7 @@ TEST(JournalSpace, TheSegmentInUseGoesOnWhereItIs) {
   EXPECT_EQ(space.used_bytes(), 3 * kJournalBlock);
 }
 
-TEST(PageSet, TellsItsPagesInStretches) {
+TEST(PageSetTest, TellsItsPagesInStretches) {
   PageSet pages(200 * PageSet::kPageBytes);
   EXPECT_EQ(pages.Next(0, 8).pages, 0U);
   for (const uint64_t page : {3, 5, 63, 64, 199, 5}) pages.Add(page);
@@ -66,7 +66,7 @@ TEST(PageSet, TellsItsPagesInStretches) {
   EXPECT_EQ(pages.Next(0, 8).pages, 0U);
 }
 
-TEST(JournalSpace, TellsSinceWhenTheFirstFullSegmentWaits) {
+TEST(JournalSpaceTest, TellsSinceWhenTheFirstFullSegmentWaits) {
   JournalSpace space(kSegment);
   space.Take(kSegment, 1, 10);
   EXPECT_EQ(space.full_since_ns(), 0u);

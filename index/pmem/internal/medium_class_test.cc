@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(MediumClass, IsWhatTheFactsShow) {
+TEST(MediumClassTest, IsWhatTheFactsShow) {
   const MediumFacts device{.device = true};
   EXPECT_EQ(MediumClassOf(device), MediumClass::kPmemAdr);
   const MediumFacts fsdax{.synchronous = true};
@@ -34,7 +34,7 @@ TEST(MediumClass, IsWhatTheFactsShow) {
 }
 
 // Device paths as of Linux 6.1.
-TEST(MediumClass, ADeviceIsPersistentBelowAnNvdimmBus) {
+TEST(MediumClassTest, ADeviceIsPersistentBelowAnNvdimmBus) {
   constexpr std::string_view kNvdimm =
       "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/dax0.0/dax0.0";
   constexpr std::string_view kCxlPmem =
@@ -52,7 +52,7 @@ TEST(MediumClass, ADeviceIsPersistentBelowAnNvdimmBus) {
   EXPECT_TRUE(IsBehindCxl(kCxlRam));
 }
 
-TEST(MediumClass, HasItsNameEverywhere) {
+TEST(MediumClassTest, HasItsNameEverywhere) {
   EXPECT_EQ(MediumClassName(MediumClass::kPmemAdr), "pmem-adr");
   EXPECT_EQ(MediumClassName(MediumClass::kPmemEadr), "pmem-eadr");
   EXPECT_EQ(MediumClassName(MediumClass::kPmemForced), "pmem-forced");
@@ -67,7 +67,7 @@ std::unique_ptr<Medium> Make(MediumClass medium_class, bool process = false) {
   return MakeMedium(options, medium_class, nullptr);
 }
 
-TEST(Medium, FlushesAndOrdersAsItsClassNeeds) {
+TEST(MediumTest, FlushesAndOrdersAsItsClassNeeds) {
   EXPECT_EQ(Make(MediumClass::kPmemAdr)->mode(), ProcessorFlushMode());
   EXPECT_FALSE(Make(MediumClass::kPmemAdr)->strict_order());
   EXPECT_EQ(Make(MediumClass::kPmemEadr)->mode(), FlushMode::kNone);
@@ -83,7 +83,7 @@ TEST(Medium, FlushesAndOrdersAsItsClassNeeds) {
   EXPECT_EQ(Make(MediumClass::kPmemAdr, true)->mode(), FlushMode::kNone);
 }
 
-TEST(Medium, TellsWhatAWriteSurvives) {
+TEST(MediumTest, TellsWhatAWriteSurvives) {
   EXPECT_THAT(DurabilityDetail(MediumClass::kPmemAdr, false), HasSubstr("and a power cut"));
   EXPECT_THAT(DurabilityDetail(MediumClass::kFile, false), HasSubstr("and a power cut"));
   EXPECT_THAT(DurabilityDetail(MediumClass::kFile, true), HasSubstr("not a power cut"));
@@ -91,7 +91,7 @@ TEST(Medium, TellsWhatAWriteSurvives) {
   EXPECT_THAT(DurabilityDetail(MediumClass::kVolatile, false), Not(HasSubstr("power cut:")));
 }
 
-TEST(PoolPath, SumsTheSizesOfAPoolset) {
+TEST(PoolPathTest, SumsTheSizesOfAPoolset) {
   TempDir dir;
   FILE* set = fopen((dir / "set").c_str(), "w");
   fprintf(set,

@@ -108,9 +108,9 @@ const auto* const kTotals = ::testing::AddGlobalTestEnvironment(new Totals);
 
 using Parameter = std::tuple<EngineCase, CrashModel>;
 
-class EveryImage : public ::testing::TestWithParam<Parameter> {};
+class EveryImageTest : public ::testing::TestWithParam<Parameter> {};
 
-TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
+TEST_P(EveryImageTest, HoldsWhatWasAcknowledged) {
   const auto& [engine_case, model] = GetParam();
   Effort effort;
   effort.runs = static_cast<unsigned>(Scaled(kRunsOfEachWorkload));
@@ -140,7 +140,7 @@ TEST_P(EveryImage, HoldsWhatWasAcknowledged) {
   EXPECT_GT(total.nested_images, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, EveryImage,
+INSTANTIATE_TEST_SUITE_P(Engines, EveryImageTest,
                          ::testing::Combine(::testing::ValuesIn(PersistentCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),

@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ShrinkTest,
                          });
 
 // A failure after two crashes and with several threads is repeated as exactly.
-TEST(Script, RepeatsEveryFailureOfARun) {
+TEST(ScriptTest, RepeatsEveryFailureOfARun) {
   unsigned failures = 0;
   for (const EngineCase& engine_case : PersistentCases()) {
     if (!engine_case.small_nodes) continue;
@@ -77,7 +77,7 @@ TEST(Script, RepeatsEveryFailureOfARun) {
   EXPECT_GT(failures, kSanitizerSlowdown > 1 ? 0U : 5U);
 }
 
-TEST(Script, IsTheSameReadBack) {
+TEST(ScriptTest, IsTheSameReadBack) {
   ExplorerOptions options = LongRun({});
   options.warm_up = 5;
   options.max_images = 40;
@@ -116,7 +116,7 @@ std::string Between(const std::string& text, const std::string& from, const std:
 }
 
 // The printed command, run as a user runs it.
-TEST(Repeat, TheCommandThatIsPrintedShowsTheFailureAgain) {
+TEST(RepeatTest, TheCommandThatIsPrintedShowsTheFailureAgain) {
   const std::string program = LODGEKV_EXPLORER_TEST;
   const std::string first = OutputOf(absl::StrCat(
       "LODGEKV_CRASH_RUN=tides/0 LODGEKV_CRASH_CANARY='leaf split: new leaf not flushed' ", program,

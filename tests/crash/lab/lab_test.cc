@@ -25,9 +25,9 @@ constexpr size_t kBytes = 4096;
 constexpr size_t kWordsOfLine = CrashTracer::kWordsOfLine;
 
 // A traced piece of memory seen as words.
-class Lab : public ::testing::Test {
+class LabTest : public ::testing::Test {
  protected:
-  Lab() : memory_(kBytes), tracer_(memory_.span()), medium_(OptionsFor(&tracer_)) {}
+  LabTest() : memory_(kBytes), tracer_(memory_.span()), medium_(OptionsFor(&tracer_)) {}
 
   static Medium::Options OptionsFor(CrashTracer* tracer) {
     Medium::Options options;
@@ -60,7 +60,7 @@ class Lab : public ::testing::Test {
 
 using Image = std::vector<uint64_t>;
 
-TEST_F(Lab, ALineKeepsAPrefixOfItsStores) {
+TEST_F(LabTest, ALineKeepsAPrefixOfItsStores) {
   medium_.Store(At(0), 1);
   medium_.Store(At(1), 2);
   medium_.Store(At(0), 3);
@@ -68,7 +68,7 @@ TEST_F(Lab, ALineKeepsAPrefixOfItsStores) {
               UnorderedElementsAre(Image{0, 0}, Image{1, 0}, Image{1, 2}, Image{3, 2}));
 }
 
-TEST_F(Lab, TornWordsSurviveOneByOne) {
+TEST_F(LabTest, TornWordsSurviveOneByOne) {
   medium_.Store(At(0), 1);
   medium_.Store(At(1), 2);
   medium_.Store(At(0), 3);
@@ -77,14 +77,14 @@ TEST_F(Lab, TornWordsSurviveOneByOne) {
                                    Image{3, 2}));
 }
 
-TEST_F(Lab, LinesSurviveIndependently) {
+TEST_F(LabTest, LinesSurviveIndependently) {
   medium_.Store(At(0), 1);
   medium_.Store(At(kWordsOfLine), 1);
   const auto images = Images(CrashModel::kLinePrefix, kWordsOfLine + 1);
   EXPECT_EQ(images.size(), 4U);
 }
 
-TEST_F(Lab, AFlushWithoutAFenceIsNoPromise) {
+TEST_F(LabTest, AFlushWithoutAFenceIsNoPromise) {
   medium_.Store(At(0), 1);
   medium_.FlushLine(&At(0));
   EXPECT_EQ(Images(CrashModel::kLinePrefix, 1).size(), 2U);
@@ -92,7 +92,7 @@ TEST_F(Lab, AFlushWithoutAFenceIsNoPromise) {
   EXPECT_THAT(Images(CrashModel::kLinePrefix, 1), ElementsAre(Image{1}));
 }
 
-TEST_F(Lab, AFenceCoversWhatWasStoredBeforeTheFlush) {
+TEST_F(LabTest, AFenceCoversWhatWasStoredBeforeTheFlush) {
   medium_.Store(At(0), 1);
   medium_.FlushLine(&At(0));
   medium_.Store(At(1), 2);
@@ -100,13 +100,13 @@ TEST_F(Lab, AFenceCoversWhatWasStoredBeforeTheFlush) {
   EXPECT_THAT(Images(CrashModel::kLinePrefix, 2), UnorderedElementsAre(Image{1, 0}, Image{1, 2}));
 }
 
-TEST_F(Lab, AFenceWithoutAFlushDoesNothing) {
+TEST_F(LabTest, AFenceWithoutAFlushDoesNothing) {
   medium_.Store(At(0), 1);
   medium_.Fence();
   EXPECT_EQ(Images(CrashModel::kLinePrefix, 1).size(), 2U);
 }
 
-TEST_F(Lab, AFenceIsOneThreadsOwn) {
+TEST_F(LabTest, AFenceIsOneThreadsOwn) {
   medium_.Store(At(0), 1);
   medium_.FlushLine(&At(0));
   std::thread([this] { medium_.Fence(); }).join();
@@ -115,7 +115,7 @@ TEST_F(Lab, AFenceIsOneThreadsOwn) {
   EXPECT_EQ(Images(CrashModel::kLinePrefix, 1).size(), 1U);
 }
 
-TEST_F(Lab, StreamedWordsTearUntilTheFence) {
+TEST_F(LabTest, StreamedWordsTearUntilTheFence) {
   alignas(64) const uint64_t line[kWordsOfLine] = {1, 2};
   medium_.StreamLine(&At(0), line);
   EXPECT_EQ(Images(CrashModel::kLinePrefix, 2).size(), 4U);
@@ -123,13 +123,13 @@ TEST_F(Lab, StreamedWordsTearUntilTheFence) {
   EXPECT_THAT(Images(CrashModel::kLinePrefix, 2), ElementsAre(Image{1, 2}));
 }
 
-TEST_F(Lab, StoresThatChangeNothingAreNoChoice) {
+TEST_F(LabTest, StoresThatChangeNothingAreNoChoice) {
   medium_.StoreZeros(&At(0), 64);
   EXPECT_EQ(ImageSet(tracer_, CrashModel::kTornWords).count(), 1U);
 }
 
 // Images are drawn before fences only: whatever was possible after any store is possible there too.
-TEST_F(Lab, PositionsAtFencesContainThoseAtStores) {
+TEST_F(LabTest, PositionsAtFencesContainThoseAtStores) {
   for (const CrashModel model : {CrashModel::kLinePrefix, CrashModel::kTornWords}) {
     Random random("positions");
     std::set<Image> at_stores;
@@ -149,7 +149,7 @@ TEST_F(Lab, PositionsAtFencesContainThoseAtStores) {
   }
 }
 
-TEST_F(Lab, AboveTheLimitEdgesAndSamplesAreDrawn) {
+TEST_F(LabTest, AboveTheLimitEdgesAndSamplesAreDrawn) {
   for (size_t line = 0; line < 20; ++line) medium_.Store(At(line * kWordsOfLine), 1);
   const ImageSet images(tracer_, CrashModel::kLinePrefix);
   EXPECT_EQ(images.count(), uint64_t{1} << 20);
@@ -159,7 +159,7 @@ TEST_F(Lab, AboveTheLimitEdgesAndSamplesAreDrawn) {
   EXPECT_EQ(drawn, 2 + 2 * 20 + 7U);
 }
 
-TEST(Faults, DoWhatTheySay) {
+TEST(FaultsTest, DoWhatTheySay) {
   struct Row {
     Fault::Kind kind;
     size_t images;
@@ -275,12 +275,12 @@ TEST_F(OracleTest, ChecksAnswers) {
 
 // --- the rest ---
 
-TEST(Isolated, TellsHowItEnded) {
+TEST(IsolatedTest, TellsHowItEnded) {
   EXPECT_EQ(RunIsolated(10, [] { return std::string("done"); }).report, "done");
   EXPECT_NE(RunIsolated(10, []() -> std::string { std::abort(); }).death, "");
 }
 
-TEST(Names, AreFoundInTheSources) {
+TEST(NamesTest, AreFoundInTheSources) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   EXPECT_TRUE(names.crash_points.contains("lodgetree.flush.1"));
   EXPECT_TRUE(names.canaries.contains("lodgetree.split.two_words"));

@@ -185,10 +185,10 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
                          total.fault_happened ? "made" : "never made");
 }
 
-class CanariesOfEngine : public ::testing::TestWithParam<const EngineInfo*> {};
+class CanariesOfEngineTest : public ::testing::TestWithParam<const EngineInfo*> {};
 
 // The runs that catch canaries find nothing when there is no mistake.
-TEST_P(CanariesOfEngine, WithoutOneNothingIsCaught) {
+TEST_P(CanariesOfEngineTest, WithoutOneNothingIsCaught) {
   for (const CrashModel model : kModels) {
     ExplorerResult total;
     for (ExplorerOptions options : Hunt(*GetParam(), {}, model)) {
@@ -263,7 +263,7 @@ void PrintClasses(const EngineInfo& engine, const Catches& catches) {
   }
 }
 
-TEST_P(CanariesOfEngine, AreAllCaught) {
+TEST_P(CanariesOfEngineTest, AreAllCaught) {
   const EngineInfo& engine = *GetParam();
   EXPECT_FALSE(CanariesOf(engine.name).empty())
       << "no canary is known for engine " << engine.name << ": list its in tests/engines/NAME.cc";
@@ -281,7 +281,7 @@ TEST_P(CanariesOfEngine, AreAllCaught) {
 }
 
 // A class with a reason not to apply has no canary: otherwise one of the two is wrong.
-TEST_P(CanariesOfEngine, OfClassesThatDoNotApplyThereAreNone) {
+TEST_P(CanariesOfEngineTest, OfClassesThatDoNotApplyThereAreNone) {
   const std::string_view engine = GetParam()->name;
   for (const DoesNotApply& row : ClassesWithout(engine)) {
     for (const auto canaries : {CanariesOf(engine), PoolCanaries(), ScheduleCanariesOf(engine)}) {
@@ -293,7 +293,7 @@ TEST_P(CanariesOfEngine, OfClassesThatDoNotApplyThereAreNone) {
   }
 }
 
-TEST(Pool, KeepsItsPromisesInEveryImage) {
+TEST(PoolTest, KeepsItsPromisesInEveryImage) {
   for (const CrashModel model : kModels) {
     const PoolOutcome seen = RunPoolScenario(model, {});
     EXPECT_EQ(seen.problem, std::nullopt) << ModelName(model) << "; " << SeedNote();
@@ -303,7 +303,7 @@ TEST(Pool, KeepsItsPromisesInEveryImage) {
   }
 }
 
-TEST(Generations, OneOfTwoIsFoundInEveryImage) {
+TEST(GenerationsTest, OneOfTwoIsFoundInEveryImage) {
   for (const CrashModel model : kModels) {
     const GenerationsOutcome seen = RunGenerationsScenario(model, {});
     EXPECT_EQ(seen.problem, std::nullopt) << ModelName(model) << "; " << SeedNote();
@@ -315,7 +315,7 @@ TEST(Generations, OneOfTwoIsFoundInEveryImage) {
 }
 
 // Of parts that no engine uses yet.
-TEST(UnusedParts, CanariesAreAllCaught) {
+TEST(UnusedPartsTest, CanariesAreAllCaught) {
   for (const Canary& canary : UnusedPartCanaries()) {
     ASSERT_EQ(canary.by, By::kGenerations) << canary.name << ": no scenario plants it";
     for (const CrashModel model : kModels) {
@@ -325,7 +325,7 @@ TEST(UnusedParts, CanariesAreAllCaught) {
 }
 
 // A switch that no row names is never used; a row whose name is not in the sources tests nothing.
-TEST(Canaries, AndSwitchesInTheSourcesAreTheSame) {
+TEST(CanariesTest, AndSwitchesInTheSourcesAreTheSame) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   std::set<std::string, std::less<>> listed;
   const auto list = [&](std::span<const Canary> canaries) {
@@ -401,12 +401,12 @@ void ExpectAllHit(std::string_view engine, const std::vector<EngineCase>& cases)
   EXPECT_TRUE(unhit.empty()) << "crash points that no run hits: " << absl::StrJoin(unhit, ", ");
 }
 
-TEST_P(CanariesOfEngine, AndItsCrashPointsAreAllHit) {
+TEST_P(CanariesOfEngineTest, AndItsCrashPointsAreAllHit) {
   ExpectAllHit(GetParam()->name, CasesOf(*GetParam(), In::kAny));
 }
 
 // Engines in rotation: one alone seldom uses all shared parts.
-TEST(CrashPoints, OfWhatEnginesShareAreAllHit) {
+TEST(CrashPointsTest, OfWhatEnginesShareAreAllHit) {
   std::vector<EngineCase> cases;
   for (size_t i = 0; i < PersistentCases().size(); ++i) {
     for (const EngineInfo* engine : AllPersistentEngines()) {
@@ -417,7 +417,7 @@ TEST(CrashPoints, OfWhatEnginesShareAreAllHit) {
   ExpectAllHit("", cases);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, CanariesOfEngine, ::testing::ValuesIn(AllPersistentEngines()),
+INSTANTIATE_TEST_SUITE_P(Engines, CanariesOfEngineTest, ::testing::ValuesIn(AllPersistentEngines()),
                          [](const auto& engine) { return std::string(engine.param->name); });
 
 }  // namespace

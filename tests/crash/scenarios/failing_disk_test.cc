@@ -21,7 +21,7 @@ constexpr unsigned kImages = 40;
 
 enum class Fails : uint8_t { kInUse, kWhenOpened };
 
-class FailingDisk : public ::testing::TestWithParam<Fails> {
+class FailingDiskTest : public ::testing::TestWithParam<Fails> {
  protected:
   static absl::StatusOr<std::unique_ptr<Pool>> Open(const ArenaMemory& memory, ModelDisk& disk,
                                                     bool create = false) {
@@ -113,7 +113,7 @@ class FailingDisk : public ::testing::TestWithParam<Fails> {
   unsigned closed_after_failure_ = 0;
 };
 
-TEST_P(FailingDisk, LosesNothingThatWasAcknowledged) {
+TEST_P(FailingDiskTest, LosesNothingThatWasAcknowledged) {
   // Each round on a disk of its own.
   uint64_t rounds = 0;
   for (bool done = false; !done && !HasFailure(); ++rounds) {
@@ -127,7 +127,8 @@ TEST_P(FailingDisk, LosesNothingThatWasAcknowledged) {
   EXPECT_LE(closed_after_failure_, 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Calls, FailingDisk, ::testing::Values(Fails::kInUse, Fails::kWhenOpened),
+INSTANTIATE_TEST_SUITE_P(Calls, FailingDiskTest,
+                         ::testing::Values(Fails::kInUse, Fails::kWhenOpened),
                          [](const auto& test) {
                            return test.param == Fails::kInUse ? "InUse" : "WhenOpened";
                          });

@@ -42,10 +42,10 @@ constexpr Start kStarts[] = {
     {"end", kSequenceEnd - 100 * kNumbersOfACrash},
 };
 
-class HighNumbers : public ::testing::TestWithParam<Start> {};
+class HighNumbersTest : public ::testing::TestWithParam<Start> {};
 
 // Versions, watermarks, the horizon and the versions of logs are all sequence numbers.
-TEST_P(HighNumbers, AreNumbersLikeAllOthers) {
+TEST_P(HighNumbersTest, AreNumbersLikeAllOthers) {
   ExplorerResult total;
   for (const EngineCase& engine_case : PersistentCases()) {
     if (!engine_case.small_nodes) continue;
@@ -63,12 +63,12 @@ TEST_P(HighNumbers, AreNumbersLikeAllOthers) {
   EXPECT_GT(total.images, 50'000U / kSanitizerSlowdown);
 }
 
-INSTANTIATE_TEST_SUITE_P(Starts, HighNumbers, ::testing::ValuesIn(kStarts),
+INSTANTIATE_TEST_SUITE_P(Starts, HighNumbersTest, ::testing::ValuesIn(kStarts),
                          [](const auto& start) { return std::string(start.param.name); });
 
-class LastNumbers : public ::testing::Test {
+class LastNumbersTest : public ::testing::Test {
  protected:
-  LastNumbers() : memory_(128 << 10) {
+  LastNumbersTest() : memory_(128 << 10) {
     pmem::PoolIdentity identity;
     identity.engine = "test";
     EXPECT_TRUE(pmem::Pool::CreateArena(Options(), identity).ok());
@@ -87,7 +87,7 @@ class LastNumbers : public ::testing::Test {
   ArenaMemory memory_;
 };
 
-TEST_F(LastNumbers, AreHandedOutToTheLast) {
+TEST_F(LastNumbersTest, AreHandedOutToTheLast) {
   SetNextSequence(memory_, kSequenceEnd - 6);
   const auto pool = Open();
   ASSERT_NE(pool, nullptr);
@@ -95,14 +95,14 @@ TEST_F(LastNumbers, AreHandedOutToTheLast) {
   EXPECT_LT(pool->PeekSequence(), kSequenceEnd);
 }
 
-TEST_F(LastNumbers, BehindThemTheProcessEndsAndSaysWhy) {
+TEST_F(LastNumbersTest, BehindThemTheProcessEndsAndSaysWhy) {
   SetNextSequence(memory_, kSequenceEnd - 6);
   const auto pool = Open();
   ASSERT_NE(pool, nullptr);
   EXPECT_DEATH(for (;;)(void) pool->TakeSequence(1), "sequence numbers are used up");
 }
 
-TEST_F(LastNumbers, APoolWithoutAnySaysSoWhenItIsOpened) {
+TEST_F(LastNumbersTest, APoolWithoutAnySaysSoWhenItIsOpened) {
   SetNextSequence(memory_, kSequenceEnd - 6);
   (void)Open();  // and killed: the reserved numbers are lost
   const absl::Status status = pmem::Pool::OpenArena(Options()).status();
@@ -110,7 +110,7 @@ TEST_F(LastNumbers, APoolWithoutAnySaysSoWhenItIsOpened) {
   EXPECT_TRUE(absl::StrContains(std::string(status.message()), "used up")) << status;
 }
 
-TEST_F(LastNumbers, AnOrderlyCloseLosesNone) {
+TEST_F(LastNumbersTest, AnOrderlyCloseLosesNone) {
   SetNextSequence(memory_, kSequenceEnd - 6);
   auto pool = Open();
   ASSERT_NE(pool, nullptr);
@@ -142,7 +142,7 @@ std::string PutToTheEnd(const EngineCase& engine_case) {
   return "the numbers have no end";
 }
 
-TEST(LastNumbersOfAnEngine, AreAnsweredRightlyToTheEnd) {
+TEST(LastNumbersOfAnEngineTest, AreAnsweredRightlyToTheEnd) {
   for (const EngineCase& engine_case : PersistentCases()) {
     // Without a log, pairs of 8 + 8 bytes need no number.
     const EngineRows* rows = RowsOf(engine_case.engine->name);
@@ -155,7 +155,7 @@ TEST(LastNumbersOfAnEngine, AreAnsweredRightlyToTheEnd) {
   }
 }
 
-TEST(StateGeneration, BeginsAgainBehind32Bits) {
+TEST(StateGenerationTest, BeginsAgainBehind32Bits) {
   for (const CrashModel model : kModels) {
     const PoolOutcome seen = RunPoolScenario(model, {}, std::numeric_limits<uint32_t>::max() - 20);
     EXPECT_EQ(seen.problem, std::nullopt) << ModelName(model);
@@ -164,7 +164,7 @@ TEST(StateGeneration, BeginsAgainBehind32Bits) {
 }
 
 // A version lock counts publications in 62 bits: a reader would have to sleep through all of them.
-TEST(VersionLockWrap, TellsReadersOfEveryPublication) {
+TEST(VersionLockWrapTest, TellsReadersOfEveryPublication) {
   constexpr uint64_t kStep = 4;
   VersionLock lock;
   static_assert(sizeof lock == sizeof(std::atomic<uint64_t>));

@@ -16,7 +16,7 @@ void Print(const JournalOutcome& seen) {
       seen.images, seen.replays_cut, seen.checkpoints, seen.pool_syncs, seen.times_around);
 }
 
-TEST(JournalOutcome, WhatIsFencedIsThereAfterEveryCrash) {
+TEST(JournalOutcomeTest, WhatIsFencedIsThereAfterEveryCrash) {
   const JournalOutcome seen = RunJournalScenario({}, Scaled(16));
   ASSERT_EQ(seen.problem, std::nullopt) << *seen.problem << "; " << SeedNote();
   Print(seen);
@@ -28,7 +28,7 @@ TEST(JournalOutcome, WhatIsFencedIsThereAfterEveryCrash) {
   EXPECT_GT(seen.times_around, 20U);
 }
 
-TEST(JournalOutcome, AndSoItIsWithRealThreads) {
+TEST(JournalOutcomeTest, AndSoItIsWithRealThreads) {
   const JournalOutcome seen = RunJournalScenarioOfThreads({}, Scaled(6));
   ASSERT_EQ(seen.problem, std::nullopt) << *seen.problem << "; " << SeedNote();
   Print(seen);
@@ -37,7 +37,7 @@ TEST(JournalOutcome, AndSoItIsWithRealThreads) {
 }
 
 // A mistake that cannot be requested from the journal: the scenario makes it itself.
-TEST(JournalOutcome, NoticesLinesThatAreCopiedAtTheirFlush) {
+TEST(JournalOutcomeTest, NoticesLinesThatAreCopiedAtTheirFlush) {
   EXPECT_NE(RunJournalScenario({}, 12, Copied::kAtTheFlush).problem, std::nullopt);
 }
 

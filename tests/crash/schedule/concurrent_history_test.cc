@@ -223,7 +223,7 @@ TEST_F(ConcurrentHistoryTest, WrongAnswersAreProblems) {
   EXPECT_FALSE(May({{1, kTreeValue}}));
 }
 
-TEST(ScheduledTracer, ALateFenceTakesEffectWhenItsCallReturns) {
+TEST(ScheduledTracerTest, ALateFenceTakesEffectWhenItsCallReturns) {
   ArenaMemory memory(4096);
   ScheduledTracer tracer(memory.span(), {Fault::Kind::kLateFence, "here"});
   pmem::Medium::Options options;

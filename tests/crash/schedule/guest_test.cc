@@ -89,7 +89,7 @@ void RaiseTogether(bool scheduled, const std::function<void(Program&)>& at_begin
 
 // The canary: a task in the background that takes no lock. Where tasks are run in place nobody
 // notices.
-TEST(Guest, ARaceWithATaskIsFoundOnlyWhereItsThreadIsScheduled) {
+TEST(GuestTest, ARaceWithATaskIsFoundOnlyWhereItsThreadIsScheduled) {
   for (const bool scheduled : {false, true}) {
     unsigned lost = 0;
     unsigned kept = 0;
@@ -102,7 +102,7 @@ TEST(Guest, ARaceWithATaskIsFoundOnlyWhereItsThreadIsScheduled) {
 }
 
 // At a fence of the task there are stores of the caller that are not durable, and the other way.
-TEST(Guest, ACrashMayComeAtEachStepOfATask) {
+TEST(GuestTest, ACrashMayComeAtEachStepOfATask) {
   for (const bool scheduled : {false, true}) {
     std::set<unsigned> fences_beside_the_other;  // of threads
     RaiseTogether(
@@ -124,7 +124,7 @@ TEST(Guest, ACrashMayComeAtEachStepOfATask) {
 }
 
 // Who waits for the worker holds what the task needs.
-TEST(Guest, ADeadlockWithATaskIsReported) {
+TEST(GuestTest, ADeadlockWithATaskIsReported) {
   for (const bool holds : {false, true}) {
     Scheduler scheduler(1, 1);
     unsigned deadlocks = 0;
@@ -146,7 +146,7 @@ TEST(Guest, ADeadlockWithATaskIsReported) {
   }
 }
 
-TEST(Guest, TheSameSeedGivesTheSameSchedule) {
+TEST(GuestTest, TheSameSeedGivesTheSameSchedule) {
   const auto run = [](uint64_t seed) {
     Scheduler scheduler(2, 1);
     Program program(&scheduler);
@@ -173,7 +173,7 @@ TEST(Guest, TheSameSeedGivesTheSameSchedule) {
 }
 
 // What is posted between two runs is done in the next, and a run ends when it is done.
-TEST(Guest, LivesOnFromRunToRun) {
+TEST(GuestTest, LivesOnFromRunToRun) {
   Scheduler scheduler(1, 1);
   Program program(&scheduler);
   uint64_t done = 0;
@@ -206,7 +206,7 @@ TEST(Guest, LivesOnFromRunToRun) {
   EXPECT_EQ(another.worker().counters().done, 1U);
 }
 
-TEST(Guest, StopsInARun) {
+TEST(GuestTest, StopsInARun) {
   Scheduler scheduler(1, 1);
   BoundedExhaustive strategy(2);
   std::set<unsigned> seen;
@@ -230,7 +230,7 @@ TEST(Guest, StopsInARun) {
   EXPECT_EQ(seen, std::set<unsigned>({0, 1, 2, 3}));
 }
 
-TEST(Guest, OneTooManyIsReported) {
+TEST(GuestTest, OneTooManyIsReported) {
   Scheduler scheduler(1);
   std::string what;
   scheduler.on_stuck = [&](const std::string& text) { what = text; };

@@ -65,7 +65,7 @@ std::string Hunt(const EngineInfo& engine, const Canary& canary, CrashModel mode
                          total.fault_happened ? "made" : "never made");
 }
 
-TEST(ScheduleCanaries, AreAllCaught) {
+TEST(ScheduleCanariesTest, AreAllCaught) {
   unsigned count = 0;
   unsigned missed = 0;
   for (const EngineInfo* engine : AllPersistentEngines()) {
@@ -94,7 +94,7 @@ TEST(ScheduleCanaries, AreAllCaught) {
 }
 
 // Mistakes that only recovery makes: they show only after another crash.
-TEST(ScheduleCanaries, BehindACrashAreCaughtThereOnly) {
+TEST(ScheduleCanariesTest, BehindACrashAreCaughtThereOnly) {
   for (const EngineInfo* engine : AllPersistentEngines()) {
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
       if (canary.group != kBehindCrash) continue;
@@ -113,7 +113,7 @@ uint64_t ScheduleOf(const std::string& failure) {
 }
 
 // A schedule run alone, in new threads, has the same continued runs as among others.
-TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
+TEST(ScheduleCanariesTest, AFailureBehindACrashRepeatsAlone) {
   unsigned repeated = 0;
   for (const EngineCase& engine_case : ScheduleCases()) {
     for (const Canary& canary : ScheduleCanariesOf(engine_case.engine->name)) {
@@ -139,7 +139,7 @@ TEST(ScheduleCanaries, AFailureBehindACrashRepeatsAlone) {
 }
 
 // A row whose name is not in the sources tests nothing.
-TEST(ScheduleCanaries, AreInTheSources) {
+TEST(ScheduleCanariesTest, AreInTheSources) {
   const NamesInSources names = ReadNames(LODGEKV_INDEX_DIR);
   for (const EngineInfo* engine : AllPersistentEngines()) {
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {

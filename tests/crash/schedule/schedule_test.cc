@@ -98,9 +98,9 @@ const auto* const kTotals = ::testing::AddGlobalTestEnvironment(new Totals);
 
 using Parameter = std::tuple<EngineCase, CrashModel>;
 
-class EverySchedule : public ::testing::TestWithParam<Parameter> {};
+class EveryScheduleTest : public ::testing::TestWithParam<Parameter> {};
 
-TEST_P(EverySchedule, IsDurablyLinearizable) {
+TEST_P(EveryScheduleTest, IsDurablyLinearizable) {
   const auto& [engine_case, model] = GetParam();
   const auto wanted = Wanted::FromEnvironment();
   const double start = CpuSeconds();
@@ -140,7 +140,7 @@ TEST_P(EverySchedule, IsDurablyLinearizable) {
 }
 
 // A schedule run alone, in new threads, is the same as among others.
-TEST_P(EverySchedule, IsTheSameAlone) {
+TEST_P(EveryScheduleTest, IsTheSameAlone) {
   if (Wanted::FromEnvironment()) GTEST_SKIP() << "one schedule was asked for";
   constexpr uint64_t kSchedules = 6;
   ScheduleOptions options;
@@ -166,7 +166,7 @@ TEST_P(EverySchedule, IsTheSameAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, EverySchedule,
+INSTANTIATE_TEST_SUITE_P(Engines, EveryScheduleTest,
                          ::testing::Combine(::testing::ValuesIn(ScheduleCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),

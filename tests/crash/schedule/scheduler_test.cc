@@ -32,7 +32,7 @@ struct Counter {
   }
 };
 
-TEST(Scheduler, RunsOneThreadAtATime) {
+TEST(SchedulerTest, RunsOneThreadAtATime) {
   Scheduler scheduler(3);
   std::atomic<int> awake{0};
   int together = 0;
@@ -51,7 +51,7 @@ TEST(Scheduler, RunsOneThreadAtATime) {
   EXPECT_EQ(together, 0);
 }
 
-TEST(Scheduler, TheSameSeedGivesTheSameSchedule) {
+TEST(SchedulerTest, TheSameSeedGivesTheSameSchedule) {
   const auto run = [](uint64_t seed) {
     Scheduler scheduler(3);
     const Bodies bodies(3, [] {
@@ -70,7 +70,7 @@ TEST(Scheduler, TheSameSeedGivesTheSameSchedule) {
   EXPECT_GT(different.size(), 5U);
 }
 
-TEST(Scheduler, ARaceIsFoundByPriorities) {
+TEST(SchedulerTest, ARaceIsFoundByPriorities) {
   Scheduler scheduler(2);
   unsigned lost = 0;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -86,7 +86,7 @@ TEST(Scheduler, ARaceIsFoundByPriorities) {
 
 // With n switch points in each of two threads there are 2 schedules without preemption, and 2 n
 // more with one.
-TEST(Scheduler, ExhaustiveMeansEverySchedule) {
+TEST(SchedulerTest, ExhaustiveMeansEverySchedule) {
   constexpr uint64_t kSteps = 4;
   Scheduler scheduler(2);
   const Bodies bodies(2, [] {
@@ -111,7 +111,7 @@ TEST(Scheduler, ExhaustiveMeansEverySchedule) {
   }
 }
 
-TEST(Scheduler, ARaceNeedsOnePreemption) {
+TEST(SchedulerTest, ARaceNeedsOnePreemption) {
   Scheduler scheduler(2);
   const auto lost = [&](unsigned preemptions) {
     unsigned count = 0;
@@ -128,7 +128,7 @@ TEST(Scheduler, ARaceNeedsOnePreemption) {
   EXPECT_GT(lost(1), 0U);
 }
 
-TEST(Scheduler, AMutexIsWaitedFor) {
+TEST(SchedulerTest, AMutexIsWaitedFor) {
   Scheduler scheduler(3);
   BoundedExhaustive strategy(2);
   uint64_t waits = 0;
@@ -146,7 +146,7 @@ TEST(Scheduler, AMutexIsWaitedFor) {
   EXPECT_GT(waits, 0U);
 }
 
-TEST(Scheduler, AVersionLockIsWaitedFor) {
+TEST(SchedulerTest, AVersionLockIsWaitedFor) {
   Scheduler scheduler(2);
   const ScheduledWaits waits;
   BoundedExhaustive strategy(3);
@@ -181,7 +181,7 @@ TEST(Scheduler, AVersionLockIsWaitedFor) {
 }
 
 // Nobody reads what is freed after the wait; without the wait a reader does.
-TEST(Scheduler, EpochsAreWaitedFor) {
+TEST(SchedulerTest, EpochsAreWaitedFor) {
   Scheduler scheduler(2);
   for (const bool ignored : {false, true}) {
     scheduler.ignores_epochs = ignored;
@@ -208,7 +208,7 @@ TEST(Scheduler, EpochsAreWaitedFor) {
 }
 
 // Two threads wait for one item each; a third provides them.
-TEST(Scheduler, AConditionVariableIsWaitedFor) {
+TEST(SchedulerTest, AConditionVariableIsWaitedFor) {
   Scheduler scheduler(3);
   BoundedExhaustive strategy(2);
   std::set<std::string> orders;
@@ -240,7 +240,7 @@ TEST(Scheduler, AConditionVariableIsWaitedFor) {
 }
 
 // A thread that checks before it locks and waits may miss the only notification.
-TEST(Scheduler, ALostWakeUpIsADeadlock) {
+TEST(SchedulerTest, ALostWakeUpIsADeadlock) {
   for (const bool checks_under_lock : {false, true}) {
     Scheduler scheduler(2);
     unsigned deadlocks = 0;
@@ -268,7 +268,7 @@ TEST(Scheduler, ALostWakeUpIsADeadlock) {
 }
 
 // Time advances when a thread sleeps to its end, and to that time.
-TEST(Scheduler, AWaitThatEndsByItselfMayEndEither) {
+TEST(SchedulerTest, AWaitThatEndsByItselfMayEndEither) {
   using Clock = std::chrono::steady_clock;
   Scheduler scheduler(2);
   BoundedExhaustive strategy(2);
@@ -298,7 +298,7 @@ TEST(Scheduler, AWaitThatEndsByItselfMayEndEither) {
   for (const auto& [found, took] : seen) EXPECT_LE(took, std::chrono::hours(1));
 }
 
-TEST(Scheduler, WhoSleepsTakesNoTime) {
+TEST(SchedulerTest, WhoSleepsTakesNoTime) {
   Scheduler scheduler(2);
   bool flag = false;
   std::chrono::system_clock::duration took{};
@@ -317,7 +317,7 @@ TEST(Scheduler, WhoSleepsTakesNoTime) {
   EXPECT_EQ(took % std::chrono::minutes(7), std::chrono::minutes(0));
 }
 
-TEST(Scheduler, ADeadlockIsReported) {
+TEST(SchedulerTest, ADeadlockIsReported) {
   Scheduler scheduler(2);
   unsigned deadlocks = 0;
   std::string what;
@@ -346,7 +346,7 @@ TEST(Scheduler, ADeadlockIsReported) {
   EXPECT_THAT(what, ::testing::HasSubstr("deadlock"));
 }
 
-TEST(Scheduler, WhatNeverEndsIsReported) {
+TEST(SchedulerTest, WhatNeverEndsIsReported) {
   Scheduler scheduler(1);
   std::string what;
   scheduler.on_stuck = [&](const std::string& text) { what = text; };
@@ -358,7 +358,7 @@ TEST(Scheduler, WhatNeverEndsIsReported) {
   EXPECT_THAT(what, ::testing::HasSubstr("has not ended"));
 }
 
-TEST(Scheduler, AnEngineThatIsStuckEndsTheProgram) {
+TEST(SchedulerTest, AnEngineThatIsStuckEndsTheProgram) {
   const IsolatedResult result = RunIsolated(20, []() -> std::string {
     Scheduler scheduler(1);
     std::mutex mutex;

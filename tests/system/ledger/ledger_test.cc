@@ -29,7 +29,7 @@ size_t Problems(const State& before, const Ledger& ledger, const State& now) {
   return Check(before, ledger, {.values = now}).problems.size();
 }
 
-TEST(Ledger, KeysHaveNumbers) {
+TEST(LedgerTest, KeysHaveNumbers) {
   for (const KeyFormat format : {KeyFormat::kBytes, KeyFormat::kFixed64}) {
     std::string last;
     for (const uint64_t number : {KeyNumber(0, 0), KeyNumber(0, 4095), KeyNumber(9, 1),
@@ -44,7 +44,7 @@ TEST(Ledger, KeysHaveNumbers) {
   EXPECT_EQ(LedgerNumber(KeyFormat::kBytes, "somebody"), std::nullopt);
 }
 
-TEST(LedgerChecker, AcceptsWhatWasAcknowledged) {
+TEST(LedgerCheckerTest, AcceptsWhatWasAcknowledged) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Acknowledged(kOwn, RegisterOp::Write(2), 2, 3)}};
   const Findings findings = Check({}, ledger, {.values = {{kOwn, 2}}});
@@ -52,27 +52,27 @@ TEST(LedgerChecker, AcceptsWhatWasAcknowledged) {
   EXPECT_EQ(findings.Line(), "acknowledged=2 unknown=0 reads=0 keys=1 problems=0");
 }
 
-TEST(LedgerChecker, FindsALostWrite) {
+TEST(LedgerCheckerTest, FindsALostWrite) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Acknowledged(kOwn, RegisterOp::Write(2), 2, 3)}};
   EXPECT_EQ(Problems({}, ledger, {{kOwn, 1}}), 1U);
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
 }
 
-TEST(LedgerChecker, FindsADeletedKeyThatIsBack) {
+TEST(LedgerCheckerTest, FindsADeletedKeyThatIsBack) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Delete(true), 0, 1)}};
   EXPECT_EQ(Problems({{kOwn, 1}}, ledger, {}), 0U);
   EXPECT_EQ(Problems({{kOwn, 1}}, ledger, {{kOwn, 1}}), 1U);
 }
 
-TEST(LedgerChecker, FindsAChangeOfWhatNobodyWrote) {
+TEST(LedgerCheckerTest, FindsAChangeOfWhatNobodyWrote) {
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {{kOwn, 1}}), 0U);
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {}), 1U);
   EXPECT_EQ(Problems({}, {}, {{kOwn, 1}}), 1U);
   EXPECT_EQ(Problems({{kOwn, 1}}, {}, {{kOwn, 2}}), 1U);
 }
 
-TEST(LedgerChecker, TakesAnUnansweredWriteEitherWay) {
+TEST(LedgerCheckerTest, TakesAnUnansweredWriteEitherWay) {
   const Ledger ledger{.entries = {Acknowledged(kOwn, RegisterOp::Write(1), 0, 1),
                                   Unknown(kOwn, RegisterOp::Write(2), 2)}};
   EXPECT_EQ(Problems({}, ledger, {{kOwn, 1}}), 0U);
@@ -81,14 +81,14 @@ TEST(LedgerChecker, TakesAnUnansweredWriteEitherWay) {
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
 }
 
-TEST(LedgerChecker, FindsAValueThatWasReadAndIsLost) {
+TEST(LedgerCheckerTest, FindsAValueThatWasReadAndIsLost) {
   const Ledger ledger{.entries = {Unknown(kShared, RegisterOp::Write(2), 0),
                                   Acknowledged(kShared, RegisterOp::Read(2), 4, 5)}};
   EXPECT_EQ(Problems({{kShared, 1}}, ledger, {{kShared, 2}}), 0U);
   EXPECT_EQ(Problems({{kShared, 1}}, ledger, {{kShared, 1}}), 1U);
 }
 
-TEST(LedgerChecker, TakesAnyOrderOfWritesThatOverlap) {
+TEST(LedgerCheckerTest, TakesAnyOrderOfWritesThatOverlap) {
   const Ledger ledger{
       .entries = {Acknowledged(kShared, RegisterOp::Write(1), 0, 5),
                   Acknowledged(kShared, RegisterOp::Write(2), 1, 6),
@@ -97,7 +97,7 @@ TEST(LedgerChecker, TakesAnyOrderOfWritesThatOverlap) {
   EXPECT_EQ(Problems({}, ledger, {{kShared, 1}}), 1U);
 }
 
-TEST(LedgerChecker, FindsABatchInPart) {
+TEST(LedgerCheckerTest, FindsABatchInPart) {
   const Ledger ledger{.entries = {Unknown(kOwn, RegisterOp::Write(5), 2, 77),
                                   Unknown(kOther, RegisterOp::Delete(true), 2, 77)}};
   const State before = {{kOwn, 1}, {kOther, 2}};
@@ -107,7 +107,7 @@ TEST(LedgerChecker, FindsABatchInPart) {
   EXPECT_EQ(Problems(before, ledger, {{kOwn, 1}}), 1U);
 }
 
-TEST(LedgerChecker, KnowsWhenAShortLifeEnds) {
+TEST(LedgerCheckerTest, KnowsWhenAShortLifeEnds) {
   const ShortLived put{
       .key = kOwn, .id = 1, .acknowledged = true, .first_end_ms = 100, .last_end_ms = 110};
   const auto problems = [&](const ShortLived& of, const State& now, int64_t ms) {
@@ -126,14 +126,14 @@ TEST(LedgerChecker, KnowsWhenAShortLifeEnds) {
   EXPECT_EQ(problems(unknown, {}, 50), 0U);
 }
 
-TEST(LedgerChecker, PassesOnWhatClientsSaw) {
+TEST(LedgerCheckerTest, PassesOnWhatClientsSaw) {
   const Ledger ledger{.mistakes = {"seen twice"}};
   EXPECT_EQ(Problems({}, ledger, {}), 1U);
   const Findings findings = Check({}, {}, {.strangers = {"who is it"}});
   EXPECT_THAT(findings.problems, SizeIs(1));
 }
 
-TEST(Ledger, IsReadAsItWasWritten) {
+TEST(LedgerTest, IsReadAsItWasWritten) {
   const pmem::TempDir folder;
   const Ledger ledger{
       .entries = {Acknowledged(kOwn, RegisterOp::CompareAndSet(1, 2, true), 3, 4, 5),
@@ -153,7 +153,7 @@ TEST(Ledger, IsReadAsItWasWritten) {
   EXPECT_THAT(read->mistakes, SizeIs(1));
 }
 
-TEST(Ledger, WithoutAnEndIsNone) {
+TEST(LedgerTest, WithoutAnEndIsNone) {
   const pmem::TempDir folder;
   EXPECT_THAT(std::string(ReadLedger(folder / "none").status().message()), HasSubstr("no end"));
 }
