@@ -225,7 +225,7 @@ TEST_F(ConcurrentHistoryTest, WrongAnswersAreProblems) {
 
 TEST(ScheduledTracerTest, ALateFenceTakesEffectWhenItsCallReturns) {
   ArenaMemory memory(4096);
-  ScheduledTracer tracer(memory.span(), {Fault::Kind::kLateFence, "here"});
+  ScheduledTracer tracer(memory.span(), {Fault::Kind::kLateFence, "here"}, nullptr);
   pmem::Medium::Options options;
   options.tracer = &tracer;
   pmem::Medium medium(options);
