@@ -33,11 +33,11 @@ void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key&
   tree_.RetireRecord(worker, old_value);
 }
 
-// Gets the neighbours of the key's leaf from its parents; if those change meanwhile it may be
-// another leaf.
+// Returns the left neighbour of the key's leaf according to the parents; if those change meanwhile
+// it may be another leaf.
 template <class C>
 media::Block* PairRemover<C>::LeftNeighbour(const Key& key, uint64_t* snapshot) const {
-  const EpochGuard guard;  // the bound is shared with other leaves
+  const EpochGuard guard;  // the leaf's lock alone does not keep the bound
   typename Inner::Place place;
   (void)tree_.inner.DescendToPlace(&key, Inner::Seek::kCovering, snapshot, &place);
   return tree_.inner.Descend(C::KeyOf(place.bounds.low), snapshot, Inner::Seek::kBefore);

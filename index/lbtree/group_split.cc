@@ -7,7 +7,8 @@
 
 namespace lodgekv::lbtree {
 
-// Stores the pair in a slot of `leaf` that is invalid before and after the commit.
+// Whether `leaf` has a slot for the pair of its place: one that is not valid until the commit, and
+// that no other pair has after it.
 template <class C>
 bool GroupSplitter<C>::HasRoom(const GroupLeaf<C>& leaf) const {
   Header header = leaf.header;

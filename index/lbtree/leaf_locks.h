@@ -1,7 +1,7 @@
 // The locks of leaves, and what readers see of a leaf during a commit.
 //
-// A writer holds its leaf's lock across its fences, but its committed store is visible to readers
-// at once. If a fence is an instruction, readers wait from the commit's store until its fence
+// A writer holds its leaf's lock across its fences, but readers could see a commit's store before
+// it is durable. If a fence is an instruction, they wait from the store until its fence
 // (VersionLock::BeginPublish). If a fence waits for a disk, they read the word's old value
 // meanwhile (node/pending_word.h). Around a commit, which is one store, its writer calls
 //
@@ -11,7 +11,8 @@
 //
 // Thread-safe: only the holder of the leaf's lock calls Begin and End methods.
 //
-// INVARIANT: a leaf has at most one uncommitted word, since its lock has at most one.
+// INVARIANT: a leaf has at most one word that was stored by a commit and is not yet durable, since
+// its lock has at most one.
 #pragma once
 
 #include <cstddef>

@@ -106,7 +106,7 @@ TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesButTheFirst) {
   tree.ExpectSound();
 }
 
-// Recovery starts from free leaves too: with stale siblings, with any content, or none.
+// Recovery starts from free leaves too: their stale sibling words refer to any leaf, or to none.
 TEST_P(LeafTest, RecoveryIsRightWhateverFreeLeavesHold) {
   std::mt19937_64 random(GetParam());
   for (uint64_t i = 0; i < 200 * capacity(); ++i) Put(i * 7919 % 1000003);

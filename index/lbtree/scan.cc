@@ -9,7 +9,7 @@
 namespace lodgekv::lbtree {
 
 namespace {
-// How far ahead leaves are fetched; they usually hold at least as many pairs as the range needs.
+// How many leaves ahead are fetched, and how many pairs a leaf usually holds at least.
 constexpr unsigned kLeavesAhead = 3;
 constexpr unsigned kUsualPairs = 8;
 

@@ -106,7 +106,7 @@ TEST(WriteCostTest, TheLastPairOfALeafGoesWithTheLeafByOneLine) {
 struct Group {
   std::vector<std::string> keys;
   std::vector<WriteOp> ops;
-  // The keys must outlive the group.
+  // The group owns the key; `ops` refers to it.
   void Put(std::string key) { Add(WriteKind::kPut, std::move(key)); }
   void Delete(std::string key) { Add(WriteKind::kDelete, std::move(key)); }
   void Add(WriteKind kind, std::string key) {

@@ -3,10 +3,11 @@
 // table in README.md.
 //
 // The fence before the commits is omitted if every pair is in its header's line, without a record,
-// and words of a line do not tear; and if pairs are only removed. A put of an existing key uses
-// another slot, so that a leaf has one commit. If no slot is free, its value changes in its slot,
-// and nothing else in the leaf. An operation does not join a pass if it needs a lock that covers
-// two leaves, another block than the one that changes, or a slot that is valid until the commit.
+// and words of a line do not tear; it is also omitted if pairs are only removed. A put of an
+// existing key uses another slot, so that a leaf has one commit. If no slot is free, its value
+// changes in its slot, and nothing else in the leaf. An operation does not join a pass if it needs
+// a lock that covers two leaves, another block than the one that changes, or a slot that is valid
+// until the commit.
 //
 // INVARIANT: a leaf has one commit per pass, and before it nothing valid has changed.
 //
