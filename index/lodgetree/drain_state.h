@@ -69,8 +69,8 @@ struct NodeTurn {
   bool removes = false;  // a delete is applied to its leaf
   uint64_t watermark = 0;
   unsigned first_work = 0, work_count = 0;
-  // In a group: the writes to this node, in Worker::order. Operations after them wait for a later
-  // round.
+  // In a group: the writes to this node, in Worker::order, and the first operation of the node, in
+  // order of numbers, that waits for a later round.
   size_t first_op = 0, op_count = 0;
   size_t waits = kNone;
   size_t new_leaves = 0;      // at most

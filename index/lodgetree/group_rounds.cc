@@ -33,7 +33,8 @@ size_t GroupWrite<C>::NewLeavesAllowed(size_t ops) const {
   const size_t others = worker_.order.size() - round.planned_ops - ops;
   const auto left = [](size_t all, size_t taken) { return all > taken ? all - taken : 0; };
   size_t allowed = left(worker_.spares.leaves(), round.planned_leaves + others);
-  // Few spare records of very long separators are kept: the next round is ensured before it.
+  // Of very long separators only a few spare records are kept, so none are reserved for `others`:
+  // those of the next round are ensured before it.
   if constexpr (C::kRecords) {
     allowed = std::min(allowed, left(worker_.spares.fences(), round.planned_leaves));
   }

@@ -14,12 +14,12 @@
 //  4. A key is buffered at most once, and the buffered pair is newer than the leaf's.
 //  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published.
 //  6. lock covers the node and its leaves (LodgeTree III-A); readers use its version.
-//  7. Words are of the key bytes after `prefix`, as in node/inner_tree.h; a node without a right
-//     bound compares the prefix first.
+//  7. Words are taken from the key bytes after `prefix`, as in node/inner_tree.h; a node without a
+//     right bound compares the prefix first.
 //
 // Methods that change a node change DRAM only. The caller holds its lock. Changes that a reader
-// could see half done happen between BeginPublish and EndPublish: called by the caller, except that
-// InsertBuffered and ReplaceBuffered are complete changes.
+// could see half done happen between BeginPublish and EndPublish. The caller calls these, except
+// for InsertBuffered and ReplaceBuffered, which are complete changes and call them themselves.
 //
 // The paper's node cannot hold in 512 bytes what it lists; counts, versions and mirrors are side
 // arrays here.

@@ -57,8 +57,9 @@ Load LoadKeys(TestTree& tree, uint64_t first = 0, uint64_t keys = kKeys) {
 
 class LogLimitTest : public ::testing::TestWithParam<KeyFormat> {};
 
-// A put's own flush drains two leaves, one of which may split. So the leaf of one entry of an old
-// log costs a put at most two fences if slots need not be freed first, and the lines of a split.
+// A put's own flush drains two leaves, one of which may split. Likewise, the leaf of one entry of
+// an old log costs the put at most two more fences, if slots need not be freed first, and the lines
+// of a split.
 TEST_P(LogLimitTest, NoPutPaysForIt) {
   TestTree with_room(GetParam());
   Load without = LoadKeys(with_room);

@@ -15,7 +15,7 @@ constexpr unsigned kEntriesForRoom = 64;
 constexpr unsigned kTriesOfDelete = 64;  // where a put tries once
 }  // namespace
 
-// Continues the log being examined, or takes the oldest one. False: there is none.
+// Continues the log being examined, or takes the one that has waited longest. False: there is none.
 template <class C>
 bool LogReclaimer<C>::NextOldEntry(FoundEntry* entry) {
   auto& old = worker_.old_log.log;

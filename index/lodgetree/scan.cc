@@ -16,7 +16,7 @@ namespace lodgekv::lodgetree {
 
 namespace {
 
-// How far ahead leaves are fetched; they usually hold at least so many pairs.
+// How many leaves ahead are fetched, and how many pairs a leaf usually holds at least.
 constexpr unsigned kLeavesAhead = 2;
 constexpr unsigned kUsualPairs = 16;
 
@@ -55,7 +55,7 @@ class LodgeTree<C>::Cursor {
   void PrefetchLeaf(unsigned leaf) const;
 
   const TreeParts<C>& parts_;
-  // The next leaf, which is searched if there is no node.
+  // The next leaf; if there is no node it must be looked up.
   const Node* node_ = nullptr;
   uint64_t snapshot_ = 0;
   unsigned leaf_ = 0;

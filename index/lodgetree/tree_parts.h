@@ -50,7 +50,7 @@ struct TreeParts {
   pmem::Pool& pool;
   pmem::Medium& medium;
   const Parameters parameters;
-  const unsigned threads;  // before the first call and after the last one
+  const unsigned threads;  // for the work before the first call and after the last
   pmem::UnitArena leaves;
   pmem::RecordSlab slab;
   DramArena dram;

@@ -42,8 +42,8 @@ TEST(WriteCostTest, Fixed64OneLineAndOneFence) {
   EXPECT_EQ(tree.Counters()["buffer_flushes_total"], 0u);
 }
 
-// The last entry of a log is followed by the header of the next one: one more line in L puts, no
-// fence.
+// The header of the next log is written together with the last entry of a log: one more line in L
+// puts, no fence.
 TEST(WriteCostTest, TheNextLogsHeaderSharesAFence) {
   TestTree tree(KeyFormat::kFixed64, {{"log_entries", "10"}});
   ASSERT_EQ(tree.Put(Text(1), Text(0)), Outcome::kOk);
