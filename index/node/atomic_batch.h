@@ -134,7 +134,8 @@ bool AtomicBatch<C, Tree>::SetAside(std::span<const Pending> batch, BatchIntents
 }
 
 // The state that the operations find now is the state that they will be applied to: their keys are
-// locked, and each leaf's lock was held since then.
+// locked, and each leaf's lock is acquired once after that, so earlier writers of the keys have
+// finished.
 template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::Evaluate(std::span<Pending> batch, uint64_t now,
                                     std::vector<IntendedOp>* ops) {

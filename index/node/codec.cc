@@ -110,7 +110,7 @@ BytesCodec::Separator BytesCodec::Between(Pair left, Pair right, SeparatorTexts&
   char scratch_left[8];
   char scratch_right[8];
   if (left.key != right.key) {
-    // The words decide: no record is read, which may be remote, or damaged.
+    // The words decide: no record is read, which may be uncached, or damaged.
     StoreBigEndian(left.key, scratch_left);
     StoreBigEndian(right.key, scratch_right);
     return texts.New(ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));

@@ -6,7 +6,7 @@
 // forms, told apart by its first bits:
 //   00, 01, 10 | ...                           raw: 8-byte key, 8-byte value, first byte < 0xC0
 //   110 | offset/16:44 | slot hash:16 | parity:1
-//       a record (node/record.h); the parity makes the number of set bits in both words even
+//       a record (node/record.h); the parity makes the set bits of both words together even
 //   111 | key length:4 | value length:3 | check:6 | value:48     small: key 0..8, value 0..6 bytes
 // The raw and small forms are written only in pools created with `inline_pairs`.
 #pragma once

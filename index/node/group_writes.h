@@ -1,10 +1,10 @@
 // Group commit: operations share fences, each with its own outcome (write_tree.h).
 //
 // A group is written in passes: all operations that can join are staged, then committed together.
-// An operation that cannot join is skipped, and so is every later operation on its key, so that
-// none is reordered: its leaf is busy, or can take nothing more before the commit, or a batch has
-// the key. It may join the next pass. An operation that needs more than a pass does is written
-// alone between two passes, while the group holds no lock.
+// An operation cannot join if its leaf is busy, or can take nothing more before the commit, or a
+// batch has the key. Then it is skipped, and so is every later operation on its key, so that none
+// overtakes an earlier one; it may join the next pass. An operation that needs more than a pass
+// does is written alone between two passes, while the group holds no lock.
 //
 // Thread-safe.
 #pragma once

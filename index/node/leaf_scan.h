@@ -8,7 +8,8 @@
 //
 // A Cursor has
 //   Leaf                             a ScannedLeaf, with the engine's additions to its pairs;
-//                                    pairs(): all, ForEachValue(f): f(value word) for each
+//                                    pairs(): their number, with the additions;
+//                                    ForEachValue(f): calls f(value word) for each of these
 //   has_place(), Forget()            whether the next leaf is known
 //   Seek(near, reverse, wanted)      finds the leaf of *near, in reverse of the largest key below
 //                                    it; null: the last leaf. `wanted` items are still needed
@@ -177,8 +178,8 @@ bool LeafScan<C, Cursor>::SetBounds() {
 
 // --- from leaf to leaf ---
 
-// Copies the next leaf; `wanted` items are still needed. A leaf that changed meanwhile is searched
-// again by its bound, so no progress is lost.
+// Copies the next leaf; `wanted` items are still needed. A leaf that changed meanwhile is looked
+// up again by its bound, so no progress is lost.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
   for (;;) {
