@@ -18,7 +18,7 @@ struct JournalUse {
   uint64_t lag_ns = 0;  // how long the oldest full segment has waited; 0: no segment is full
   uint64_t waits = 0;   // writers that waited because every segment was full
   uint64_t wait_ns = 0;
-  uint64_t pool_syncs = 0;  // fences of so many lines that the pool itself was synced
+  uint64_t pool_syncs = 0;  // fences of so many lines that the pool itself was synced instead
 };
 
 }  // namespace lodgekv

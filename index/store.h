@@ -43,7 +43,7 @@ struct StoreOptions {
   uint64_t checkpoint_bytes_per_second = 0;
   // Engine options by name; see EngineInfo::options.
   std::map<std::string, std::string> engine_options;
-  unsigned recovery_threads = 0;  // 0: one per core; also verify a closed pool
+  unsigned recovery_threads = 0;  // 0: one per core; also for the checksums of a closed pool
   RecoveryProgress progress;
   RecoveryEnd on_recovery_end;  // see EngineContext
   // Creates the pool with these pairs: all of them, or none and no pool. AlreadyExists if there is

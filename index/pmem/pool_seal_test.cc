@@ -91,7 +91,7 @@ TEST_P(PoolSealTest, NamesTheFirstOfSeveralDamagedChunks) {
   }
 }
 
-// None of its bits change.
+// None of its bits change, whether the caller refuses the pool or its damage does.
 TEST_P(PoolSealTest, OfARefusedPoolStays) {
   const std::string before = Header();
   Flip(chunks_[3].begin);
