@@ -62,7 +62,7 @@ TEST_F(AdminServiceTest, StatusReportsARecoveryThatContinuesWhileServing) {
   EXPECT_EQ(response.recovery_progress().done(), 3);
   EXPECT_EQ(response.recovery_progress().total(), 8);
   EXPECT_EQ(response.recovery().keys(), 7);
-  EXPECT_EQ(response.recovery_error(), "");
+  EXPECT_FALSE(response.has_recovery_error());
 
   recovery = {.report = RecoveryReport{.keys = 9, .milliseconds = 2'000}};
   grpc::ClientContext after;
