@@ -41,6 +41,7 @@ ZEROS = {
     "Connections ended": "nobody gives cause",
     "Log lines dropped": "the log is read",
     "Leaves unlinked": "the leaves that empty may do so between two questions",
+    "Tasks in the background": "they are short: none need wait at a scrape",
 }
 
 
