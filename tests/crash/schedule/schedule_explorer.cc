@@ -36,6 +36,7 @@ ScheduleExplorer::ScheduleExplorer(const ScheduleOptions& options, Scheduler& sc
     : shared_{.options = options,
               .engine_options = OptionsFor(options.engine_case),
               .program = {},
+              .hosts_threads = false,
               .result = {},
               .seen = {},
               .moves = [this] { watchdog_.Progress(); },
@@ -122,6 +123,9 @@ ScheduleResult ScheduleExplorer::Run(const ProgramMixture& mixture, uint64_t num
   Attend(scheduler_behind_crash_);
   shared_.result = {};
   number_ = number;
+  // In place freed space is used again within the same call, which few schedules of a background
+  // thread come to; and only those show what such a thread does to others.
+  shared_.hosts_threads = number % 2 == 1;
   schedule_ = 0;
   Draw(mixture);
   ++shared_.result.programs;

@@ -107,7 +107,8 @@ void ScheduledRun::Open() {
   shared_.current_run = this;
   position_ = "in recovery";
   calls_ = nullptr;
-  tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), shared_.options.fault, scheduler_);
+  tracer_ = std::make_unique<ScheduledTracer>(memory_.span(), shared_.options.fault,
+                                              shared_.hosts_threads ? scheduler_ : nullptr);
   tracer_->before_fence = [this] {
     DrawImages(calls_ == nullptr ? "in recovery" : "before a fence");
   };

@@ -84,6 +84,8 @@ class ScheduledRun {
     ScheduleOptions options;
     OptionValues engine_options;
     Program program;
+    // The scheduler runs the threads that the engine starts; otherwise their work is done in place.
+    bool hosts_threads = false;
     ScheduleResult result;
     std::unordered_map<Hash, Observation, HashOfHash> seen;
     std::atomic<const ScheduledRun*> current_run{nullptr};
