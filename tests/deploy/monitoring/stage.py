@@ -16,7 +16,8 @@ import records
 VALUE = b"v" * 100
 BIG = b"b" * 3000
 BEFORE_THE_CRASH = 20_000
-ALONE_BEFORE_THE_CRASH = 20
+# So far apart that no two are likely to share a buffer.
+ALONE_BEFORE_THE_CRASH = range(0, BEFORE_THE_CRASH, 1000)
 
 
 class Server(daemon.Daemon):
@@ -95,8 +96,9 @@ class Stage(contextlib.ExitStack):
         self.ended.stop()
         for server in self.loaded:
             self.load(server, "before", range(BEFORE_THE_CRASH), batch=256)
-            # A large batch goes to its leaves at once; single puts are still in a log.
-            self.load(server, "alone", range(ALONE_BEFORE_THE_CRASH), batch=1)
+            # A large batch goes to its leaves at once. A single put stays in a log until its buffer
+            # is full, which these never fill.
+            self.load(server, "before", ALONE_BEFORE_THE_CRASH, batch=1)
             server.kill()
             server.start()
         jobs = [(self.mix, server) for server in self.loaded] + [
