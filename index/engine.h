@@ -9,7 +9,8 @@
 // LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has
 //              returned is lost by a later crash.
 // THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader
-//              never writes to the medium.
+//              never stores to the medium. It may flush what a killed process stored, as long as
+//              GetRecoveryState is not finished.
 // TIME         The caller passes the current time; engines never read a clock.
 // ERRORS       An operation that reports anything but kOk has not been applied. Engines return
 //              codes (Outcome); callers turn them into messages.

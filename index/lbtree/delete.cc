@@ -106,6 +106,7 @@ bool PairRemover<C>::UnlinkIfEmpty(Worker& worker, const Key& key) {
   media::Block* leaf = tree_.inner.DescendForWrite(key, &snapshot);
   VersionLock& lock = tree_.locks.Of(leaf);
   if (!lock.TryUpgrade(snapshot)) return false;
+  tree_.Touch(key);
   bool empty = true;
   for (unsigned b = 0; b < tree_.blocks; ++b) empty &= HeaderOf(leaf, b).slots() == 0;
   const bool stays = empty && UnlinkLeaf(worker, {leaf, &lock, {}}, key) == Attempt::kBusy;

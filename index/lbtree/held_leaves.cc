@@ -35,6 +35,7 @@ template <class C>
 GroupLeaf<C>* HeldLeaves<C>::Hold(media::Block* leaf, uint64_t snapshot, const Key& key) {
   VersionLock& lock = tree_.locks.Of(leaf);
   if (!lock.TryUpgrade(snapshot)) return nullptr;
+  tree_.Touch(key);
   const bool taken = !group_.of_batch && group_.leaves.empty() && tree_.key_locks.IsTaken(key.hash);
   if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) {
     lock.Unlock();

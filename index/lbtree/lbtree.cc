@@ -97,9 +97,15 @@ MemoryUse LbTree<C>::GetMemoryUse() const {
   return use;
 }
 
+template <class C>
+RecoveryState LbTree<C>::GetRecoveryState() const {
+  return tree_.rest.state();
+}
+
 // Everything acknowledged is already durable; retired records are freed.
 template <class C>
 absl::Status LbTree<C>::Close() {
+  (void)tree_.rest.Finish();
   tree_.background.Stop();
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
   tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });

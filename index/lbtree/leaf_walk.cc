@@ -17,6 +17,7 @@ void LeafWalk<C>::ForEach(std::string from, Visitor visit) const {
     typename Inner::Place place;
     const media::Block* leaf =
         tree_.inner.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
+    tree_.Touch(key);
     uint32_t slots[kMaxBlocks];
     {
       const OptimisticSection section;

@@ -11,6 +11,7 @@ namespace lodgekv::lbtree {
 template <class C>
 bool Lookups<C>::FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key,
                             bool* found, uint64_t* value_word) const {
+  tree_.Touch(key);
   const VersionLock& lock = tree_.locks.Of(leaf);
   const OptimisticSection section;
   *found = false;

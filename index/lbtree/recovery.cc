@@ -5,7 +5,8 @@
 // retired. So recovery may be cut anywhere and begun again.
 //
 // Of a leaf nothing is kept beside its place in the chain but what its task is looking at: what
-// stays is the tree.
+// stays is the tree. After a kill the leaves' lines are flushed when they are touched first, or by
+// the worker in the background, which frees what nobody owns afterwards (node/rest_of_recovery.h).
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "index/lbtree/writes.h"
 #include "index/node/chain_walk.h"
 #include "index/node/recovery_tasks.h"
+#include "index/node/settle_at_touch.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
@@ -57,8 +59,9 @@ struct Siblings {
 //
 // INVARIANT: nothing is stored before the whole pool is verified (FinishVerify), of which each leaf
 // was as the chain came to it.
-// INVARIANT: nothing is allocated before all that is in use has been marked. What is not in use
-// serves once that is finished (unit_arena.h): intents are done before, in fresh chunks.
+// INVARIANT: nothing is allocated before all that is in use has been marked. What is not in use is
+// allocated only when all leaves are settled (node/settle_at_touch.h): intents are done before, in
+// fresh chunks.
 template <class C>
 class Recovery {
  public:
@@ -70,7 +73,7 @@ class Recovery {
         medium_(tree.medium),
         context_(context),
         report_(*report),
-        settler_(medium_, !pool_.was_clean() && !medium_.Canary("lbtree.recovery.no_settle")),
+        settles_(!pool_.was_clean()),
         chain_(pool_, tree.leaves, {pool_}) {}
 
   absl::Status Run();
@@ -103,6 +106,9 @@ class Recovery {
     bool begins_empty = false;
     bool ends_empty = false;  // or all of it
     std::vector<Gap> gaps;
+    // For settling: those that stay, and stretches of them by their position there.
+    std::vector<pmem::Offset> leaves;
+    std::vector<SettleAtTouch::Stretch> stretches;
   };
 
   absl::Status FindLeaves();
@@ -110,6 +116,7 @@ class Recovery {
   absl::Status LookThroughRun(size_t begin, size_t end, LeafRun* run);
   absl::Status KeepLeaf(pmem::Offset leaf, const LeafSummary& summary, LeafRun* run,
                         std::vector<typename Inner::Child>* children);
+  void AddToStretch(pmem::Offset leaf, Separator low, LeafRun* run) const;
   absl::Status Separate(const LeafSummary& left, const LeafSummary& right, pmem::Offset leaf,
                         Separator* low);
   absl::Status LookAt(pmem::Offset offset, LeafSummary* summary);
@@ -127,9 +134,9 @@ class Recovery {
   absl::Status JoinRuns(std::vector<typename Inner::Nodes>* parents, std::vector<Gap>* gaps);
   void UnlinkEmpty(const Gap& gap);
   absl::Status MarkIntents();
+  void BeginSettling();
   Outcome DoIntent(const BatchIntents::Found& intent);
   absl::Status DoIntents();
-  void FinishSpace();
 
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task) {
@@ -142,7 +149,7 @@ class Recovery {
   pmem::Medium& medium_;
   const EngineContext& context_;
   RecoveryReport& report_;
-  const Settler settler_;
+  const bool settles_;  // stores to leaves may not have been flushed
   ChainWalk<Siblings> chain_;
   std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
@@ -155,7 +162,6 @@ class Recovery {
 template <class C>
 absl::Status Recovery<C>::FindLeaves() {
   const auto area = pool_.engine_area();
-  settler_.Settle(area.data(), media::kPositions * sizeof(pmem::Word));
   pmem::Offset first;
   if (!ReadChecked(area[media::kFirstLeaf].Load(), &first) || !tree_.leaves.IsUnit(first)) {
     return Damaged("a first leaf that is none", pool_.OffsetOf(&area[media::kFirstLeaf]));
@@ -175,7 +181,6 @@ absl::Status Recovery<C>::LookThrough() {
   return Parallel(runs_.size(), [&](size_t task) {
     const Part part = Part::Of(chain_.size(), runs_.size(), task);
     const absl::Status status = LookThroughRun(part.begin, part.end, &runs_[task]);
-    settler_.EndThread();
     progress.Add(part.end - part.begin);
     return status;
   });
@@ -220,6 +225,7 @@ absl::Status Recovery<C>::KeepLeaf(pmem::Offset leaf, const LeafSummary& summary
     if (!status.ok()) return status;
     if (run->ends_empty) run->gaps.push_back({run->last_kept, leaf});
   }
+  if (settles_) AddToStretch(leaf, low, run);
   run->ends_empty = false;
   run->last_kept = leaf;
   if (summary.pairs > 0) run->last = summary;
@@ -227,6 +233,17 @@ absl::Status Recovery<C>::KeepLeaf(pmem::Offset leaf, const LeafSummary& summary
   ++run->kept;
   children->push_back({low, tree_.LeafAt(leaf)});
   return absl::OkStatus();
+}
+
+// The low of a run's first leaf is not known yet: see JoinRuns.
+template <class C>
+void Recovery<C>::AddToStretch(pmem::Offset leaf, Separator low, LeafRun* run) const {
+  if (run->leaves.empty()) {
+    run->stretches.push_back({"", 0});
+  } else if (run->leaves.size() % tree_.settling.stretch_leaves() == 0) {
+    run->stretches.push_back({C::TextOf(low), run->leaves.size()});
+  }
+  run->leaves.push_back(leaf);
 }
 
 // What divides a leaf with pairs from the last one with pairs to its left (without: there is none).
@@ -255,7 +272,6 @@ absl::Status Recovery<C>::Separate(const LeafSummary& left, const LeafSummary& r
 template <class C>
 absl::Status Recovery<C>::LookAt(pmem::Offset offset, LeafSummary* summary) {
   const media::Block* leaf = tree_.LeafAt(offset);
-  settler_.Settle(leaf, tree_.leaf_bytes());
   for (unsigned b = 0; b < tree_.blocks; ++b) {
     const Header header = HeaderOf(leaf, b);
     if (!header.IsSound() || (b > 0 && header.alt())) {
@@ -339,6 +355,7 @@ absl::Status Recovery<C>::JoinRuns(std::vector<typename Inner::Nodes>* parents,
       const absl::Status status =
           Separate(last, run.first, run.first_kept, &run.parents.front().low);
       if (!status.ok()) return status;
+      if (settles_) run.stretches.front().low = C::TextOf(run.parents.front().low);
       if (empty || run.begins_empty) gaps->push_back({last_kept, run.first_kept});
     }
     gaps->insert(gaps->end(), run.gaps.begin(), run.gaps.end());
@@ -367,7 +384,7 @@ void Recovery<C>::UnlinkEmpty(const Gap& gap) {
 // A put's record may be in its leaf already; a deleted pair's may be gone from it.
 template <class C>
 absl::Status Recovery<C>::MarkIntents() {
-  auto found = tree_.intents.Find("lbtree", settler_);
+  auto found = tree_.intents.Find("lbtree");
   if (!found.ok()) return found.status();
   intents_ = *std::move(found);
   if constexpr (C::kRecords) {
@@ -382,8 +399,6 @@ absl::Status Recovery<C>::MarkIntents() {
         if (!VerifyRecord(pool_, tree_.slab, record, &view)) {
           return Damaged("a damaged record of a batch", record);
         }
-        settler_.Settle(pool_.At<char>(record),
-                        RecordBytes(view.key.size(), view.value.size(), view.expiry_unix_ms != 0));
         const bool alone = tree_.slab.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
         if (alone && op.remove) removed_records_.push_back(record);
       }
@@ -392,27 +407,37 @@ absl::Status Recovery<C>::MarkIntents() {
   return absl::OkStatus();
 }
 
+// Little is gained by handing over a small tree, and too little space is left in a full pool.
 template <class C>
-void Recovery<C>::FinishSpace() {
-  tree_.leaves.FinishMark();
-  tree_.slab.FinishMark();
+void Recovery<C>::BeginSettling() {
+  if (settles_) {
+    std::vector<pmem::Offset> leaves;
+    std::vector<SettleAtTouch::Stretch> stretches;
+    for (LeafRun& run : runs_) {
+      for (auto& stretch : run.stretches) {
+        stretches.push_back({std::move(stretch.low), leaves.size() + stretch.first});
+      }
+      leaves.insert(leaves.end(), run.leaves.begin(), run.leaves.end());
+      run.leaves = {};
+    }
+    const bool few = stretches.size() == 1;
+    tree_.settling.Begin(std::move(leaves), std::move(stretches));
+    if (!few && !pool_.tight()) return;
+  }
+  (void)tree_.rest.Finish();
 }
 
 // Doing it again does what was not done.
 template <class C>
 Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
-  const bool finding = pool_.finding_space();
   GroupWrites<C, PairWriter<C>> writes(writer_);
   const Outcome outcome = writes.ApplyIntended(intent.ops);
-  if (outcome != Outcome::kPoolFull || !finding) return outcome;
-  FinishSpace();
+  if (outcome != Outcome::kPoolFull || !tree_.rest.Finish()) return outcome;
   return writes.ApplyIntended(intent.ops);
 }
 
 template <class C>
 absl::Status Recovery<C>::DoIntents() {
-  // Little is left for fresh chunks.
-  if (pool_.tight()) FinishSpace();
   if (medium_.Canary("lbtree.recovery.no_intents")) intents_.clear();
   for (auto& intent : intents_) {
     const bool early = medium_.Canary("lbtree.recovery.retire_first");
@@ -445,14 +470,15 @@ absl::Status Recovery<C>::Run() {
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
+  BeginSettling();
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
   status = DoIntents();
   if (!status.ok()) return status;
-  FinishSpace();
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
+  tree_.rest.Start(report_, start, context_.on_recovery_end);
   return absl::OkStatus();
 }
 

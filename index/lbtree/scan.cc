@@ -59,6 +59,8 @@ void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
 // False: the leaf has changed since it was found.
 template <class C>
 bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
+  if (tree_.settling.unfinished()) [[unlikely]]
+    tree_.settling.Touch(C::TextOf(place_.bounds.low));
   const OptimisticSection section;
   PrefetchAhead(kLeavesAhead, reverse, wanted);
   unsigned count = 0;

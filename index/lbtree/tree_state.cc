@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "index/lbtree/group.h"
+
 namespace lodgekv::lbtree {
 
 Parameters::Parameters(const OptionValues& options)
@@ -29,7 +31,10 @@ TreeState<C>::TreeState(const EngineContext& context, unsigned leaf_blocks)
       inner(dram, texts, LeafAccess{&locks, leaf_blocks}),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("lbtree", medium.tracer()),
-      reclaimer(slab, background) {}
+      reclaimer(slab, background),
+      // A group commits the leaves that it splits off one leaf by one store of that leaf's header.
+      settling(pool, leaf_bytes(), Group<C>::kMostLeaves),
+      rest(pool, settling, leaves, slab, background) {}
 
 template struct TreeState<Fixed64Codec>;
 template struct TreeState<BytesCodec>;

@@ -23,7 +23,9 @@
 #include "index/node/inner_tree.h"
 #include "index/node/key_locks.h"
 #include "index/node/reclaimer.h"
+#include "index/node/rest_of_recovery.h"
 #include "index/node/separator_texts.h"
+#include "index/node/settle_at_touch.h"
 #include "index/node/stored_values.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
@@ -57,6 +59,11 @@ struct TreeState {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
   }
+  // Call before the content of the key's leaf is believed or changed (node/settle_at_touch.h).
+  void Touch(const typename C::Key& key) const {
+    if (settling.unfinished()) [[unlikely]]
+      settling.Touch(C::TextOf(key));
+  }
   // Nothing refers to it any more: its space is freed once no reader can access it.
   void RetireRecord(Worker& worker, uint64_t value_word) {
     if constexpr (C::kRecords) {
@@ -85,6 +92,8 @@ struct TreeState {
   AppliedIndex applied{pool};
   BackgroundWorker background;
   Reclaimer reclaimer;
+  SettleAtTouch settling;
+  RestOfRecovery rest;
   pmem::PerWorker<Worker> workers;
 };
 

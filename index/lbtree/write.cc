@@ -14,6 +14,7 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
     media::Block* leaf = tree_.inner.DescendForWrite(key, &snapshot);
     VersionLock& lock = tree_.locks.Of(leaf);
     if (!lock.TryUpgrade(snapshot)) continue;
+    tree_.Touch(key);
     const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
     if (!waits || tree_.medium.Canary("lbtree.write.batches_ignored")) [[likely]]
       return {leaf, &lock, search_.FindPlace(leaf, key)};
@@ -71,19 +72,21 @@ void PairWriter<C>::AfterWrite() {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
   if (tree_.medium.failed()) return;
   Worker& worker = tree_.workers.Current();
-  // Under a tracer space is reused as soon as possible.
+  // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
+    tree_.rest.StepInPlace();
   }
   if (!worker.emptied.empty()) [[unlikely]]
     remover_.UnlinkEmptied(worker);
 }
 
-// True: retired records were freed.
+// True: space was found that nobody owned, or retired records were freed.
 template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;
-  return tree_.workers.Current().retired.Drain(tree_.reclaimer);
+  const bool found = tree_.rest.Finish();
+  return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
 }
 
 template class PairWriter<Fixed64Codec>;

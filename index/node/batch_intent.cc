@@ -78,7 +78,7 @@ void BatchIntents::Retire(Intent& intent) {
   Drop(intent);
 }
 
-absl::Status BatchIntents::Read(std::string_view engine, const Settler& settler, Found* found) {
+absl::Status BatchIntents::Read(std::string_view engine, Found* found) {
   const pmem::Offset body = found->intent.body;
   if (slab_.Mark(body) != pmem::UnitArena::MarkResult::kMarked) {
     return DamagedPool(engine, "a batch that leads to no space of its own", body);
@@ -92,7 +92,6 @@ absl::Status BatchIntents::Read(std::string_view engine, const Settler& settler,
   if (words[0] != ChecksumOf(body, words)) {
     return DamagedPool(engine, "a batch whose checksum is wrong", body);
   }
-  settler.Settle(at, BodyBytes(count));
   if (words[2] != 0) found->applied_index = words[3];
   for (size_t i = kHeaderWords; i < words.size(); i += kOpWords) {
     found->ops.push_back({{words[i], words[i + 1]}, words[i + 2] != 0});
@@ -100,10 +99,8 @@ absl::Status BatchIntents::Read(std::string_view engine, const Settler& settler,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<BatchIntents::Found>> BatchIntents::Find(std::string_view engine,
-                                                                    const Settler& settler) {
+absl::StatusOr<std::vector<BatchIntents::Found>> BatchIntents::Find(std::string_view engine) {
   std::vector<Found> all;
-  settler.Settle(roots_.data(), roots_.size_bytes());
   for (unsigned root = 0; root < kRoots; ++root) {
     Found found;
     found.intent.root = root;
@@ -112,7 +109,7 @@ absl::StatusOr<std::vector<BatchIntents::Found>> BatchIntents::Find(std::string_
                          pool_.OffsetOf(&roots_[root]));
     }
     if (found.intent.body == 0) continue;
-    const absl::Status status = Read(engine, settler, &found);
+    const absl::Status status = Read(engine, &found);
     if (!status.ok()) return status;
     taken_.fetch_or(uint32_t{1} << root);
     all.push_back(std::move(found));

@@ -79,14 +79,15 @@ class BatchIntents {
   // Step 3.
   void Retire(Intent& intent);
 
-  // Recovery: returns the committed intents, with their bodies marked and settled. DataLoss if a
-  // root or a body is damaged.
-  absl::StatusOr<std::vector<Found>> Find(std::string_view engine, const Settler& settler);
+  // Recovery: returns the committed intents, with their bodies marked. They are durable: a body is
+  // before its root is stored, and the roots since the pool was opened. DataLoss if a root or a body
+  // is damaged.
+  absl::StatusOr<std::vector<Found>> Find(std::string_view engine);
 
  private:
   unsigned TakeRoot();
   uint32_t ChecksumOf(pmem::Offset body, std::span<const uint64_t> words) const;
-  absl::Status Read(std::string_view engine, const Settler& settler, Found* found);
+  absl::Status Read(std::string_view engine, Found* found);
 
   pmem::Pool& pool_;
   pmem::RecordSlab& slab_;

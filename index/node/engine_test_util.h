@@ -48,6 +48,7 @@ class TestEngine {
                    [&](const EngineContext& context) { return info.bulk_load(context, load); }) {}
   Engine& engine() { return *engine_; }
   pmem::Pool& pool() { return *pool_; }
+  pmem::TestArena& arena() { return arena_; }
 
   // Drops the engine like a killed process, and recovers.
   void KillAndRecover(unsigned threads = 1) {

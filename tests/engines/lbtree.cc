@@ -117,8 +117,14 @@ constexpr Canary kCanaries[] = {
      .workload = "emptied",
      .option = "unlink_leaves",
      .value = "0"},
-    {"what a killed process had not flushed is believed", "recovery", Bc(12),
-     Ask("lbtree.recovery.no_settle"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"what a killed process had not flushed is believed", "settling", Bc(12),
+     Ask("node.settle.no_touch"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"the leaf that an unflushed commit leads to is believed", "settling", Bc(12),
+     Ask("node.settle.no_reach"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"the neighbour that had the key is not settled", "settling", Bc(12),
+     Ask("node.settle.no_neighbour"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"free space used before all is settled", "settling", Bc(12, 21),
+     Ask("node.settle.space_first"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
 };
 
 constexpr Canary kScheduleCanaries[] = {

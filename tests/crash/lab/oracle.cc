@@ -296,6 +296,20 @@ Oracle::Problem Oracle::Compare(Engine& engine, const std::vector<std::string>& 
   return CheckStructure(engine);
 }
 
+Oracle::Problem Oracle::CompareInFlight(Engine& engine) {
+  for (InFlight& key : in_flight_) {
+    ReadResult read;
+    const Outcome outcome = engine.Read({&key.key, 1}, {&read, 1}, {kRunNow});
+    if (outcome != Outcome::kOk) {
+      return absl::StrCat("a read ends with outcome ", static_cast<int>(outcome));
+    }
+    key.found.reset();
+    if (read.found) key.found = Value{read.value, read.version, read.expiry_unix_ms};
+  }
+  if (Problem problem = CheckInFlight()) return problem;
+  return CheckApplied(engine);
+}
+
 void Oracle::Adopt() {
   for (const InFlight& key : in_flight_) {
     if (!key.found.has_value()) {

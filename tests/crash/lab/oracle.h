@@ -36,6 +36,8 @@ class Oracle {
   // Compares everything that the engine holds with what is expected. Some of `keys` are looked up
   // one by one, the others in later calls.
   Problem Compare(Engine& engine, const std::vector<std::string>& keys);
+  // The same for the keys in flight alone: nothing else is read.
+  Problem CompareInFlight(Engine& engine);
   // From now on exactly what the last Compare found is expected; nothing is in flight.
   void Adopt();
 

@@ -9,7 +9,8 @@
 namespace lodgekv::test {
 namespace {
 
-constexpr unsigned kSteps = 80;
+constexpr unsigned kSteps = 160;
+constexpr unsigned kStepsAfterKill = 8;
 constexpr uint64_t kExhaustiveUpTo = 32;
 constexpr unsigned kSamples = 8;
 
@@ -30,14 +31,7 @@ class Scenario {
     OpenPool open;
     Must(OpenImage(options_, engine_options_, memory_, &tracer, &open));
     tracer.before_fence = [&] { Kill(tracer); };
-    const auto version_of = [this](std::string_view key) { return oracle_.VersionOf(key); };
-    for (unsigned i = 0; i < kSteps && !seen_.problem; ++i) {
-      const Step step = workload_.Next(random_, version_of);
-      oracle_.Begin(step);
-      std::vector<WriteResult> results(step.ops.size());
-      (void)open.engine->Write(step.Ops(), results, step.Options());
-      if (const auto problem = oracle_.Finish(step, results)) seen_.problem = problem;
-    }
+    TakeSteps(kSteps, *open.engine, oracle_);
     tracer.before_fence = nullptr;
     return seen_;
   }
@@ -63,6 +57,17 @@ class Scenario {
     if (!status.ok()) throw std::runtime_error(status.ToString());
   }
 
+  void TakeSteps(unsigned count, Engine& engine, Oracle& oracle) {
+    const auto version_of = [&](std::string_view key) { return oracle.VersionOf(key); };
+    for (unsigned i = 0; i < count && !seen_.problem; ++i) {
+      const Step step = workload_.Next(random_, version_of);
+      oracle.Begin(step);
+      std::vector<WriteResult> results(step.ops.size());
+      (void)engine.Write(step.Ops(), results, step.Options());
+      if (const auto problem = oracle.Finish(step, results)) Note(*problem);
+    }
+  }
+
   // Called before a fence of the process that is killed.
   void Kill(const CrashTracer& killed) {
     if (seen_.problem) return;
@@ -75,9 +80,16 @@ class Scenario {
     const absl::Status status = OpenImage(options_, engine_options_, seen_by_next, &tracer, &open);
     tracer.before_fence = nullptr;
     if (!status.ok()) return Note(status.ToString());
-    if (const auto problem = oracle.Compare(*open.engine, workload_.keys())) return Note(*problem);
+    const bool all = seen_.kills % 2 == 0;
+    const auto problem =
+        all ? oracle.Compare(*open.engine, workload_.keys()) : oracle.CompareInFlight(*open.engine);
+    if (problem) return Note(*problem);
     oracle.Adopt();  // it has answered: its answers must stay true
     Cut(tracer, oracle);
+    if (all) return;
+    tracer.before_fence = [&] { Cut(tracer, oracle); };
+    TakeSteps(kStepsAfterKill, *open.engine, oracle);
+    tracer.before_fence = nullptr;
   }
 
   void Cut(const CrashTracer& tracer, const Oracle& oracle) {

@@ -18,8 +18,10 @@ struct KillThenCut {
   std::optional<std::string> problem;  // of the first wrong image
 };
 
-// Kills at every fence of a short run, and cuts the power at every fence of the recovery and at its
-// end. Stops at the first problem.
+// Kills at every fence of a short run, and cuts the power at every fence of the recovery. Then, by
+// turns, either everything is read and the power is cut; or only the keys of the operation that was
+// cut short are read, further writes follow, and the power is cut at every fence of those: what
+// recovery leaves to a first touch is not touched by reading it all. Stops at the first problem.
 KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault);
 
 }  // namespace lodgekv::test

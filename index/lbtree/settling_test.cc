@@ -1,0 +1,122 @@
+// What recovery leaves to a first touch and to the background (node/rest_of_recovery.h).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "index/lbtree/lbtree_test_util.h"
+#include "index/pmem/testing/silent_tracer.h"
+
+namespace lodgekv::lbtree {
+namespace {
+
+constexpr unsigned kKeys = 20'000;
+
+std::string Text(uint64_t word) {
+  std::string text(8, '\0');
+  StoreBigEndian(word, text.data());
+  return text;
+}
+
+class SettlingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(tree_.Put(Text(i * 2), Text(i)), Outcome::kOk);
+    }
+    leaves_ = tree_.Leaves().size();
+    ASSERT_GT(leaves_, 1000u);
+  }
+  // Nothing is done in the background: only what is touched is settled.
+  void KillAndRecoverInPlace() {
+    tree_.arena().options().tracer = &tracer_;
+    tree_.KillAndRecover();
+    tree_.arena().options().tracer = nullptr;
+    ASSERT_FALSE(State().finished);
+  }
+  RecoveryState State() { return tree_.engine().GetRecoveryState(); }
+  uint64_t LinesOf(auto call) { return tree_.EffectOf(call).cost.lines_flushed; }
+
+  pmem::SilentTracer tracer_;
+  TestTree tree_{KeyFormat::kFixed64};
+  uint64_t leaves_ = 0;
+};
+
+TEST_F(SettlingTest, RecoveryFlushesNoLeaf) {
+  const Cost before = ThreadCost();
+  KillAndRecoverInPlace();
+  EXPECT_LT((ThreadCost() - before).lines_flushed, leaves_);
+}
+
+TEST_F(SettlingTest, AReadSettlesWhatItsAnswerDependsOn) {
+  KillAndRecoverInPlace();
+  const auto read = [&] { EXPECT_EQ(tree_.Get(Text(2)), Text(1)); };
+  const uint64_t lines = LinesOf(read);
+  EXPECT_GE(lines, 4u);
+  EXPECT_LT(lines, leaves_ * 4);
+  EXPECT_EQ(LinesOf(read), 0u);
+  // Of an absent key as well, and of a scan.
+  EXPECT_GT(LinesOf([&] { EXPECT_EQ(tree_.Get(Text(kKeys - 1)), "none"); }), 0u);
+  ScanOptions options;
+  const std::string start = Text(kKeys * 2 - 40);
+  options.start = start;
+  uint64_t seen = 0;
+  const auto scan = [&] {
+    (void)tree_.engine().Scan(options, [&](const ScanItem&) { return ++seen > 0; });
+  };
+  EXPECT_GT(LinesOf(scan), 0u);
+  EXPECT_EQ(seen, 20u);
+}
+
+TEST_F(SettlingTest, WritesGoOnMeanwhileAndBringItToItsEnd) {
+  KillAndRecoverInPlace();
+  const uint64_t total = State().total;
+  EXPECT_GT(total, leaves_ / 4);
+  EXPECT_EQ(State().phase, "settling");
+  uint64_t writes = 0;
+  for (; writes < 100'000 && !State().finished; ++writes) {
+    ASSERT_EQ(tree_.Put(Text(writes * 2 + 1), Text(writes)), Outcome::kOk);
+    if (writes % 3 != 0) continue;
+    ASSERT_EQ(tree_.Delete(Text(writes * 2)), Outcome::kOk);
+  }
+  EXPECT_TRUE(State().finished);
+  ASSERT_TRUE(State().report.has_value());
+  EXPECT_EQ(State().report->keys, kKeys);
+  tree_.ExpectSound();
+  for (uint64_t i = 0; i < writes; ++i) ASSERT_EQ(tree_.Get(Text(i * 2 + 1)), Text(i));
+}
+
+TEST_F(SettlingTest, TheBackgroundDoesItWithoutAWrite) {
+  tree_.KillAndRecover();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!State().finished && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_TRUE(State().finished);
+  EXPECT_EQ(State().error, absl::OkStatus());
+  ASSERT_TRUE(State().report.has_value());
+  EXPECT_FALSE(tree_.pool().finding_space());
+  tree_.ExpectSound();
+  EXPECT_EQ(LinesOf([&] { EXPECT_EQ(tree_.Get(Text(2)), Text(1)); }), 0u);
+}
+
+TEST_F(SettlingTest, CloseBringsItToItsEnd) {
+  KillAndRecoverInPlace();
+  EXPECT_EQ(tree_.engine().Close(), absl::OkStatus());
+  EXPECT_TRUE(State().finished);
+  EXPECT_FALSE(tree_.pool().finding_space());
+}
+
+// A few leaves are not worth a thread.
+TEST(SmallTreeSettlingTest, IsOverWhenRecoveryReturns) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  tree.KillAndRecover();
+  EXPECT_TRUE(tree.engine().GetRecoveryState().finished);
+  EXPECT_FALSE(tree.engine().GetRecoveryState().report.has_value());
+  EXPECT_FALSE(tree.pool().finding_space());
+}
+
+}  // namespace
+}  // namespace lodgekv::lbtree
