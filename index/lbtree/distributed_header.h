@@ -34,6 +34,9 @@ class LeafView {
   LeafView(const media::Block* leaf, const PendingWord* pending)
       : leaf_(leaf), pending_(pending), alt_((Load(leaf[0].header[0]) & media::kAlt) != 0) {}
 
+  // Of a leaf of one block, whose readers wait: nothing of the above is looked up.
+  static LeafView OfOneBlock(const media::Block* leaf) { return LeafView(leaf); }
+
   bool alt() const { return alt_; }
   const media::Word* HeaderAt(unsigned b) const { return HeaderWords(leaf_, b, alt_); }
   // The slots of block `b` in its bitmap.
@@ -46,6 +49,8 @@ class LeafView {
   }
 
  private:
+  explicit LeafView(const media::Block* leaf) : leaf_(leaf), pending_(nullptr), alt_(false) {}
+
   uint64_t Load(const media::Word& word) const {
     return pending_ == nullptr ? word.Load() : pending_->Durable(word);
   }

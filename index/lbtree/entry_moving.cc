@@ -11,7 +11,8 @@ namespace lodgekv::lbtree {
 template <class C>
 bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked, Pair pair) {
   for (unsigned b = 0; b < tree_.blocks; ++b) {
-    if (HeaderOf(locked.leaf, b).slots() == tree_.usable_slots()) continue;
+    const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
+    if (LoadHeader(HeaderWords(locked.leaf, b, alt)).slots() == tree_.usable_slots()) continue;
     InsertIntoBlock(worker, locked, b, pair);
     return true;
   }
@@ -21,7 +22,7 @@ bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked, Pair pair) 
 template <class C>
 void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned b,
                                     Pair pair) {
-  const bool alt = AltOf(locked.leaf);
+  const bool alt = b != 0 && AltOf(locked.leaf);
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);
   const unsigned header_line = HeaderLine(b, alt);

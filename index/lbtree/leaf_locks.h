@@ -93,16 +93,24 @@ struct LeafAccess {
 
   VersionLock& LockOf(const media::Block* leaf) const { return locks->Of(leaf); }
   // All lines of a small leaf: the medium reads 256 bytes at once anyway. Of a larger one the lines
-  // with a header.
+  // with a header. The lock, which is read at once, needs no prefetching.
   void PrefetchForRead(const media::Block* leaf) const {
     const char* at = reinterpret_cast<const char*>(leaf);
-    Prefetch(&locks->Of(leaf));
-    const unsigned step = blocks == 1 ? 1 : kBlockLines - 1;
-    for (unsigned b = 0; b < blocks; ++b, at += sizeof(media::Block)) {
-      for (unsigned line = 0; line < kBlockLines; line += step) Prefetch(at + line * 64);
+    if (blocks == 1) [[likely]] {
+      for (unsigned line = 0; line < kBlockLines; ++line) Prefetch(at + line * pmem::kLineBytes);
+      return;
     }
+    PrefetchHeaders(at);
   }
   void PrefetchForWrite(const media::Block* leaf) const { PrefetchForRead(leaf); }
+
+ private:
+  [[gnu::noinline]] void PrefetchHeaders(const char* at) const {
+    for (unsigned b = 0; b < blocks; ++b, at += sizeof(media::Block)) {
+      Prefetch(at);
+      Prefetch(at + sizeof(media::Block) - pmem::kLineBytes);
+    }
+  }
 };
 
 }  // namespace lodgekv::lbtree

@@ -4,6 +4,7 @@
 // called by the holder of the leaf's lock only.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "index/lbtree/fingerprints.h"
@@ -20,13 +21,33 @@ class LeafSearch {
 
   // The slots of a block that may hold the key.
   uint32_t Candidates(const LeafView& leaf, unsigned block, const Key& key) const {
-    const uint32_t slots = leaf.SlotsOf(block);
-    if (!tree_.parameters.fingerprints) return slots;
-    return slots & MatchFingerprints(leaf.HeaderAt(block), FingerprintOf(key.hash));
+    if (!tree_.parameters.fingerprints) return leaf.SlotsOf(block);
+    return ByFingerprint(leaf, block, key);
   }
-  Place FindPlace(const media::Block* leaf, const Key& key) const;
+  // The same in a tree with fingerprints.
+  static uint32_t ByFingerprint(const LeafView& leaf, unsigned block, const Key& key) {
+    return leaf.SlotsOf(block) & MatchFingerprints(leaf.HeaderAt(block), FingerprintOf(key.hash));
+  }
+  Place FindPlace(const media::Block* leaf, const Key& key) const {
+    if (tree_.blocks == 1 && tree_.parameters.fingerprints) [[likely]] {
+      const LeafView view = LeafView::OfOneBlock(leaf);
+      return {0, FindSlot(leaf, ByFingerprint(view, 0, key), key)};
+    }
+    return FindPlaceInBlocks(leaf, key);
+  }
 
  private:
+  // Which of the candidates has the key; -1: none.
+  int FindSlot(const media::Block* block, uint32_t slots, const Key& key) const {
+    for (; slots != 0; slots &= slots - 1) {
+      const int slot = std::countr_zero(slots);
+      const Pair pair = SlotPair(*block, static_cast<unsigned>(slot));
+      if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) return slot;
+    }
+    return -1;
+  }
+  Place FindPlaceInBlocks(const media::Block* leaf, const Key& key) const;
+
   const TreeState<C>& tree_;
 };
 

@@ -4,6 +4,8 @@
 // Several keys are looked up together: first all descents, so that the leaves' lines, and then the
 // records', are fetched in parallel. This is the Tree of node/point_reads.h.
 //
+// The templates over a form of search (node/search_form.h) are instantiated in read.cc.
+//
 // Thread-safe.
 #pragma once
 
@@ -24,19 +26,47 @@ class Lookups {
     uint64_t snapshot;
   };
 
-  explicit Lookups(const TreeState<C>& tree) : tree_(tree), search_(tree) {}
+  explicit Lookups(const TreeState<C>& tree)
+      : tree_(tree),
+        search_(tree),
+        one_block_(tree.blocks == 1 && tree.locks.readers_wait() && tree.parameters.fingerprints) {}
 
+  template <class Form>
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
+  template <class Form>
   void FetchLookups(std::span<Lookup> lookups) const;
+  template <class Form>
   bool FinishLookup(const Lookup& lookup, uint64_t* value_word) const;
 
  private:
-  bool FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key, bool* found,
-                  uint64_t* value_word) const;
+  // What a leaf may be; known to the compiler, so that the usual one costs no more than it must.
+  enum class LeafKind : uint8_t {
+    kOneBlock,  // of one block, with fingerprints, where readers wait for a commit's fence
+    kAny
+  };
+  // The answer of one leaf.
+  struct Answer {
+    bool valid = false;  // false: the leaf has changed meanwhile
+    bool found = false;
+    uint64_t value_word = 0;
+  };
+  Answer FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key) const {
+    tree_.Touch(key);
+    if (one_block_) [[likely]]
+      return FindInLeafOf<LeafKind::kOneBlock>(leaf, snapshot, key);
+    return FindInOtherLeaf(leaf, snapshot, key);
+  }
+  [[gnu::noinline]] Answer FindInOtherLeaf(const media::Block* leaf, uint64_t snapshot,
+                                           Key key) const {
+    return FindInLeafOf<LeafKind::kAny>(leaf, snapshot, key);
+  }
+  template <LeafKind kKind>
+  Answer FindInLeafOf(const media::Block* leaf, uint64_t snapshot, const Key& key) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
 
   const TreeState<C>& tree_;
   const LeafSearch<C> search_;
+  const bool one_block_;
 };
 
 }  // namespace lodgekv::lbtree

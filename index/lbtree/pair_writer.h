@@ -52,6 +52,8 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
+  template <class Form>
+  LockedLeaf LockBy(const Key& key, bool of_batch);
   void Update(Worker& worker, const LockedLeaf& locked, Pair pair);
   void FenceRecord(Pair pair);
 

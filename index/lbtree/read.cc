@@ -7,42 +7,46 @@
 
 namespace lodgekv::lbtree {
 
-// Reads one leaf as of `snapshot`. False: it has changed meanwhile.
+// Reads one leaf as of `snapshot`.
 template <class C>
-bool Lookups<C>::FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key,
-                            bool* found, uint64_t* value_word) const {
-  tree_.Touch(key);
+template <typename Lookups<C>::LeafKind kKind>
+auto Lookups<C>::FindInLeafOf(const media::Block* leaf, uint64_t snapshot, const Key& key) const
+    -> Answer {
+  constexpr bool kOneBlock = kKind == LeafKind::kOneBlock;
   const VersionLock& lock = tree_.locks.Of(leaf);
   const OptimisticSection section;
-  *found = false;
-  const LeafView view = tree_.locks.ViewOf(leaf);
-  for (unsigned b = 0; b < tree_.blocks && !*found; ++b) {
-    uint32_t slots = search_.Candidates(view, b, key);
-    for (; slots != 0 && !*found; slots &= slots - 1) {
+  const LeafView view = kOneBlock ? LeafView::OfOneBlock(leaf) : tree_.locks.ViewOf(leaf);
+  for (unsigned b = 0; b < (kOneBlock ? 1 : tree_.blocks); ++b) {
+    uint32_t slots =
+        kOneBlock ? search_.ByFingerprint(view, b, key) : search_.Candidates(view, b, key);
+    for (; slots != 0; slots &= slots - 1) {
       const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
       if (!tree_.codec.MayMatch(key, pair)) continue;
       if constexpr (C::kRecords) {
         if (C::IsRecord(pair.value)) {
           Prefetch(tree_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
         }
-        if (!lock.Validate(snapshot)) return false;
+        if (!lock.Validate(snapshot)) return {};
         const OptimisticSection::Validated validated;
         if (!tree_.codec.Matches(key, pair)) continue;
       }
-      *found = true;
-      *value_word = pair.value;
+      return {lock.Validate(snapshot), true, pair.value};
     }
   }
-  return lock.Validate(snapshot);
+  return {.valid = lock.Validate(snapshot)};
 }
 
 template <class C>
+template <class Form>
 bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   for (;;) {
     uint64_t snapshot;
-    const media::Block* leaf = tree_.inner.Descend(key, &snapshot);
-    bool found;
-    if (FindInLeaf(leaf, snapshot, key, &found, value_word)) return found;
+    const media::Block* leaf = tree_.inner.template Descend<Form>(key, &snapshot);
+    const Answer answer = FindInLeaf(leaf, snapshot, key);
+    if (!answer.valid) [[unlikely]]
+      continue;
+    *value_word = answer.value_word;
+    return answer.found;
   }
 }
 
@@ -64,24 +68,31 @@ void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
 }
 
 template <class C>
+template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
-  for (Lookup& lookup : lookups) lookup.leaf = tree_.inner.Descend(lookup.key, &lookup.snapshot);
+  for (Lookup& lookup : lookups) {
+    lookup.leaf = tree_.inner.template Descend<Form>(lookup.key, &lookup.snapshot);
+  }
   if constexpr (C::kRecords) {
     for (const Lookup& lookup : lookups) FetchRecords(lookup);
   }
 }
 
 template <class C>
+template <class Form>
 bool Lookups<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
-  bool found;
-  if (FindInLeaf(lookup.leaf, lookup.snapshot, lookup.key, &found, value_word)) return found;
-  return FindValueWord(lookup.key, value_word);
+  const Answer answer = FindInLeaf(lookup.leaf, lookup.snapshot, lookup.key);
+  if (answer.valid) [[likely]] {
+    *value_word = answer.value_word;
+    return answer.found;
+  }
+  return FindValueWord<SearchByPointer>(lookup.key, value_word);
 }
 
 template <class C>
 Outcome LbTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                         const ReadOptions& options) {
-  return PointReads<C, Lookups<C>>(lookups_, tree_.values, options).Read(keys, results);
+  return ReadPoints<C>(lookups_, tree_.values, keys, results, options);
 }
 
 template class Lookups<Fixed64Codec>;

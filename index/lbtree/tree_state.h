@@ -62,7 +62,10 @@ struct TreeState {
   // Call before the content of the key's leaf is believed or changed (node/settle_at_touch.h).
   void Touch(const typename C::Key& key) const {
     if (settling.unfinished()) [[unlikely]]
-      settling.Touch(C::TextOf(key));
+      TouchUnsettled(key);
+  }
+  [[gnu::noinline, gnu::cold]] void TouchUnsettled(const typename C::Key& key) const {
+    settling.Touch(C::TextOf(key));
   }
   // Nothing refers to it any more: its space is freed once no reader can access it.
   void RetireRecord(Worker& worker, uint64_t value_word) {

@@ -1,6 +1,7 @@
 // Writes of one pair; crash table of an update: README.md, Update.
 #include "index/lbtree/pair_writer.h"
 #include "index/lbtree/writes.h"
+#include "index/node/search_form.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
@@ -8,10 +9,11 @@ namespace lodgekv::lbtree {
 // The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
 // the leaf since its parent referred to it.
 template <class C>
-LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
+template <class Form>
+LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
-    media::Block* leaf = tree_.inner.DescendForWrite(key, &snapshot);
+    media::Block* leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
     VersionLock& lock = tree_.locks.Of(leaf);
     if (!lock.TryUpgrade(snapshot)) continue;
     tree_.Touch(key);
@@ -21,6 +23,15 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
     lock.Unlock();
     tree_.key_locks.AwaitFree(key.hash);
   }
+}
+
+template <class C>
+LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
+  return RunBySearchForm(
+      [](auto form, PairWriter* writer, const Key* its_key, bool for_batch) {
+        return writer->LockBy<decltype(form)>(*its_key, for_batch);
+      },
+      this, &key, of_batch);
 }
 
 template <class C>

@@ -31,9 +31,9 @@
 
 #include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/node/search_form.h"
 #include "index/node/tag_match.h"
 #include "index/node/version_lock.h"
-#include "index/node/word_search.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv::lodgetree {
@@ -141,7 +141,9 @@ struct alignas(64) LastLevelNode {
     unsigned leaf;  // whose range contains the key
     uint32_t hits;  // buffered pairs that may have the key
   };
-  // May read a node that is changing: the caller validates, or holds the lock.
+  // May read a node that is changing: the caller validates, or holds the lock. `Form`:
+  // node/search_form.h.
+  template <class Form = SearchByPointer>
   Position Search(const Key& key) const;
 
   // --- the Buffer Part ---
@@ -233,6 +235,7 @@ unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equ
 }
 
 template <class C>
+template <class Form>
 typename LastLevelNode<C>::Position LastLevelNode<C>::Search(const Key& key) const {
   const unsigned leaves = index_count <= kNodeSlots ? index_count : kNodeSlots;
   const unsigned buffered = buf_count <= kNodeSlots - leaves ? buf_count : kNodeSlots - leaves;
@@ -240,7 +243,7 @@ typename LastLevelNode<C>::Position LastLevelNode<C>::Search(const Key& key) con
   const uint32_t buffer = ((uint32_t{1} << buffered) - 1) << (kNodeSlots - buffered);
   // The three words of the header come first: the search runs over whole lines.
   const WordMasks masks =
-      CompareWords(reinterpret_cast<const uint64_t*>(this), C::WordOf(key, prefix));
+      Form::Compare(reinterpret_cast<const uint64_t*>(this), C::WordOf(key, prefix));
   const uint32_t less = masks.less >> 3;
   const uint32_t equal = masks.equal >> 3;
   if constexpr (C::kRecords) {

@@ -61,6 +61,9 @@ class LodgeTree final : public Engine {
 
   // write.cc
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
+  template <class Form>
+  SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options);
+  template <class Form>
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
                      SeenNode<C> seen);
   Outcome WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
@@ -76,21 +79,27 @@ class LodgeTree final : public Engine {
   Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp<C>* pending);
   Outcome AbortAll(std::span<PendingOp<C>> group, std::span<WriteResult> results);
 
-  // read.cc
-  friend class PointReads<C, LodgeTree>;
+  // read.cc; `Form`: node/search_form.h
+  template <class, class, class>
+  friend class lodgekv::PointReads;
   struct Lookup : KeyLookup<C> {
     const Node* node;
     uint64_t snapshot;
     unsigned leaf;
     uint32_t hits;
   };
+  template <class Form>
   void FetchMirror(Lookup* lookup) const;
   void FetchSlots(const Lookup& lookup) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;
+  template <class Form>
   void FetchLookups(std::span<Lookup> lookups) const;
+  template <class Form>
   bool FinishLookup(const Lookup& lookup, uint64_t* value_word) const;
   // Optimistic: finds the value word of the key's live pair.
+  template <class Form>
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
+  template <class Form>
   bool FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                   uint64_t* value_word) const;
 

@@ -19,11 +19,12 @@ namespace lodgekv::lodgetree {
 
 // Searches one node as of `snapshot`. False: the node has changed meanwhile.
 template <class C>
+template <class Form>
 bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& key, bool* found,
                               uint64_t* value_word) const {
   *found = false;
   const OptimisticSection section;
-  const auto position = node->Search(key);
+  const auto position = node->template Search<Form>(key);
   // Decided if true, with or without `*found`. A candidate's record may be read once validated.
   const auto is_key = [&](Pair pair, bool* valid) {
     if (!parts_.codec.MayMatch(key, pair)) return false;
@@ -64,20 +65,22 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
 }
 
 template <class C>
+template <class Form>
 bool LodgeTree<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   for (;;) {
     uint64_t snapshot;
-    const Node* node = parts_.tree.Descend(key, &snapshot);
+    const Node* node = parts_.tree.template Descend<Form>(key, &snapshot);
     bool found;
-    if (FindInNode(node, snapshot, key, &found, value_word)) return found;
+    if (FindInNode<Form>(node, snapshot, key, &found, value_word)) return found;
   }
 }
 
 // The node's lines are being fetched.
 template <class C>
+template <class Form>
 void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
   const OptimisticSection section;
-  const auto position = lookup->node->Search(lookup->key);
+  const auto position = lookup->node->template Search<Form>(lookup->key);
   lookup->leaf = position.leaf;
   lookup->hits = position.hits;
   Prefetch(&lookup->node->mirrors[position.leaf]);
@@ -119,9 +122,12 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
 }
 
 template <class C>
+template <class Form>
 void LodgeTree<C>::FetchLookups(std::span<Lookup> lookups) const {
-  for (Lookup& lookup : lookups) lookup.node = parts_.tree.Descend(lookup.key, &lookup.snapshot);
-  for (Lookup& lookup : lookups) FetchMirror(&lookup);
+  for (Lookup& lookup : lookups) {
+    lookup.node = parts_.tree.template Descend<Form>(lookup.key, &lookup.snapshot);
+  }
+  for (Lookup& lookup : lookups) FetchMirror<Form>(&lookup);
   for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
     for (const Lookup& lookup : lookups) FetchRecords(lookup);
@@ -129,16 +135,17 @@ void LodgeTree<C>::FetchLookups(std::span<Lookup> lookups) const {
 }
 
 template <class C>
+template <class Form>
 bool LodgeTree<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
   bool found;
-  if (FindInNode(lookup.node, lookup.snapshot, lookup.key, &found, value_word)) return found;
-  return FindValueWord(lookup.key, value_word);
+  if (FindInNode<Form>(lookup.node, lookup.snapshot, lookup.key, &found, value_word)) return found;
+  return FindValueWord<SearchByPointer>(lookup.key, value_word);
 }
 
 template <class C>
 Outcome LodgeTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                            const ReadOptions& options) {
-  return PointReads<C, LodgeTree>(*this, parts_.values, options).Read(keys, results);
+  return ReadPoints<C>(*this, parts_.values, keys, results, options);
 }
 
 template class LodgeTree<Fixed64Codec>;

@@ -9,6 +9,7 @@
 #include "index/node/log_fence.h"
 #include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/search_form.h"
 
 namespace lodgekv::lodgetree {
 
@@ -37,6 +38,17 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   return outcome;
 }
 
+// Finds the node, and puts the pair into its buffer if that is all there is to do: then the result
+// is empty.
+template <class C>
+template <class Form>
+SeenNode<C> LodgeTree<C>::Begin(const WriteOp& op, const Key& key, const WriteOptions& options) {
+  SeenNode<C> seen;
+  seen.node = parts_.tree.template DescendForWrite<Form>(key, &seen.snapshot);
+  if (!C::kRecords && PutIntoBuffer<Form>(op, key, options, seen)) return {};
+  return seen;
+}
+
 // The search comes first: its cache misses overlap with the fence of the previous operation, as
 // long as the stores in between fit into the processor's store buffer.
 template <class C>
@@ -48,9 +60,13 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
     return format;
   }
   const Key key = C::MakeKey(op.key);
-  SeenNode<C> seen;
-  seen.node = parts_.tree.DescendForWrite(key, &seen.snapshot);
-  if (!C::kRecords && PutIntoBuffer(op, key, options, seen)) {
+  const SeenNode<C> seen = RunBySearchForm(
+      [](auto form, LodgeTree* tree, const WriteOp* its_op, const Key* its_key,
+         const WriteOptions* its_options) {
+        return tree->Begin<decltype(form)>(*its_op, *its_key, *its_options);
+      },
+      this, &op, &key, &options);
+  if (!C::kRecords && seen.node == nullptr) {
     *result = {parts_.medium.failed() ? Outcome::kMediumFailed : Outcome::kOk, false, 0};
     return result->outcome;
   }
@@ -64,6 +80,7 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
 // The fast path of a Put: nothing to decide, room in the log and in the buffer. Does the same as
 // WriteGroup in that case. False: nothing was done.
 template <class C>
+template <class Form>
 bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
                                  SeenNode<C> seen) {
   if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
@@ -73,7 +90,7 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   typename Node::Position position;
   {
     const OptimisticSection section;
-    position = node->Search(key);
+    position = node->template Search<Form>(key);
     if (position.hits != 0 || parts_.planner.NeedsDrain(node, position.leaf)) return false;
     if (!node->lock.TryUpgrade(seen.snapshot)) return false;
   }

@@ -55,11 +55,7 @@ class Fixed64Codec {
   }
   static std::string TextOf(const Key& key) { return TextOf(key.word); }
 
-  static uint16_t HashOf(Pair pair) {
-    char text[8];
-    StoreBigEndian(pair.key, text);
-    return SlotHash({text, 8});
-  }
+  static uint16_t HashOf(Pair pair) { return SlotHashOfWord(pair.key); }
 
   // No pair refers to a record. Exists for code compiled for both codecs that runs for one: clang
   // before 16 instantiates members whose `requires` does not hold.

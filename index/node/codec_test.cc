@@ -37,6 +37,15 @@ TEST(KeyWordTest, OrderIsTheByteOrder) {
   EXPECT_EQ(KeyWord("abc", 9), 0u);
 }
 
+// On the medium are slot hashes by the library's function.
+TEST(SlotHashTest, OfAWordIsThatOfItsBytes) {
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 20000; ++i) {
+    const uint64_t word = i < 64 ? uint64_t{1} << i : random();
+    ASSERT_EQ(SlotHashOfWord(word), SlotHash(BigEndian(word))) << word;
+  }
+}
+
 TEST(ShortestSeparatorTest, LiesBetween) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {

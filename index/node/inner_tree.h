@@ -41,9 +41,9 @@
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/node/recovery_tasks.h"
+#include "index/node/search_form.h"
 #include "index/node/separator.h"
 #include "index/node/version_lock.h"
-#include "index/node/word_search.h"
 
 namespace lodgekv {
 
@@ -152,9 +152,12 @@ class InnerTree {
   // that has `wanted` such nodes, or of the lowest one. Not thread-safe.
   std::vector<Separator> Borders(size_t wanted) const;
 
-  // The lower node for `key`, with the version of its lock at which it covered the key.
+  // The lower node for `key`, with the version of its lock at which it covered the key. `Form`:
+  // search_form.h.
+  template <class Form = SearchByPointer>
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
   // The same for a caller that will write there.
+  template <class Form = SearchByPointer>
   Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
   // The last lower node.
   Below* DescendLast(uint64_t* snapshot) const;
@@ -198,19 +201,23 @@ class InnerTree {
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
  private:
-  // All lines at once: which child will be read is known only when the words are here.
-  static void PrefetchNode(const void* node) {
-    const char* at = static_cast<const char*>(node);
-    for (size_t line = 0; line < kFetchedBytes; line += 64) Prefetch(at + line);
+  // All lines at once: which child will be read is known only when the words are here. The words
+  // themselves are read at once, all of them.
+  static void PrefetchChildren(const Node* node) {
+    const char* at = reinterpret_cast<const char*>(node->children);
+    const char* end = at + sizeof(Node::children);
+    for (; at < end; at += 64) Prefetch(at);
   }
   static constexpr size_t kBuildFill = 24;     // children of a node: room for later splits
   static constexpr size_t kBuildPiece = 4096;  // entries from which a thread makes nodes at a time
-  static constexpr size_t kFetchedBytes = offsetof(Node, children) + sizeof(Node::children);
+  template <class Form = SearchByPointer>
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
   static void SetBounds(unsigned count, Place* place);
   template <bool kForWrite, class Choose>
   Below* DescendBy(Choose choose, uint64_t* snapshot) const;
+  template <bool kFetch, class Choose>
+  const Node* DescendToLowest(Choose choose, uint64_t* version, bool* is_root) const;
   Node* DescendToLevel(const Key& key, unsigned level, uint64_t* snapshot) const;
   Node* LockWithRoom(const Key& key, unsigned level);
   void SplitLocked(Node* node, const Key& key);
@@ -264,6 +271,7 @@ int InnerTree<C, Below, Access>::ComparePrefix(const Node* node, const Key& key)
 
 // The index of the child to follow. May read a node that is changing: the caller validates.
 template <class C, class Below, class Access>
+template <class Form>
 unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, Seek seek) {
   const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
   if (C::kRecords && node->check_prefix) {
@@ -272,17 +280,18 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
   }
   // The header's two words come first: the search runs over the node's first four lines.
   const auto* words = reinterpret_cast<const uint64_t*>(node);
-  const uint32_t valid = ((uint32_t{1} << count) - 1) << 2;
+  const auto valid = [&](uint32_t mask) { return _bzhi_u32(mask >> 2, count); };
   if constexpr (!C::kRecords) {
     if (seek == Seek::kCovering) {
-      return static_cast<unsigned>(std::popcount(NotAbove(words, C::WordOf(key, 0)) & valid));
+      const uint32_t not_above = valid(Form::NotAbove(words, C::WordOf(key, 0)));
+      return static_cast<unsigned>(std::popcount(not_above));
     }
   }
-  const WordMasks masks = CompareWords(words, C::WordOf(key, node->prefix));
-  unsigned rank = static_cast<unsigned>(std::popcount(masks.less & valid));
+  const WordMasks masks = Form::Compare(words, C::WordOf(key, node->prefix));
+  unsigned rank = static_cast<unsigned>(std::popcount(valid(masks.less)));
   if constexpr (C::kRecords) {
-    for (uint32_t equal = masks.equal & valid; equal != 0; equal &= equal - 1) {
-      const Separator separator = node->separators.at[std::countr_zero(equal) - 2];
+    for (uint32_t equal = valid(masks.equal); equal != 0; equal &= equal - 1) {
+      const Separator separator = node->separators.at[std::countr_zero(equal)];
       if (separator == nullptr) break;
       const int order = C::CompareToKey(separator, key);
       if (order > 0 || (order == 0 && seek == Seek::kBefore)) break;
@@ -292,52 +301,70 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
   return rank;
 }
 
+// The node of level 1 on the way, and its version. Null: something has changed meanwhile.
+template <class C, class Below, class Access>
+template <bool kFetch, class Choose>
+const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLowest(
+    Choose choose, uint64_t* version, bool* is_root) const {
+  const Node* node = root_.load(std::memory_order_acquire);
+  *version = node->lock.ReadBegin();
+  if (root_.load(std::memory_order_acquire) != node) return nullptr;
+  *is_root = true;
+  for (unsigned level = node->level; level > 1; --level) {  // that of `node`: invariant 5
+    const auto* child = static_cast<const Node*>(node->children[choose(node, *version, *is_root)]);
+    // Read from a changing node it may be null, or another node: both are detected.
+    if (child == nullptr) return nullptr;
+    // The levels above are so small that they are in the cache.
+    if (kFetch && level == 2) PrefetchChildren(child);
+    const uint64_t child_version = child->lock.ReadBegin();
+    if (!node->lock.Validate(*version)) return nullptr;
+    node = child;
+    *version = child_version;
+    *is_root = false;
+  }
+  return node;
+}
+
 template <class C, class Below, class Access>
 template <bool kForWrite, class Choose>
 Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot) const {
   const OptimisticSection section;
   for (;;) {
-    const Node* node = root_.load(std::memory_order_acquire);
-    uint64_t version = node->lock.ReadBegin();
-    if (root_.load(std::memory_order_acquire) != node) continue;
-    for (bool is_root = true;; is_root = false) {
-      void* child = node->children[choose(node, version, is_root)];
-      const bool last_level = node->level == 1;
-      // Read from a changing node it may be null, or another node: both are detected.
-      if (child == nullptr) break;
-      if (last_level) {
-        if constexpr (kForWrite) {
-          access_.PrefetchForWrite(static_cast<const Below*>(child));
-        } else {
-          access_.PrefetchForRead(static_cast<const Below*>(child));
-        }
-      } else if constexpr (kForWrite || Access::kFetchInnerNodes) {
-        PrefetchNode(child);
-      }
-      const uint64_t child_version = last_level
-                                         ? access_.LockOf(static_cast<Below*>(child)).ReadBegin()
-                                         : static_cast<Node*>(child)->lock.ReadBegin();
-      if (!node->lock.Validate(version)) break;
-      if (last_level) {
-        *snapshot = child_version;
-        return static_cast<Below*>(child);
-      }
-      node = static_cast<const Node*>(child);
-      version = child_version;
+    uint64_t version;
+    bool is_root;
+    const Node* node =
+        DescendToLowest < kForWrite || Access::kFetchInnerNodes > (choose, &version, &is_root);
+    if (node == nullptr) [[unlikely]]
+      continue;
+    auto* below = static_cast<Below*>(node->children[choose(node, version, is_root)]);
+    if (below == nullptr) [[unlikely]]
+      continue;
+    if constexpr (kForWrite) {
+      access_.PrefetchForWrite(below);
+    } else {
+      access_.PrefetchForRead(below);
     }
+    const uint64_t below_version = access_.LockOf(below).ReadBegin();
+    if (!node->lock.Validate(version)) [[unlikely]]
+      continue;
+    *snapshot = below_version;
+    return below;
   }
 }
 
 template <class C, class Below, class Access>
+template <class Form>
 Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
-  return DescendBy<false>([&](const Node* node, uint64_t, bool) { return Rank(node, key, seek); },
-                          snapshot);
+  return DescendBy<false>(
+      [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, seek); }, snapshot);
 }
 
 template <class C, class Below, class Access>
+template <class Form>
 Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
   return DescendBy<true>(
-      [&](const Node* node, uint64_t, bool) { return Rank(node, key, Seek::kCovering); }, snapshot);
+      [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); },
+      snapshot);
 }
 
 template <class C, class Below, class Access>

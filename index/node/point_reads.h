@@ -13,6 +13,7 @@
 #include "index/engine.h"
 #include "index/node/epoch.h"
 #include "index/node/op_rules.h"
+#include "index/node/search_form.h"
 #include "index/node/stored_values.h"
 
 namespace lodgekv {
@@ -27,20 +28,27 @@ struct KeyLookup {
   ReadResult* result;
 };
 
-// Required of Tree, which makes this a friend:
+// Required of Tree, which makes this a friend; its functions are templates over the form of search
+// (search_form.h):
 //   Lookup                      a KeyLookup<C>, and what the tree adds
 //   bool FindValueWord(const Key&, uint64_t*)      of the key's live pair, if there is one
 //   void FetchLookups(std::span<Lookup>)           begins all: their lines are being fetched
 //   bool FinishLookup(const Lookup&, uint64_t*)    like FindValueWord, for one that was begun
-template <class C, class Tree>
+template <class C, class Tree, class Form>
 class PointReads {
  public:
   PointReads(const Tree& tree, const StoredValues<C>& values, const ReadOptions& options)
       : tree_(tree), values_(values), now_(options.now_unix_ms) {}
 
-  Outcome Read(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
-    if (keys.size() == 1) [[likely]]
-      return ReadAlone(keys[0], &results[0]);
+  Outcome ReadAlone(std::string_view text, ReadResult* result) const {
+    if (!Begin(text, result)) return result->outcome;
+    const Epoch epoch;
+    uint64_t value_word;
+    if (!tree_.template FindValueWord<Form>(C::MakeKey(text), &value_word)) return Outcome::kOk;
+    return result->outcome = values_.Copy(value_word, now_, result);
+  }
+
+  Outcome ReadAll(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
     Outcome first = Outcome::kOk;
     for (size_t done = 0; done < keys.size(); done += kReadTogether) {
       const size_t count = std::min(keys.size() - done, kReadTogether);
@@ -64,14 +72,6 @@ class PointReads {
     return result->outcome == Outcome::kOk;
   }
 
-  Outcome ReadAlone(std::string_view text, ReadResult* result) const {
-    if (!Begin(text, result)) return result->outcome;
-    const Epoch epoch;
-    uint64_t value_word;
-    if (!tree_.FindValueWord(C::MakeKey(text), &value_word)) return Outcome::kOk;
-    return result->outcome = values_.Copy(value_word, now_, result);
-  }
-
   void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
     const Epoch epoch;
     Lookup lookups[kReadTogether];
@@ -81,10 +81,10 @@ class PointReads {
       lookups[count].key = C::MakeKey(keys[i]);
       lookups[count++].result = &results[i];
     }
-    tree_.FetchLookups(std::span(lookups, count));
+    tree_.template FetchLookups<Form>(std::span(lookups, count));
     for (const Lookup& lookup : std::span(lookups, count)) {
       uint64_t value_word;
-      if (!tree_.FinishLookup(lookup, &value_word)) continue;
+      if (!tree_.template FinishLookup<Form>(lookup, &value_word)) continue;
       lookup.result->outcome = values_.Copy(value_word, now_, lookup.result);
     }
   }
@@ -99,5 +99,29 @@ class PointReads {
   const StoredValues<C>& values_;
   const uint64_t now_;
 };
+
+// Engine::Read by PointReads, in the instance for this processor. A single key has an instance of
+// its own, which needs few registers.
+template <class C, class Tree>
+Outcome ReadPoints(const Tree& tree, const StoredValues<C>& values,
+                   std::span<const std::string_view> keys, std::span<ReadResult> results,
+                   const ReadOptions& options) {
+  if (keys.size() == 1) [[likely]] {
+    return RunBySearchForm(
+        [](auto form, const Tree* of, const StoredValues<C>* its_values,
+           const std::string_view* key, ReadResult* result, const ReadOptions* its_options) {
+          return PointReads<C, Tree, decltype(form)>(*of, *its_values, *its_options)
+              .ReadAlone(*key, result);
+        },
+        &tree, &values, keys.data(), results.data(), &options);
+  }
+  return RunBySearchForm(
+      [](auto form, const Tree* of, const StoredValues<C>* its_values, auto its_keys,
+         auto its_results, const ReadOptions* its_options) {
+        return PointReads<C, Tree, decltype(form)>(*of, *its_values, *its_options)
+            .ReadAll(its_keys, its_results);
+      },
+      &tree, &values, keys, results, &options);
+}
 
 }  // namespace lodgekv

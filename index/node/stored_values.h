@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "index/engine.h"
@@ -15,6 +16,19 @@
 #include "index/pmem/pool.h"
 
 namespace lodgekv {
+
+// Not inline: growing needs more instructions than a whole read.
+[[gnu::noinline, gnu::cold]] inline void Resize(std::string* out, size_t bytes) {
+  out->resize(bytes);
+}
+
+// The 8 bytes of a value from its word. A string that has held such a value is overwritten in
+// place, by one store.
+inline void AssignWord(uint64_t word, std::string* out) {
+  if (out->size() != sizeof(word)) [[unlikely]]
+    Resize(out, sizeof(word));
+  StoreBigEndian(word, out->data());
+}
 
 template <class C>
 class StoredValues {
@@ -80,9 +94,7 @@ Outcome StoredValues<C>::Copy(uint64_t value_word, uint64_t now, ReadResult* res
     char scratch[8];
     result->value.assign(C::InlineValue(value_word, scratch));
   } else {
-    char text[8];
-    StoreBigEndian(value_word, text);
-    result->value.assign(text, sizeof(text));
+    AssignWord(value_word, &result->value);
   }
   result->found = true;
   return Outcome::kOk;

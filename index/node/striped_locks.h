@@ -22,15 +22,16 @@ class StripedLocks {
   // One for 64 blocks of 256 bytes, but not more than fit into a processor's second-level cache.
   StripedLocks(const char* pool_base, uint64_t pool_bytes)
       : base_(pool_base),
-        log_count_(static_cast<unsigned>(std::bit_width(
-            std::clamp<uint64_t>(pool_bytes / (64 * pmem::kBlockBytes), kLeast, kMost) - 1))),
+        shift_(64 - static_cast<unsigned>(std::bit_width(
+                        std::clamp<uint64_t>(pool_bytes / (64 * pmem::kBlockBytes), kLeast, kMost) -
+                        1))),
         locks_(std::make_unique<VersionLock[]>(count())) {}
 
   // The index of the leaf's lock.
   size_t IndexOf(const void* leaf) const {
     const auto block =
         static_cast<uint64_t>(static_cast<const char*>(leaf) - base_) / pmem::kBlockBytes;
-    return (block * 0x9E3779B97F4A7C15ull) >> (64 - log_count_);
+    return (block * 0x9E3779B97F4A7C15ull) >> shift_;
   }
   VersionLock& Of(const void* leaf) const { return locks_[IndexOf(leaf)]; }
 
@@ -45,14 +46,14 @@ class StripedLocks {
     for (size_t i = 0; i < count(); ++i) locks_[i].Unlock();
   }
 
-  size_t count() const { return size_t{1} << log_count_; }
+  size_t count() const { return size_t{1} << (64 - shift_); }
   size_t bytes() const { return count() * sizeof(VersionLock); }
 
  private:
   static constexpr uint64_t kLeast = 16;
   static constexpr uint64_t kMost = 8192;
   const char* const base_;
-  const unsigned log_count_;
+  const unsigned shift_;  // of a hash to an index
   const std::unique_ptr<VersionLock[]> locks_;
 };
 

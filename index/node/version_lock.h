@@ -51,11 +51,9 @@ class VersionLock {
  public:
   // The version that a reader's view belongs to.
   uint64_t ReadBegin() const {
-    uint64_t word = word_.load(std::memory_order_acquire);
-    for (Backoff backoff; (word & kPublishing) != 0;) {
-      backoff.Pause();
-      word = word_.load(std::memory_order_acquire);
-    }
+    const uint64_t word = word_.load(std::memory_order_acquire);
+    if ((word & kPublishing) != 0) [[unlikely]]
+      return AwaitPublished();
     return word & ~kLocked;
   }
 
@@ -104,6 +102,16 @@ class VersionLock {
   bool IsLocked() const { return (word_.load(std::memory_order_relaxed) & kLocked) != 0; }
 
  private:
+  // Not inline: it would make every path longer.
+  [[gnu::noinline, gnu::cold]] uint64_t AwaitPublished() const {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    for (Backoff backoff; (word & kPublishing) != 0;) {
+      backoff.Pause();
+      word = word_.load(std::memory_order_acquire);
+    }
+    return word & ~kLocked;
+  }
+
   static constexpr uint64_t kLocked = 1;
   static constexpr uint64_t kPublishing = 2;
   static constexpr uint64_t kVersionStep = 4;

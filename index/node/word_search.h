@@ -1,8 +1,14 @@
 // Wide search over the words of a node: AVX-512 where the machine has it, AVX2 elsewhere, and a
-// scalar twin that tests compare them with.
+// scalar twin that tests compare them with. Inline, for the paths that are compiled once for each
+// form (search_form.h), and as function pointers for all others.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstdint>
+
+// Of functions that the compiler may give AVX-512.
+#define LODGEKV_AVX512 gnu::target("avx512f,avx512bw,avx512dq")
 
 namespace lodgekv {
 
@@ -18,11 +24,76 @@ using CompareWordsFunction = WordMasks (*)(const uint64_t* words, uint64_t word)
 using NotAboveFunction = uint32_t (*)(const uint64_t* words, uint64_t word);
 
 WordMasks CompareWordsScalar(const uint64_t* words, uint64_t word);
-WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word);
-WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word);
 uint32_t NotAboveScalar(const uint64_t* words, uint64_t word);
-uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word);
-uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word);
+
+namespace internal {
+
+// Bit 4 * i + j: the highest bit of element j of lanes[i]. Each element's bits are all alike.
+inline uint32_t JoinAvx2(const __m256i (&lanes)[8]) {
+  const auto pack = [](__m256i a, __m256i b) { return _mm256_packs_epi32(a, b); };
+  const __m256i low = _mm256_packs_epi16(pack(lanes[0], lanes[1]), pack(lanes[2], lanes[3]));
+  const __m256i high = _mm256_packs_epi16(pack(lanes[4], lanes[5]), pack(lanes[6], lanes[7]));
+  // A byte each now. Packing goes by halves: elements 0 and 1 of all are in the low one, elements 2
+  // and 3 in the high one.
+  const auto bits = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low, high)));
+  return _pdep_u32(bits, 0x33333333) | _pdep_u32(bits >> 16, 0xcccccccc);
+}
+
+// Four masks of eight bits as one of 32.
+[[LODGEKV_AVX512]] inline uint32_t JoinAvx512(__mmask8 a, __mmask8 b, __mmask8 c, __mmask8 d) {
+  const __mmask16 low = _mm512_kunpackb(b, a);
+  const __mmask16 high = _mm512_kunpackb(d, c);
+  return _cvtmask32_u32(_mm512_kunpackw(high, low));
+}
+
+}  // namespace internal
+
+inline WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word) {
+  // The comparison is signed: turning the top bit over makes it unsigned.
+  const __m256i top = _mm256_set1_epi64x(static_cast<int64_t>(1ull << 63));
+  const __m256i wanted = _mm256_set1_epi64x(static_cast<int64_t>(word));
+  const __m256i limit = _mm256_xor_si256(wanted, top);
+  __m256i less[8];
+  __m256i equal[8];
+  for (unsigned i = 0; i < 8; ++i) {
+    const __m256i some = _mm256_load_si256(reinterpret_cast<const __m256i*>(words) + i);
+    less[i] = _mm256_cmpgt_epi64(limit, _mm256_xor_si256(some, top));
+    equal[i] = _mm256_cmpeq_epi64(some, wanted);
+  }
+  return {internal::JoinAvx2(less), internal::JoinAvx2(equal)};
+}
+
+inline uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word) {
+  const __m256i top = _mm256_set1_epi64x(static_cast<int64_t>(1ull << 63));
+  const __m256i limit = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<int64_t>(word)), top);
+  __m256i above[8];
+  for (unsigned i = 0; i < 8; ++i) {
+    const __m256i some = _mm256_load_si256(reinterpret_cast<const __m256i*>(words) + i);
+    above[i] = _mm256_cmpgt_epi64(_mm256_xor_si256(some, top), limit);
+  }
+  return ~internal::JoinAvx2(above);
+}
+
+[[LODGEKV_AVX512]] inline WordMasks CompareWordsAvx512(const uint64_t* words, uint64_t word) {
+  const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
+  const __m512i a = _mm512_load_si512(words);
+  const __m512i b = _mm512_load_si512(words + 8);
+  const __m512i c = _mm512_load_si512(words + 16);
+  const __m512i d = _mm512_load_si512(words + 24);
+  return {
+      internal::JoinAvx512(_mm512_cmplt_epu64_mask(a, wanted), _mm512_cmplt_epu64_mask(b, wanted),
+                           _mm512_cmplt_epu64_mask(c, wanted), _mm512_cmplt_epu64_mask(d, wanted)),
+      internal::JoinAvx512(_mm512_cmpeq_epu64_mask(a, wanted), _mm512_cmpeq_epu64_mask(b, wanted),
+                           _mm512_cmpeq_epu64_mask(c, wanted), _mm512_cmpeq_epu64_mask(d, wanted))};
+}
+
+[[LODGEKV_AVX512]] inline uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
+  const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
+  return internal::JoinAvx512(_mm512_cmple_epu64_mask(_mm512_load_si512(words), wanted),
+                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 8), wanted),
+                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 16), wanted),
+                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 24), wanted));
+}
 
 // The widest of them that this processor runs; chosen once, before main.
 extern const CompareWordsFunction CompareWords;

@@ -11,7 +11,7 @@ foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sche
         _ZNSt18condition_variable10notify_oneEv _ZNSt18condition_variable10notify_allEv
         _ZNSt6chrono3_V212steady_clock3nowEv _ZNSt6chrono3_V212system_clock3nowEv
         _ZN7lodgekv10EpochGuardC1Ev _ZN7lodgekv10EpochGuardD1Ev _ZN7lodgekv13WaitForEpochsEv
-        _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE
+        _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE _ZN7lodgekv11kSearchFormE
         _ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE)
   target_link_options(lodgekv_schedule_lab INTERFACE "LINKER:--wrap=${call}")
 endforeach()

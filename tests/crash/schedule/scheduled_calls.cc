@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "index/node/record.h"
+#include "index/node/search_form.h"
 #include "index/node/version_lock.h"
-#include "index/node/word_search.h"
 #include "tests/crash/schedule/scheduler.h"
 
 using lodgekv::test::PointKind;
@@ -24,6 +24,7 @@ using lodgekv::test::Scheduler;
 #define WAIT_FOR_EPOCHS(prefix) prefix##_ZN7lodgekv13WaitForEpochsEv
 #define COMPARE_WORDS(prefix) prefix##_ZN7lodgekv12CompareWordsE
 #define NOT_ABOVE(prefix) prefix##_ZN7lodgekv8NotAboveE
+#define SEARCH_FORM(prefix) prefix##_ZN7lodgekv11kSearchFormE
 #define RECORD_IS_SOUND(prefix) \
   prefix##_ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE
 
@@ -227,6 +228,9 @@ extern const lodgekv::CompareWordsFunction COMPARE_WORDS(__wrap_);
 extern const lodgekv::NotAboveFunction NOT_ABOVE(__wrap_);
 const lodgekv::CompareWordsFunction COMPARE_WORDS(__wrap_) = ScheduledCompareWords;
 const lodgekv::NotAboveFunction NOT_ABOVE(__wrap_) = ScheduledNotAbove;
+// Inlined searches are no points.
+extern const lodgekv::SearchForm SEARCH_FORM(__wrap_);
+const lodgekv::SearchForm SEARCH_FORM(__wrap_) = lodgekv::SearchForm::kByPointer;
 
 }  // extern "C"
 
