@@ -7,9 +7,9 @@
 
 namespace lodgekv::lbtree {
 
-// False: the leaf is full.
+// False: the leaf is full. Flat: calls and what they pass would make the path longer.
 template <class C>
-bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked, Pair pair) {
+[[gnu::flatten]] bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked, Pair pair) {
   for (unsigned b = 0; b < tree_.blocks; ++b) {
     const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
     if (LoadHeader(HeaderWords(locked.leaf, b, alt)).slots() == tree_.usable_slots()) continue;

@@ -45,9 +45,13 @@ class Lookups {
     kAny
   };
   // The answer of one leaf.
+  enum class Seen : uint8_t {
+    kChanged,  // the leaf, meanwhile: there is no answer
+    kAbsent,
+    kFound
+  };
   struct Answer {
-    bool valid = false;  // false: the leaf has changed meanwhile
-    bool found = false;
+    Seen seen = Seen::kChanged;
     uint64_t value_word = 0;
   };
   Answer FindInLeaf(const media::Block* leaf, uint64_t snapshot, const Key& key) const {

@@ -30,10 +30,10 @@ auto Lookups<C>::FindInLeafOf(const media::Block* leaf, uint64_t snapshot, const
         const OptimisticSection::Validated validated;
         if (!tree_.codec.Matches(key, pair)) continue;
       }
-      return {lock.Validate(snapshot), true, pair.value};
+      return {lock.Validate(snapshot) ? Seen::kFound : Seen::kChanged, pair.value};
     }
   }
-  return {.valid = lock.Validate(snapshot)};
+  return {lock.Validate(snapshot) ? Seen::kAbsent : Seen::kChanged, 0};
 }
 
 template <class C>
@@ -43,10 +43,10 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
     uint64_t snapshot;
     const media::Block* leaf = tree_.inner.template Descend<Form>(key, &snapshot);
     const Answer answer = FindInLeaf(leaf, snapshot, key);
-    if (!answer.valid) [[unlikely]]
+    if (answer.seen == Seen::kChanged) [[unlikely]]
       continue;
     *value_word = answer.value_word;
-    return answer.found;
+    return answer.seen == Seen::kFound;
   }
 }
 
@@ -82,9 +82,9 @@ template <class C>
 template <class Form>
 bool Lookups<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
   const Answer answer = FindInLeaf(lookup.leaf, lookup.snapshot, lookup.key);
-  if (answer.valid) [[likely]] {
+  if (answer.seen != Seen::kChanged) [[likely]] {
     *value_word = answer.value_word;
-    return answer.found;
+    return answer.seen == Seen::kFound;
   }
   return FindValueWord<SearchByPointer>(lookup.key, value_word);
 }

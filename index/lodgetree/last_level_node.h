@@ -221,6 +221,7 @@ static_assert(sizeof(LastLevelNode<Fixed64Codec>) == 1600);
 // Decides among index words equal to the key's by their separators.
 template <class C>
 unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equal) const {
+  if constexpr (!C::kRecords) less |= equal;
   unsigned rank = static_cast<unsigned>(std::popcount(less));
   if constexpr (C::kRecords) {
     for (; equal != 0; equal &= equal - 1) {
@@ -228,8 +229,6 @@ unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equ
       if (separator == nullptr || C::CompareToKey(separator, key) > 0) break;
       ++rank;
     }
-  } else {
-    rank += static_cast<unsigned>(std::popcount(equal));
   }
   return rank == 0 ? 0 : rank - 1;
 }
@@ -237,24 +236,23 @@ unsigned LastLevelNode<C>::LeafOfTie(const Key& key, uint32_t less, uint32_t equ
 template <class C>
 template <class Form>
 typename LastLevelNode<C>::Position LastLevelNode<C>::Search(const Key& key) const {
-  const unsigned leaves = index_count <= kNodeSlots ? index_count : kNodeSlots;
-  const unsigned buffered = buf_count <= kNodeSlots - leaves ? buf_count : kNodeSlots - leaves;
-  const uint32_t index = (uint32_t{1} << leaves) - 1;
-  const uint32_t buffer = ((uint32_t{1} << buffered) - 1) << (kNodeSlots - buffered);
   // The three words of the header come first: the search runs over whole lines.
   const WordMasks masks =
       Form::Compare(reinterpret_cast<const uint64_t*>(this), C::WordOf(key, prefix));
-  const uint32_t less = masks.less >> 3;
+  // The two counts may be of different moments, but none leads out of the node.
+  const unsigned leaves = index_count;
+  const uint32_t less = _bzhi_u32(masks.less >> 3, leaves);
   const uint32_t equal = masks.equal >> 3;
+  const uint32_t hits = equal ^ _bzhi_u32(equal, buf_start());
   if constexpr (C::kRecords) {
     if (!bounded && prefix != 0 && separators.low[0] != nullptr) {
       const std::string_view common = separators.low[0]->view().substr(0, prefix);
       if (key.text.substr(0, common.size()) != common) {
-        return {leaves == 0 ? 0 : leaves - 1, equal & buffer};
+        return {leaves == 0 ? 0 : leaves - 1, hits};
       }
     }
   }
-  return {LeafOfTie(key, less & index, equal & index), equal & buffer};
+  return {LeafOfTie(key, less, _bzhi_u32(equal, leaves)), hits};
 }
 
 }  // namespace lodgekv::lodgetree

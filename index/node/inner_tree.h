@@ -273,24 +273,23 @@ int InnerTree<C, Below, Access>::ComparePrefix(const Node* node, const Key& key)
 template <class C, class Below, class Access>
 template <class Form>
 unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, Seek seek) {
-  const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
+  const unsigned count = node->count;  // never above kInnerCapacity, also while it changes
   if (C::kRecords && node->check_prefix) {
     const int order = ComparePrefix(node, key);
     if (order != 0) return order < 0 ? 0 : count;
   }
   // The header's two words come first: the search runs over the node's first four lines.
   const auto* words = reinterpret_cast<const uint64_t*>(node);
-  const auto valid = [&](uint32_t mask) { return _bzhi_u32(mask >> 2, count); };
+  const auto valid = [&](uint64_t mask) { return _bzhi_u64(mask >> 2, count); };
   if constexpr (!C::kRecords) {
     if (seek == Seek::kCovering) {
-      const uint32_t not_above = valid(Form::NotAbove(words, C::WordOf(key, 0)));
-      return static_cast<unsigned>(std::popcount(not_above));
+      return static_cast<unsigned>(std::popcount(valid(Form::NotAbove(words, key.word))));
     }
   }
   const WordMasks masks = Form::Compare(words, C::WordOf(key, node->prefix));
   unsigned rank = static_cast<unsigned>(std::popcount(valid(masks.less)));
   if constexpr (C::kRecords) {
-    for (uint32_t equal = valid(masks.equal); equal != 0; equal &= equal - 1) {
+    for (uint64_t equal = valid(masks.equal); equal != 0; equal &= equal - 1) {
       const Separator separator = node->separators.at[std::countr_zero(equal)];
       if (separator == nullptr) break;
       const int order = C::CompareToKey(separator, key);

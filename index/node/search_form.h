@@ -55,6 +55,11 @@ template <class Work, class... Args>
 [[gnu::flatten, gnu::noinline]] auto RunByAvx2(Work work, Args... args) {
   return work(SearchByAvx2(), args...);
 }
+// Not inline, so that the choice alone needs no registers.
+template <class Work, class... Args>
+[[gnu::noinline]] auto RunByPointer(Work work, Args... args) {
+  return work(SearchByPointer(), args...);
+}
 
 }  // namespace internal
 
@@ -64,7 +69,7 @@ template <class Work, class... Args>
 auto RunBySearchForm(Work work, Args... args) {
   if (kSearchForm == SearchForm::kAvx512) return internal::RunByAvx512(work, args...);
   if (kSearchForm == SearchForm::kAvx2) return internal::RunByAvx2(work, args...);
-  return work(SearchByPointer(), args...);
+  return internal::RunByPointer(work, args...);
 }
 
 }  // namespace lodgekv
