@@ -105,7 +105,7 @@ RecoveryState LbTree<C>::GetRecoveryState() const {
 // Everything acknowledged is already durable; retired records are freed.
 template <class C>
 absl::Status LbTree<C>::Close() {
-  (void)tree_.rest.Finish();
+  (void)tree_.rest.FinishNow();
   tree_.background.Stop();
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
   tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });

@@ -424,7 +424,7 @@ void Recovery<C>::BeginSettling() {
     tree_.settling.Begin(std::move(leaves), std::move(stretches));
     if (!few && !pool_.tight()) return;
   }
-  (void)tree_.rest.Finish();
+  (void)tree_.rest.FinishNow();
 }
 
 // Doing it again does what was not done.
@@ -432,7 +432,7 @@ template <class C>
 Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
   GroupWrites<C, PairWriter<C>> writes(writer_);
   const Outcome outcome = writes.ApplyIntended(intent.ops);
-  if (outcome != Outcome::kPoolFull || !tree_.rest.Finish()) return outcome;
+  if (outcome != Outcome::kPoolFull || !tree_.rest.FinishNow()) return outcome;
   return writes.ApplyIntended(intent.ops);
 }
 

@@ -96,7 +96,7 @@ void PairWriter<C>::AfterWrite() {
 template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;
-  const bool found = tree_.rest.Finish();
+  const bool found = tree_.rest.FinishNow();
   return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
 }
 

@@ -80,8 +80,8 @@ class BatchIntents {
   void Retire(Intent& intent);
 
   // Recovery: returns the committed intents, with their bodies marked. They are durable: a body is
-  // before its root is stored, and the roots since the pool was opened. DataLoss if a root or a body
-  // is damaged.
+  // before its root is stored, and the roots since the pool was opened. DataLoss if a root or a
+  // body is damaged.
   absl::StatusOr<std::vector<Found>> Find(std::string_view engine);
 
  private:

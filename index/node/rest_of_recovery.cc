@@ -43,7 +43,7 @@ void RestOfRecovery::FinishChunks(size_t count) {
 }
 
 // True also for who has waited for another thread that did it.
-bool RestOfRecovery::Finish() {
+bool RestOfRecovery::FinishNow() {
   if (!unfinished()) return false;
   std::unique_lock lock(mutex_);
   if (ended_) return error_.ok();

@@ -34,15 +34,15 @@ class RestOfRecovery {
   // Does all of it now: for a pool that was closed cleanly, or has little space left, and by a
   // write in a pool without fresh chunks, and by Close. False: there is nothing to be gained by it.
   // Does not wait for epochs, so it may be called inside an EpochGuard and under locks.
-  bool Finish();
+  bool FinishNow();
   // Leaves it to the background, if anything is left. `recovery` is the report of what was done
   // before, `begin` when that began; `on_end` may be empty (EngineContext::on_recovery_end).
   void Start(const RecoveryReport& recovery, std::chrono::steady_clock::time_point begin,
              RecoveryEnd on_end);
-  // A step, where the worker runs tasks in place and anything is left. Called with each write there.
+  // A step, where the worker runs tasks in place and anything is left. Called with each write.
   void StepInPlace();
 
-  // Until the first call of Finish, or the last step, has returned.
+  // Until the first call of FinishNow, or the last step, has returned.
   bool unfinished() const { return settling_.unfinished() || pool_.finding_space(); }
   RecoveryState state() const;
 

@@ -1,9 +1,9 @@
 // Settling at first touch. After a kill without a power cut, recovery sees stores that were never
-// flushed, and a power cut that comes later must not take back what an answer was based on. Flushing
-// all leaves before the first answer takes as long as reading them; here a leaf is flushed before
-// the first answer that depends on it, and the others by a sweep (rest_of_recovery.h).
+// flushed, and a power cut that comes later must not take back what an answer was based on.
+// Flushing all leaves before the first answer takes as long as reading them; here a leaf is flushed
+// before the first answer that depends on it, and the others by a sweep (rest_of_recovery.h).
 //
-// The chain of leaves, as recovery leaves it, is divided into stretches of adjacent leaves. A stretch
+// The chain of leaves, as recovery leaves it, is divided into stretches of adjacent leaves. One
 // is settled as a whole: its leaves' lines are flushed and fenced. Whoever reads or changes a leaf
 // calls Touch first, with the key that led it there.
 //
@@ -11,19 +11,20 @@
 //  - the leaf that covers the key;
 //  - its right neighbour: bounds come from the keys that recovery found, and a key that was the
 //    neighbour's least before its unflushed delete is covered by this leaf since;
-//  - that the leaf stays reachable. An operation that was cut short may have created it, and commits
-//    in a leaf further to the left, at most `reach` leaves away.
+//  - that the leaf stays reachable. An operation that was cut short may have created it, and
+//    commits in a leaf further to the left, at most `reach` leaves away.
 // So Touch settles the stretch of the key with the leaf after it, and `reach` leaves before it.
 //
 // Rules for the tree
 //  1. Touch(key) before a leaf's content is believed or changed for that key.
 //  2. When a leaf is removed, a neighbour takes over its range. Both have been settled with it, the
-//     left one since `reach` is at least 1. So a leaf that covers keys of another stretch is settled.
+//     left one since `reach` is at least 1. So a leaf that covers keys of another stretch is
+//     settled.
 //  3. Space that recovery found free is not allocated before all is settled, since what no longer
 //     refers to it may not be durable yet: FinishMark comes last (rest_of_recovery.h).
 //
-// Thread-safe, except Begin and End's place in time: Begin comes before any other thread uses this.
-// After End a Touch is one load. If the medium fails, nothing counts as settled any more.
+// Thread-safe, except Begin, which comes before any other thread uses this. After End a Touch is
+// one load. If the medium fails, nothing counts as settled any more.
 #pragma once
 
 #include <atomic>
