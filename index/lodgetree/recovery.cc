@@ -22,7 +22,7 @@ absl::Status LodgeTree<C>::Recovery::ReadEngineArea() {
   return absl::OkStatus();
 }
 
-// Replay has split nodes, but joined none: those that were built begin where they began.
+// Replay has split nodes, but merged none: the nodes that were built still begin where they began.
 template <class C>
 void LodgeTree<C>::Recovery::CountKeys() {
   constexpr size_t kNodesPerTask = 1024;
@@ -53,7 +53,7 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   parts_.slab.Adopt();
   absl::Status status = ReadEngineArea();
   if (status.ok()) status = BuildNodes();
-  // What the chain has not come by: the logs.
+  // What the chain has not visited: the logs.
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = ReplayLogs();
   if (!status.ok()) return status;

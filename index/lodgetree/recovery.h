@@ -1,17 +1,17 @@
 // Recovery (LodgeTree IV-E): the leaf chain is built into nodes (recovery_leaves.cc), then the
-// newest entry of each key that is in a log alone is replayed (recovery_log.cc), all of it by
+// newest entry of each key that is only in a log is replayed (recovery_log.cc), all of it by
 // several threads. Two things change the medium: a fence group that is dropped because one of its
 // records is not whole is made unreadable, before anything else; and replay may find a buffer full,
-// and drains by the ordinary protocol. So recovery may be cut anywhere and begun again.
+// and drains it by the ordinary protocol. So recovery may be interrupted anywhere and repeated.
 //
-// Of a pool that was closed cleanly each leaf's chunk is verified when the chain comes to it, and
-// the rest before the logs are read (FinishVerify): nothing is stored before.
+// In a pool that was closed cleanly each leaf's chunk is verified when the chain reaches it, and
+// the rest before the logs are read (FinishVerify): nothing is stored before that.
 //
-// After a kill without a power cut recovery sees stores that were never flushed. A power cut that
-// comes later must not take back what it believed: so it flushes that first (Settle).
+// After a kill without a power cut recovery sees stores that were never flushed. A later power cut
+// must not undo what recovery believed: so recovery flushes that first (Settle).
 //
-// Which entries are replayed, and what becomes of those whose record is not whole, is the log's
-// rule (node/log_replay.h, node/log_contents.h).
+// Which entries are replayed, and what happens to those whose record is not whole, is decided by
+// the log (node/log_replay.h, node/log_contents.h).
 #pragma once
 
 #include <memory>
@@ -89,7 +89,7 @@ class LodgeTree<C>::Recovery {
   const Settler settler_;
   pmem::Offset first_leaf_ = 0;
   std::vector<Node*> nodes_;                   // as built, from left to right
-  pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
+  pmem::PerWorker<TextsOfThread> separators_;  // until the tree takes them over
 };
 
 }  // namespace lodgekv::lodgetree

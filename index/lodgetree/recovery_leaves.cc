@@ -1,5 +1,5 @@
 // Recovery's nodes: the chain of leaves is found, then each task builds the nodes over a part of
-// it, which only want their right neighbours' bounds afterwards.
+// it. Afterwards only the upper bound of each task's last node is missing.
 #include <algorithm>
 #include <bit>
 
@@ -22,7 +22,7 @@ absl::Status LodgeTree<C>::Recovery::Links::Next(pmem::Offset offset, pmem::Offs
   return Damaged("a next pointer with wrong check bits in the leaf", offset);
 }
 
-// A little over half of a node's slots go to leaves, as in a tree that has grown.
+// A little over half of a node's slots are filled with leaves, as in a tree that has grown.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   if (first_leaf_ == 0) return Damaged("no first leaf", 0);
@@ -64,7 +64,7 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   return absl::OkStatus();
 }
 
-// All but the last one's upper bound.
+// Builds everything but the last node's upper bound.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::BuildSome(const Chain& chain, Part nodes) {
   const Part all{LeavesOf(nodes.begin).begin, LeavesOf(nodes.end - 1).end};
@@ -82,11 +82,11 @@ absl::Status LodgeTree<C>::Recovery::BuildSome(const Chain& chain, Part nodes) {
   return absl::OkStatus();
 }
 
-// With the first of `leaves`, as many as it says; those behind them are fetched ahead.
+// Fills it with the first index_count of `leaves`; those after them are prefetched.
 template <class C>
 absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, std::span<const pmem::Offset> leaves,
                                               bool first_of_all) {
-  // A time before the first split would be the pool's birth.
+  // Now: an earlier time, before any split, would be that of the pool's creation.
   node->ps_counter = node->ls_counter = parts_.Tick();
   for (unsigned at = 0; at < node->index_count; ++at) {
     if (at + kLeavesAhead < leaves.size()) {
@@ -142,7 +142,7 @@ typename C::Separator LodgeTree<C>::Recovery::LowOfPairs(const media::Leaf* leaf
   return parts_.codec.Between(pair, pair, separators_.Current().texts);
 }
 
-// Once its right neighbour is filled (null: there is none).
+// Called when its right neighbour is filled (null: there is none).
 template <class C>
 absl::Status LodgeTree<C>::Recovery::EndNode(Node* node, const Node* right) {
   if (right != nullptr) {
@@ -186,7 +186,7 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror*
   return Damaged("a fingerprint that is not its key's in the leaf", offset);
 }
 
-// A pool that was closed in order has a checksum over its leaves instead.
+// A pool that was closed cleanly has a checksum over its leaves instead.
 template <class C>
 bool LodgeTree<C>::Recovery::FingerprintsFit(const media::Leaf* leaf,
                                              const LeafMirror& mirror) const {

@@ -1,5 +1,5 @@
-// Recovery's logs: what the replay by watermark (node/log_replay.h) asks of LodgeTree. Its ranges
-// are the nodes that recovery has built.
+// Recovery's logs: what the replay by watermark (node/log_replay.h) requires of LodgeTree. Its
+// ranges are the nodes that recovery has built.
 #include <algorithm>
 #include <span>
 
@@ -82,7 +82,8 @@ bool LoggedTree<C>::IsDead(const FoundEntry& entry) const {
   StoreBigEndian(entry.pair.key, text);
   size_t length = 8;
   while (length > 0 && text[length - 1] == 0) --length;
-  // The key begins so: it is nowhere to the left of the leaf that has the shortest such key.
+  // The key begins with this text: it is not to the left of the leaf that covers the shortest such
+  // key.
   const Key least = C::MakeKey({text, length});
   uint64_t snapshot;
   const Node* first = parts_.tree.Descend(least, &snapshot);
@@ -99,7 +100,7 @@ bool LoggedTree<C>::IsDead(const FoundEntry& entry) const {
   return false;
 }
 
-// False: there is no leaf for it, and it is not applied.
+// False: no leaf could be allocated for it, and it is not applied.
 template <class C>
 bool LoggedTree<C>::Replayer::TryToApply(PendingOp<C>& pending) {
   NodeWriter<C> nodes(parts_, worker_);
@@ -141,7 +142,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
                                      tree);
   absl::Status status = replay.Choose();
   if (!status.ok()) return status;
-  // Little is left for fresh chunks: those of the log, and what replay takes.
+  // Little is left for new chunks: those of the log, and those that replay takes.
   if (pool_.tight()) tree.FinishSpace();
   parts_.log.FinishAdopt();
   parts_.applied.Restore(replay.applied_index(), replay.applied_log());

@@ -22,11 +22,11 @@ constexpr size_t kFreeLogsOfPartition = 4;
 constexpr uint64_t kMostOwnChunks = 2;
 constexpr uint64_t kChunksForOneOwn = 128;
 
-// A chunk of logs may serve another use and come back as one of logs, its old logs half
-// overwritten: they must not be found then. Their headers carry a checksum of the pool's.
+// A chunk of logs may be given to another use and come back as a chunk of logs, its old logs partly
+// overwritten: recovery must not find them then. Their headers carry a checksum seeded by the pool.
 constexpr auto kHeads = pmem::ZeroHeads::kWhenReleased;
 
-// Live logs above this are emptied, so that they hardly ever come to their limit.
+// Above this, live logs are emptied, so that they rarely reach their limit.
 uint64_t EmptiedFrom(uint64_t limit) { return limit - limit / 8; }
 
 // The longest fence group whose log fits into a chunk, of which alignment may take a block.
@@ -43,8 +43,8 @@ struct AppendLog::Partition {
   // Read by others in Untaken.
   std::atomic<uint32_t> open{kNoLog};
   std::atomic<uint32_t> position{0};  // of the next entry in `open`
-  // Prepared, the first to be opened first: their headers are durable, or become so with the fence
-  // of the entries in hand, which do not reach them.
+  // Prepared logs, in the order in which they will be opened. Their headers are durable, or become
+  // durable with the fence of the entries being written, which do not extend into these logs.
   std::vector<uint32_t> next;
   uint32_t next_long = kNoLog;  // the same, for a group longer than L
   uint32_t entries = 0;         // of `open`
@@ -59,7 +59,7 @@ struct AppendLog::Partition {
   uint32_t Open() const { return open.load(std::memory_order_relaxed); }
   uint32_t Position() const { return position.load(std::memory_order_relaxed); }
   uint32_t Room() const { return Open() == kNoLog ? 0 : entries - Position(); }
-  // With the prepared logs, of `each` entries.
+  // Including the prepared logs, of `each` entries.
   size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
 };
 
@@ -85,7 +85,7 @@ AppendLog::~AppendLog() {
   for (uint32_t i = 0; i < block_count_; ++i) delete blocks_[i].load(std::memory_order_relaxed);
 }
 
-// Of as many logs as the pool can hold, and as can have numbers.
+// Enough blocks for as many logs as the pool can hold, but no more than there are numbers for.
 uint32_t AppendLog::BlockCount(uint64_t logs) {
   return static_cast<uint32_t>(std::min<uint64_t>(kNoLog / kBlock, logs / kBlock + 1));
 }
@@ -100,7 +100,7 @@ AppendLog::Partition& AppendLog::CurrentPartition() const {
   return partition != nullptr ? *partition : NewPartition();
 }
 
-// Out of the way of those that find theirs.
+// Not inlined: nearly every call finds an existing partition.
 [[gnu::noinline]] AppendLog::Partition& AppendLog::NewPartition() const {
   auto* partition = new Partition;
   partition->free_logs.reserve(kFreeLogsOfPartition);
@@ -144,7 +144,8 @@ bool AppendLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy) {
   const bool enough = partition.SpreadRoom(entries_) >= count;
   if (enough) return true;
   const bool all = OpenUpTo(partition, count, policy);
-  // What was opened is opened for good, and may be the next one that a write takes.
+  // Fenced even if not all were opened: those that were remain prepared, and a later write may use
+  // one.
   FenceHeaders();
   return all;
 }
@@ -172,7 +173,7 @@ void AppendLog::PrepareNext(unsigned count, bool in_one_log) {
   }
 }
 
-// The open log gives way to `id`, whose header is durable.
+// Closes the open log and continues in `id`, whose header is durable.
 void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   if (const uint32_t old = partition.Open(); old != kNoLog) {
     const uint32_t untaken = partition.Room() + 1;
@@ -190,7 +191,7 @@ void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
       reader_.CrcBase(partition.offset, log.version.load(std::memory_order_relaxed));
 }
 
-// A log with a new version, pinned; its header is written but not fenced.
+// Returns a log with a new version, pinned; its header is written but not fenced.
 [[gnu::noinline]] uint32_t AppendLog::OpenLog(Partition& partition, unsigned entries,
                                               pmem::ReservePolicy policy) {
   const uint32_t id = TakeFree(partition, entries, policy);
@@ -292,8 +293,9 @@ void AppendLog::ReleaseMany(uint32_t id, uint32_t count) {
 
 // --- what is owed ---
 
-// Each entry appended pays for one of an old log, so that as many logs are emptied as are opened;
-// or for two, while live logs are above their limit or groups leave much of their logs unused.
+// Each appended entry pays for examining one entry of an old log, so that as many logs are emptied
+// as are opened; or for two, while live logs are above their limit or groups leave much of their
+// logs unused.
 void AppendLog::Owe(Partition& partition, unsigned entries, uint64_t live) const {
   const uint64_t limit = CurrentLimit();
   if (live <= EmptiedFrom(limit)) return;
@@ -301,7 +303,7 @@ void AppendLog::Owe(Partition& partition, unsigned entries, uint64_t live) const
   partition.owed = std::min(most, partition.owed + (live > limit ? 2 : 1) * entries);
 }
 
-// In a pool that is nearly full logs have the space that they have.
+// In a nearly full pool logs get no more space than the log chunks that there are.
 uint64_t AppendLog::CurrentLimit() const {
   const uint64_t limit = limit_();
   if (!pool_.tight()) return limit;
@@ -321,7 +323,7 @@ unsigned AppendLog::TakeOwed(size_t appended) {
 
 void AppendLog::Forgive() { CurrentPartition().owed = 0; }
 
-// What the count of a log holds beyond its valid entries.
+// What the count of a log includes beyond its valid entries.
 uint32_t AppendLog::Untaken(uint32_t id) const {
   const Log& log = LogAt(id);
   if (!log.open.load(std::memory_order_relaxed)) return 0;

@@ -1,21 +1,21 @@
 // The append log of a tree whose writes are durable here before they are in their leaves.
 //
 // Each worker slot owns a partition: a row of logs of L entries. All entries of a log share its
-// version. A count of valid entries per log falls as the tree no longer needs them, since a leaf or
-// a newer entry has what they say; at zero the space is used again, under a new version. Counts are
-// volatile: recovery makes them anew.
+// version. Each log has a count of valid entries, which falls as the tree stops needing entries
+// because a leaf or a newer entry holds what they say. At zero the log's space is reused, under a
+// new version. The counts are volatile: recovery rebuilds them.
 //
-// A fence group is what is appended to one log between two fences. Recovery takes it whole or not
+// A fence group is what is appended to one log between two fences. Recovery accepts it whole or not
 // at all: the group is the intent record of an atomic batch. Writes that need not be atomic may
-// share a fence as groups of several logs.
+// share a fence as groups in several logs.
 //
 // Invariants
 //  1. A log's header is durable before its first entry is written.
-//  2. The count of an open log, and of those prepared to follow it, is its valid entries, those
-//     that it has yet to take, and one. So an append changes no shared counter.
-//  3. A log's space is used again only after what made its entries superfluous is durable.
-//  4. A live log that is closed is in exactly one list, in order of the time since when it waits
-//     there; no other log is in any (closed_logs.cc).
+//  2. The count of an open log, and of each log prepared to follow it, is its valid entries plus
+//     the entries not yet written plus one. So an append changes no shared counter.
+//  3. A log's space is reused only after what made its entries superfluous is durable.
+//  4. A live log that is closed is in exactly one list, ordered by when it was closed or last
+//     chosen; no other log is in any list (closed_logs.cc).
 //
 // Thread safety: a Partition belongs to the calling thread. Release may be called by any thread.
 #pragma once
@@ -43,7 +43,7 @@ namespace lodgekv {
 class AppendLog {
  public:
   static constexpr uint32_t kNoLog = UINT32_MAX;
-  // What live logs may take; asked for whenever a log is opened.
+  // The limit on the bytes of live logs; called at least whenever a log is opened.
   using Limit = std::function<uint64_t()>;
 
   // `entries` is L. Without `reuse` a partition keeps no free logs.
@@ -53,15 +53,14 @@ class AppendLog {
   // Makes sure that the next `count` entries of the calling thread fit into its open log. False:
   // the medium is full. May fence.
   bool ReserveInOneLog(unsigned count, pmem::ReservePolicy policy);
-  // The same, where they may go on in logs that follow the open one: ReserveInOneLog(1) opens the
-  // next, without a fence.
+  // The same, but the entries may continue in the logs that follow the open one: ReserveInOneLog(1)
+  // switches to the next of them without a fence.
   bool ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy);
-  // Before `count` entries, for which there is room, are appended: writes the headers of what a
-  // group of the same size will need behind them, so that they share its fence. In a full pool,
-  // nothing.
+  // Called before `count` entries, for which there is room, are appended: writes the headers of the
+  // logs that the next group of the same size will need, so that the headers share the fence of
+  // this group. Does nothing in a full pool.
   void PrepareNext(unsigned count, bool in_one_log);
-  // The largest count that ReserveInOneLog can serve, and how many entries the open log has room
-  // for.
+  // The largest count that ReserveInOneLog accepts, and how many entries the open log has room for.
   unsigned largest_group() const { return largest_group_; }
   unsigned OpenRoom() const;
 
@@ -69,28 +68,30 @@ class AppendLog {
   // of entries that follow in this fence group.
   uint32_t Append(Pair pair, uint64_t sequence, LogOp op, unsigned left, uint32_t record_crc);
 
-  // One entry of `log` is no longer needed, and what made it so is durable.
+  // One entry of `log` is no longer needed, and what made it unnecessary is durable.
   void Release(uint32_t log);
 
   // --- emptying old logs (closed_logs.cc) ---
-  // A log as it was when it was chosen; it may have begun another life since.
+  // A log as it was when it was chosen; its space may have been reused since, under another
+  // version.
   struct OldLog {
     uint32_t id = kNoLog;
     FoundLog found{};
   };
-  // Entries of old logs that the calling thread is to look at, for what it opened when live logs
-  // were near their limit; and a share of them for `appended` entries, which then are paid.
+  // The number of entries of old logs that the calling thread still has to examine, because it
+  // opened logs when live logs were near their limit. TakeOwed returns the share of them that is
+  // due for `appended` entries, and subtracts it.
   unsigned owed() const;
   unsigned TakeOwed(size_t appended);
-  // There is nothing to look at.
+  // Sets what is owed to 0: there is nothing to examine.
   void Forgive();
-  // The closed log that waits longest; from here on it counts as the one that waits least. False:
-  // there is none.
+  // The closed log that has waited longest; it is moved to the end of the order. False: there is
+  // none.
   bool NextToEmpty(OldLog* log);
   bool IsLive(const OldLog& log) const;
-  // False: the log has no such entry, or its space is used again.
+  // False: the log has no such entry, or its space was reused.
   bool ReadOld(const OldLog& log, unsigned position, FoundEntry* entry) const {
-    // The log may be freed at the same time, and its space serve another: the checksum tells.
+    // The log may be freed concurrently, and its space reused: the checksum detects that.
     const OptimisticSection section;
     unsigned left;
     return reader_.ReadOne(log.found, position, entry, &left);
@@ -106,7 +107,7 @@ class AppendLog {
         const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
         if (count == 0) break;
         const uint32_t untaken = Untaken(id);
-        // Else the log has begun another life meanwhile.
+        // Otherwise the log was reused meanwhile.
         if (ValidOf(id).load(std::memory_order_acquire) != count) continue;
         if (LogAt(id).version.load(std::memory_order_acquire) != version) continue;
         visit(id, count - untaken);
@@ -115,25 +116,25 @@ class AppendLog {
     }
   }
 
-  // Takes the chunks that serve logs alone, so that a pool full of pairs still has room to log the
-  // writes that make room again. In a new pool, and by FinishAdopt.
+  // Takes the chunks that are reserved for logs, so that a pool full of pairs still has room to log
+  // the writes that free space. Called in a new pool, and by FinishAdopt.
   void TakeOwnChunks();
 
   // --- recovery ---
   // Takes over the pool's log chunks.
   void Adopt(const std::vector<pmem::Chunk>& chunks);
-  // Every log with a right header, by arena and offset.
+  // Every log with a valid header, by arena and offset.
   std::vector<FoundLog> FindLogs(unsigned threads) const;
   // The entries of a log up to its tail. False: a hole that no crash leaves (`problem` says where).
   bool ReadLog(const FoundLog& log, std::vector<FoundEntry>* entries, std::string* problem) const {
     return reader_.ReadAll(log, entries, problem);
   }
-  // The first of `count` new numbers in a row, for the logs that are to be kept, each of them;
-  // kNoLog: there are not so many.
+  // The first of `count` consecutive new numbers, for the logs to be kept: Keep must be called for
+  // each of them. kNoLog: there are not so many.
   uint32_t TakeIds(uint32_t count);
-  // Keeps a log, in which `valid` entries are still needed, under number `id`. Thread-safe.
+  // Keeps a log, of which `valid` entries are still needed, under number `id`. Thread-safe.
   void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
-  // Ends recovery: the space of logs that were not kept is free.
+  // Ends recovery: the space of logs that were not kept becomes free.
   void FinishAdopt();
 
   struct Counters {
@@ -146,8 +147,9 @@ class AppendLog {
   uint64_t dram_bytes() const;
 
  private:
-  // Closed logs, the one that waits longest first: those that one thread has closed, or that
-  // recovery has kept. So who opens, closes or frees a log mostly meets nobody.
+  // Closed logs, the one that has waited longest first: those that one thread has closed, or that
+  // recovery has kept. With a list for each thread, opening, closing and freeing a log rarely
+  // contend.
   struct alignas(pmem::kLineBytes) ClosedList {
     std::mutex mutex;
     uint32_t first = kNoLog;
@@ -163,10 +165,10 @@ class AppendLog {
     ClosedList* list = nullptr;
     uint32_t before = kNoLog;
     uint32_t behind = kNoLog;
-    uint64_t since = 0;  // sequence number: when it was closed, or chosen last
+    uint64_t since = 0;  // sequence number when it was closed, or last chosen
   };
-  // Numbers of logs come in blocks. Counts lie together: a tree may look up one for each of
-  // its pairs.
+  // Log numbers are allocated in blocks. The counts are contiguous: a tree may look up one for each
+  // of its pairs.
   static constexpr uint32_t kBlock = 256;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};
@@ -182,7 +184,7 @@ class AppendLog {
   }
   Partition& CurrentPartition() const;
   Partition& NewPartition() const;
-  // kNoLog: there are no more numbers, each log of the pool having one.
+  // kNoLog: there are no more numbers; every log of the pool has one.
   uint32_t NewLogId();
   uint32_t TakeIdsLocked(uint32_t count);
   uint32_t Untaken(uint32_t id) const;

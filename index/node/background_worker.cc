@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Behind so many taken tasks the queue may be moved to the front.
+// With so many taken tasks at its front the queue may be compacted.
 constexpr size_t kFewTaken = 32;
 
 absl::StatusOr<BackgroundWorker::Progress> Call(const BackgroundWorker::Task& task) {
@@ -45,7 +45,8 @@ bool BackgroundWorker::Post(Task task) {
   return true;
 }
 
-// Under the mutex. Where the system has no thread left, tasks wait until a later one finds one.
+// Called under the mutex. If the system cannot start a thread, tasks stay queued until a later Post
+// can start one.
 void BackgroundWorker::StartThread() {
   if (host_ != nullptr) {
     if (!std::exchange(hosted_, true)) host_->Start(this, [this] { Run(); });
@@ -69,7 +70,7 @@ void BackgroundWorker::Run() {
   }
 }
 
-// Under the mutex, but not in the steps.
+// Called under the mutex, which is released while a step runs.
 void BackgroundWorker::RunQueued(std::unique_lock<std::mutex>& lock) {
   running_ = true;
   while (!StopRequested() && !queue_empty()) RunStep(lock);
@@ -125,7 +126,7 @@ void BackgroundWorker::Stop() {
     first_ = 0;
     hosted = std::exchange(hosted_, false);
     wake_.notify_one();
-    // In place it may be another thread's step.
+    // In place, the step may run on another thread.
     if (in_place_) idle_.wait(lock, [this] { return !running_; });
   }
   if (hosted) host_->Join(this);

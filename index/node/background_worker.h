@@ -2,17 +2,17 @@
 // on one thread with a name.
 //
 // A task is a function that makes one step each time it is called. A long task, such as a sweep of
-// all leaves, answers kMore and is called again behind the tasks that wait by then: so short tasks
-// are not held up by it, and Stop waits for one step, never for a sweep.
+// all leaves, returns kMore and is called again after the tasks that are queued by then: so it does
+// not delay short tasks, and Stop waits for one step, never for a sweep.
 //
-// Where the pool's medium is traced (the crash laboratory), steps must repeat: tasks run on the
-// thread of the tracer's ThreadHost, which schedules are made of, and in place, within Post, where
-// the tracer has none. So who posts holds no lock that a task takes, nor an EpochGuard where a task
-// waits for epochs.
+// If the pool's medium is traced (the crash laboratory), the order of steps must be reproducible:
+// tasks run on a thread of the tracer's ThreadHost, which schedules control, or, if the tracer has
+// none, in place within Post. So the caller of Post holds no lock that a task takes, and no
+// EpochGuard if a task waits for epochs.
 //
 // Invariants
 //  1. Tasks begin in the order in which they were posted, and no two steps overlap.
-//  2. Behind Stop no step runs, and none begins.
+//  2. After Stop no step is running, and none begins.
 //
 // Thread-safe.
 #pragma once
@@ -36,13 +36,13 @@ namespace lodgekv {
 class BackgroundWorker {
  public:
   enum class Progress : uint8_t { kDone, kMore };
-  // An error ends the task, and no other.
+  // An error ends this task and no other.
   using Task = std::function<absl::StatusOr<Progress>()>;
 
   struct Counters {
-    uint64_t queued = 0;  // tasks that wait; not the one in hand
+    uint64_t queued = 0;  // waiting tasks; not the one that is running
     uint64_t steps = 0;
-    uint64_t done = 0;  // tasks that ended, those that failed included
+    uint64_t done = 0;  // tasks that ended, including those that failed
     uint64_t failed = 0;
     uint64_t busy_ns = 0;  // within steps
   };
@@ -56,27 +56,28 @@ class BackgroundWorker {
   BackgroundWorker(const BackgroundWorker&) = delete;
   BackgroundWorker& operator=(const BackgroundWorker&) = delete;
 
-  // Costs a mutex and, where the thread sleeps, a wake-up; the first one starts the thread. It
-  // allocates only where `task` does (a pointer or two in a lambda do not), or more wait than ever
-  // before. False: stopped, and the task is dropped.
+  // Costs a mutex and, if the thread sleeps, a wake-up; the first call starts the thread. Allocates
+  // only if `task` does (a lambda that captures one or two pointers does not), or if more tasks are
+  // queued than ever before. False: the worker was stopped, and the task is dropped.
   bool Post(Task task);
 
-  // Returns when no task waits or is in hand, or when it has been stopped. Not within a task.
+  // Returns when no task is queued or running, or when the worker was stopped. Not within a task.
   void WaitUntilIdle();
 
-  // Ends the step in hand, then the thread. Tasks that have not ended are dropped: nothing that
-  // must happen may depend on one. Again: nothing. Not within a task, nor by two at once.
+  // Waits for the running step, then ends the thread. Tasks that have not ended are dropped:
+  // nothing that must happen may depend on one. A second call does nothing. Not within a task, and
+  // not by two threads at once.
   void Stop();
-  // For a step that takes long: it should end soon.
+  // For a step that takes long: when this is true it should end soon.
   bool StopRequested() const { return stop_.load(std::memory_order_acquire); }
 
-  // Post runs tasks itself.
+  // Whether Post runs tasks itself.
   bool in_place() const { return in_place_; }
 
   // The first error of a task.
   absl::Status status() const;
   Counters counters() const;
-  // Those, as counters of the engine, named background_*.
+  // The same as counters of the engine, named background_*.
   void VisitCounters(CounterVisitor visitor) const;
 
  private:
@@ -89,17 +90,17 @@ class BackgroundWorker {
 
   const std::string name_;
   const bool in_place_;
-  pmem::ThreadHost* const host_;  // null: a thread of its own, or in place
+  pmem::ThreadHost* const host_;  // null: an own thread, or in place
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
   std::vector<Task> tasks_;  // from first_ on
   size_t first_ = 0;
-  bool running_ = false;  // RunQueued, on some thread
+  bool running_ = false;  // RunQueued is running, on some thread
   bool hosted_ = false;
   std::atomic<bool> stop_{false};
   std::thread thread_;
-  Counters counts_;  // but queued
+  Counters counts_;  // all but `queued`
   absl::Status first_error_;
 };
 

@@ -1,18 +1,20 @@
-// Recovery's way along a chain of leaves on several threads: walks begin at the first leaf and at
-// units of the leaves' arena, an equal number of units apart, and are put together from the left.
+// Recovery's traversal of a chain of leaves by several threads: walks begin at the first leaf and
+// at units of the leaves' arena, an equal number of units apart, and are joined from left to right.
 //
-// A start is a guess. Its unit may be free: then what looks like its next pointer is an old one, or
-// anything, and may lead nowhere, through other free units, or into the middle of the chain, some
-// of whose leaves the walk from there then has. So the chain is what is reached from the first
-// leaf, from walk to walk, each from the leaf on at which the one before it has ended. The rest of
-// each walk is not of the chain, and neither is what went wrong there: its marks are taken back.
+// A start is a guess. Its unit may be free: then what looks like its next pointer is stale or
+// arbitrary, and may lead nowhere, through other free units, or into the middle of the chain, some
+// of whose leaves then belong to the walk from there. So the chain is what is reached from the
+// first leaf, from walk to walk, each from the leaf on at which the one before it has ended. The
+// rest of each walk is not part of the chain, and an error found there does not count: its marks
+// are removed.
 //
 // Invariants
-//  1. A leaf is marked in the arena by the one walk that has it.
-//  2. A walk ends at the last leaf of all, at a leaf that another walk has (`end`), or at damage.
-//  3. Between walks and joining a leaf takes 8 bytes.
+//  1. A leaf is marked in the arena by the one walk that contains it.
+//  2. A walk ends at the last leaf of all, at a leaf that another walk contains (`end`), or at
+//     damage.
+//  3. Between walking and joining, a leaf takes 8 bytes.
 //
-// Each thread goes on along many walks by turns, so that it waits for many leaves at once.
+// Each thread advances many walks in turn, so that it waits for many leaves at once.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +34,7 @@
 
 namespace lodgekv {
 
-// What the walk asks of an engine:
+// What the walk requires of an engine:
 //   absl::Status Next(Offset leaf, Offset* next) const    the leaf to the right, 0: none; or damage
 //   void Prefetch(Offset leaf) const                      what Next reads
 //   absl::Status NoLeaf(Offset leaf, Offset next) const   `next` of `leaf` is no unit: says so
@@ -48,13 +50,13 @@ class ChainWalk {
 
   // Leaves of the chain.
   size_t size() const { return size_; }
-  // Those from number `begin` on that come before `end`, in order. May be called by any thread.
+  // Those numbered `begin` to `end` - 1, in order. May be called by any thread.
   std::vector<pmem::Offset> Leaves(size_t begin, size_t end) const;
 
  private:
   static constexpr size_t kUnused = SIZE_MAX;
-  // Units from one start to the next: so many starts that the longest walk is a small part of all,
-  // and so few that they cost nothing.
+  // Units from one start to the next: enough starts that the longest walk is a small part of all,
+  // and few enough that they cost nothing.
   static constexpr uint64_t kLeastStep = 8;
   static constexpr uint64_t kMostStarts = 4096;
   static constexpr size_t kAtOnce = 16;
@@ -64,14 +66,14 @@ class ChainWalk {
     std::deque<pmem::Offset> leaves;
     pmem::Offset end = 0;  // 0: the last leaf of all was passed
     absl::Status status;
-    size_t used = kUnused;  // it is of the chain from this leaf on
+    size_t used = kUnused;  // part of the chain from this leaf on
   };
-  // A leaf as some walk has it.
+  // A leaf's position in a walk.
   struct Place {
     size_t walk = kUnused;
     size_t index = 0;
   };
-  // Leaves of the chain that one walk has.
+  // Leaves of the chain that one walk contains.
   struct Stretch {
     size_t number;  // of its first leaf
     const Walk* walk;
@@ -116,7 +118,7 @@ void ChainWalk<Links>::Start(pmem::Offset leaf) {
   }
 }
 
-// Goes along walks that nobody has begun until there is none left.
+// Advances walks that no thread has begun yet, until there is none left.
 template <class Links>
 void ChainWalk<Links>::WalkSome(std::atomic<size_t>& next, PhaseProgress& progress) {
   std::array<Walk*, kAtOnce> walks;
@@ -143,7 +145,7 @@ void ChainWalk<Links>::WalkSome(std::atomic<size_t>& next, PhaseProgress& progre
   progress.Add(steps);
 }
 
-// To the next leaf. False: the walk has ended.
+// Advances to the next leaf. False: the walk has ended.
 template <class Links>
 bool ChainWalk<Links>::Step(Walk& walk) {
   const pmem::Offset leaf = walk.leaves.back();
@@ -153,7 +155,8 @@ bool ChainWalk<Links>::Step(Walk& walk) {
   switch (arena_.Mark(next)) {
     case pmem::UnitArena::MarkResult::kMarked: break;
     case pmem::UnitArena::MarkResult::kTwice: walk.end = next; return false;
-    // Nobody has taken a unit that a leaf of before leads to.
+    // A leaf of before the crash leads to no unit that was allocated since, so kFinished is damage
+    // too.
     case pmem::UnitArena::MarkResult::kFinished:
     case pmem::UnitArena::MarkResult::kNotAUnit:
       walk.status = links_.NoLeaf(leaf, next);
@@ -164,8 +167,8 @@ bool ChainWalk<Links>::Step(Walk& walk) {
   return true;
 }
 
-// Where other walks have the leaves at which walks ended: at their start, or, if the end of a stray
-// walk, or what a stray walk has taken, in their middle.
+// Finds the leaves at which walks ended in other walks: they are at the start of one, or, if a
+// stray walk ended there or contains the leaf, in the middle of one.
 template <class Links>
 void ChainWalk<Links>::FindEnds(unsigned threads) {
   for (const Walk& walk : walks_) {
@@ -194,7 +197,7 @@ template <class Links>
 absl::Status ChainWalk<Links>::Join() {
   for (Place at{0, 0};;) {
     Walk& walk = walks_[at.walk];
-    // Where it is entered before the leaf from which on it is used, it leads there.
+    // A walk entered before the leaf from which on it is used leads to that leaf again.
     if (walk.used != kUnused) {
       return links_.ComesBack(walk.leaves[std::max(at.index, walk.used)]);
     }

@@ -1,9 +1,9 @@
-// Closed logs by the time since when they wait: which of them is to be emptied next.
+// Closed logs in order of how long they have waited: decides which is emptied next.
 //
-// A log enters its thread's list when it is closed, and leaves it when it is free: two short locks
-// of a list in L puts. Who looks for the log that waits longest compares the lists' first ones, and
-// puts the one that it takes last. So two threads take different ones, and what cannot be emptied
-// yet is met again only after all others.
+// A log enters its thread's list when it is closed, and leaves it when it is freed: two short locks
+// of a list in L puts. NextToEmpty compares the first logs of all lists, and moves the one that it
+// takes to the end. So two threads take different logs, and one that cannot be emptied yet is met
+// again only after all others.
 #include <mutex>
 
 #include "index/node/append_log.h"
@@ -49,7 +49,7 @@ bool AppendLog::IsLive(const OldLog& old) const {
          LogAt(old.id).version.load(std::memory_order_relaxed) == old.found.version;
 }
 
-// The rest is called under the list's mutex.
+// All below is called under the list's mutex.
 void AppendLog::LinkLast(ClosedList& list, uint32_t id) {
   Log& log = LogAt(id);
   log.since = pool_.PeekSequence();

@@ -10,8 +10,8 @@
 namespace lodgekv {
 
 namespace {
-// Small trees stay small, and their blocks are the heap's; large ones get huge pages, which cut the
-// tail of inserts.
+// Small trees stay small, and their blocks come from the heap; large ones get huge pages, which cut
+// the tail latency of inserts.
 constexpr size_t kFirstBlock = size_t{8} << 10;
 constexpr size_t kLargestBlock = size_t{64} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -64,7 +64,7 @@ void* DramArena::Allocate(size_t bytes) {
   return result;
 }
 
-// The last block stays the last one: its size says how large the next one is.
+// The last block stays last: its size determines that of the next one.
 void DramArena::Take(DramArena& other) {
   const std::scoped_lock lock(mutex_, other.mutex_);
   blocks_.insert(blocks_.begin(), other.blocks_.begin(), other.blocks_.end());

@@ -1,13 +1,14 @@
-// Space for volatile nodes and for the texts of separators: handed out in 64-byte units, given back
-// all at once when the arena ends; until then who took it uses it again, for its like alone. It
-// stays mapped, so a reader with a stale pointer reads a node, if another one. Thread-safe.
+// Space for volatile nodes and for the texts of separators: allocated in 64-byte units, and freed
+// all at once when the arena is destroyed; until then its user reuses it, for the same kind of
+// object only. It stays mapped, so a reader with a stale pointer reads a node, if perhaps another
+// one. Thread-safe.
 //
-// Space of one kind never serves another, not behind epochs either. A descent takes a child's
+// Space of one kind is never reused for another, not even after epochs. A descent takes a child's
 // version, or compares a separator's text, before it validates the node that led there
 // (inner_tree.h, invariant 5), and the slot that it read may have been that node's in an earlier
 // use, however long ago: no epoch bounds that. Nor do readers of `fixed64` pools enter one at all.
-// So nodes are used again by level, texts by size class (separator_texts.h), and both keep what
-// they have free.
+// So nodes are reused by level, texts by size class (separator_texts.h), and each keeps its own
+// free lists.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +28,11 @@ class DramArena {
   // Zeroed, 64-byte aligned.
   void* Allocate(size_t bytes);
 
-  // Takes over all that `other` has handed out, which ends empty. Several threads that fill arenas
-  // of their own do not wait for one another.
+  // Takes over everything allocated from `other`, which is then empty. Several threads that fill
+  // arenas of their own do not contend.
   void Take(DramArena& other);
 
-  // Bytes handed out.
+  // Allocated bytes.
   uint64_t used_bytes() const;
 
  private:

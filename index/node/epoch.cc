@@ -10,7 +10,7 @@ namespace lodgekv {
 
 namespace {
 // ThreadSanitizer does not see liburcu's barriers: it is told that what was done within a guard
-// comes before the end of a wait for it, and no more than that.
+// happens before the end of a wait for it, and no more than that.
 [[maybe_unused]] char epoch_order;
 }  // namespace
 

@@ -1,6 +1,6 @@
 // Epochs by liburcu (the bp flavour: threads need no registration). A reader of records holds a
 // guard from before it reads the word that leads to a record until it has copied the record out; a
-// record is given back only when every guard that was held at its unlinking has ended.
+// record is freed only when every guard that was held at its unlinking has ended.
 #pragma once
 
 #include <cstdint>

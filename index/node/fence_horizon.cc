@@ -6,7 +6,7 @@
 
 namespace lodgekv {
 
-// Until all numbers below `number`, which was the next one at some time, are fenced.
+// Waits until all numbers below `number`, which was the next one at some time, are fenced.
 void FenceHorizon::WaitUntilFenced(uint64_t number) const {
   marks_.ForEach([number](const Mark& mark) {
     for (Backoff wait; mark.unfenced_from.load(std::memory_order_acquire) < number;) {
@@ -18,7 +18,7 @@ void FenceHorizon::WaitUntilFenced(uint64_t number) const {
 bool FenceHorizon::Raise(uint64_t number) {
   const std::lock_guard lock(mutex_);
   pmem::Medium& medium = pool_.medium();
-  // Whoever failed to fence its numbers has noticed that before it let them go.
+  // A thread that failed to fence its numbers has noticed that before it called EndTaking.
   if (medium.failed()) return false;
   if (number > fenced_below_ && !medium.Canary("node.fence_horizon.stays")) {
     fenced_below_ = number;

@@ -1,13 +1,13 @@
-// The number below which every log entry is fenced: a word of the engine area. Recovery meets log
+// The number below which every log entry is fenced: a word of the engine area. Recovery finds log
 // entries without a whole record: those whose record was freed, and those whose fence was never
-// reached. Their numbers tell them apart. (Codecs with records only; README, Freeing records that
-// a log names.)
+// reached. Their numbers tell them apart. (Codecs with records only; README, Freeing records that a
+// log names.)
 //
 // Invariants
-//  1. fenced_below() is what the word says once Raise has returned true, and never falls.
-//  2. Every entry with a number below it was fenced, or was dropped for good by a recovery.
-//  3. Who takes numbers has called BeginTaking before, and calls EndTaking when all that it has
-//     taken is fenced; so a number below all of the threads' marks is fenced.
+//  1. fenced_below() is the value of the word once Raise has returned true, and never decreases.
+//  2. Every entry with a lower number was fenced, or was dropped for good by a recovery.
+//  3. A thread that takes numbers calls BeginTaking first, and EndTaking when all that it has taken
+//     is fenced; so a number below all of the threads' marks is fenced.
 //
 // Thread safety: all calls but fenced_below and Restore, which are recovery's.
 #pragma once
@@ -24,10 +24,10 @@ namespace lodgekv {
 
 class FenceHorizon {
  public:
-  // `word` is the engine's, a checked word (node/checked_word.h).
+  // `word`: a checked word of the engine area (node/checked_word.h).
   FenceHorizon(pmem::Pool& pool, pmem::Word& word) : pool_(pool), word_(word) {}
 
-  // Around what one thread numbers and fences.
+  // Called around what one thread numbers and fences.
   void BeginTaking() {
     marks_.Current().unfenced_from.store(pool_.PeekSequence(), std::memory_order_relaxed);
   }
@@ -36,14 +36,14 @@ class FenceHorizon {
   uint64_t fenced_below() const { return fenced_below_; }
   // Recovery: what the word says.
   void Restore(uint64_t fenced_below) { fenced_below_ = fenced_below; }
-  // To `number`, below which all is fenced. False: it is not durable.
+  // Raises the horizon to `number`, below which all is fenced. False: it is not durable.
   bool Raise(uint64_t number);
   // For records that are about to be freed: the horizon is raised over their numbers first.
   Reclaimer::Horizon ForReclaimer();
 
  private:
   struct alignas(64) Mark {
-    // At most the first number that the operation in hand has taken and not fenced.
+    // At most the first number that the current operation has taken and not fenced.
     std::atomic<uint64_t> unfenced_from{UINT64_MAX};
   };
   void WaitUntilFenced(uint64_t number) const;

@@ -1,13 +1,14 @@
-// How an InnerTree shrinks while it serves: nodes below are taken out, inner nodes that have become
-// sparse are joined with a neighbour under the same parent, and a root with one child goes.
+// How an InnerTree shrinks while it is in use: nodes below are removed, inner nodes that have
+// become sparse are merged with a neighbour under the same parent, and a root with one child is
+// removed.
 //
-// A range that is emptied thus leaves nothing behind: its last node below is taken over by the
-// node to its left, which has the same parent once the inner nodes above are joined.
+// So an emptied range leaves no nodes: its last node below is merged into the node to its left,
+// which has the same parent once the inner nodes above are merged.
 //
-// All locks are tried: parent, left and right, in whatever order they are met. Whoever finds one
-// taken gives up, and its caller tries again later. All three publish together, so no reader sees
-// a child in two nodes or in none. A joined node covers more than before, so what its bounds share
-// may be less: its prefix and words are chosen anew (Rebase) while its readers wait.
+// All locks are taken by try-lock: parent, left and right, in any order. A thread that finds one
+// taken gives up, and its caller retries later. All three publish together, so no reader sees a
+// child in two nodes or in none. A merged node covers more than before, so its bounds may share
+// less: its prefix and words are chosen anew (Rebase) while its readers wait.
 //
 // Part of inner_tree.h.
 #pragma once
@@ -16,11 +17,11 @@
 
 namespace lodgekv {
 
-// A parent and two neighbouring children, all locked, and what they hold together.
+// A parent and two neighbouring children, all locked, and what they contain together.
 template <class C, class Below, class Access>
 struct InnerTree<C, Below, Access>::Family {
-  // A node with so few separators is sparse. It is joined if both then have room to grow: else
-  // nodes would be joined and split by turns.
+  // A node with at most this many separators is sparse. It is merged if the result has room to
+  // grow: otherwise nodes would be merged and split alternately.
   static constexpr unsigned kSparse = kInnerCapacity / 4;
   static constexpr unsigned kJoined = kInnerCapacity * 3 / 4;
 
@@ -58,7 +59,7 @@ auto InnerTree<C, Below, Access>::LockForRemoval(const Key& key, const Below* ch
     Node* node = DescendToLevel(key, 1, &snapshot);
     if (node->count == 0) {
       if (node == root_.load(std::memory_order_acquire)) return Attempt::kCannot;
-      // Its neighbours are the inner node's neighbours' children.
+      // Its neighbours are children of the inner node's neighbours.
       if (JoinSparse(key, 1) != Attempt::kDone) return Attempt::kBusy;
       continue;
     }
@@ -95,8 +96,9 @@ bool InnerTree<C, Below, Access>::Shrink(const Key& key) {
   return true;
 }
 
-// The node of that level which covers `key`: joined, or given children, or, as the root, left out.
-// What is read here without a lock only tells whether it is worth a try.
+// Treats the node of that level which covers `key`: merges it, gives it children of a neighbour,
+// or, if it is the root, removes it. What is read here without a lock only decides whether it is
+// worth a try.
 template <class C, class Below, class Access>
 auto InnerTree<C, Below, Access>::JoinSparse(const Key& key, unsigned level) -> Attempt {
   const OptimisticSection section;
@@ -105,7 +107,7 @@ auto InnerTree<C, Below, Access>::JoinSparse(const Key& key, unsigned level) -> 
   if (node == nullptr || node->count > Family::kSparse) return Attempt::kCannot;
   if (node == root_.load(std::memory_order_acquire)) return LowerRoot(node, snapshot);
   Node* parent = DescendToLevel(key, level + 1, &snapshot);
-  if (parent == nullptr) return Attempt::kBusy;  // the root has just gone
+  if (parent == nullptr) return Attempt::kBusy;  // the root was just removed
   if (parent->count == 0) return JoinSparse(key, level + 1);
   if (!parent->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
   const Attempt attempt = JoinChild(parent, Rank(parent, key, Seek::kCovering));
@@ -113,7 +115,7 @@ auto InnerTree<C, Below, Access>::JoinSparse(const Key& key, unsigned level) -> 
   return attempt;
 }
 
-// The new root is locked meanwhile: while it is split its holder counts on having a parent.
+// The new root is locked meanwhile: a thread that splits it relies on it having a parent.
 template <class C, class Below, class Access>
 auto InnerTree<C, Below, Access>::LowerRoot(Node* root, uint64_t snapshot) -> Attempt {
   if (root->level == 1 || root->count > 0) return Attempt::kCannot;
@@ -157,7 +159,7 @@ auto InnerTree<C, Below, Access>::JoinChild(Node* parent, unsigned rank) -> Atte
   return busy ? Attempt::kBusy : Attempt::kCannot;
 }
 
-// The left one takes over the right one's children and range.
+// The left node takes over the right one's children and range.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::Join(const Family& family) {
   const auto [parent, position, left, right] = family;
@@ -180,7 +182,8 @@ void InnerTree<C, Below, Access>::Join(const Family& family) {
   family.EndPublish();
 }
 
-// One of them has a single child, the other too many to be joined: they share them.
+// One of them has a single child, and the other too many to be merged: they share the children
+// evenly.
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::Level(const Family& family) {
   const auto [parent, position, left, right] = family;

@@ -1,15 +1,17 @@
-// What recovery finds in a tree's logs: the entries that no leaf has yet.
+// What recovery finds in a tree's logs: the entries that no leaf contains yet.
 //
-// Such an entry has a number above the watermark of the leaf that its key belongs to. One without a
-// whole record is dead, since the record's space serves another; or it is of a group whose fence
-// was not reached, which then was not acknowledged and is dropped whole. The horizon tells which
-// (fence_horizon.h). Anything else is damage, and the pool is refused.
+// Such an entry has a number above the watermark of the leaf that its key belongs to. An entry
+// without a whole record is dead, since the record's space was reused; or it belongs to a group
+// whose fence was not reached, which then was not acknowledged and is dropped as a whole. The
+// horizon distinguishes the two (fence_horizon.h). Anything else is damage, and the pool is
+// refused.
 //
 // Invariants
-//  1. What is taken from a log is flushed, with the records that its last group names (Settler).
+//  1. What is accepted from a log is flushed, with the records that its last group names (Settler).
 //  2. A group that is dropped although its entries are whole is made unreadable, for good: a later
-//     recovery may find the record that tells no more, and would take the rest.
-//  3. Candidates of a part are in order of their keys, and of one key the newest comes first.
+//     recovery may no longer find the record that proves it unfenced, and would accept the rest.
+//  3. The candidates of a part are ordered by key, and those of one key from the newest to the
+//     oldest.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +38,7 @@
 
 namespace lodgekv {
 
-// What the recovery of logs works on; all of it the tree's.
+// What the recovery of logs works on; all of it belongs to the tree.
 template <class C>
 struct LogRecovery {
   pmem::Pool& pool;
@@ -58,7 +60,7 @@ struct LogRecovery {
   bool Canary(std::string_view name) const { return pool.medium().Canary(name); }
 };
 
-// What it asks of a tree:
+// What it requires of a tree:
 //   uint64_t WatermarkFor(const Key& key) const    of the leaf whose range has the key
 //   bool IsDead(const FoundEntry& entry) const     a leaf that may hold the key, of which the entry
 //                                                  has the first word alone, has a watermark that
@@ -79,10 +81,10 @@ class LogContents {
   struct InlineKey {
     char bytes[8];
   };
-  // What a task has read of its logs.
+  // What a task has read from its logs.
   struct LogPart {
     std::vector<Candidate> candidates;
-    std::vector<Logged> unreadable;     // their record is not whole
+    std::vector<Logged> unreadable;     // entries whose record is not whole
     std::vector<Logged> applied;        // entries with an applied index
     std::deque<InlineKey> inline_keys;  // of candidates without a record
   };
@@ -90,28 +92,29 @@ class LogContents {
   LogContents(const LogRecovery<C>& with, const Tree& tree)
       : with_(with), medium_(with.pool.medium()), tree_(tree) {}
 
-  // Leaves the entries that count.
+  // Reads all logs, and keeps the entries that are valid.
   absl::Status Read();
 
   const std::vector<FoundLog>& logs() const { return logs_; }
   const std::vector<LogPart>& parts() const { return parts_; }
-  // Entries of groups that were never fenced.
+  // The number of entries dropped because their groups were never fenced.
   uint64_t dropped() const { return dropped_.load(); }
   // Null: the pool's own word is newer, or there is none.
   const Logged* NewestAppliedIndex() const;
-  // The candidates are copied; their texts are still needed.
+  // The caller has copied the candidates; their texts are still needed.
   void ForgetCandidates() {
     for (LogPart& part : parts_) std::vector<Candidate>().swap(part.candidates);
   }
 
-  // By key, the newest first. Words decide but for ties: texts lie in their records.
+  // Orders by key, the newest first. Words decide except for ties: the texts are in the records.
   static bool Precedes(const Candidate& a, const Candidate& b, bool by_log);
   static bool AreOfOneKey(const Candidate& a, const Candidate& b);
   // The canary takes the last log's entry for the newest.
   bool by_log() const { return with_.Canary("node.log_replay.order_by_log"); }
 
  private:
-  // Each task has a list of its own, of which others look for a part: so there are not too many.
+  // Each task has a list of its own, which later tasks search for their part: so the number of
+  // tasks is limited.
   static constexpr size_t kLogsPerTask = 256;
   static constexpr size_t kMostTasks = 512;
   static constexpr uint64_t kMix = 0x9E3779B97F4A7C15ull;
@@ -238,10 +241,10 @@ uint64_t LogContents<C, Tree>::FencedBelow() const {
   return with_.horizon.fenced_below();
 }
 
-// An entry without a whole record is dead, its record freed: then its number is below the horizon.
-// Or its fence group was never fenced: then the whole group was not acknowledged, and goes. No leaf
-// and no other entry can tell these apart, since other threads may have written newer numbers
-// meanwhile.
+// An entry without a whole record is dead, because its record was freed: then its number is below
+// the horizon. Or its fence group was never fenced: then the whole group was not acknowledged, and
+// is dropped. No leaf and no other entry can distinguish the two, since other threads may have
+// written newer numbers meanwhile.
 template <class C, class Tree>
 absl::Status LogContents<C, Tree>::ExplainUnreadable() {
   const bool none = std::all_of(parts_.begin(), parts_.end(),
@@ -254,8 +257,8 @@ absl::Status LogContents<C, Tree>::ExplainUnreadable() {
   return status.ok() ? DropGroups() : status;
 }
 
-// The newest entry of each {key word, hash} that an unreadable one has: it supersedes the older
-// ones. Of those whose key words are this share's.
+// The newest entry of each {key word, hash} of an unreadable entry: it supersedes the older ones.
+// Only for key words of this share.
 template <class C, class Tree>
 typename LogContents<C, Tree>::NewestByTag LogContents<C, Tree>::NewestOfShare(
     size_t share, size_t shares) const {
@@ -296,7 +299,7 @@ absl::Status LogContents<C, Tree>::ExplainShare(size_t share, size_t shares) {
   return absl::OkStatus();
 }
 
-// The rest of each group of which an entry was dropped.
+// Drops the rest of each group of which an entry was dropped.
 template <class C, class Tree>
 absl::Status LogContents<C, Tree>::DropGroups() {
   const auto dropped = [this](const auto& logged) {
@@ -311,8 +314,8 @@ absl::Status LogContents<C, Tree>::DropGroups() {
   return status;
 }
 
-// What was decided now must be decided after any later crash too. Then the entry that tells it may
-// be dead (its key written again, and in its leaf), and the rest of its group would come back.
+// This decision must be repeated after any later crash. By then the entry that proves it may be
+// dead (its key written again, and in its leaf), and the rest of its group would come back.
 template <class C, class Tree>
 void LogContents<C, Tree>::SpoilDroppedGroups() {
   for (size_t log = 0; log < logs_.size(); ++log) {
@@ -322,7 +325,7 @@ void LogContents<C, Tree>::SpoilDroppedGroups() {
   medium_.Fence();
 }
 
-// By its first entry.
+// Makes its first entry unreadable.
 template <class C, class Tree>
 void LogContents<C, Tree>::SpoilLastGroup(const FoundLog& log) {
   std::vector<FoundEntry> entries;

@@ -1,4 +1,4 @@
-// The ends of a fence group: steps 1 and 2 of writing a group (README). On every write's way.
+// The end of a fence group: steps 1 and 2 of writing a group (README). Every write passes here.
 #pragma once
 
 #include "index/pmem/crash_point.h"

@@ -14,8 +14,8 @@ enum class LogOp : uint64_t { kPut = 0, kDelete = 1, kAppliedIndex = 2 };
 
 namespace media {
 
-// A log: one header line, then entries. Its first life ends when no valid entry is left; then the
-// space begins another life under a higher version.
+// A log: one header line, then entries. When no valid entry is left the space is reused under a
+// higher version.
 struct LogHeader {
   pmem::Word version;   // never repeats in the pool; 0: never used
   pmem::Word entries;   // L, the number of entries that fit

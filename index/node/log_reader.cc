@@ -37,7 +37,7 @@ bool LogReader::ReadOne(const FoundLog& log, unsigned position, FoundEntry* entr
   return true;
 }
 
-// Behind the tail only entries of the one group whose fence was not reached may be whole.
+// After the tail, only entries of the one group whose fence was not reached may be whole.
 bool LogReader::TailIsOneGroup(const FoundLog& log, unsigned tail) const {
   unsigned end = 0;
   for (unsigned i = tail; i < log.entries; ++i) {

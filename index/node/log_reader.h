@@ -1,9 +1,9 @@
-// How a log is read back: by recovery, and by who empties old logs.
+// Reads logs back: for recovery, and for emptying old logs.
 //
-// INVARIANT  An entry is believed only if its checksum is right for the pool, the log's version,
+// INVARIANT  An entry is accepted only if its checksum is right for the pool, the log's version,
 //            its offset and its position: what the space held before is never read as an entry.
 //
-// Thread safety: all calls, also of a log whose space is freed and used again meanwhile.
+// Thread-safe, also for a log whose space is freed and reused meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct FoundEntry {
   uint64_t sequence = 0;
   LogOp op = LogOp::kPut;
   uint32_t record_crc = 0;
-  bool in_last_group = false;  // nothing behind it proves that its fence was reached
+  bool in_last_group = false;  // no later entry proves that its fence was reached
 };
 
 // An entry before it is written.
@@ -47,7 +47,7 @@ class LogReader {
   explicit LogReader(pmem::Pool& pool) : pool_(pool) {}
 
   uint32_t HeaderCrc(const FoundLog& log) const;
-  // What the checksums of all its entries begin with.
+  // The initial part of the checksums of all its entries.
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   // Inline: every Put appends an entry.
   static uint32_t EntryCrc(uint32_t crc_base, unsigned position, const LogEntryWords& entry,
@@ -59,7 +59,7 @@ class LogReader {
 
   // False: there is no such entry. `left`: entries that follow in its fence group.
   bool ReadOne(const FoundLog& log, unsigned position, FoundEntry* entry, unsigned* left) const;
-  // All up to the tail. False: a hole that no crash leaves (`problem` says where).
+  // All entries up to the tail. False: a hole that no crash leaves (`problem` says where).
   bool ReadAll(const FoundLog& log, std::vector<FoundEntry>* entries, std::string* problem) const;
 
  private:

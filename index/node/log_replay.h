@@ -1,19 +1,21 @@
 // Replay by watermark, the recovery of a tree whose writes are in its log before they are in its
-// leaves: of the entries that no leaf has yet the newest of each key is done again.
+// leaves: of the entries that no leaf contains yet, the newest of each key is applied again.
 //
-// Tasks read logs and put what they find in order of keys (log_contents.h); other tasks take what
-// belongs to some ranges of keys from all of them. So from there on no two tasks meet in a range.
+// Tasks read logs and sort what they find by key (log_contents.h); other tasks then collect, from
+// all of these lists, what belongs to their ranges of keys. So from there on no two tasks work in
+// the same range.
 //
 // Invariants
-//  1. Of each key one entry is replayed: that with the largest number. In a range they are replayed
-//     in order of numbers, so a leaf that is written meanwhile has every older one, and its
-//     watermark is true.
-//  2. A log is kept while an entry of it was replayed, or it holds the newest applied index, and
-//     counts as many entries as valid; the others are free.
-//  3. Before anything is free that no entry and no leaf has, the horizon is above all old numbers.
+//  1. Of each key one entry is replayed: the one with the largest number. Within a range they are
+//     replayed in order of their numbers, so a leaf that is written meanwhile contains every older
+//     one, and its watermark is true.
+//  2. A log is kept if an entry of it is replayed, or if it holds the newest applied index, and
+//     counts that many entries as valid; the others are free.
+//  3. Before any space is freed because neither an entry nor a leaf refers to it, the horizon is
+//     above all old numbers.
 //
-// It may be cut anywhere and begun again: but for the groups that log_contents.h spoils, what it
-// changes on the medium the tree changes, by its own protocols.
+// It may be interrupted anywhere and repeated: except for the groups that log_contents.h spoils,
+// all changes on the medium are made by the tree, by its own protocols.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +33,7 @@
 
 namespace lodgekv {
 
-// What it asks of a tree, in addition to what log_contents.h does:
+// What it requires of a tree, in addition to what log_contents.h does:
 //   size_t ranges() const                       into so many its keys fall, in their order
 //   bool LiesBefore(const Key&, size_t) const   the key is to the left of that range
 //   bool HasPair(const Key&, Pair) const        the key's leaf has this very pair (codecs with
@@ -47,15 +49,15 @@ class LogReplay {
   LogReplay(const LogRecovery<C>& with, Tree& tree)
       : with_(with), tree_(tree), contents_(with, tree) {}
 
-  // Decides what is to be replayed, marks its records and keeps its logs. Then all that is not
-  // marked is free.
+  // Decides what is to be replayed, marks its records and keeps its logs. After that everything
+  // that is not marked is free.
   absl::Status Choose();
   absl::Status Replay();
 
   // --- after Choose ---
   uint64_t entries() const { return entries_; }
   uint64_t dropped() const { return contents_.dropped(); }
-  // The newest applied index, and the log that holds it; kNoLog: the pool's own word does.
+  // The newest applied index, and the log that holds it; kNoLog: it is in the pool's own word.
   uint64_t applied_index() const { return applied_index_; }
   uint32_t applied_log() const { return applied_log_; }
   // --- after Replay ---
@@ -97,7 +99,7 @@ absl::Status LogReplay<C, Tree>::Choose() {
   if (!status.ok()) return status;
   for (const auto& winners : winners_) entries_ += winners.size();
   if constexpr (C::kRecords) {
-    // What is not reached is freed from here on, and what was not fenced is forgotten.
+    // What is not reached is freed from here on, and what was not fenced is dropped.
     if (!with_.horizon.Raise(with_.pool.PeekSequence())) {
       return absl::UnavailableError("a sync of the medium has failed");
     }
@@ -118,7 +120,7 @@ absl::Status LogReplay<C, Tree>::ChooseWinners() {
   return status;
 }
 
-// Among what all tasks have read for these ranges.
+// The newest entries among what all tasks have read for these ranges.
 template <class C, class Tree>
 std::vector<typename LogReplay<C, Tree>::Candidate> LogReplay<C, Tree>::WinnersOf(
     Part ranges) const {
@@ -165,7 +167,7 @@ absl::Status LogReplay<C, Tree>::MarkWinner(const Candidate& winner) const {
     if (!C::IsRecord(pair.value)) return absl::OkStatus();
     const Result result = with_.slab.Mark(C::RecordOf(pair.value));
     if (result == Result::kMarked) return absl::OkStatus();
-    // A leaf may have it already, whose watermark was not durable.
+    // A leaf whose watermark was not durable may already contain it.
     if (result == Result::kTwice && tree_.HasPair(winner.key, pair)) return absl::OkStatus();
     return with_.Damaged("a log entry whose record is another's",
                          contents_.logs()[winner.log].offset);

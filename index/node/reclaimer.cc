@@ -14,8 +14,8 @@ void Reclaimer::WaitAndFree(const Retired& retired) {
   for (const pmem::Offset record : retired.records) slab_.Free(record);
 }
 
-// One task for all that is retired before it begins. In place that is at once. Nothing is thrown:
-// who drains would wait for ever for what was half freed.
+// One task frees all that is retired before it begins; in place it begins at once. It must not
+// throw: a thread in Drain would wait forever for a batch that was freed only in part.
 void Reclaimer::Post() {
   worker_.Post([this]() noexcept -> absl::StatusOr<BackgroundWorker::Progress> {
     std::unique_lock lock(mutex_);
@@ -47,7 +47,7 @@ void Reclaimer::AfterEpochs(std::function<void()> free) {
   PutOff(lock);
 }
 
-// Under the mutex, which it gives up. The caller may hold locks and be within an epoch.
+// Called under the mutex, which it may release. The caller may hold locks and an EpochGuard.
 void Reclaimer::PutOff(std::unique_lock<std::mutex>& lock) {
   busy_.store(true, std::memory_order_release);
   if (worker_.in_place() || std::exchange(posted_, true)) return;
@@ -71,7 +71,7 @@ bool Reclaimer::Drain(std::vector<pmem::Offset>& batch) {
   return true;
 }
 
-// All that waits; without the mutex meanwhile.
+// Frees all that waits; releases the mutex meanwhile.
 void Reclaimer::FreeWaiting(std::unique_lock<std::mutex>& lock) {
   if (waiting_.empty()) return;
   Retired retired;

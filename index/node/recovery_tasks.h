@@ -1,4 +1,4 @@
-// Small parts of every engine's recovery: work on several threads and how far it is, the message
+// Small parts of every engine's recovery: work on several threads and its progress, the message
 // about damage, and the flushes that make what recovery believes durable.
 #pragma once
 
@@ -25,9 +25,9 @@ inline absl::Status DamagedPool(std::string_view engine, std::string_view what,
                                           " of the pool; restore from a backup"));
 }
 
-// Runs task(i) for each i below `tasks` on at most `threads` threads, the caller's included; each
-// of them has one task at least. Returns the first error; a thread that meets one begins nothing
-// more.
+// Runs task(i) for each i below `tasks` on at most `threads` threads, including the caller's; each
+// of them has at least one task. Returns the first error; a thread that meets one starts no further
+// task.
 template <class Task>
 absl::Status RunTasks(size_t tasks, unsigned threads, Task task) {
   const size_t count = std::min<size_t>(tasks, std::max(1u, threads));
@@ -50,7 +50,8 @@ absl::Status RunTasks(size_t tasks, unsigned threads, Task task) {
   return status;
 }
 
-// Begin and end of part `i` of `count` things in `parts` parts of about the same size.
+// Begin and end of part `i`, when `count` things are divided into `parts` parts of about equal
+// size.
 struct Part {
   size_t begin;
   size_t end;
@@ -64,19 +65,20 @@ struct Part {
   }
 };
 
-// How many parts of about `wanted` things each, one at least, `most` at most.
+// The number of parts of about `wanted` things each: at least one, at most `most`.
 inline size_t PartsOf(size_t count, size_t wanted, size_t most = SIZE_MAX) {
   return std::clamp<size_t>((count + wanted - 1) / wanted, 1, most);
 }
 
-// How far a phase is, of which several threads do their parts.
+// The progress of a phase on which several threads work.
 class PhaseProgress {
  public:
-  // `total` 0: it is not known.
+  // `total` 0: unknown.
   PhaseProgress(const RecoveryProgress& tell, std::string_view phase, uint64_t total)
       : tell_(tell), phase_(phase), total_(total) {}
 
-  // Now and then: whoever tells keeps the others waiting no longer than that takes.
+  // Call this only now and then: the thread that reports keeps the others waiting as long as that
+  // takes.
   void Add(uint64_t steps) {
     const uint64_t done = done_.fetch_add(steps, std::memory_order_relaxed) + steps;
     if (!tell_) return;
@@ -94,8 +96,8 @@ class PhaseProgress {
   uint64_t told_ = 0;
 };
 
-// After a kill without a power cut recovery sees stores that were never flushed. A power cut that
-// comes later must not take back what it believed: so it flushes that first.
+// After a kill without a power cut recovery sees stores that were never flushed. A later power cut
+// must not undo what recovery believed: so recovery flushes that first.
 class Settler {
  public:
   // `on` is false in a pool that was closed cleanly.
@@ -104,7 +106,7 @@ class Settler {
   void Settle(const void* address, size_t bytes) const {
     if (on_) medium_.Flush(address, bytes);
   }
-  // By each thread that settled something, when it has ended.
+  // Called by each thread that settled something, when it is done.
   void EndThread() const {
     if (on_) medium_.Fence();
   }

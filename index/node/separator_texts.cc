@@ -10,7 +10,7 @@
 namespace lodgekv {
 
 namespace {
-// Some slot may lead to it still, and would soon lead to another text.
+// A slot may still refer to it, and would soon refer to another text.
 [[noreturn]] void DieOfTooFewOwners() {
   pmem::LastWords words;
   words.Add("separator texts: one was given up more often than it was owned\n");
@@ -18,7 +18,7 @@ namespace {
 }
 }  // namespace
 
-// Units, and above a piece four sizes to a doubling.
+// Up to the size of a piece, multiples of a unit; above it, four sizes to a doubling.
 size_t SeparatorTexts::ClassOf(size_t length) {
   const size_t bytes = sizeof(SeparatorText) + length;
   const size_t step = bytes <= kPiece ? kUnit : std::bit_floor(bytes) / 4;

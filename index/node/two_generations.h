@@ -1,8 +1,8 @@
-// A large array on the medium of which a new generation is made beside the one in use, and takes
-// its place by one store. Meanwhile the one in use is read and, by its tree's own protocol,
-// changed. Its crash table is in index/node/README.md.
+// A large array on the medium. A new generation of it is built beside the current one, and replaces
+// it by one store. Meanwhile the current one is read and, by its tree's own protocol, changed. Its
+// crash table is in index/node/README.md.
 //
-// A tree makes a generation in four calls, in the background if it likes:
+// A tree builds a generation in four calls, in the background if it likes:
 //
 //   Stage(bytes, policy, &staged)     space, as the pool has it
 //   Write(staged, at, from, bytes)    until the content is whole; what is not written is arbitrary
@@ -10,13 +10,14 @@
 //   or Drop(staged)                   it is not wanted after all
 //
 // Invariants
-//  1. The root is 0, or leads to a generation that was wholly durable before the root was stored.
-//  2. A generation's space is given back only when a root that leads to another is durable, and no
-//     reader that could find it is left.
-//  3. A generation that no root leads to is marked by nobody: recovery frees its space.
+//  1. The root is 0, or leads to a generation that was completely durable before the root was
+//     stored.
+//  2. A generation's space is freed only when a root that leads to another one is durable, and no
+//     reader that could have found it is left.
+//  3. A generation that no root leads to is not marked: recovery frees its space.
 //
-// Current is for any thread. Stage to Commit, or to Drop, is one thread's, and one such thread's at
-// a time. Recover belongs to recovery.
+// Any thread may call Current. Stage to Commit, or to Drop, belong to one thread, and only one
+// generation may be in the making at a time. Recover belongs to recovery.
 #pragma once
 
 #include <atomic>
@@ -32,7 +33,7 @@ namespace lodgekv {
 
 namespace media {
 
-// At the begin of a generation's space. The content begins with the next block of 256 bytes.
+// At the beginning of a generation's space. The content begins with the next block of 256 bytes.
 struct GenerationHeader {
   pmem::Word checksum;  // CRC32C over pool id, the header's offset and `bytes`
   pmem::Word bytes;     // of the content
@@ -59,21 +60,21 @@ class TwoGenerations {
 
   // False: the pool has no room.
   bool Stage(uint64_t bytes, pmem::ReservePolicy policy, Staged* staged);
-  // Stores and flushes: by whole lines no line is flushed twice.
+  // Stores and flushes: if each call writes whole lines, no line is flushed twice.
   void Write(const Staged& staged, uint64_t at, const void* from, uint64_t bytes);
   // Not inside an EpochGuard. False: a sync has failed, and which generation a crash leaves is not
   // known; readers still find the old one.
   bool Commit(const Staged& staged);
   void Drop(const Staged& staged) { slab_.Free(staged.space); }
 
-  // The one in use: for as long as the caller's EpochGuard is held.
+  // The current generation; valid as long as the caller's EpochGuard is held.
   Content Current() const { return ContentOf(current_.load(std::memory_order_acquire)); }
-  // Bytes of the slab that it takes, for Check.
+  // Bytes of the slab that it occupies, for Check.
   uint64_t space_bytes() const;
 
-  // Recovery: finds the one in use and marks its space, before FinishMark of the slab frees what
-  // nobody marks. The opening of the pool has made the root durable as it is found. DataLoss where
-  // root or header are damaged.
+  // Recovery: finds the current generation and marks its space, before FinishMark of the slab frees
+  // what is not marked. Opening the pool has made the root durable as it is found. DataLoss if the
+  // root or the header is damaged.
   absl::Status Recover(std::string_view engine);
 
  private:
@@ -89,7 +90,7 @@ class TwoGenerations {
   pmem::RecordSlab& slab_;
   Reclaimer& reclaimer_;
   pmem::Word& root_;
-  std::atomic<pmem::Offset> current_{0};  // as the root says, once that is durable
+  std::atomic<pmem::Offset> current_{0};  // the root's value, once that is durable
 };
 
 }  // namespace lodgekv
