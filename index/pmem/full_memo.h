@@ -1,9 +1,9 @@
 // Remembers that an allocation has failed, so that the next one fails at once as long as nothing
 // was freed since: a full attempt takes every lock of the pool, and a barrier of all threads.
 //
-// Freed space is counted only after the first failure since the pool was opened. That first time
-// something may be missed, and so may units that gather in another arena until they form a chunk:
-// so one allocation in kTries is attempted all the same. Thread-safe.
+// Freed space is counted only after the first failure since the pool was opened. Around that first
+// failure some may be missed, and so may units that gather in another arena until they form a
+// chunk: so one allocation in kTries is attempted nevertheless. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace lodgekv::pmem {
 
 class FullMemo {
  public:
-  // Whether an allocation would fail. `free`: a count of what could serve it, or similar.
+  // Whether an allocation would fail. `free`: a count of the space that could be used for it, or
+  // similar.
   bool Holds(uint64_t free) {
     if (failed_at_.load(std::memory_order_relaxed) != free) [[likely]]
       return false;

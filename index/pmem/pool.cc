@@ -14,7 +14,7 @@ namespace lodgekv::pmem {
 namespace {
 
 constexpr uint64_t kSequenceBlock = uint64_t{1} << 20;
-// A pool that has reserved up to here has no number left after a crash.
+// A pool that has reserved numbers up to here has none left after a crash.
 constexpr uint64_t kLastReserved = (uint64_t{1} << 52) - 1;
 constexpr uint64_t kMaxReserveBytes = uint64_t{64} << 20;
 
@@ -194,7 +194,7 @@ Offset Pool::TryReserveLarge(uint64_t bytes, ReservePolicy policy) {
   if (!state_->table->Stock(source, keep)) return 0;
   ChunkSource::Large large = source.ReserveLarge(*state_->table, bytes, keep);
   if (large.offset == 0) {
-    // Chunks that nobody uses may hold the room.
+    // Unused chunks may occupy the space.
     state_->table->Trim(source, keep);
     large = source.ReserveLarge(*state_->table, bytes, keep);
   }
@@ -281,7 +281,8 @@ absl::Status Pool::Adopt() {
 }
 
 void Pool::StartNumbers() {
-  // What a killed process stored and did not flush is seen here, and a power cut may still take it.
+  // What a killed process stored and did not flush is visible here, and a power cut could still
+  // undo it.
   if (!was_clean_) state_->header.Persist();
   const uint64_t next = state_->header.state().sequence;
   sequence_.store(next, std::memory_order_relaxed);
@@ -311,7 +312,7 @@ std::string Pool::journal_path() const {
 }
 
 absl::Status Pool::Close(bool clean) {
-  // One that was never put to use stays as it was found, whoever closes it.
+  // A pool that was never put to use stays as it was found, however it is closed.
   const bool untouched = state_->header.sealed();
   const bool whole = (!clean && !untouched) || state_->journal == nullptr ||
                      state_->journal->End(state_->direct_fence);
@@ -339,7 +340,7 @@ absl::Status Pool::Detach(bool remove) {
   base_ = nullptr;
   engine_area_ = {};
   if (!remove || mapping == nullptr) return absl::OkStatus();
-  // The journal goes last: without it a pool that is left could not be opened.
+  // The journal is removed last: if the pool remained without it, it could not be opened.
   absl::Status status = mapping->CloseAndRemove();
   if (status.ok() && journal != nullptr) status = journal->Remove();
   return status;

@@ -4,7 +4,7 @@
 // The libpmemobj pool holds one root object (pool_header.h) and the chunks; nothing smaller goes
 // through its heap, except values too large for the record slabs.
 //
-// Thread-safe but for Create, Open and Close.
+// Thread-safe except for Create, Open and Close.
 #pragma once
 
 #include <algorithm>
@@ -46,23 +46,23 @@ inline constexpr uint64_t kDefaultCheckpointBytesPerSecond = uint64_t{16} << 20;
 struct PoolOptions {
   std::string path;
   // Create only. 0: kDefaultPoolFileBytes for a file. A device or poolset has its own size and
-  // takes no other.
+  // accepts no other.
   uint64_t size_bytes = 0;
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
-  // Damage in libpmemobj's own part ends the process in order (metadata_guard.h).
+  // Damage in libpmemobj's own part ends the process in a defined way (metadata_guard.h).
   bool guard_metadata = false;
-  // On an ordinary file: where its journal is (journal.h); empty: beside the pool, PATH.journal.
-  // Its size, and the rate at which pages are written back at least; 0: see JournalBytes, and
+  // On an ordinary file: the path of its journal (journal.h); empty: beside the pool, PATH.journal.
+  // Then its size, and the minimum rate at which pages are written back; 0: see JournalBytes, and
   // kDefaultCheckpointBytesPerSecond.
   std::string journal_path;
   uint64_t journal_bytes = 0;
   uint64_t checkpoint_bytes_per_second = 0;
-  // Up to so many verify the checksums of a pool that was closed cleanly, and make them. 0: one
-  // per core.
+  // The number of threads that verify the checksums of a pool that was closed cleanly, and make
+  // them: at most this many. 0: one per core.
   unsigned threads = 0;
-  // Open verifies no chunk: who uses the pool does (pool_contents.h).
+  // Open verifies no chunk: the user of the pool does (pool_contents.h).
   bool verify_at_use = false;
 };
 
@@ -77,8 +77,8 @@ struct Chunk {
   uint32_t unit_bytes = 0;  // size of the fixed-size units in it
 };
 
-// Whether an allocation may take from the reserve (the smaller of 1 % and 64 MiB of the pool),
-// which is kept so that deletes, flushes and splits always work.
+// Whether an allocation may use the reserve (the smaller of 1 % and 64 MiB of the pool), which is
+// kept so that deletes, flushes and splits always work.
 enum class ReservePolicy : uint8_t { kKeep, kUse };
 
 // What opening a pool in an ordinary file has replayed from its journal.
@@ -97,12 +97,12 @@ struct ArenaJournal;
 struct PoolLoss;
 struct PoolGeometry;
 
-// Holds chunks that it may be able to do without: an arena. Asked when the pool is full.
+// Holds chunks that it may not need: an arena. Asked when the pool is full.
 class ChunkHolder {
  public:
   virtual ~ChunkHolder() = default;
-  // Gives chunks in which nothing is used back to the pool; true when there was one. Called with no
-  // lock of the pool or of another holder held.
+  // Returns empty chunks to the pool; true when there was one. Called with no lock of the pool or
+  // of another holder held.
   virtual bool GiveBackEmptyChunks() = 0;
 };
 
@@ -112,9 +112,9 @@ class Pool {
   // AlreadyExists otherwise. On an error nothing new is left behind.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(const PoolOptions& options,
                                                       const PoolIdentity& identity);
-  // Opens and checks the header, then asks `accept` whether this is the pool that is wanted: what
-  // it refuses stays as it is, closed cleanly if it was. Only then are chunks verified, and is the
-  // pool in use.
+  // Opens and checks the header, then asks `accept` whether this is the wanted pool: one that it
+  // refuses stays as it is, closed cleanly if it was. Only then are chunks verified, and is the
+  // pool put to use.
   using Accept = std::function<absl::Status(const PoolIdentity&)>;
   static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options,
                                                     const Accept& accept = {});
@@ -122,12 +122,12 @@ class Pool {
   static absl::StatusOr<bool> Exists(const std::string& path);
 
   // A pool in plain memory (4096-byte aligned, at least 64 KiB), for tests: same header, same
-  // table. Create expects the memory to hold anything; Open expects an image of such a pool.
+  // table. Create accepts memory with any content; Open expects an image of such a pool.
   struct ArenaOptions {
     std::span<std::byte> memory;
     uint64_t chunk_bytes = 8192;
     bool strict_order = false;
-    // Not given: as strict_order, that is as on persistent memory or on an ordinary file. CXL
+    // If not given: as strict_order, that is as on persistent memory or on an ordinary file. CXL
     // memory has strict order and short fences.
     std::optional<bool> long_fences;
     Tracer* tracer = nullptr;
@@ -151,7 +151,7 @@ class Pool {
     return static_cast<Offset>(static_cast<const char*>(address) - base_);
   }
 
-  // From base() on: what lies within can be read.
+  // From base() on: everything within can be read.
   uint64_t bytes() const { return bytes_; }
 
   const PoolIdentity& identity() const { return identity_; }
@@ -160,16 +160,16 @@ class Pool {
   MediumClass medium_class() const { return medium_class_; }
   bool was_clean() const { return was_clean_; }  // as found by Open
 
-  // What it holds, verified when it is used (pool_contents.h).
+  // Verifies its contents when they are used (pool_contents.h).
   PoolContents& contents() { return contents_; }
-  // The pool is in use from here on: its seal is gone.
+  // The pool is in use from here on: its seal is removed.
   void BeginUse();
   // What Open replayed; all 0 where there was nothing to replay.
   const JournalReplay& journal_replay() const;
-  // Of a pool on an ordinary file, from Create or Open to Close; else nothing, and empty.
+  // For a pool on an ordinary file, from Create or Open to Close; otherwise empty.
   std::string journal_path() const;
   std::optional<JournalUse> journal_use() const;
-  // From here to its end looks after the files of this pool (pool_watch.h); not of an arena.
+  // Until it is destroyed, checks the files of this pool (pool_watch.h); not for an arena.
   absl::StatusOr<std::unique_ptr<PoolWatch>> Watch(
       std::function<void(const PoolLoss&)> on_loss) const;
   // What a durable store survives here, in one sentence.
@@ -178,12 +178,12 @@ class Pool {
   // False from Create until MarkEngineCreated: a crash in between leaves a pool without an engine.
   bool engine_created() const;
   void MarkEngineCreated();  // durable on return
-  // Takes back whatever an unfinished creation of the engine left: chunks, large objects and the
-  // engine area. Only while !engine_created().
+  // Frees whatever an unfinished creation of the engine left: chunks and large objects; and zeroes
+  // the engine area. Only while !engine_created().
   void ResetForEngine();
 
   // Takes n (>= 1) consecutive sequence numbers and returns the first. They never repeat in the
-  // life of the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below
+  // lifetime of the pool: only a reservation ahead is persisted. Numbers start at 1 and stay below
   // 2^52.
   uint64_t TakeSequence(uint64_t n) {
     const uint64_t first = sequence_.fetch_add(n, std::memory_order_acq_rel);
@@ -192,9 +192,9 @@ class Pool {
     }
     return first;
   }
-  // Above every number in use, and at most the next one that will be handed out: a number below it
-  // is never handed out again, not even after a crash. What a thread did before it took a number is
-  // seen by those that find the number taken.
+  // Above every number in use, and at most the next one that will be taken: a number below it is
+  // never taken again, not even after a crash. A thread that finds a number taken sees everything
+  // that the taking thread did before it took the number.
   uint64_t PeekSequence() const {
     return std::min(sequence_.load(std::memory_order_acquire),
                     sequence_refill_.load(std::memory_order_relaxed));
@@ -210,45 +210,45 @@ class Pool {
   // --- chunks ---
   // A free chunk, or a new one from the source, with its use persisted before it is returned.
   // ResourceExhausted when there is none. With `zero_heads` the first line of each of its units is
-  // zero, durably, before its use is persisted.
+  // zeroed, durably, before its use is persisted.
   absl::StatusOr<Chunk> AcquireChunk(ChunkUse use, uint32_t unit_bytes, ReservePolicy policy,
                                      bool zero_heads = false);
-  // Gives back a chunk in which nothing is used. It may be handed out again at once.
+  // Frees a chunk in which nothing is used. It may be acquired again at once.
   void ReleaseChunk(uint32_t index);
-  // An arena counts as holder from its construction to its destruction.
+  // An arena is a holder from its construction to its destruction.
   void AddHolder(ChunkHolder* holder);
   void RemoveHolder(ChunkHolder* holder);
   // Asks all holders for empty chunks; true when there was one. The caller holds no lock.
   bool CollectEmptyChunks();
-  // How often chunks and large objects have come free since NoteFull was first called. An arena
-  // with a chunk in which nothing is used says so, too: CollectEmptyChunks may take it.
+  // How often chunks and large objects have become free since NoteFull was first called. An arena
+  // that has an empty chunk counts it too: CollectEmptyChunks may take the chunk.
   uint64_t came_free() const { return came_free_.load(std::memory_order_relaxed); }
   void NoteCameFree() {
     if (was_full()) came_free_.fetch_add(1, std::memory_order_relaxed);
   }
-  // Before an allocation that may fail is tried for the last time.
+  // Called before an allocation that may fail is tried for the last time.
   void NoteFull() {
     if (!was_full()) was_full_.store(true, std::memory_order_seq_cst);
     if (!tight()) tight_.store(true, std::memory_order_relaxed);
   }
-  // Less than a sixteenth of the chunks is free, beside the reserve; or an allocation has failed
-  // since chunks came and went last.
+  // At most a sixteenth of the chunks is free, besides the reserve; or an allocation has failed
+  // since chunks were last acquired or freed.
   bool tight() const { return tight_.load(std::memory_order_relaxed); }
   bool was_full() const { return was_full_.load(std::memory_order_relaxed); }
-  // Space of arenas and large objects is still being found (unit_arena.h). An allocation that fails
-  // means a full pool only if this was false before it began: else its caller lets go of what the
-  // finding may wait for, waits for its end, and tries again.
+  // Space of arenas and large objects is still being found (unit_arena.h). A failed allocation
+  // means a full pool only if this was false before it began: otherwise its caller releases what
+  // the search may wait for, waits for the end of the search, and retries.
   bool finding_space() const { return unfinished_.load(std::memory_order_acquire) != 0; }
-  // By arenas and slabs: so many more chunks, or large objects, are unfinished.
+  // Called by arenas and slabs: this many more chunks, or large objects, are unfinished.
   void NoteUnfinished(int64_t more) { unfinished_.fetch_add(more, std::memory_order_acq_rel); }
   // Every chunk in use, by row. For recovery and Check.
   std::vector<Chunk> Chunks() const;
   uint64_t chunk_bytes() const { return chunk_bytes_; }
-  // The chunk that holds `offset`, or index == UINT32_MAX when none does. No lock.
+  // The chunk that contains `offset`, or index == UINT32_MAX when none does. Takes no lock.
   Chunk FindChunk(Offset offset) const;
 
   // --- objects too large for a chunk's units ---
-  // 256-byte aligned; 0 when there is no room. Reserved only: after a crash it is gone unless
+  // 256-byte aligned; 0 when there is no room. Only reserved: after a crash it is free unless
   // CommitLarge was called (which is durable on return).
   Offset ReserveLarge(uint64_t bytes, ReservePolicy policy);
   void CommitLarge(Offset offset);
@@ -256,8 +256,8 @@ class Pool {
   uint64_t LargeBytes(Offset offset) const;  // usable bytes; 0 when `offset` is no large object
   std::vector<Offset> LargeObjects() const;
 
-  // Bytes of the pool that chunks and large objects can use; those in chunks and large objects now;
-  // those kept back for ReservePolicy::kUse.
+  // Bytes of the pool that chunks and large objects can use; those used now; those reserved for
+  // ReservePolicy::kUse.
   uint64_t capacity_bytes() const;
   uint64_t allocated_bytes() const;
   uint64_t reserve_bytes() const;
@@ -276,7 +276,8 @@ class Pool {
   void NoteTight();  // under the lock of the chunks
   // Takes over the header and loads the chunk table; base_, medium_ and the state's source are set.
   absl::Status Adopt();
-  // What Open ends with: the numbers go on, and the pool is in use unless it is verified later.
+  // The last step of Open: the sequence numbers continue, and the pool is in use unless it is
+  // verified later.
   void StartNumbers();
   absl::Status Detach(bool remove);
   // pool_file.cc
@@ -305,7 +306,7 @@ class Pool {
   uint64_t chunk_bytes_ = 0;
   std::atomic<uint64_t> sequence_{1};
   std::atomic<uint64_t> sequence_refill_{0};
-  // Read with every write, and away from the numbers, which every write changes.
+  // Read by every write, and not on the cache line of the numbers, which every write changes.
   alignas(kLineBytes) std::atomic<uint64_t> came_free_{0};
   std::atomic<bool> was_full_{false};  // a pool that never was counts nothing
   std::atomic<bool> tight_{false};

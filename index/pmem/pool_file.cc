@@ -82,7 +82,7 @@ PoolOptions ToldOnce(const PoolOptions& options) {
   return once;
 }
 
-// More do not help: memory is no faster.
+// More do not help: the memory bandwidth is used up.
 constexpr unsigned kMostThreads = 16;
 
 unsigned ThreadsFor(const PoolOptions& options) {

@@ -46,7 +46,7 @@ uint64_t LargestClass(uint64_t chunk_bytes) {
 struct RecordSlab::State {
   Pool& pool;
   const std::vector<uint32_t> sizes;
-  // By number of 16-byte steps: the class that serves it.
+  // By number of 16-byte steps: the index of the size class used.
   std::vector<uint8_t> class_of;
   // By class; most pools need few. Null: no record of the class yet.
   std::vector<std::atomic<UnitArena*>> arenas;
@@ -95,8 +95,8 @@ struct RecordSlab::State {
     return *arena;
   }
 
-  // From what the larger classes have: in a full pool, free units of another class are often all
-  // the space there is.
+  // Allocates from the larger classes: in a full pool, free units of another class are often the
+  // only space left.
   Offset AllocateLarger(uint64_t bytes, ReservePolicy policy) const {
     constexpr uint64_t kMostWaste = 4;
     for (size_t index = class_of[(bytes + 15) / 16] + size_t{1};
@@ -108,14 +108,14 @@ struct RecordSlab::State {
     return 0;
   }
 
-  // Is it a chunk of a class's units?
+  // Whether it is a chunk of a class's units.
   bool IsClass(const Chunk& chunk) const {
     return chunk.index != UINT32_MAX && chunk.use == ChunkUse::kRecords &&
            chunk.unit_bytes / 16 < class_of.size() &&
            sizes[class_of[(chunk.unit_bytes + 15) / 16]] == chunk.unit_bytes;
   }
 
-  // Null: it is finished, or was taken since. Under `mu`.
+  // Null: it is finished, or was allocated since. Called under `mu`.
   AdoptedLarge* Unfinished(Offset record) {
     const auto found = adopted.find(record);
     return found == adopted.end() ? nullptr : &found->second;
@@ -222,7 +222,8 @@ void RecordSlab::FinishMark(const Chunk& chunk) {
   if (UnitArena* arena = state_->ArenaOf(chunk)) arena->FinishMark(chunk);
 }
 
-// One at a time: to free one waits for the medium, and nobody else is to wait with it.
+// One at a time, without the mutex: freeing one waits for the medium, and no other thread should
+// wait for that.
 void RecordSlab::FinishLarge() {
   std::unique_lock lock(state_->mu);
   while (!state_->adopted.empty()) {

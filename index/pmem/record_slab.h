@@ -1,7 +1,7 @@
 // Space for records: size classes from 32 bytes to 64 KiB (four to a doubling), each a UnitArena;
-// larger ones by the pool's large objects. No flush to allocate or free; freed space is found again
-// by mark. Thread safety, reclamation, and what holds while marking goes on, as UnitArena; a large
-// object is in that as a chunk of one unit.
+// larger records are the pool's large objects. Allocating and freeing flush nothing; freed space is
+// found again by marking. Thread safety, reclamation, and the rules while marking is in progress
+// are those of UnitArena, where a large object is like a chunk of one unit.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ class RecordSlab {
   ~RecordSlab();
 
   // Space of at least `bytes`, 16-byte aligned, with arbitrary content, or 0 when the medium is
-  // full: then not even a class of up to four times the size has a unit left. A large object
+  // full: then even the classes of up to four times the size have no unit left. A large object
   // (IsLarge) is only reserved: call Commit once its content is durable and before it is linked.
   Offset Allocate(uint64_t bytes, ReservePolicy policy);
   void Commit(Offset record);  // nothing for a slab record
@@ -28,7 +28,7 @@ class RecordSlab {
 
   bool IsLarge(uint64_t bytes) const { return bytes > largest_class_; }
   // Bytes of the space that begins at `record`, from the chunk table: 0 when none begins there.
-  // Safe for any value of `record` (a reader may hold a stale one).
+  // Safe for any value of `record` (a reader may have a stale one).
   uint64_t SpaceAt(Offset record) const;
 
   uint64_t used_bytes() const;

@@ -19,7 +19,7 @@ UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes, ZeroHeads ze
     State::Die("units must be a multiple of 16 bytes and fit a chunk", pool.chunk_bytes(),
                unit_bytes);
   }
-  // A cache holds no large share of a chunk.
+  // A cache holds only a small share of a chunk.
   const uint64_t units = pool.chunk_bytes() / unit_bytes;
   state_->refill = static_cast<uint32_t>(std::clamp<uint64_t>(units / 8, 1, State::kMaxRefill));
   state_->cache_units = 2 * state_->refill;
@@ -65,7 +65,7 @@ uint64_t UnitArena::free_state() const {
 Offset UnitArena::AllocateSlowly(UnitCache& cache, ReservePolicy policy) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
-  // What was taken from the reserve does not serve who may not.
+  // Units that came from the reserve are not for callers who may not use it.
   const bool kept = policy == ReservePolicy::kKeep && s.kept_units != 0;
   if (kept && s.FreeUnits() <= s.kept_units && !AddChunk(policy)) return 0;
   if (cache.count() == 0 && s.free_in_chunks == 0 && !AddChunk(policy)) Steal();

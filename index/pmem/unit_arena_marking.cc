@@ -64,7 +64,7 @@ void UnitArena::FinishMark() {
   for (const Chunk& chunk : UnfinishedChunks()) FinishMark(chunk);
 }
 
-// The pool hears of it last: who then finds it full has seen what came free here.
+// The pool is notified last: a thread that then finds it full has seen what became free here.
 void UnitArena::FinishMark(const Chunk& chunk) {
   State& s = *state_;
   std::lock_guard lock(s.mu);
@@ -82,7 +82,7 @@ void UnitArena::FinishMark(const Chunk& chunk) {
       pool_.NoteCameFree();
     }
   }
-  // Known to be full or not: an allocation that has failed is tried again.
+  // Whether or not the pool was ever full: an allocation that has failed is tried again.
   s.free_units.fetch_add(free, std::memory_order_relaxed);
   pool_.NoteUnfinished(-1);
 }

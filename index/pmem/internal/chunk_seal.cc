@@ -10,15 +10,15 @@
 namespace lodgekv::pmem {
 namespace {
 
-// Records carry checksums of their own, and would take long.
+// Records have checksums of their own, and verifying them here would take long.
 bool IsSealed(const Chunk& chunk) {
   return chunk.use == ChunkUse::kNodes || chunk.use == ChunkUse::kLogs;
 }
 
 constexpr uint64_t kContentSealed = uint64_t{1} << 32;
 
-// Calls one(i) for each i below count, in this order, from up to `threads` threads; until it says
-// false.
+// Calls one(i) for each i below count, in this order, from up to `threads` threads; until it
+// returns false.
 template <class One>
 void ForEach(size_t count, unsigned threads, const One& one) {
   std::atomic<size_t> next{0};
@@ -120,7 +120,7 @@ absl::StatusOr<bool> ChunkSeal::VerifyNext() {
     if (!status.ok()) return status;
     return true;
   }
-  next_.store(static_cast<uint32_t>(table_.rows().size()));  // it must not come round
+  next_.store(static_cast<uint32_t>(table_.rows().size()));  // it must not wrap around
   return false;
 }
 
@@ -130,7 +130,7 @@ absl::Status ChunkSeal::VerifyAll(unsigned threads) {
   std::atomic<size_t> first_bad{chunks.size()};
   ForEach(chunks.size(), threads, [&](size_t i) {
     if (VerifyOnce(chunks[i]) == RowState::kVerified) return true;
-    // Every chunk before it has been begun.
+    // Verification of every chunk before it has been started.
     size_t first = first_bad.load();
     while (i < first && !first_bad.compare_exchange_weak(first, i)) {
     }
@@ -145,7 +145,7 @@ void ChunkSeal::Forget(uint32_t row) {
   if (state.compare_exchange_strong(seen, RowState::kVerified, std::memory_order_acq_rel)) {
     unverified_.fetch_sub(1, std::memory_order_acq_rel);
   }
-  // Who takes the chunk next stores in it.
+  // The next user of the chunk stores in it.
   state.wait(RowState::kBeingVerified, std::memory_order_acquire);
 }
 

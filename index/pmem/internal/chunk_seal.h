@@ -1,11 +1,11 @@
-// What vouches for the contents of a pool that was closed cleanly: a checksum of each chunk whose
-// units carry none that would find every flipped bit (nodes and logs), in the chunk's row.
+// Guards the contents of a pool that was closed cleanly: in each chunk's row, a checksum of the
+// chunk if its units have none that would find every flipped bit (nodes and logs).
 //
 // Invariants
-//  1. A chunk that Expect has named is verified once, by the first that asks, before anybody
-//     believes what is in it; who asks meanwhile waits.
-//  2. Nothing is stored in a chunk before it is verified. So the checksum of one that never was
-//     still holds at the next clean close, and stays.
+//  1. A chunk that Expect has named is verified once, by the first thread that asks, before any
+//     thread believes what is in it; a thread that asks meanwhile waits.
+//  2. Nothing is stored in a chunk before it is verified. So the checksum of a chunk that never was
+//     verified still holds at the next clean close, and is kept.
 //
 // Verify, VerifyNext, VerifyAll and Forget are thread-safe.
 #pragma once
@@ -23,7 +23,7 @@ namespace lodgekv::pmem {
 
 class ChunkSeal {
  public:
-  // `base`: of the pool. `unverified` is kept at the number of chunks that are not verified.
+  // `base`: of the pool. `unverified` is kept equal to the number of chunks that are not verified.
   ChunkSeal(const ChunkTable& table, const char* base, uint32_t crc_seed,
             std::atomic<uint32_t>& unverified)
       : table_(table),
@@ -32,19 +32,19 @@ class ChunkSeal {
         unverified_(unverified),
         rows_(std::make_unique<std::atomic<RowState>[]>(table.rows().size())) {}
 
-  // When the pool is closed cleanly: durable on return. Up to `threads` threads add up, this one
-  // stores.
+  // Called when the pool is closed cleanly; durable on return. Up to `threads` threads compute the
+  // checksums, this one stores them.
   void Make(unsigned threads);
 
-  // Of a sealed pool, before anything in it is used: no chunk is verified.
+  // For a sealed pool, before anything in it is used: no chunk is verified yet.
   void Expect();
-  // DataLoss: it does not hold what was sealed.
+  // DataLoss: its content is not what was sealed.
   absl::Status Verify(const Chunk& chunk);
-  // One more of those that are not; false: there is none left.
+  // Verifies one more chunk; false: there is none left.
   absl::StatusOr<bool> VerifyNext();
-  // All of them, on up to `threads` threads. Names the first that is damaged.
+  // Verifies all, on up to `threads` threads. Names the first damaged one.
   absl::Status VerifyAll(unsigned threads);
-  // The chunk goes back to the pool: nobody believes any more what is in it.
+  // The chunk is returned to the pool: its content no longer counts.
   void Forget(uint32_t row);
 
  private:
@@ -61,7 +61,7 @@ class ChunkSeal {
   const uint32_t crc_seed_;
   std::atomic<uint32_t>& unverified_;
   const std::unique_ptr<std::atomic<RowState>[]> rows_;
-  std::atomic<uint32_t> next_{0};  // rows before it have been begun
+  std::atomic<uint32_t> next_{0};  // verification of the rows before it has been started
 };
 
 }  // namespace lodgekv::pmem

@@ -125,7 +125,7 @@ void ChunkTable::Trim(ChunkSource& source, uint64_t keep) {
   // From the end, so that chunks in use gather at the front of the table.
   const std::vector<uint32_t> rows(free_.rbegin(), free_.rend());
   for (const uint32_t row : rows) {
-    // The row may have gone with its neighbour.
+    // The row may have been removed together with its neighbour.
     if (free_.contains(row)) source.RemoveMemory(*this, row, keep);
   }
 }
@@ -143,7 +143,7 @@ Chunk ChunkTable::MakeChunk(uint32_t row) const {
   chunk.index = row;
   chunk.begin = Begin(row);
   chunk.bytes = chunk_bytes_;
-  // What an arena's large object covers is no chunk to anybody.
+  // The chunks under an arena's large object are not chunks for any other use.
   chunk.use = chunk_class.use == ChunkClass::kLargeObject ? ChunkUse::kFree
                                                           : static_cast<ChunkUse>(chunk_class.use);
   chunk.unit_bytes = chunk_class.unit_bytes;

@@ -1,8 +1,8 @@
 // The rows of the chunk table and what they say, with a copy in DRAM for readers.
 //
 // A row has memory or not, and a class (in use) or none (free); only a row with memory has a class.
-// Free rows that have memory serve the next Acquire; the last `reserve_rows` of them are kept for
-// ReservePolicy::kUse.
+// Free rows that have memory are used by the next Acquire; the last `reserve_rows` of them are kept
+// for ReservePolicy::kUse.
 //
 // Find may be called at any time; everything else under the pool's chunk lock.
 #pragma once
@@ -60,7 +60,7 @@ class ChunkTable {
   void TakeFree(uint32_t row) { free_.erase(row); }
   void AddFree(uint32_t row) { free_.insert(row); }
 
-  // Gives the memory of free rows back to the source, as far as `keep` of them stay.
+  // Returns the memory of free rows to the source, as long as `keep` of them remain.
   void Trim(ChunkSource& source, uint64_t keep);
   // Makes sure that `count` free rows have memory; false when the source has no more.
   bool Stock(ChunkSource& source, uint64_t count);
@@ -85,8 +85,8 @@ class ChunkTable {
   const uint32_t crc_seed_;
   const uint64_t reserve_rows_;
   std::unique_ptr<RowState[]> state_;
-  // Per stretch of 2^shift_ bytes, at most a chunk's, the one or two chunks that touch it: row + 1,
-  // or 0, in each half.
+  // For each range of 2^shift_ bytes, at most a chunk's, the one or two chunks that touch it: row +
+  // 1, or 0, in each half.
   std::vector<std::atomic<uint64_t>> index_;
   std::set<uint32_t> free_;
   std::set<uint32_t> bare_;  // rows without memory

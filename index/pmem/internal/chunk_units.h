@@ -1,13 +1,15 @@
 // A chunk of an arena, and which of its units are used.
 //
 // Invariants
-//  1. In a chunk that is finished a set bit is a unit that is used, or free in some cache; `free`
-//     counts the others.
-//  2. In one that is not (adopted, its units still being marked) a set bit is a marked unit, `free`
-//     is 0, and no unit is handed out. So nothing that was ever linked there gets a second owner.
-//  3. A unit that was freed before the chunk was finished ends free, whether it was marked before,
-//     after or never; one that was held and not freed ends used, whether it was marked or not.
-//  4. Units past the end look used.
+//  1. In a finished chunk a set bit is a unit that is used, or free in some cache; `free` counts
+//     the others.
+//  2. In an unfinished chunk (adopted, its units still being marked) a set bit is a marked unit,
+//     `free` is 0, and no unit is allocated. So nothing that was ever linked there gets a second
+//     owner.
+//  3. A unit that was freed before the chunk was finished ends up free, whether it was marked
+//     before, after or never; one that was held and not freed ends up used, whether it was marked
+//     or not.
+//  4. Bits past the last unit are set.
 //
 // Mark and Unmark may be called by any thread, but not while the chunk is being finished; the rest
 // under the arena's mutex.
@@ -31,7 +33,7 @@ struct ChunkUnits {
   uint32_t free = 0;
   uint32_t first_word = 0;  // no unit of an earlier word is free
   std::vector<uint64_t> bits;
-  // Of a chunk that is not finished; empty when there is none.
+  // Only in an unfinished chunk; empty when there is none.
   std::vector<uint64_t> held;
   std::vector<uint64_t> freed;
 
@@ -77,7 +79,7 @@ struct ChunkUnits {
   // False: it was freed.
   bool PutOff(uint32_t unit) { return Set(freed, unit); }
 
-  // Ends marking. Returns how many units were put off.
+  // Ends marking. Returns how many frees were deferred.
   uint32_t Finish() {
     uint32_t used = 0;
     uint32_t put_off = 0;

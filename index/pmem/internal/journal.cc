@@ -144,7 +144,7 @@ void Journal::WriteOpenGroup(Lock& lock) {
   changed_.notify_all();
 }
 
-// --- space that goes back ---
+// --- freed space ---
 
 bool Journal::Revoke(const void* address, uint64_t bytes) {
   const uint64_t first = LineNumber(address);

@@ -65,7 +65,7 @@ static_assert(offsetof(Identity, pool_id) == 16 && offsetof(Identity, engine) ==
 
 struct StateSlot {
   uint64_t generation;  // its low 32 bits are those of the state word
-  uint64_t sequence;    // numbers below it may have been handed out
+  uint64_t sequence;    // numbers below it may have been used
   uint64_t applied_index;
   uint64_t term;
   uint8_t cluster_id[16];

@@ -8,17 +8,17 @@
 
 namespace lodgekv::pmem {
 
-// Runs the threads that an engine starts, where a test decides which thread goes on.
+// Runs the threads that an engine starts, where a test decides which thread runs next.
 class ThreadHost {
  public:
   virtual ~ThreadHost() = default;
-  // Calls `body` on a thread of the host's, `owner`'s. It may sleep at condition variables between
-  // two runs of the test's own threads.
+  // Calls `body` on one of the host's threads, which belongs to `owner`. It may sleep at condition
+  // variables between two runs of the test's own threads.
   virtual void Start(const void* owner, std::function<void()> body) = 0;
-  // Returns when the threads of the host sleep or have ended, where the caller is none that the
-  // host decides for; else at once.
+  // Returns when the threads of the host sleep or have ended, if the caller is not itself scheduled
+  // by the host; otherwise at once.
   virtual void LetRun() = 0;
-  // Returns when the body of `owner`'s thread has.
+  // Returns when the body of `owner`'s thread has returned.
   virtual void Join(const void* owner) = 0;
 };
 
@@ -37,8 +37,8 @@ class Tracer {
   virtual void OnCrashPoint(std::string_view name) = 0;
   // Returns true if the named mistake should be made (a canary; see tests/crash).
   virtual bool OnCanary(std::string_view name) = 0;
-  // For the threads of an engine on this medium. Null: it is to start none, and do in place what
-  // they would have done.
+  // For the threads of an engine on this medium. Null: the engine starts none, and does their work
+  // in place.
   virtual ThreadHost* thread_host() { return nullptr; }
 };
 

@@ -26,24 +26,25 @@ struct UnitArena::State {
   const bool process_barrier = ProcessBarrierAvailable();
   uint32_t refill = 1;
   uint32_t cache_units = 2;
-  std::atomic<uint32_t> unfinished{0};  // chunks; read with every Free, and changed by recovery
+  std::atomic<uint32_t> unfinished{0};  // chunks; read by every Free, changed by recovery
 
   std::array<std::atomic<UnitCache*>, kMaxWorkerSlots> caches{};
-  // As many as came with chunks of the reserve: so many free units are for who may use it.
+  // The number of units that came with chunks of the reserve: that many free units are only for
+  // callers who may use it.
   std::atomic<uint64_t> kept_units{0};
   std::array<FullMemo, 2> full;         // by ReservePolicy
-  std::atomic<uint32_t> free_units{0};  // more than when the pool was full first
+  std::atomic<uint32_t> free_units{0};  // change since the pool was first full
 
   mutable std::mutex mu;
-  std::vector<std::unique_ptr<ChunkUnits>> chunks;  // by row; null where the row is not the arena's
+  std::vector<std::unique_ptr<ChunkUnits>> chunks;  // by row; null: the row is not the arena's
   std::set<uint32_t> with_free;                     // rows
   uint64_t total = 0;
   uint64_t free_in_chunks = 0;
   uint64_t chunk_count = 0;
   uint64_t empty_chunks = 0;
   uint64_t kept_chunks = 0;
-  uint64_t put_off = 0;  // units freed in chunks that are not finished
-  // By row, the chunks that are not finished; it keeps its size from Adopt on.
+  uint64_t put_off = 0;  // units freed in unfinished chunks
+  // The unfinished chunks, by row; it keeps its size from Adopt on.
   std::vector<std::atomic<ChunkUnits*>> adopted;
 
   ~State() {
@@ -88,12 +89,12 @@ struct UnitArena::State {
     words.Abort();
   }
 
-  // Null: the chunk is finished, or not the arena's. No lock.
+  // Null: the chunk is finished, or not the arena's. Takes no lock.
   ChunkUnits* Unfinished(uint32_t row) const {
     return row < adopted.size() ? adopted[row].load(std::memory_order_acquire) : nullptr;
   }
 
-  // The rest under `mu`.
+  // The rest is called under `mu`.
   ChunkUnits* Own(uint32_t row) const { return row < chunks.size() ? chunks[row].get() : nullptr; }
 
   void Add(std::unique_ptr<ChunkUnits> chunk) {
@@ -105,7 +106,7 @@ struct UnitArena::State {
     AddFree(row);
   }
 
-  // Of a chunk whose units serve from here on.
+  // For a chunk whose units can be allocated from now on.
   void AddFree(uint32_t row) {
     const ChunkUnits& chunk = *chunks[row];
     free_in_chunks += chunk.free;
@@ -139,7 +140,7 @@ struct UnitArena::State {
     while (n > 0) cache.Push(units[--n], cache_units);
   }
 
-  // Gives a unit back to its chunk; with true the chunk has become empty and is not needed.
+  // Returns a unit to its chunk. True: the chunk has become empty and is not needed.
   bool GiveBack(uint32_t row, Offset unit, uint32_t unit_bytes) {
     ChunkUnits* own = Own(row);
     if (own == nullptr) Die("free of a unit of another arena", unit, unit_bytes);
@@ -155,7 +156,8 @@ struct UnitArena::State {
     if (chunk.free == 1) with_free.insert(row);
     if (!chunk.IsEmpty()) return false;
     ++empty_chunks;
-    // One empty chunk stays, lest a unit that comes and goes move a chunk each time.
+    // One empty chunk is kept, so that a unit that is freed and allocated repeatedly does not move
+    // a chunk each time.
     return empty_chunks > 1 && chunk_count > kept_chunks;
   }
 };

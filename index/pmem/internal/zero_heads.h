@@ -1,5 +1,5 @@
-// One mechanism for all that is found by looking at the heads of a chunk's units: at some moment
-// (UnitArena's ZeroHeads) none of what lay there before is found any more.
+// For everything that is found by scanning the heads of a chunk's units: at some moment
+// (UnitArena's ZeroHeads) nothing that was there before can be found any more.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace lodgekv::pmem {
 
-// The first line of each unit of the chunk at `memory` is zero, durable on return.
+// Zeroes the first line of each unit of the chunk at `memory`, durably on return.
 inline void ZeroUnitHeads(Medium& medium, char* memory, const Chunk& chunk) {
   const uint64_t bytes = std::min<uint64_t>(chunk.unit_bytes, kLineBytes);
   for (uint32_t i = 0; i < chunk.bytes / chunk.unit_bytes; ++i) {
