@@ -1,4 +1,5 @@
-// Recovery: on several threads, from whatever free leaves hold, and what splits know behind it.
+// Recovery: on several threads, with any content of free leaves, and the state that splits need
+// afterwards.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,7 +22,7 @@ class RecoveryTest : public ::testing::TestWithParam<KeyFormat> {
     ASSERT_EQ(tree_.Put(key, value), Outcome::kOk);
     expected_[key] = value;
   }
-  // Some keys are put again and again: old entries of them lie in several logs.
+  // Some keys are put repeatedly: several logs contain old entries of them.
   void Fill(uint64_t puts, uint64_t keys) {
     for (uint64_t i = 0; i < puts; ++i) {
       const uint64_t key = random_() % 4 == 0 ? random_() % 50 : random_() % keys;
@@ -52,7 +53,7 @@ class RecoveryTest : public ::testing::TestWithParam<KeyFormat> {
   std::map<std::string, std::string> expected_;
 };
 
-// Each thread has a part of what is replayed, and the tree is the one that a lone thread builds.
+// Each thread replays a part, and the resulting tree is the one that a single thread builds.
 TEST_P(RecoveryTest, ReplaysOnAllThreadsAndToTheSameTree) {
   Fill(60'000, 30'000);
   std::map<std::string, uint64_t, std::less<>> alone;
@@ -83,7 +84,7 @@ TEST_P(RecoveryTest, SeveralThreadsGoOnWithWhatWasWrittenBetween) {
   }
 }
 
-// Recovery begins at free leaves too: with stale pointers, any leaf for one, or none.
+// Recovery starts walks at free leaves too: with stale pointers, pointers to any leaf, or none.
 TEST_P(RecoveryTest, FreeLeavesMayHoldAnything) {
   Fill(20'000, 10'000);
   std::vector<pmem::Offset> all;
@@ -96,7 +97,7 @@ TEST_P(RecoveryTest, FreeLeavesMayHoldAnything) {
     for (const media::Leaf* leaf : tree_.Leaves()) used.insert(tree_.pool().OffsetOf(leaf));
     size_t scribbled = 0;
     for (const pmem::Offset offset : all) {
-      // Chunks that were given back may hold records by now.
+      // Chunks that were returned to the pool may contain records by now.
       if (used.contains(offset) || tree_.pool().FindChunk(offset).use != pmem::ChunkUse::kNodes) {
         continue;
       }
@@ -114,7 +115,7 @@ TEST_P(RecoveryTest, FreeLeavesMayHoldAnything) {
   }
 }
 
-// Closed in order there is nothing to replay, however many threads have emptied the buffers.
+// After a clean close there is nothing to replay, however many threads have drained the buffers.
 TEST_P(RecoveryTest, CloseEmptiesAllBuffersOnAnyNumberOfThreads) {
   for (const unsigned threads : {1u, 2u, 5u}) {
     tree_.KillAndRecover(threads);
@@ -132,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, RecoveryTest,
                            return format.param == KeyFormat::kBytes ? "Bytes" : "Fixed64";
                          });
 
-// What uniform inserts make of a tree: splits that take the node for hot, nodes, DRAM.
+// What uniform inserts do to a tree: splits that judge the node hot, nodes, DRAM.
 struct Growth {
   uint64_t adding_splits;
   uint64_t nodes;

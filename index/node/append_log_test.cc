@@ -54,7 +54,7 @@ class AppendLogTest : public ::testing::Test {
     return id;
   }
 
-  // The numbers of the entries that the logs yield, oldest log first.
+  // The numbers of the entries that are read from the logs, oldest log first.
   std::vector<uint64_t> ReadBack(std::vector<bool>* in_last_group = nullptr) {
     std::vector<FoundLog> logs = log_->FindLogs(2);
     std::sort(logs.begin(), logs.end(),
@@ -126,7 +126,7 @@ TEST_F(AppendLogTest, ReadsBackWhatWasAppended) {
 
 TEST_F(AppendLogTest, AGroupLiesInOneLogAndLongOnesInALongLog) {
   AppendGroup(4);
-  AppendGroup(4);  // no room behind the first
+  AppendGroup(4);  // no room after the first
   AppendGroup(kEntries + 1);
   AppendGroup(log_->largest_group());
   EXPECT_GT(log_->largest_group(), kEntries);
@@ -144,8 +144,8 @@ TEST_F(AppendLogTest, OneLineAnEntryAndNoFence) {
   EXPECT_EQ((ThreadCost() - before).fences, 0u);
 }
 
-// Two entries of a group that share a line are written once; the next log's header comes with the
-// last entry of this one, under its fence.
+// Two entries of a group that share a line are written once; the next log's header is written with
+// the last entry of this one, under its fence.
 TEST_F(AppendLogTest, LinesOfAGroup) {
   AppendGroup(1);
   const Cost before = ThreadCost();
@@ -194,7 +194,7 @@ TEST_F(AppendLogTest, AnEntryIsBoundToItsPlace) {
   EXPECT_EQ(ReadBack(), First(1));
 }
 
-// A group that a crash has cut is dropped whole, wherever it was cut.
+// A group that a crash has cut is dropped as a whole, wherever it was cut.
 TEST_F(AppendLogTest, AGroupCountsWholeOrNotAtAll) {
   AppendGroup(1);
   AppendGroup(1);
@@ -224,7 +224,7 @@ TEST_F(AppendLogTest, OnlyTheLastGroupIsUnproved) {
   EXPECT_THAT(in_last_group, ElementsAre(false, false, false, true, true));
 }
 
-// Behind the tail a crash leaves entries of one group only; anything else is damage.
+// After the tail a crash leaves entries of one group only; anything else is damage.
 TEST_F(AppendLogTest, AHoleIsDamageAndIsNamed) {
   for (unsigned i = 0; i < kEntries; ++i) AppendGroup(1);
   Reopen();
@@ -243,8 +243,8 @@ TEST_F(AppendLogTest, AHoleIsDamageAndIsNamed) {
   }
 }
 
-// The first entry tells of two more in its group, the second is a group of its own: no crash leaves
-// that.
+// The first entry announces two more in its group, the second is a group of its own: no crash
+// leaves that.
 TEST_F(AppendLogTest, AGroupThatAnotherCutsShortIsDamage) {
   ASSERT_TRUE(log_->ReserveInOneLog(2, pmem::ReservePolicy::kKeep));
   for (const unsigned left : {2u, 0u}) {
@@ -307,7 +307,7 @@ TEST_F(AppendLogTest, TheLogThatWaitsLongestComesFirst) {
   std::vector<uint32_t> ids;
   for (unsigned i = 0; i < 3 * kEntries + 1; ++i) ids.push_back(AppendGroup(1));
   const uint32_t closed[] = {ids[0], ids[kEntries], ids[2 * kEntries]};
-  // One by one, and each again only behind all others; never the open one.
+  // One by one, and each again only after all others; never the open one.
   for (const uint32_t id : {closed[0], closed[1], closed[2], closed[0], closed[1]}) {
     EXPECT_EQ(Next().id, id);
   }
@@ -317,7 +317,7 @@ TEST_F(AppendLogTest, TheLogThatWaitsLongestComesFirst) {
   EXPECT_EQ(Next().id, closed[0]) << "the one that is free is gone";
 }
 
-// Another thread's as well as the own ones.
+// Another thread's logs as well as the own ones.
 TEST_F(AppendLogTest, LogsOfAllThreadsComeByAge) {
   const uint32_t first = AppendGroup(kEntries);
   uint32_t second = Log::kNoLog;
@@ -328,7 +328,7 @@ TEST_F(AppendLogTest, LogsOfAllThreadsComeByAge) {
   AppendGroup(1);  // closes the first, after the other thread has closed its own
   for (const uint32_t id : {second, first, second, first}) {
     EXPECT_EQ(Next().id, id);
-    AppendGroup(1);  // age is told in numbers
+    AppendGroup(1);  // age is measured in sequence numbers
   }
 }
 
@@ -346,7 +346,7 @@ TEST_F(AppendLogTest, AnOldLogIsReadAsItWas) {
   EXPECT_TRUE(ReadOld(old).empty()) << "its space has another life";
 }
 
-// Each entry pays for one of an old log, and above the limit for two.
+// Each entry pays for examining one of an old log, and above the limit for two.
 TEST_F(AppendLogTest, WhatIsOpenedNearTheLimitIsOwed) {
   while (log_->live_bytes() <= kLimit - kLimit / 8) {
     AppendGroup(1);

@@ -21,7 +21,7 @@ namespace {
 using Progress = BackgroundWorker::Progress;
 using Result = absl::StatusOr<Progress>;
 
-// Opens once, for all.
+// Opens once, for all waiting threads.
 class Gate {
  public:
   void Open() {
@@ -61,7 +61,7 @@ TEST(BackgroundWorkerTest, RunsTasksInOrderOnItsNamedThread) {
   EXPECT_STREQ(name, "tree");
 }
 
-// A long task lets those that were posted meanwhile go first.
+// Tasks that were posted meanwhile run before the next step of a long task.
 TEST(BackgroundWorkerTest, StepsOfALongTaskAreBehindWhatWaits) {
   BackgroundWorker worker("tree", nullptr);
   Gate posted;
@@ -108,7 +108,7 @@ TEST(BackgroundWorkerTest, StopWaitsForTheStepInHandAndDropsTheRest) {
   EXPECT_EQ(order, "L");
 }
 
-// What still waits may refer to what goes right behind the worker.
+// Tasks still queued may refer to what is destroyed right after the worker.
 TEST(BackgroundWorkerTest, EndsWithTasksWaiting) {
   std::string order;
   BackgroundWorker worker("tree", nullptr);
@@ -193,7 +193,7 @@ TEST(BackgroundWorkerTest, InPlacePostRunsTheTaskOnTheCallersThread) {
   EXPECT_EQ(where, std::this_thread::get_id());
 }
 
-// What a task posts runs behind it, in place too.
+// What a task posts runs after it, in place too.
 TEST(BackgroundWorkerTest, TasksThatPostKeepTheOrder) {
   pmem::SilentTracer tracer;
   for (pmem::Tracer* const medium :

@@ -73,7 +73,7 @@ TEST(DramArenaTest, TakesOverWhatAnotherHandedOut) {
   EXPECT_EQ(arena.used_bytes(), 128u + (3u << 20));
   EXPECT_EQ(small.used_bytes(), 0u);
   TakeAndFill(arena, 64);
-  TakeAndFill(small, 64);  // it begins anew
+  TakeAndFill(small, 64);  // it starts with a new block
   EXPECT_EQ(here[(3 << 20) - 1], 0x5a);
   EXPECT_EQ(there[63], 0x5a);
 }

@@ -226,7 +226,7 @@ class LogReplayRecordsTest : public ReplayTest<BytesCodec> {
     const Pair pair{word, BytesCodec::RecordWord(word, record.offset, SlotHash({key, 8}))};
     return {record.offset, Append(pair, LogOp::kPut, left, record.crc)};
   }
-  // As if another record had its space; and back.
+  // As if its space had been reused for another record; and back.
   void Flip(const Logged& logged) { pool_->At<uint8_t>(logged.record)[30] ^= 1; }
   void RestoreHorizon(uint64_t fenced_below) {
     Reopen();
@@ -256,7 +256,7 @@ TEST_F(LogReplayRecordsTest, AGroupThatWasNeverFencedIsDroppedForGood) {
   ASSERT_EQ(Replay(), absl::OkStatus());
   EXPECT_THAT(Replayed(), ElementsAre(before.sequence));
   EXPECT_EQ(replay_->dropped(), 2u);
-  // Whole again, and still no group.
+  // The record is whole again, and still the group is not read.
   Flip(second);
   RestoreHorizon(before.sequence);
   ASSERT_EQ(Replay(), absl::OkStatus());

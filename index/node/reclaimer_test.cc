@@ -117,7 +117,7 @@ TEST_F(ReclaimerTest, NotWhileAReaderMayLook) {
   EXPECT_TRUE(BecomesEmpty());
 }
 
-// Also what the background thread has in hand when Drain is called: many records, so that it is not
+// Also what the background thread is freeing when Drain is called: many records, so that it is not
 // done with them when the epoch ends that both wait for.
 TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
   Reclaimer reclaimer(slab_, worker_);
@@ -133,7 +133,7 @@ TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
   }
 }
 
-// Who is refused for want of room asks again and again.
+// A caller that is refused for lack of space asks repeatedly.
 TEST_F(ReclaimerTest, DrainOfNothingWaitsForNobody) {
   Reclaimer reclaimer(slab_, worker_);
   Reader reader;
@@ -166,7 +166,7 @@ TEST_F(ReclaimerTest, UnitsWaitForReadersAsRecordsDo) {
   EXPECT_EQ(units_.used_units(), 0u);
 }
 
-// Within a guard and under locks nothing may be waited for, in place either: it is put off.
+// Within a guard and under locks nothing may be waited for, in place either: the free is deferred.
 TEST_F(ReclaimerTest, InPlaceUnitsWaitForTheNextRetireOrDrain) {
   Reclaimer reclaimer(slab_, in_place_);
   const auto retire = [&] {
@@ -183,7 +183,8 @@ TEST_F(ReclaimerTest, InPlaceUnitsWaitForTheNextRetireOrDrain) {
   EXPECT_EQ(units_.used_units(), 0u);
 }
 
-// A large value that was replaced serves others at once, many small ones when they are a batch.
+// The space of a large value that was replaced can be reused at once, that of many small ones when
+// they are a batch.
 TEST_F(ReclaimerTest, AThreadHoldsBackFewRecordsAndFewBytes) {
   RetiredRecords retired;
   EXPECT_FALSE(retired.full());

@@ -35,7 +35,8 @@ TEST_F(SeparatorTextsTest, EmptyTextIsNobodys) {
   EXPECT_TRUE(handed_on_.empty());
 }
 
-// What has an owner is not given up; what has none is handed on, once, and not used before that.
+// A text that has an owner is not released; one that has none goes to hand_on, once, and is not
+// reused before that.
 TEST_F(SeparatorTextsTest, LastOwnerGivesUp) {
   std::vector<const SeparatorText*> texts;
   for (int i = 0; i < 1000; ++i) texts.push_back(texts_.New("text " + std::to_string(i)));
@@ -50,8 +51,8 @@ TEST_F(SeparatorTextsTest, LastOwnerGivesUp) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(texts[i]->view(), "text " + std::to_string(i));
 }
 
-// Who has not validated yet may read a text that is another's by now: whatever it reads there as
-// the length fits the place.
+// A thread that has not validated yet may read a text whose space was reused: whatever it reads
+// there as the length fits the space.
 TEST_F(SeparatorTextsTest, SpaceServesTextsOfItsSizeOnly) {
   std::mt19937_64 random(3);
   struct Place {

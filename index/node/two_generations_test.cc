@@ -39,7 +39,7 @@ class TwoGenerationsTest : public ::testing::Test {
   void SetUp() override { Begin(/*in_place=*/true); }
   void Begin(bool in_place) { parts_.emplace(*pool_, in_place); }
 
-  // As after a crash: what is free is found again.
+  // As after a crash: free space is found again.
   absl::Status Reopen() {
     parts_.reset();
     pool_ = arena_.Open();
@@ -155,7 +155,7 @@ TEST_F(TwoGenerationsTest, EveryFlippedBitOfRootAndHeaderIsFound) {
   EXPECT_EQ(CurrentText(), std::string(kLarge, 'a'));
 }
 
-// Where one root leads no other may.
+// Two roots may not lead to the same space.
 TEST_F(TwoGenerationsTest, TwoRootsToOneSpaceAreDamage) {
   CommitText("in use");
   pool_->medium().Store(pool_->engine_area()[1], pool_->engine_area()[0].Load());

@@ -91,7 +91,7 @@ class ShadowMedium : public Tracer {
 // What has been promised to the pool's user so far.
 struct Promises {
   bool created = false;
-  uint64_t sequence = 1;  // numbers below it were handed out
+  uint64_t sequence = 1;  // numbers below it were taken
   uint64_t applied_index = 0;
   uint64_t applied_in_flight = 0;
   bool engine_created = false;

@@ -178,8 +178,8 @@ TEST_P(PoolSealAtUseTest, IsInUseOnceAllIsVerified) {
   EXPECT_GT(pool->PeekSequence(), next);
 }
 
-// A tree that answers at once: some chunks are verified and written, others are not touched when
-// it is closed cleanly, and what is wrong there is found later all the same.
+// A tree that answers at once: some chunks are verified and written, others are not accessed before
+// it is closed cleanly, and damage there is still found later.
 TEST_P(PoolSealAtUseTest, WhatWasNeverVerifiedKeepsItsChecksum) {
   Flip(chunks_[9].begin + 5);
   auto pool = Take(Pool::Open(options_));
@@ -194,7 +194,7 @@ TEST_P(PoolSealAtUseTest, WhatWasNeverVerifiedKeepsItsChecksum) {
   EXPECT_EQ(MessageOfOpen(), "");
 }
 
-// The pool's own calls take the seal away before they change what it covers.
+// The pool's own calls remove the seal before they change what it covers.
 TEST_P(PoolSealAtUseTest, IsPutToUseByWhatChangesIt) {
   const auto use = [this](const auto& change) {
     auto pool = Take(Pool::Open(options_));
@@ -235,7 +235,7 @@ TEST_P(PoolSealAtUseTest, ASweepVerifiesEachChunkOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_LT(verified, kChunks);
-  // None is looked at again.
+  // None is verified again.
   pool->BeginUse();
   for (const Chunk& chunk : chunks_) {
     pool->medium().Store(*pool->At<Word>(chunk.begin), 77);

@@ -1,4 +1,4 @@
-// Allocation and frees while it is still being found which units of adopted chunks are used.
+// Allocation and frees while the used units of adopted chunks are still being found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ class UnfinishedArenaTest : public ::testing::Test {
 
   Chunk ChunkOf(Offset unit) const { return pool_->FindChunk(unit); }
   bool IsOld(Offset unit) const { return std::binary_search(old_.begin(), old_.end(), unit); }
-  // Of the adopted units, those that can be had.
+  // The adopted units that can be allocated.
   std::vector<Offset> FreeOldUnits() {
     std::vector<Offset> units = TakeAll(*arena_);
     std::erase_if(units, [this](Offset unit) { return !IsOld(unit); });
@@ -81,7 +81,7 @@ TEST_F(UnfinishedArenaTest, AllocatesFromFreshChunksAlone) {
   EXPECT_THAT(FreeOldUnits(), ::testing::Not(::testing::Contains(old_[0])));
 }
 
-// A unit taken since is none of what is being found: its owner may have freed it by now.
+// A unit allocated since is not part of what is being found: its owner may have freed it by now.
 TEST_F(UnfinishedArenaTest, MarksNothingInFreshChunks) {
   const Offset fresh = arena_->Allocate(ReservePolicy::kKeep);
   arena_->Free(fresh);
@@ -120,7 +120,7 @@ TEST_F(UnfinishedArenaTest, WhatIsHeldStaysInUseUntilItIsFreed) {
   }
   arena_->Free(unlinked);
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kUse), unlinked);
-  arena_->Hold(moved);  // nothing by now
+  arena_->Hold(moved);  // no effect by now
   arena_->Free(moved);
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kUse), moved);
 }
@@ -138,7 +138,7 @@ TEST_F(UnfinishedArenaTest, FinishesChunkByChunk) {
     EXPECT_EQ(ChunkOf(arena_->Allocate(ReservePolicy::kKeep)).index, second.index);
   }
   EXPECT_NE(ChunkOf(arena_->Allocate(ReservePolicy::kKeep)).index, second.index);
-  // Frees are put off there no longer, and elsewhere as before.
+  // Frees are no longer deferred there, and elsewhere as before.
   arena_->Free(old_[kPerChunk]);
   arena_->Free(old_[0]);
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kKeep), old_[kPerChunk]);
@@ -169,7 +169,8 @@ class FullUnfinishedArenaTest : public UnfinishedArenaTest {
   FullUnfinishedArenaTest() : UnfinishedArenaTest(64 << 10, 3) {}
 };
 
-// The answer of a full pool is none while something is unfinished, and none is remembered.
+// A failed allocation does not mean a full pool while something is unfinished, and is not
+// remembered.
 TEST_F(FullUnfinishedArenaTest, ServesAtOnceWhatAFinishedChunkHas) {
   for (const Offset unit : old_) arena_->Mark(unit);
   arena_->Unmark(old_[7]);
@@ -186,7 +187,7 @@ TEST_F(FullUnfinishedArenaTest, ServesAtOnceWhatAFinishedChunkHas) {
   EXPECT_EQ(arena_->Allocate(ReservePolicy::kUse), 0u);
 }
 
-// What another arena's chunk turns out to have none of serves here.
+// A chunk of another arena that turns out to be empty is used here.
 TEST_F(FullUnfinishedArenaTest, AnotherArenaFindsAChunkThatTurnsOutEmpty) {
   UnitArena other(*pool_, ChunkUse::kRecords, 1024);
   const size_t before = TakeAll(other).size();
@@ -217,9 +218,10 @@ TEST_F(UnfinishedArenaDeathTest, RefusesToFreeTwice) {
       "free of a unit that is free|free of a unit of another arena");
 }
 
-// Writers allocate and free, among others what was there before; one thread marks what is linked
-// and finishes chunk by chunk. `links` is the tree: where a writer unlinks before the marking comes
-// by, only Hold tells of the unit, whose Free comes later, before or after its chunk is finished.
+// Writers allocate and free, among others units from before the restart; one thread marks what is
+// linked and finishes chunk by chunk. `links` is the tree: if a writer unlinks a unit before the
+// marking reaches it, only Hold reports the unit, whose Free comes later, before or after its chunk
+// is finished.
 class UnfinishedArenaThreadsTest : public UnfinishedArenaTest {
  protected:
   static constexpr size_t kChunks = 200;
@@ -230,7 +232,8 @@ class UnfinishedArenaThreadsTest : public UnfinishedArenaTest {
     for (size_t i = 0; i < old_.size(); ++i) links_[i] = random() % 4 == 0 ? 0 : old_[i];
   }
 
-  // Unlinks some of what was there, each with its turn of waiting, and takes and frees others.
+  // Unlinks some of the old units, and frees each after a delay of its own; allocates and frees
+  // others.
   void Write(int writer) {
     std::mt19937 random(static_cast<unsigned>(writer) + 1);
     std::vector<Offset> retired;
@@ -261,7 +264,8 @@ class UnfinishedArenaThreadsTest : public UnfinishedArenaTest {
     if (unit == 0) return;
     arena_->Hold(unit);
     links_[i].store(0);
-    // A unit is the writer's until it frees it: nobody else may be given it meanwhile.
+    // A unit belongs to the writer until it frees it: it must not be allocated to another thread
+    // meanwhile.
     *pool_->At<uint64_t>(unit) = ~unit;
     retired->push_back(unit);
   }

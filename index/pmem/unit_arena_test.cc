@@ -72,7 +72,7 @@ TEST(UnitArenaTest, KeepsTheReserve) {
   EXPECT_GT(kept, more);
 }
 
-// What fails looks at nobody else's units again until something comes free.
+// An allocation that fails does not search others' units again until something becomes free.
 TEST(UnitArenaTest, RefusesFastUntilSomethingComesFree) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
@@ -91,7 +91,7 @@ TEST(UnitArenaTest, RefusesFastUntilSomethingComesFree) {
   }
 }
 
-// Freed by one thread, taken by another.
+// Freed by one thread, allocated by another.
 TEST(UnitArenaTest, FullArenaFindsWhatAnotherThreadFrees) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
@@ -104,7 +104,7 @@ TEST(UnitArenaTest, FullArenaFindsWhatAnotherThreadFrees) {
   }
 }
 
-// A chunk that another arena does not need any more.
+// A chunk that another arena no longer needs.
 TEST(UnitArenaTest, FullArenaFindsTheChunkOfAnother) {
   TestArena memory(64 << 10);
   auto pool = memory.Create();
@@ -148,7 +148,7 @@ TEST(UnitArenaTest, KeptChunksStayTheArenas) {
       logs.GiveBackEmptyChunks();
     }
   }
-  // Nothing is marked, and yet they stay.
+  // Nothing is marked, and yet they are kept.
   auto pool = memory.Open();
   UnitArena logs(*pool, ChunkUse::kLogs, 1024);
   logs.Adopt(pool->Chunks());
@@ -178,7 +178,7 @@ TEST(UnitArenaTest, MarkTellsOnceTwiceAndNotAUnit) {
   for (const Offset unit : kept) EXPECT_EQ(arena.Mark(unit), UnitArena::MarkResult::kMarked);
   EXPECT_EQ(arena.Mark(kept[7]), UnitArena::MarkResult::kTwice);
   EXPECT_EQ(other.Mark(kept[7]), UnitArena::MarkResult::kNotAUnit);
-  // The rest of a chunk behind its last whole unit is no unit.
+  // The rest of a chunk after its last whole unit is no unit.
   const Chunk chunk = pool->FindChunk(kept[7]);
   const Offset tail = chunk.begin + chunk.bytes / 320 * 320;
   for (const Offset wrong : {kept[7] + 16, Offset{0}, Offset{64}, ~Offset{0}, tail}) {
@@ -224,7 +224,7 @@ TEST(UnitArenaTest, VisitsEveryUnitInOrder) {
   EXPECT_THAT(visited, ElementsAreArray(units));
 }
 
-// What the chunk held before, free or of another use, is not found in it.
+// The previous content of the chunk, free or of another use, is not found in it.
 TEST(UnitArenaTest, ZeroesHeadsWhenAChunkIsTaken) {
   for (const uint32_t unit_bytes : {16u, 80u, 256u, 1024u}) {
     TestArena memory(64 << 10);
@@ -316,8 +316,8 @@ TEST(UnitArenaTest, FindsUnitsInTheCachesOfOtherThreads) {
   other.join();
 }
 
-// Threads take and give units of a medium that is nearly full, so that they steal from one another.
-// A unit that two threads hold at a time would lose its mark.
+// Threads allocate and free units of a medium that is nearly full, so that they steal from one
+// another. A unit that two threads hold at a time would lose its mark.
 TEST(UnitArenaTest, ThreadsNeverShareAUnit) {
   TestArena memory(96 << 10);
   auto pool = memory.Create();

@@ -14,8 +14,8 @@
 namespace lodgekv::pmem {
 namespace {
 
-// A pipe cannot be synced; the file before it takes time, so that some threads wait for the round
-// of another.
+// A pipe cannot be synced; the file before it takes time, so that some threads wait for another
+// thread's round.
 TEST(FileSyncTest, AFailureIsToldToAllWhoWaitedForIt) {
   TempDir dir(TempDir::Disk());
   for (int round = 0; round < 300; ++round) {
