@@ -57,7 +57,8 @@ inline constexpr LimitRange kMaxStreamsPerConnection{128, 1, 1'048'576};
 // address, which may be a proxy for many clients.
 inline constexpr LimitRange kMaxConnections{4'096, 1, 1'048'576};
 inline constexpr LimitRange kMaxConnectionsPerPeer{2'048, 1, 1'048'576};
-// Connections that one address may open: a TLS handshake costs a processor about a millisecond.
+// Connections that one address may open in a second, and in a burst: a TLS handshake costs a
+// processor about a millisecond.
 inline constexpr LimitRange kMaxConnectionRatePerPeer{100, 0, 100'000};
 inline constexpr LimitRange kMaxConnectionBurstPerPeer{100, 1, 1'048'576};
 
@@ -74,11 +75,11 @@ inline constexpr uint64_t kSmallPortMessageSize = 64 * kKiB;
 inline constexpr LimitRange kMaxUnfinishedSize{160 * kMiB, kMiB, 64 * kGiB};
 inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
 
-// Of calls that a client resets. Each keeps some 18 KiB until gRPC has processed it.
+// Calls that a client may reset in a second. Each keeps some 18 KiB until gRPC has processed it.
 inline constexpr LimitRange kMaxResetsPerSecond{200, 0, 1'000'000};
 
-// Of requests that are refused because of their content: what a faulty program may send by mistake,
-// but not so much that a processor is busy with it.
+// Bytes a second of requests that are refused because of their content: what a faulty program may
+// send by mistake, but not so much that a processor is busy with it.
 inline constexpr LimitRange kMaxInvalidSizePerSecond{16 * kMiB, 0, 1 * kTiB};
 
 // Connections of a peer that are closed for an offence before the peer is refused. Each may have

@@ -4,8 +4,8 @@
 // config/lodgekv.yaml all follow it.
 //
 // INVARIANT  A Config returned by LoadConfig is within the bounds of each field; one that
-//            ValidateConfig accepts is consistent. Neither opens or writes anything but the
-//            configuration file.
+//            ValidateConfig accepts is consistent. LoadConfig opens no file but the configuration
+//            file, ValidateConfig none; neither writes anything.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@ namespace {
 
 // Pages between two polls for events: each may take a millisecond.
 constexpr int kPagesPerRound = 4;
-// A third list, for later pages of connections that are not light.
+// A third list: later pages of connections that are not light, and pages that waited for room.
 constexpr size_t kLaterPages = 2;
 
 }  // namespace

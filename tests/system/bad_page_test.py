@@ -1,4 +1,4 @@
-"""A pool file is truncated under the running daemon: the daemon reports it and ends cleanly."""
+"""A pool file is truncated under the running daemon: it reports that and ends by exit code 74."""
 
 import os
 
