@@ -86,7 +86,7 @@ class StoreRestartTest : public ::testing::TestWithParam<EngineCase> {
     RunTogether(kWriters, [&](uint32_t writer) {
       for (uint64_t i = 0;; ++i) {
         const uint64_t number = Number(run, writer, i);
-        while (i == kMostInARun) pause();  // lest a fast machine fills the pool
+        while (i == kMostInARun) pause();  // or a fast machine would fill the pool
         if (Put(engine, Key(number), Value(number)).outcome != Outcome::kOk) _exit(4);
         acknowledged->keys[writer].store(i + 1);
       }

@@ -127,8 +127,8 @@ constexpr Canary kScheduleCanaries[] = {
     {"part of a group taken", "batches", Bc(12), Ask("node.log_reader.part_of_group")},
     {"newer flushes explain a batch in flight", "batches", Bc(12),
      Ask("node.log_replay.no_horizon"), Under::kBoth, In::kBytes},
-    // Behind it recovery raises the horizon: then nothing else tells that the group was never
-    // fenced, and whoever opens what a second crash leaves takes it for damage, or for whole.
+    // After it recovery raises the horizon: then nothing else shows that the group was never
+    // fenced, and the recovery after a second crash takes it for damage, or for whole.
     {"a dropped group is not made unreadable", kBehindCrash, Bc(13), Forget("node.log_replay.1"),
      Under::kBoth, In::kBytes},
     {"recovery goes on before that is durable", kBehindCrash, Bc(13),

@@ -108,7 +108,7 @@ TEST_P(GoldenPoolsTest, ServesOn) {
   EXPECT_EQ(Get(engine, key).version, version);
   EXPECT_FALSE(Get(engine, victim).found);
   EXPECT_EQ(engine.CountKeys(), content.size());
-  // No version is handed out twice.
+  // No version is assigned twice.
   for (const Pair& pair : ScanAll(engine)) {
     EXPECT_TRUE(pair.key == key || pair.version < version || version == 0);
   }

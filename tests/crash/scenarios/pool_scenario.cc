@@ -260,7 +260,7 @@ class Scenario {
   Promise<bool> identity_;
   Promise<bool> created_;
   Promise<uint64_t> applied_;
-  Promise<uint64_t> sequence_;  // numbers below it were handed out
+  Promise<uint64_t> sequence_;  // numbers below it were taken
   Promise<std::set<uint32_t>> rows_;
   Promise<std::set<Offset>> large_;
   bool acquiring_ = false;

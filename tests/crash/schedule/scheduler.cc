@@ -225,7 +225,7 @@ void Scheduler::WakeGuestsAt(const void* condition) {
   }
 }
 
-// --- who may go on ---
+// --- which thread continues ---
 
 uint32_t Scheduler::Runnable() const {
   uint32_t ready = 0;
@@ -354,7 +354,7 @@ void Scheduler::End(Thread& self) {
   Signal(threads_[next]->go);
 }
 
-// Who is stuck does not rest, but is unwound.
+// A thread that is stuck does not rest, but is unwound.
 bool Scheduler::AllAtRest() const {
   return std::none_of(threads_.begin(), threads_.end(), [this](const auto& thread) {
     const bool sleeps = thread->number >= bodies_ && thread->asleep_at != nullptr;
