@@ -15,7 +15,8 @@ namespace {
 // How long one round may parse batches before the engine gets one: many are parsed if they are
 // refused quickly, one if it is large.
 constexpr std::chrono::microseconds kParsingPerRound{200};
-// Unparsed batches are not counted by the admission: large ones are parsed at once.
+// The shares of connections do not count unparsed batches: with more bytes of them than this, the
+// next ones are parsed at once.
 constexpr uint64_t kMaxUnparsedBytes = 16 * kMiB;
 
 // Moves up to `most` calls from `queue` to `group`; those whose deadline has passed are answered
