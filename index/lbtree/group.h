@@ -24,7 +24,7 @@ struct GroupLeaf {
   LockedLeaf locked;
   unsigned block = 0;  // the one that changes
   unsigned header_line = 0;
-  media::Word* words = nullptr;  // of its header
+  media::Word* words = nullptr;  // of its header; null: no operation has come to the leaf
   Header header{};               // the header to be committed
   uint32_t committed = 0;        // slots valid until then: none of them is written
   uint32_t lines_to_flush = 0;   // lines of the leaf besides the header's
@@ -38,7 +38,8 @@ struct GroupLeaf {
 
   media::Word& commit() const { return value != nullptr ? *value : words[0]; }
   uint64_t commit_word() const { return value != nullptr ? new_value : header.words[0]; }
-  bool changes() const { return commit_word() != commit().LoadRelaxed(); }
+  bool begun() const { return words != nullptr; }
+  bool changes() const { return begun() && commit_word() != commit().LoadRelaxed(); }
   bool touched() const { return staged || value != nullptr || changes(); }
 };
 

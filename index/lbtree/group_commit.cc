@@ -17,8 +17,8 @@ WriteGroup<C>::WriteGroup(PairWriter<C>& writer, bool of_batch)
       writer_(tree_) {}
 
 template <class C>
-bool WriteGroup<C>::Find(const Key& key) {
-  leaf_ = leaves_.Join(key);
+bool WriteGroup<C>::Find(const Key& key, Seen seen) {
+  leaf_ = leaves_.Join(key, seen);
   return leaf_ != nullptr;
 }
 

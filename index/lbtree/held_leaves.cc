@@ -7,44 +7,58 @@
 
 namespace lodgekv::lbtree {
 
+// The leaf seen serves if its lock can be acquired, or is held, as of that version. If not, the key
+// is sought once more.
 template <class C>
-GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key) {
+GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key, Seen seen) {
   const bool waits = group_.leaves.empty();
-  GroupLeaf<C>* held = nullptr;
-  for (Backoff backoff;; backoff.Pause()) {
-    uint64_t snapshot;
-    media::Block* leaf = tree_.inner.DescendForWrite(key, &snapshot);
-    const auto same = std::ranges::find(group_.locks, &tree_.locks.Of(leaf));
-    if (same != group_.locks.end()) {
-      held = &group_.leaves[static_cast<size_t>(same - group_.locks.begin())];
-      if (held->locked.leaf != leaf) return nullptr;
-      break;
+  for (Backoff backoff;;) {
+    const bool fresh = seen.leaf == nullptr;
+    if (fresh) seen.leaf = tree_.inner.DescendForWrite(key, &seen.snapshot);
+    VersionLock& lock = tree_.locks.Of(seen.leaf);
+    GroupLeaf<C>* held = nullptr;
+    if (lock.TryUpgrade(seen.snapshot)) {
+      held = Hold({seen.leaf, &lock, {}}, key);
+    } else if (lock.Validate(seen.snapshot)) {
+      held = FindHeld(lock);
+      if (held != nullptr && held->locked.leaf != seen.leaf) return nullptr;
     }
-    held = Hold(leaf, snapshot, key);
-    if (held != nullptr) break;
+    if (held != nullptr) {
+      const bool taken = !group_.of_batch && tree_.key_locks.IsTaken(key.hash);
+      if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) return nullptr;
+      return LeafFor(*held, key);
+    }
+    seen = {};
+    if (!fresh) continue;
     if (!waits) return nullptr;
+    backoff.Pause();
   }
-  const bool taken = !group_.of_batch && tree_.key_locks.IsTaken(key.hash);
-  if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) return nullptr;
-  return LeafFor(*held, key);
 }
 
-// Adds the leaf if its lock can be acquired as of `snapshot`; otherwise null. A group that holds no
-// other lock waits for a batch that has the key.
+// Null: none of the held leaves has the lock.
 template <class C>
-GroupLeaf<C>* HeldLeaves<C>::Hold(media::Block* leaf, uint64_t snapshot, const Key& key) {
-  VersionLock& lock = tree_.locks.Of(leaf);
-  if (!lock.TryUpgrade(snapshot)) return nullptr;
+GroupLeaf<C>* HeldLeaves<C>::FindHeld(const VersionLock& lock) {
+  // Neighbouring keys often come one after the other.
+  for (size_t i = group_.locks.size(); i-- > 0;) {
+    if (group_.locks[i] == &lock) return &group_.leaves[i];
+  }
+  return nullptr;
+}
+
+// Adds the leaf, whose lock has been acquired. A group that holds no other lock waits for a batch
+// that has the key: then null, and the leaf is unlocked.
+template <class C>
+GroupLeaf<C>* HeldLeaves<C>::Hold(const LockedLeaf& locked, const Key& key) {
   tree_.Touch(key);
   const bool taken = !group_.of_batch && group_.leaves.empty() && tree_.key_locks.IsTaken(key.hash);
   if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) {
-    lock.Unlock();
+    locked.lock->Unlock();
     tree_.key_locks.AwaitFree(key.hash);
     return nullptr;
   }
-  group_.locks.push_back(&lock);
+  group_.locks.push_back(locked.lock);
   GroupLeaf<C>* held = &group_.leaves.emplace_back();
-  Begin({leaf, &lock, {}}, key, held);
+  held->locked = locked;
   return held;
 }
 
@@ -67,7 +81,7 @@ GroupLeaf<C>* HeldLeaves<C>::LeafFor(GroupLeaf<C>& held, const Key& key) {
     return nullptr;
   } else if (held.value != nullptr) {
     return nullptr;
-  } else if (!held.touched()) {
+  } else if (!held.begun() || (tree_.blocks > 1 && !held.touched())) {
     Begin(held.locked, key, &held);
   }
   leaf->locked.place = FindPlaceIn(*leaf, key);
@@ -125,8 +139,7 @@ void HeldLeaves<C>::LetGo() {
       continue;
     }
     group_.locks[kept] = locked.lock;
-    media::Word* words = locked.leaf[0].header;
-    group_.leaves[kept++] = {.locked = locked, .words = words, .header = LoadHeader(words)};
+    group_.leaves[kept++] = {.locked = locked};
   }
   group_.locks.resize(kept);
   group_.leaves.resize(kept);

@@ -22,6 +22,7 @@ class PairWriter {
  public:
   using Key = typename C::Key;
   using Held = LockedLeaf;
+  using Seen = SeenLeaf<media::Block>;
   using Group = WriteGroup<C>;
 
   explicit PairWriter(TreeState<C>& tree)
@@ -32,7 +33,13 @@ class PairWriter {
         splitter_(tree),
         remover_(tree) {}
 
-  LockedLeaf Lock(const Key& key, bool of_batch);
+  Seen Seek(const Key& key) const {
+    Seen seen;
+    seen.leaf = tree_.inner.DescendForWrite(key, &seen.snapshot);
+    return seen;
+  }
+  LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
+  void AwaitWriters(const Key& key, Seen seen);
   // Afterwards the leaf's lock may cover two leaves.
   Outcome Put(const LockedLeaf& locked, const Key& key, Pair pair);
   void Remove(const LockedLeaf& locked, const Key& key);
@@ -53,7 +60,7 @@ class PairWriter {
 
  private:
   template <class Form>
-  LockedLeaf LockBy(const Key& key, bool of_batch);
+  LockedLeaf LockBy(const Key& key, bool of_batch, Seen seen);
   void Update(Worker& worker, const LockedLeaf& locked, Pair pair);
   void FenceRecord(Pair pair);
 

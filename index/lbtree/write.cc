@@ -1,4 +1,6 @@
 // Writes of one pair; crash table of an update: README.md, Update.
+#include <utility>
+
 #include "index/lbtree/pair_writer.h"
 #include "index/lbtree/writes.h"
 #include "index/node/search_form.h"
@@ -10,10 +12,10 @@ namespace lodgekv::lbtree {
 // the leaf since its parent referred to it.
 template <class C>
 template <class Form>
-LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch) {
+LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch, Seen seen) {
   for (Backoff backoff;; backoff.Pause()) {
-    uint64_t snapshot;
-    media::Block* leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
+    auto [leaf, snapshot] = std::exchange(seen, {});
+    if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
     VersionLock& lock = tree_.locks.Of(leaf);
     if (!lock.TryUpgrade(snapshot)) continue;
     tree_.Touch(key);
@@ -26,12 +28,23 @@ LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch) {
 }
 
 template <class C>
-LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch) {
+LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
   return RunBySearchForm(
-      [](auto form, PairWriter* writer, const Key* its_key, bool for_batch) {
-        return writer->LockBy<decltype(form)>(*its_key, for_batch);
+      [](auto form, PairWriter* writer, const Key* its_key, bool for_batch, Seen its_seen) {
+        return writer->LockBy<decltype(form)>(*its_key, for_batch, its_seen);
       },
-      this, &key, of_batch);
+      this, &key, of_batch, seen);
+}
+
+template <class C>
+void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
+  for (Backoff backoff;; backoff.Pause()) {
+    auto [leaf, snapshot] = std::exchange(seen, {});
+    if (leaf == nullptr) leaf = tree_.inner.DescendForWrite(key, &snapshot);
+    VersionLock& lock = tree_.locks.Of(leaf);
+    if (!lock.TryUpgrade(snapshot)) continue;
+    return lock.Unlock();
+  }
 }
 
 template <class C>

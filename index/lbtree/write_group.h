@@ -32,12 +32,13 @@ template <class C>
 class WriteGroup {
  public:
   using Key = typename C::Key;
+  using Seen = SeenLeaf<media::Block>;
 
   WriteGroup(PairWriter<C>& writer, bool of_batch);
   WriteGroup(const WriteGroup&) = delete;
   WriteGroup& operator=(const WriteGroup&) = delete;
 
-  bool Find(const Key& key);
+  bool Find(const Key& key, Seen seen);
   bool found() const { return leaf_->locked.found(); }
   Pair FoundPair() const { return leaf_->locked.FoundPair(); }
   Joining Remove();

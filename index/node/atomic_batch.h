@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "index/node/group_writes.h"
+#include "index/node/seen_keys.h"
 
 namespace lodgekv {
 
@@ -27,13 +27,24 @@ class AtomicBatch {
 
  private:
   using Pending = PendingOp<C>;
+  using Sought = typename GroupWrites<C, Tree>::Sought;
+  static constexpr size_t kUsual = 128;  // operations; a larger batch allocates
+  struct Batch {
+    absl::InlinedVector<Pending, kUsual> all;
+    // Of all operations; once they are evaluated, of those that apply.
+    absl::InlinedVector<Sought, kUsual> sought;
+    absl::InlinedVector<IntendedOp, kUsual> ops;
+  };
 
-  bool Prepare(std::span<const WriteOp> ops, std::span<WriteResult> results,
-               std::span<Pending> batch);
-  Outcome Abort(std::span<Pending> batch, std::span<WriteResult> results);
-  Outcome Commit(std::span<Pending> batch, const WriteOptions& options);
-  bool SetAside(std::span<const Pending> batch, BatchIntents::Intent* intent);
-  bool Evaluate(std::span<Pending> batch, uint64_t now, std::vector<IntendedOp>* ops);
+  Outcome WritePrepared(Batch& batch, const WriteOptions& options);
+  bool Prepare(std::span<const WriteOp> ops, std::span<WriteResult> results, Batch& batch);
+  Outcome Stage(Pending* pending);
+  void Seek(std::span<const WriteOp> ops, Batch& batch);
+  Outcome Abort(Batch& batch, std::span<WriteResult> results);
+  Outcome Commit(Batch& batch, const WriteOptions& options);
+  bool SetAside(const Batch& batch, BatchIntents::Intent* intent);
+  bool Evaluate(Batch& batch, uint64_t now);
+  void Intend(Batch& batch);
 
   Tree& tree_;
   OpStages<C>& stages_;
@@ -43,55 +54,81 @@ template <class C, WriteTree<C> Tree>
 Outcome AtomicBatch<C, Tree>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                     const WriteOptions& options) {
   for (WriteResult& result : results) result = {};
-  std::vector<Pending> batch(ops.size());
+  Batch batch;
   if (!Prepare(ops, results, batch)) return Abort(batch, results);
-  std::vector<uint16_t> hashes;
-  for (const Pending& pending : batch) hashes.push_back(pending.key.hash);
-  Outcome outcome;
-  {
-    const KeyLocks::Holder holder(tree_.key_locks(), hashes);
-    outcome = Commit(batch, options);
-  }
-  tree_.AfterWrite();
+  Outcome outcome = WritePrepared(batch, options);
   if (outcome == Outcome::kAborted) return Abort(batch, results);
   if (outcome == Outcome::kOk && !tree_.medium().failed()) return outcome;
   if (outcome == Outcome::kOk) outcome = Outcome::kMediumFailed;
-  for (Pending& pending : batch) {
+  for (Pending& pending : batch.all) {
     if (outcome == Outcome::kPoolFull) stages_.Discard(&pending);
     *pending.result = {outcome, false, 0};
   }
   return outcome;
 }
 
+template <class C, WriteTree<C> Tree>
+Outcome AtomicBatch<C, Tree>::WritePrepared(Batch& batch, const WriteOptions& options) {
+  absl::InlinedVector<uint16_t, kUsual> hashes;
+  for (const Pending& pending : batch.all) hashes.push_back(pending.key.hash);
+  Outcome outcome;
+  {
+    const KeyLocks::Holder holder(tree_.key_locks(), hashes);
+    outcome = Commit(batch, options);
+  }
+  tree_.AfterWrite();
+  return outcome;
+}
+
 // False: an operation has an outcome of its own.
 template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::Prepare(std::span<const WriteOp> ops, std::span<WriteResult> results,
-                                   std::span<Pending> batch) {
+                                   Batch& batch) {
   const bool failed = tree_.medium().failed();
   if (failed || ops.size() > BatchIntents::kMostOps) {
     const Outcome outcome = failed ? Outcome::kMediumFailed : Outcome::kPoolFull;
     for (WriteResult& result : results) result.outcome = outcome;
     return false;
   }
-  std::vector<std::string_view> keys;
-  for (const WriteOp& op : ops) keys.push_back(op.key);
-  std::sort(keys.begin(), keys.end());
-  PointWrites<C, Tree> writes(tree_);
+  Seek(ops, batch);
+  const size_t repeated = FirstRepeated(
+      ops.size(), [&](size_t i) { return batch.sought[i].key.hash; },
+      [&](size_t i) { return ops[i].key; });
   for (size_t i = 0; i < ops.size(); ++i) {
-    const auto [from, to] = std::equal_range(keys.begin(), keys.end(), ops[i].key);
+    Pending& pending = batch.all[i];
+    pending.op = &ops[i];
+    pending.result = &results[i];
+    pending.key = batch.sought[i].key;
     Outcome outcome = CheckFormat(ops[i], stages_.codec());
-    if (to - from > 1) outcome = Outcome::kInvalidArgument;
-    if (outcome == Outcome::kOk) outcome = writes.Stage(ops[i], &results[i], &batch[i]);
+    if (i == repeated) outcome = Outcome::kInvalidArgument;
+    if (outcome == Outcome::kOk) outcome = Stage(&pending);
     results[i].outcome = outcome;
     if (outcome != Outcome::kOk) return false;
   }
   return true;
 }
 
+// The lines of all leaves are fetched while the operations are checked and staged.
+template <class C, WriteTree<C> Tree>
+void AtomicBatch<C, Tree>::Seek(std::span<const WriteOp> ops, Batch& batch) {
+  batch.all.resize(ops.size());
+  batch.sought.reserve(ops.size());
+  for (const WriteOp& op : ops) {
+    const auto key = C::MakeKey(op.key);
+    batch.sought.push_back({key, tree_.Seek(key)});
+  }
+}
+
+template <class C, WriteTree<C> Tree>
+Outcome AtomicBatch<C, Tree>::Stage(Pending* pending) {
+  const Outcome outcome = stages_.Stage(pending);
+  return outcome == Outcome::kPoolFull && tree_.ReclaimSpace() ? stages_.Stage(pending) : outcome;
+}
+
 // Applies nothing; operations without an outcome get kAborted.
 template <class C, WriteTree<C> Tree>
-Outcome AtomicBatch<C, Tree>::Abort(std::span<Pending> batch, std::span<WriteResult> results) {
-  for (Pending& pending : batch) stages_.Discard(&pending);
+Outcome AtomicBatch<C, Tree>::Abort(Batch& batch, std::span<WriteResult> results) {
+  for (Pending& pending : batch.all) stages_.Discard(&pending);
   Outcome first = Outcome::kOk;
   for (WriteResult& result : results) {
     if (result.outcome == Outcome::kOk) result = {Outcome::kAborted, false, 0};
@@ -103,16 +140,16 @@ Outcome AtomicBatch<C, Tree>::Abort(std::span<Pending> batch, std::span<WriteRes
 // The keys are locked. kAborted: an operation has an outcome of its own. kPoolFull: nothing was
 // done.
 template <class C, WriteTree<C> Tree>
-Outcome AtomicBatch<C, Tree>::Commit(std::span<Pending> batch, const WriteOptions& options) {
+Outcome AtomicBatch<C, Tree>::Commit(Batch& batch, const WriteOptions& options) {
   BatchIntents& intents = tree_.intents();
   BatchIntents::Intent intent;
   const bool room = SetAside(batch, &intent) || (tree_.ReclaimSpace() && SetAside(batch, &intent));
-  std::vector<IntendedOp> ops;
-  const bool all_hold = room && Evaluate(batch, options.now_unix_ms, &ops);
+  const bool all_hold = room && Evaluate(batch, options.now_unix_ms);
   Outcome outcome = !room ? Outcome::kPoolFull : all_hold ? Outcome::kOk : Outcome::kAborted;
-  if (outcome == Outcome::kOk && (!ops.empty() || options.applied_index.has_value())) {
-    intents.Commit(intent, ops, options.applied_index);
-    outcome = GroupWrites<C, Tree>(tree_).ApplyIntended(ops);
+  if (all_hold) Intend(batch);
+  if (outcome == Outcome::kOk && (!batch.ops.empty() || options.applied_index.has_value())) {
+    intents.Commit(intent, batch.ops, options.applied_index);
+    outcome = GroupWrites<C, Tree>(tree_).ApplyIntended(batch.ops, batch.sought);
     if (options.applied_index.has_value()) tree_.applied().Raise(*options.applied_index);
     intents.Retire(intent);
     tree_.CountBatch();
@@ -125,35 +162,47 @@ Outcome AtomicBatch<C, Tree>::Commit(std::span<Pending> batch, const WriteOption
 
 // Allocates the missing space for the operations and the intent. False: the pool is full.
 template <class C, WriteTree<C> Tree>
-bool AtomicBatch<C, Tree>::SetAside(std::span<const Pending> batch, BatchIntents::Intent* intent) {
+bool AtomicBatch<C, Tree>::SetAside(const Batch& batch, BatchIntents::Intent* intent) {
   const auto puts = static_cast<size_t>(
-      std::ranges::count_if(batch, [](const Pending& pending) { return !pending.remove(); }));
+      std::ranges::count_if(batch.all, [](const Pending& pending) { return !pending.remove(); }));
   const auto policy = puts > 0 ? pmem::ReservePolicy::kKeep : pmem::ReservePolicy::kUse;
   return tree_.SetAside(puts) &&
-         (intent->body != 0 || tree_.intents().Allocate(batch.size(), policy, intent));
+         (intent->body != 0 || tree_.intents().Allocate(batch.all.size(), policy, intent));
 }
 
 // The state that the operations find now is the state that they will be applied to: their keys are
 // locked, and each leaf's lock is acquired once after that, so earlier writers of the keys have
-// finished.
+// finished. A put without a condition needs no more than that.
 template <class C, WriteTree<C> Tree>
-bool AtomicBatch<C, Tree>::Evaluate(std::span<Pending> batch, uint64_t now,
-                                    std::vector<IntendedOp>* ops) {
+bool AtomicBatch<C, Tree>::Evaluate(Batch& batch, uint64_t now) {
   const PointWrites<C, Tree> writes(tree_);
   bool all_hold = true;
-  for (Pending& pending : batch) {
-    typename Tree::Held held = tree_.Lock(pending.key, /*of_batch=*/true);
-    pending.result->outcome = writes.Evaluate(held, now, &pending);
-    held.Unlock();
+  for (size_t i = 0; i < batch.all.size(); ++i) {
+    Pending& pending = batch.all[i];
+    if (!pending.remove() && pending.op->condition == Condition::kNone) {
+      tree_.AwaitWriters(pending.key, batch.sought[i].seen);
+      pending.result->outcome = stages_.Evaluate(nullptr, now, &pending);
+    } else {
+      typename Tree::Held held = tree_.Lock(pending.key, /*of_batch=*/true, batch.sought[i].seen);
+      pending.result->outcome = writes.Evaluate(held, now, &pending);
+      held.Unlock();
+    }
     all_hold &= pending.result->outcome == Outcome::kOk;
   }
-  if (!all_hold) return false;
-  for (Pending& pending : batch) {
+  return all_hold;
+}
+
+// All conditions hold.
+template <class C, WriteTree<C> Tree>
+void AtomicBatch<C, Tree>::Intend(Batch& batch) {
+  for (size_t i = 0; i < batch.all.size(); ++i) {
+    Pending& pending = batch.all[i];
     if (!pending.apply) continue;
     stages_.Finish(&pending);
-    ops->push_back({pending.staged.pair, pending.remove()});
+    batch.sought[batch.ops.size()] = batch.sought[i];
+    batch.ops.push_back({pending.staged.pair, pending.remove()});
   }
-  return true;
+  batch.sought.resize(batch.ops.size());
 }
 
 }  // namespace lodgekv

@@ -46,16 +46,21 @@ uint32_t BatchIntents::ChecksumOf(pmem::Offset body, std::span<const uint64_t> w
 
 void BatchIntents::Commit(Intent& intent, std::span<const IntendedOp> ops,
                           std::optional<uint64_t> applied_index) {
-  std::vector<uint64_t> words = {0, ops.size(), applied_index.has_value() ? 1u : 0u,
-                                 applied_index.value_or(0)};
+  uint64_t words[kHeaderWords + kOpWords * kMostOps];
+  words[1] = ops.size();
+  words[2] = applied_index.has_value() ? 1 : 0;
+  words[3] = applied_index.value_or(0);
+  size_t count = kHeaderWords;
   for (const IntendedOp& op : ops) {
-    words.insert(words.end(), {op.pair.key, op.pair.value, op.remove ? 1u : 0u});
+    words[count++] = op.pair.key;
+    words[count++] = op.pair.value;
+    words[count++] = op.remove ? 1 : 0;
   }
-  words[0] = ChecksumOf(intent.body, words);
+  words[0] = ChecksumOf(intent.body, {words, count});
   pmem::Medium& medium = pool_.medium();
   char* body = pool_.At<char>(intent.body);
-  const size_t bytes = words.size() * sizeof(uint64_t);
-  medium.StoreBulk(body, words.data(), bytes);
+  const size_t bytes = count * sizeof(uint64_t);
+  medium.StoreBulk(body, words, bytes);
   if (!medium.Canary("node.batch_intent.body_not_flushed")) medium.Flush(body, bytes);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.1");
   medium.Fence();

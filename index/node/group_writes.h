@@ -6,6 +6,8 @@
 // overtakes an earlier one; it may join the next pass. An operation that needs more than a pass
 // does is written alone between two passes, while the group holds no lock.
 //
+// All keys are sought before the first pass, so that the lines of many leaves are fetched at once.
+//
 // Thread-safe.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <numeric>
 #include <span>
 
+#include "absl/container/inlined_vector.h"
 #include "index/node/point_writes.h"
 
 namespace lodgekv {
@@ -27,13 +30,15 @@ class GroupWrites {
   // Returns the first outcome other than kOk.
   Outcome Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                 const WriteOptions& options);
+  using Key = typename C::Key;
+  using Sought = SoughtKey<Key, typename Tree::Seen>;
+
   // For an atomic batch, whose keys are locked, or recovery: operations already applied are not
-  // applied again.
-  Outcome ApplyIntended(std::span<const IntendedOp> ops);
+  // applied again. `sought`: their keys; recovery has none.
+  Outcome ApplyIntended(std::span<const IntendedOp> ops, std::span<const Sought> sought = {});
 
  private:
   using Group = typename Tree::Group;
-  using Key = typename C::Key;
   static constexpr size_t kMostMembers = 256;  // of a group
 
   // The operations of a group, by number. Such a class has
@@ -42,9 +47,9 @@ class GroupWrites {
   //   WriteAlone   between two passes
   //   Fail         a sync has failed since it joined
   struct ClientOps {
-    uint16_t HashOf(size_t i) const { return C::MakeKey(ops[i].key).hash; }
+    uint16_t HashOf(size_t i) const { return sought[i].key.hash; }
     Joining Join(Group& group, size_t i) const {
-      return writes.Join(group, ops[i], &results[i], options.now_unix_ms);
+      return writes.Join(group, ops[i], sought[i], &results[i], options.now_unix_ms);
     }
     void WriteAlone(size_t i) const {
       (void)PointWrites<C, Tree>(writes.tree_).Write(ops[i], &results[i], options);
@@ -58,30 +63,39 @@ class GroupWrites {
 
     GroupWrites& writes;
     std::span<const WriteOp> ops;
+    std::span<const Sought> sought;
     std::span<WriteResult> results;
     const WriteOptions& options;
   };
   struct IntendedOps {
     uint16_t HashOf(size_t i) const {
       char scratch[8];
-      return writes.KeyOf(ops[i], scratch).hash;
+      return SoughtAt(i, scratch).key.hash;
     }
-    Joining Join(Group& group, size_t i) const { return writes.JoinIntended(group, ops[i]); }
+    Joining Join(Group& group, size_t i) const {
+      char scratch[8];
+      return writes.JoinIntended(group, ops[i], SoughtAt(i, scratch));
+    }
     void WriteAlone(size_t i) {
       const Outcome outcome = writes.ApplyAlone(ops[i]);
       if (first == Outcome::kOk) first = outcome;
     }
     void Fail(size_t) const {}
+    Sought SoughtAt(size_t i, char (&scratch)[8]) const {
+      return sought.empty() ? Sought{writes.KeyOf(ops[i], scratch), {}} : sought[i];
+    }
 
     GroupWrites& writes;
     std::span<const IntendedOp> ops;
+    std::span<const Sought> sought;
     Outcome first = Outcome::kOk;
   };
 
   template <class Members>
   void WriteInPasses(size_t count, bool of_batch, Members& members);
-  Joining Join(Group& group, const WriteOp& op, WriteResult* result, uint64_t now);
-  Joining JoinIntended(Group& group, const IntendedOp& op);
+  Joining Join(Group& group, const WriteOp& op, const Sought& sought, WriteResult* result,
+               uint64_t now);
+  Joining JoinIntended(Group& group, const IntendedOp& op, const Sought& sought);
   Outcome ApplyAlone(const IntendedOp& op);
   Key KeyOf(const IntendedOp& op, char (&scratch)[8]) const;
 
@@ -92,10 +106,16 @@ class GroupWrites {
 template <class C, WriteTree<C> Tree>
 Outcome GroupWrites<C, Tree>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                     const WriteOptions& options) {
+  absl::InlinedVector<Sought, kMostMembers> sought;
   for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
-    const size_t count = std::min(kMostMembers, ops.size() - begin);
-    ClientOps members{*this, ops.subspan(begin, count), results.subspan(begin, count), options};
-    WriteInPasses(count, /*of_batch=*/false, members);
+    const auto part = ops.subspan(begin, std::min(kMostMembers, ops.size() - begin));
+    sought.clear();
+    for (const WriteOp& op : part) {
+      const Key key = C::MakeKey(op.key);
+      sought.push_back({key, tree_.Seek(key)});
+    }
+    ClientOps members{*this, part, sought, results.subspan(begin, part.size()), options};
+    WriteInPasses(part.size(), /*of_batch=*/false, members);
     tree_.AfterWrite();
   }
   for (const WriteResult& result : results) {
@@ -105,11 +125,13 @@ Outcome GroupWrites<C, Tree>::Write(std::span<const WriteOp> ops, std::span<Writ
 }
 
 template <class C, WriteTree<C> Tree>
-Outcome GroupWrites<C, Tree>::ApplyIntended(std::span<const IntendedOp> ops) {
+Outcome GroupWrites<C, Tree>::ApplyIntended(std::span<const IntendedOp> ops,
+                                            std::span<const Sought> sought) {
   Outcome first = Outcome::kOk;
   for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
     const size_t count = std::min(kMostMembers, ops.size() - begin);
-    IntendedOps members{*this, ops.subspan(begin, count)};
+    const auto keys = sought.empty() ? sought : sought.subspan(begin, count);
+    IntendedOps members{*this, ops.subspan(begin, count), keys};
     WriteInPasses(count, /*of_batch=*/true, members);
     if (first == Outcome::kOk) first = members.first;
   }
@@ -161,13 +183,13 @@ void GroupWrites<C, Tree>::WriteInPasses(size_t count, bool of_batch, Members& m
 }
 
 template <class C, WriteTree<C> Tree>
-Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, WriteResult* result,
-                                   uint64_t now) {
+Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, const Sought& sought,
+                                   WriteResult* result, uint64_t now) {
   *result = {stages_.Check(op), false, 0};
   if (result->outcome != Outcome::kOk) return Joining::kJoined;
   if (stages_.IsLarge(op)) return Joining::kAlone;
-  PendingOp<C> pending{.op = &op, .result = result, .key = C::MakeKey(op.key), .staged = {}};
-  if (!group.Find(pending.key)) return Joining::kLater;
+  PendingOp<C> pending{.op = &op, .result = result, .key = sought.key, .staged = {}};
+  if (!group.Find(pending.key, sought.seen)) return Joining::kLater;
   const bool found = group.found();
   const Pair there = found ? group.FoundPair() : Pair{};
   result->outcome = stages_.Evaluate(found ? &there : nullptr, now, &pending);
@@ -185,13 +207,12 @@ Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, WriteResult*
 }
 
 template <class C, WriteTree<C> Tree>
-Joining GroupWrites<C, Tree>::JoinIntended(Group& group, const IntendedOp& op) {
-  char scratch[8];
-  const Key key = KeyOf(op, scratch);
-  if (!group.Find(key)) return Joining::kLater;
+Joining GroupWrites<C, Tree>::JoinIntended(Group& group, const IntendedOp& op,
+                                           const Sought& sought) {
+  if (!group.Find(sought.key, sought.seen)) return Joining::kLater;
   if (op.remove) return group.found() ? group.Remove() : Joining::kJoined;
   if (group.found() && group.FoundPair().value == op.pair.value) return Joining::kJoined;
-  const Joining room = group.MakeRoom(key);
+  const Joining room = group.MakeRoom(sought.key);
   if (room == Joining::kJoined) group.Put(op.pair);
   return room;
 }

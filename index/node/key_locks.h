@@ -8,12 +8,11 @@
 // writer may have to wait for a batch with another key.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "index/node/version_lock.h"
 
@@ -32,34 +31,44 @@ class KeyLocks {
     }
   }
 
+  static constexpr uint32_t kStripes = 1024;
+
   // Holds the keys of one batch during its lifetime.
   class Holder {
    public:
     // `hashes` are those of the batch's keys; they may repeat.
     Holder(KeyLocks& locks, std::span<const uint16_t> hashes) : locks_(locks) {
-      stripes_.reserve(hashes.size());
-      for (const uint16_t hash : hashes) stripes_.push_back(StripeOf(hash));
-      std::sort(stripes_.begin(), stripes_.end());  // in order: no deadlock
-      stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
+      for (const uint16_t hash : hashes) {
+        const uint32_t stripe = StripeOf(hash);
+        stripes_[stripe / 64] |= uint64_t{1} << stripe % 64;
+      }
       locks_.batches_.fetch_add(1, std::memory_order_seq_cst);
-      for (const uint32_t stripe : stripes_) locks_.Take(stripe);
+      ForEachStripe([&](uint32_t stripe) { locks_.Take(stripe); });
     }
     ~Holder() {
-      for (const uint32_t stripe : stripes_) {
-        locks_.stripes_[stripe].store(0, std::memory_order_release);
-      }
+      ForEachStripe(
+          [&](uint32_t stripe) { locks_.stripes_[stripe].store(0, std::memory_order_release); });
       locks_.batches_.fetch_sub(1, std::memory_order_release);
     }
     Holder(const Holder&) = delete;
     Holder& operator=(const Holder&) = delete;
 
    private:
+    // Ascending, so that batches do not wait for one another in a circle.
+    template <class Visit>
+    void ForEachStripe(Visit visit) const {
+      for (uint32_t i = 0; i < stripes_.size(); ++i) {
+        for (uint64_t left = stripes_[i]; left != 0; left &= left - 1) {
+          visit(i * 64 + static_cast<uint32_t>(std::countr_zero(left)));
+        }
+      }
+    }
+
     KeyLocks& locks_;
-    std::vector<uint32_t> stripes_;
+    std::array<uint64_t, kStripes / 64> stripes_{};  // a bit for each
   };
 
  private:
-  static constexpr uint32_t kStripes = 1024;
   static uint32_t StripeOf(uint16_t hash) { return hash % kStripes; }
   void Take(uint32_t stripe) {
     for (Backoff backoff; stripes_[stripe].exchange(1, std::memory_order_seq_cst) != 0;

@@ -32,6 +32,20 @@ enum class Joining : uint8_t {
   kAlone    // nothing was done: it needs more than a group does
 };
 
+// Where the leaf of a key was when Seek looked, and at which version of its lock.
+template <class Leaf>
+struct SeenLeaf {
+  Leaf* leaf = nullptr;
+  uint64_t snapshot = 0;
+};
+
+// A key of a group, sought before any lock is acquired.
+template <class Key, class Seen>
+struct SoughtKey {
+  Key key;
+  Seen seen;
+};
+
 // Held:
 //   found, FoundPair   the key's pair, if it is there
 //   Unlock             releases the lock
@@ -44,9 +58,9 @@ concept HeldLeaf = requires(Held& held, const Held& looked_at) {
 
 // Group, constructed as Group(tree, of_batch); of_batch: the calling thread's batch has locked the
 // keys.
-//   Find          selects the key's leaf for the next calls; acquires its lock and keeps it. False:
-//                 it cannot be locked now, or can take nothing more in this pass. Never waits while
-//                 the group holds a lock; may wait while it holds none
+//   Find          selects the key's leaf, probably the one seen, for the next calls; acquires its
+//                 lock and keeps it. False: it cannot be locked now, or can take nothing more in
+//                 this pass. Never waits while the group holds a lock; may wait while it holds none
 //   found, FoundPair   the key's pair in that leaf, including the operations that have joined
 //   Remove        stages the removal of the pair
 //   MakeRoom      kJoined: Put will succeed
@@ -55,9 +69,9 @@ concept HeldLeaf = requires(Held& held, const Held& looked_at) {
 //                 next pass needs. Each leaf's changes are committed by one store
 //   full          it takes no further leaf
 //   holds_locks   Commit has kept some
-template <class Group, class C>
+template <class Group, class C, class Seen>
 concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typename C::Key& key) {
-  { group.Find(key) } -> std::same_as<bool>;
+  { group.Find(key, Seen{}) } -> std::same_as<bool>;
   { looked_at.found() } -> std::same_as<bool>;
   { looked_at.FoundPair() } -> std::same_as<Pair>;
   { group.Remove() } -> std::same_as<Joining>;
@@ -69,8 +83,12 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 };
 
 // Tree:
+//   Seek          finds the key's leaf and fetches what a write there needs into the cache, without
+//                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
+//                 be outdated when it is used: whoever locks the leaf by it validates it
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
 //                 batch has the key (key_locks.h)
+//   AwaitWriters  waits until all writers have unlocked the key's leaf that hold its lock now
 //   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
 //                 nothing done. Remove: the pair must exist
 //   AfterWrite    called without locks: deferred work of the thread
@@ -83,8 +101,11 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 template <class Tree, class C>
 concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tree::Held& held) {
   requires HeldLeaf<typename Tree::Held>;
-  requires GroupOfWrites<typename Tree::Group, C>;
+  requires GroupOfWrites<typename Tree::Group, C, typename Tree::Seen>;
+  { tree.Seek(key) } -> std::same_as<typename Tree::Seen>;
   { tree.Lock(key, true) } -> std::same_as<typename Tree::Held>;
+  { tree.Lock(key, true, typename Tree::Seen{}) } -> std::same_as<typename Tree::Held>;
+  tree.AwaitWriters(key, typename Tree::Seen{});
   { tree.Put(held, key, Pair{}) } -> std::same_as<Outcome>;
   tree.Remove(held, key);
   tree.AfterWrite();

@@ -1,5 +1,6 @@
 #include "index/pmem/medium.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -55,8 +56,13 @@ ThreadCounters* ThreadCounters::Register() {
   holder.counters = registry.idle.back();
   holder.current = &current_;
   registry.idle.pop_back();
-  holder.counters->block_count = 0;
+  holder.counters->ForgetBlocks();
   return holder.counters;
+}
+
+void ThreadCounters::StartRounds() {
+  std::ranges::fill(blocks_, 0);
+  round_ = kRound;
 }
 
 void Medium::FenceFile() {

@@ -62,9 +62,6 @@ struct alignas(kLineBytes) ThreadCounters {
   std::atomic<uint64_t> fences{0};
   std::atomic<uint64_t> media_writes_256b{0};
   std::atomic<uint64_t> bytes_stored{0};
-  // The distinct blocks flushed since the last fence; beyond the array's size each flush counts.
-  uint32_t block_count = 0;
-  uint64_t blocks[61];
 
   static ThreadCounters& Current() {
     if (current_ == nullptr) [[unlikely]]
@@ -72,7 +69,37 @@ struct alignas(kLineBytes) ThreadCounters {
     return *current_;
   }
 
+  // True: the block is not among those noted since the last call of ForgetBlocks, of which so many
+  // are kept.
+  bool NoteBlock(uint64_t block) {
+    const uint64_t entry = round_ | (block & (kRound - 1));
+    size_t at = block % kBlockEntries;
+    for (; blocks_[at] >= round_; at = (at + 1) % kBlockEntries) {
+      if (blocks_[at] == entry) return false;
+    }
+    if (block_count_ == kMostBlocks) return true;
+    blocks_[at] = entry;
+    ++block_count_;
+    return true;
+  }
+  void ForgetBlocks() {
+    block_count_ = 0;
+    round_ += kRound;
+    if (round_ == 0) [[unlikely]]
+      StartRounds();
+  }
+
  private:
+  // A table with linear probing. An entry is a block in the low bits and above them the number of
+  // the round, from one ForgetBlocks to the next, in which it was noted: nothing is erased.
+  static constexpr size_t kBlockEntries = 128;
+  static constexpr uint32_t kMostBlocks = 61;
+  static constexpr uint64_t kRound = uint64_t{1} << 50;
+  void StartRounds();  // medium.cc
+  uint32_t block_count_ = 0;
+  uint64_t round_ = kRound;  // entries of earlier rounds are below it
+  uint64_t blocks_[kBlockEntries] = {};
+
   static ThreadCounters* Register();  // medium.cc; the block is reused when the thread ends
   static constinit inline thread_local ThreadCounters* current_ = nullptr;
 };
@@ -230,18 +257,15 @@ class Medium {
   static void CountLine(const void* address) {
     ThreadCounters& c = ThreadCounters::Current();
     Add(c.lines_flushed, 1);
-    const uint64_t block = reinterpret_cast<uintptr_t>(address) / kBlockBytes;
-    for (uint32_t i = c.block_count; i-- > 0;) {
-      if (c.blocks[i] == block) return;
+    if (c.NoteBlock(reinterpret_cast<uintptr_t>(address) / kBlockBytes)) {
+      Add(c.media_writes_256b, 1);
     }
-    if (c.block_count < std::size(c.blocks)) c.blocks[c.block_count++] = block;
-    Add(c.media_writes_256b, 1);
   }
 
   static void CountFence() {
     ThreadCounters& c = ThreadCounters::Current();
     Add(c.fences, 1);
-    c.block_count = 0;
+    c.ForgetBlocks();
   }
 
   void FenceFile();  // medium.cc

@@ -121,6 +121,29 @@ TEST(PersistTest, CountsDistinctBlocksBetweenTwoFences) {
   EXPECT_EQ((ThreadCost() - before).media_writes_256b, 1u);
 }
 
+// In many more rounds than the table's entries can number, with blocks that all have one place there.
+TEST(PersistTest, TellsBlocksApartInEveryRound) {
+  Medium medium({});  // flushes nothing, so any address will do
+  const auto line = [](uintptr_t block) { return reinterpret_cast<const void*>(block * 256); };
+  for (int round = 0; round < 40000; ++round) {
+    medium.Fence();
+    const Cost before = ThreadCost();
+    for (int i = 0; i < 6; ++i) medium.FlushLine(line(uintptr_t(1) + uintptr_t(i % 3) * 4096));
+    ASSERT_EQ((ThreadCost() - before).media_writes_256b, 3u) << round;
+  }
+}
+
+// Of more blocks than it keeps it counts some twice, none never.
+TEST(PersistTest, CountsEveryBlockOfMany) {
+  Medium medium({});
+  medium.Fence();
+  const Cost before = ThreadCost();
+  for (uintptr_t block = 1; block <= 200; ++block) {
+    medium.FlushLine(reinterpret_cast<const void*>(block * 256));
+  }
+  EXPECT_EQ((ThreadCost() - before).media_writes_256b, 200u);
+}
+
 TEST(PersistTest, CrashPointsAndCanariesReachTheTracerOnly) {
   RecordingTracer tracer;
   Medium traced({.tracer = &tracer});
