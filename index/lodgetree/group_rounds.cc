@@ -41,24 +41,30 @@ size_t GroupWrite<C>::NewLeavesAllowed(size_t ops) const {
   return allowed;
 }
 
+// Whether so many pairs can be buffered without a drain, wherever they belong.
+template <class C>
+bool GroupWrite<C>::HasRoom(const Node* node, size_t ops) const {
+  return node->index_count >= parts_.parameters.crowded_below &&
+         unsigned{node->index_count} + node->buf_count + ops <= parts_.parameters.node_slots;
+}
+
 // Chooses the leaves that the node drains so that its operations find room: none if there is room.
 // Otherwise those that a single drain would choose, and as long as that is not enough, the one with
 // most pairs. False: there is no such choice, or not with the new leaves that the node may use.
 template <class C>
 bool GroupWrite<C>::ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const {
   const Node* node = turn->node;
-  unsigned pairs[kNodeSlots];  // of each leaf: buffered pairs and new ones
-  for (unsigned leaf = 0; leaf < node->index_count; ++leaf) {
-    pairs[leaf] = static_cast<unsigned>(std::popcount(node->GroupMask(leaf)));
-  }
+  turn->leaves = 0;
+  turn->new_leaves = 0;
+  if (HasRoom(node, ops.size())) return true;
+  unsigned pairs[kNodeSlots] = {};  // of each leaf: buffered pairs and new ones
+  for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) ++pairs[node->leaf_count[i]];
   unsigned used = unsigned{node->index_count} + node->buf_count;
   for (const uint32_t i : ops) {
     if (group_[i].buffered >= 0) continue;
     ++pairs[group_[i].leaf];
     ++used;
   }
-  turn->leaves = 0;
-  turn->new_leaves = 0;
   const auto more = [&](unsigned leaf) {
     return parts_.parameters.LeavesFor(node->leaf_count[leaf] + pairs[leaf]) - 1;
   };
@@ -102,12 +108,13 @@ template <class C>
 bool GroupWrite<C>::PlanTurn(Turn turn) {
   Round<C>& round = worker_.round;
   const std::span<uint32_t> ops(worker_.order.data() + turn.first_op, turn.op_count);
-  std::sort(ops.begin(), ops.end());
+  if (ops.size() > 1) std::sort(ops.begin(), ops.end());
   for (const uint32_t i : ops) {
-    const auto position = turn.node->Search(group_[i].key);
-    const int at = parts_.access.BufferedIndex(turn.node, group_[i].key, position.hits);
-    group_[i].leaf = static_cast<uint8_t>(position.leaf);
-    group_[i].buffered = static_cast<int8_t>(at);
+    Op& pending = group_[i];
+    if (pending.node != turn.node) Place(turn.node, pending);
+    pending.node = turn.node;
+    pending.buffered =
+        static_cast<int8_t>(parts_.access.BufferedIndex(turn.node, pending.key, pending.hits));
   }
   size_t taken = ops.size();
   while (taken > 0 && !ChooseLeaves(ops.first(taken), &turn)) {
@@ -118,6 +125,7 @@ bool GroupWrite<C>::PlanTurn(Turn turn) {
       taken == 0 ? !later : turn.node->index_count > parts_.parameters.MaxIndex() / 2;
   if (taken < ops.size() && turn.node->index_count > 1 && crowded) {
     nodes_.Split(turn.node, group_[ops[0]].key);
+    for (const uint32_t i : ops) group_[i].node = nullptr;
     SortByKey(ops);
     return false;
   }
@@ -142,7 +150,8 @@ void GroupWrite<C>::PlanRound() {
   worker_.round.Clear();
   for (size_t begin = 0; begin < todo.size();) {
     Turn turn;
-    turn.node = nodes_.held.Covering(group_[todo[begin]].key);
+    const Op& first = group_[todo[begin]];
+    turn.node = first.node != nullptr ? first.node : nodes_.held.Covering(first.key);
     size_t end = begin + 1;
     while (end < todo.size() && turn.node->EndsAfter(group_[todo[end]].key)) {
       ++end;
@@ -174,8 +183,8 @@ void GroupWrite<C>::StageRound() {
   round.RetireUnlinked();
 }
 
-// The rest goes to the buffer, which has room now. Leaves merge only then: the watermark of a
-// drained leaf would cover operations that wait for another.
+// The rest goes to the buffer, which has room now: a drain has moved what was found there. Leaves
+// merge only then: the watermark of a drained leaf would cover operations that wait for another.
 template <class C>
 void GroupWrite<C>::PublishTurn(const Turn& turn) {
   const auto& order = worker_.order;
@@ -185,12 +194,15 @@ void GroupWrite<C>::PublishTurn(const Turn& turn) {
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
     Op& pending = group_[order[i]];
     if ((turn.leaves >> pending.leaf & 1) != 0) continue;
-    const auto position = turn.node->Search(pending.key);
-    const int at = parts_.access.BufferedIndex(turn.node, pending.key, position.hits);
-    if (at >= 0) {
-      nodes_.Supersede(turn.node, static_cast<unsigned>(at), pending);
+    if (turn.leaves != 0) {
+      Place(turn.node, pending);
+      pending.buffered =
+          static_cast<int8_t>(parts_.access.BufferedIndex(turn.node, pending.key, pending.hits));
+    }
+    if (pending.buffered >= 0) {
+      nodes_.Supersede(turn.node, static_cast<unsigned>(pending.buffered), pending);
     } else {
-      nodes_.Insert(turn.node, position.leaf, pending);
+      nodes_.Insert(turn.node, pending.leaf, pending);
     }
   }
   if (!merge_first && turn.leaves != 0) round.FinishTurn(turn);
@@ -211,6 +223,7 @@ uint32_t GroupWrite<C>::WriteInRounds() {
     for (const Turn& turn : worker_.round.turns) PublishTurn(turn);
     std::erase_if(todo, [&](uint32_t i) { return group_[i].done; });
     if (todo.empty()) return applied_log;
+    for (const uint32_t i : todo) group_[i].node = nullptr;
     SortByKey(todo);
     (void)worker_.spares.Ensure(parts_.spare_source, todo.size() + 1, pmem::ReservePolicy::kKeep);
     PlanRound();

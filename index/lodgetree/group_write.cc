@@ -7,46 +7,29 @@
 namespace lodgekv::lodgetree {
 
 template <class C>
-void GroupWrite<C>::LockMany() {
-  auto& order = worker_.order;
-  order.resize(group_.size());
-  for (uint32_t i = 0; i < group_.size(); ++i) order[i] = i;
-  SortByKey(order);
-  if (parts_.medium.Canary("lodgetree.write.numbers_before_locks")) {
-    group_[0].sequence = parts_.pool.TakeSequence(group_.size() + 1);
-  }
-  for (const uint32_t i : order) {
-    const Key& key = group_[i].key;
-    if (nodes_.held.EndBefore(key)) nodes_.Lock(key);
-  }
-  nodes_.ForgetSearch();
-}
-
-template <class C>
-CurrentPair GroupWrite<C>::FindCurrent(const Node* node, const Key& key) const {
+CurrentPair GroupWrite<C>::FindCurrent(const Op& pending) const {
   const uint64_t now = options_.now_unix_ms;
-  const auto position = node->Search(key);
-  const int at = parts_.access.BufferedIndex(node, key, position.hits);
+  const Node* node = pending.node;
+  const int at = parts_.access.BufferedIndex(node, pending.key, pending.hits);
   if (at >= 0) {
     const auto i = static_cast<unsigned>(at);
     return node->IsTombstone(i) ? CurrentPair{} : parts_.values.Describe(node->values[i], now);
   }
-  const int slot = parts_.access.FindInLeaf(node, position.leaf, key);
+  const int slot = parts_.access.FindInLeaf(node, pending.leaf, pending.key);
   if (slot < 0) return {};
-  const Pair pair =
-      SlotPair(parts_.access.LeafAt(node, position.leaf), static_cast<unsigned>(slot));
+  const Pair pair = SlotPair(parts_.access.LeafAt(node, pending.leaf), static_cast<unsigned>(slot));
   return parts_.values.Describe(pair.value, now);
 }
 
 // Decides whether the operation applies; for a delete, also the content of its tombstone.
 template <class C>
-Outcome GroupWrite<C>::Evaluate(const Node* node, Op& pending) const {
+Outcome GroupWrite<C>::Evaluate(Op& pending) const {
   const WriteOp& op = *pending.op;
   pending.tombstone = op.kind == WriteKind::kDelete;
   pending.apply = true;
-  if (!pending.tombstone && op.condition == Condition::kNone) return Outcome::kOk;
+  if (!NeedsCurrent(pending)) return Outcome::kOk;
 
-  const CurrentPair current = FindCurrent(node, pending.key);
+  const CurrentPair current = FindCurrent(pending);
   if (!CheckCondition(op, current, pending.result)) {
     pending.apply = false;
     return Outcome::kConditionFailed;
@@ -69,8 +52,7 @@ template <class C>
 bool GroupWrite<C>::EvaluateAll() {
   bool all_hold = true;
   for (Op& pending : group_) {
-    const Node* node = nodes_.held.Covering(pending.key);
-    pending.result->outcome = Evaluate(node, pending);
+    pending.result->outcome = Evaluate(pending);
     if (group_.size() == 1 && pending.apply && !AdmitOne(pending)) {
       pending.apply = false;
       *pending.result = {Outcome::kPoolFull, false, 0};
@@ -116,7 +98,11 @@ template <class C>
 bool GroupWrite<C>::LockAndAdmit(SeenNode<C> seen) {
   nodes_.kept_leaves = group_.size() > 1 ? group_.size() : 0;
   if (group_.size() == 1) {
-    nodes_.Lock(group_[0].key, seen);
+    Op& pending = group_[0];
+    nodes_.Lock(pending.key, seen);
+    pending.node = nodes_.held.front();
+    pending.leaf = static_cast<uint8_t>(nodes_.position.leaf);
+    pending.hits = nodes_.position.hits;
     return true;  // EvaluateAll admits it
   }
   SpaceReclaimer<C> space(parts_, worker_);

@@ -1,6 +1,7 @@
 // One group of writes that share a fence, or a single write: from its locks to its results.
 //
-//   group_write.cc      the steps of the group; locks and conditions
+//   group_write.cc      the steps of the group; conditions
+//   group_locks.cc      finds and locks its nodes
 //   group_admission.cc  allocates what it may need before its first durable step
 //   group_log.cc        log entries
 //   group_rounds.cc     the drains of a group share their fences
@@ -14,7 +15,6 @@
 // Used by one thread, for one call of Run.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,16 +45,21 @@ class GroupWrite {
   // group_write.cc
   Outcome FailAll(Outcome outcome);
   bool LockAndAdmit(SeenNode<C> seen);
-  void LockMany();
-  void SortByKey(std::span<uint32_t> order) const {
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return group_[a].op->key < group_[b].op->key; });
-  }
   bool EvaluateAll();
-  Outcome Evaluate(const Node* node, Op& pending) const;
-  CurrentPair FindCurrent(const Node* node, const Key& key) const;
+  Outcome Evaluate(Op& pending) const;
+  CurrentPair FindCurrent(const Op& pending) const;
   uint32_t AppendAndApply();
   uint32_t AppendAndApplyEach();
+
+  // group_locks.cc
+  static bool NeedsCurrent(const Op& pending) {
+    return pending.op->kind == WriteKind::kDelete || pending.op->condition != Condition::kNone;
+  }
+  void LockMany();
+  void SortByKey(std::span<uint32_t> order) const;
+  void SeekAll();
+  void LockNodeOf(Op& pending);
+  void Place(const Node* node, Op& pending) const;
 
   // group_admission.cc
   bool MakeRoom();
@@ -74,6 +79,7 @@ class GroupWrite {
   uint32_t WriteInRounds();
   void PlanRound();
   bool PlanTurn(Turn turn);
+  bool HasRoom(const Node* node, size_t ops) const;
   size_t NewLeavesAllowed(size_t ops) const;
   bool ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const;
   void StageRound();

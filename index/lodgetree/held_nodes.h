@@ -38,6 +38,7 @@ class HeldNodes {
 
   size_t size() const { return nodes_.size(); }
   Node* front() const { return nodes_.front(); }
+  Node* back() const { return nodes_.back(); }
   auto begin() const { return nodes_.begin(); }
   auto end() const { return nodes_.end(); }
 
@@ -91,7 +92,8 @@ class HeldNodes {
 
  private:
   const TreeParts<C>& parts_;
-  absl::InlinedVector<Node*, kMaxSplit> nodes_;
+  static constexpr size_t kUsual = 256;  // of a group; a larger one allocates
+  absl::InlinedVector<Node*, kUsual> nodes_;
 };
 
 // Calls visit(node) for the last-level nodes from the one that covers the key `low` to the right,

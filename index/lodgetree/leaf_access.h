@@ -9,6 +9,7 @@
 #include "index/lodgetree/last_level_node.h"
 #include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/node/prefetch.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv::lodgetree {
@@ -33,6 +34,15 @@ class LeafAccess {
     return reinterpret_cast<uintptr_t>(pool_.base()) + node->values[leaf];
   }
 
+  // Prefetches the slots that may have the key. The node may be changing.
+  void FetchSlots(const Node* node, unsigned leaf, const Key& key) const {
+    const uintptr_t first = LeafAddress(node, leaf) + offsetof(media::Leaf, slots);
+    uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(key.hash));
+    for (; slots != 0; slots &= slots - 1) {
+      const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+      Prefetch(reinterpret_cast<const void*>(first + slot * sizeof(media::Slot)));
+    }
+  }
   // Returns the slot; -1: the leaf does not have the key.
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;

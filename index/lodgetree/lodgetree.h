@@ -66,6 +66,10 @@ class LodgeTree final : public Engine {
   template <class Form>
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
                      SeenNode<C> seen);
+  bool DeleteInBuffer(const WriteOp& op, const Key& key, SeenNode<C> seen, WriteResult* result);
+  bool HasInLeaf(const Node* node, unsigned leaf, const Key& key, uint64_t snapshot,
+                 bool* has) const;
+  void FetchCurrent(const WriteOp& op, const Key& key, const Node* node) const;
   Outcome WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
                      SeenNode<C> seen = {});
   void TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker);

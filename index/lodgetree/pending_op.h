@@ -9,6 +9,9 @@
 namespace lodgekv::lodgetree {
 
 template <class C>
+struct LastLevelNode;
+
+template <class C>
 struct PendingOp {
   const WriteOp* op;
   WriteResult* result;
@@ -19,8 +22,14 @@ struct PendingOp {
   bool apply;
   uint64_t sequence;
   uint32_t log;
+  // Where the search for the key ended; the lock proves whether that is still valid.
+  LastLevelNode<C>* seen_node = nullptr;
+  uint64_t seen_version = 0;
+  // The node that covers the key, locked, for as long as `leaf` and `hits` are valid there.
+  LastLevelNode<C>* node = nullptr;
+  uint32_t hits = 0;  // buffered pairs that may have the key
+  uint8_t leaf = 0;   // whose range has the key
   // In a group, for the current round.
-  uint8_t leaf;       // of its node, whose range has the key
   int8_t buffered;    // the pair of its key in the Buffer Part, or -1
   bool done = false;  // the round includes it
 };

@@ -89,13 +89,7 @@ void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
 template <class C>
 void LodgeTree<C>::FetchSlots(const Lookup& lookup) const {
   const OptimisticSection section;
-  const uintptr_t first =
-      parts_.access.LeafAddress(lookup.node, lookup.leaf) + offsetof(media::Leaf, slots);
-  uint32_t slots = lookup.node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
-  for (; slots != 0; slots &= slots - 1) {
-    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-    Prefetch(reinterpret_cast<const void*>(first + slot * sizeof(media::Slot)));
-  }
+  parts_.access.FetchSlots(lookup.node, lookup.leaf, lookup.key);
 }
 
 template <class C>

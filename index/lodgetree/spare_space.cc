@@ -51,9 +51,11 @@ void SpareSpace::Prefetch(const pmem::Pool& pool) const {
 
 void SpareSpace::Trim(const SpareSource& source) {
   // In a full pool a leaf that a delete took from the reserve would be used by the next put.
-  const size_t kept = source.pool.tight() ? 0 : 8;
-  for (; leaves_.size() > kept; leaves_.pop_back()) source.leaves.Free(leaves_.back());
-  for (; fences_.size() > kept; fences_.pop_back()) source.slab.Free(fences_.back().space);
+  const bool tight = source.pool.tight();
+  const size_t leaves = tight ? 0 : kKeptLeaves;
+  const size_t fences = tight ? 0 : kKeptFences;
+  for (; leaves_.size() > leaves; leaves_.pop_back()) source.leaves.Free(leaves_.back());
+  for (; fences_.size() > fences; fences_.pop_back()) source.slab.Free(fences_.back().space);
 }
 
 uint64_t SpareSpace::fence_bytes(const pmem::RecordSlab& slab) const {

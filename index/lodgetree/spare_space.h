@@ -75,6 +75,8 @@ class SpareSpace {
   Fence TakeFence();
 
  private:
+  static constexpr size_t kKeptLeaves = 72;  // 36 KiB: enough for most groups
+  static constexpr size_t kKeptFences = 8;
   bool EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
 
   std::vector<pmem::Offset> leaves_;

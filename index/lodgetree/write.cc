@@ -1,5 +1,6 @@
 // Write: checks and staging before a group's locks, and the division of operations into groups.
 #include <algorithm>
+#include <bit>
 
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/lodgetree.h"
@@ -9,12 +10,22 @@
 #include "index/node/log_fence.h"
 #include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
 #include "index/node/search_form.h"
+#include "index/node/seen_keys.h"
 
 namespace lodgekv::lodgetree {
 
 namespace {
 constexpr size_t kLargestChunk = 256;  // operations of a non-atomic group
+constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
+
+// While the node's first lines are on their way: the search tells which mirror is needed.
+template <class Node>
+void FetchMirrors(const Node* node) {
+  const char* at = reinterpret_cast<const char*>(&node->mirrors);
+  for (size_t i = 0; i < sizeof(node->mirrors); i += pmem::kLineBytes) Prefetch(at + i);
+}
 }  // namespace
 
 template <class C>
@@ -70,6 +81,8 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
     *result = {parts_.medium.failed() ? Outcome::kMediumFailed : Outcome::kOk, false, 0};
     return result->outcome;
   }
+  if (!C::kRecords && DeleteInBuffer(op, key, seen, result)) return result->outcome;
+  FetchCurrent(op, key, seen.node);
   return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] {
     PendingOp<C> pending;
     const Outcome outcome = Stage(op, key, result, &pending);
@@ -105,6 +118,71 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   return true;
 }
 
+// Whether the leaf has the key, as of `snapshot`. False: the node has changed meanwhile.
+template <class C>
+bool LodgeTree<C>::HasInLeaf(const Node* node, unsigned leaf, const Key& key, uint64_t snapshot,
+                             bool* has) const {
+  const OptimisticSection section;
+  *has = false;
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(key.hash));
+  const pmem::Offset offset = node->values[leaf];
+  // An address that may not be a leaf's is not followed.
+  if (!node->lock.Validate(snapshot)) return false;
+  const auto* media = parts_.pool.template At<media::Leaf>(offset);
+  for (; slots != 0 && !*has; slots &= slots - 1) {
+    *has = SlotPair(media, static_cast<unsigned>(std::countr_zero(slots))).key == key.word;
+  }
+  return true;
+}
+
+// The fast path of a Delete of a key that is not buffered, of pairs without records: its leaf is
+// read before the lock, which proves what was found there, so that its cache misses overlap with
+// the previous fence. Does the same as WriteGroup in that case. False: nothing was done.
+template <class C>
+bool LodgeTree<C>::DeleteInBuffer(const WriteOp& op, const Key& key, SeenNode<C> seen,
+                                  WriteResult* result) {
+  if (op.kind != WriteKind::kDelete || op.condition != Condition::kNone) return false;
+  if (!parts_.parameters.surrogate_buffer || parts_.log.OpenRoom() == 0) return false;
+  if (parts_.medium.failed() || parts_.pool.tight()) return false;
+  Node* node = seen.node;
+  FetchMirrors(node);
+  typename Node::Position position;
+  {
+    const OptimisticSection section;
+    position = node->Search(key);
+    bool has;
+    if (!HasInLeaf(node, position.leaf, key, seen.snapshot, &has)) return false;
+    if (position.hits != 0 || parts_.planner.NeedsDrain(node, position.leaf)) return false;
+    // A leaf that may be emptied is drained at once.
+    const auto deleted = static_cast<unsigned>(std::popcount(node->GroupMask(position.leaf))) + 1;
+    if (has && deleted >= node->leaf_count[position.leaf]) return false;
+    if (has ? !node->lock.TryUpgrade(seen.snapshot) : !node->lock.Validate(seen.snapshot))
+      return false;
+    *result = {Outcome::kOk, has, 0};
+    if (!has) return true;
+  }
+  Worker<C>& worker = parts_.CurrentWorker();
+  worker.ReleaseDrainedLogs(parts_.log);
+  const Pair pair{key.word, 0};
+  const uint32_t log = parts_.log.Append(pair, parts_.pool.TakeSequence(1), LogOp::kDelete, 0, 0);
+  EndAppend(parts_.medium);
+  FenceLog(parts_.medium);
+  node->InsertBuffered(position.leaf, key, pair, log, true);
+  parts_.holders.Note(node);
+  node->lock.Unlock();
+  if (parts_.medium.failed()) *result = {Outcome::kMediumFailed, false, 0};
+  return true;
+}
+
+// Fetches what the operation has to find in a leaf before it can be decided, if anything.
+template <class C>
+void LodgeTree<C>::FetchCurrent(const WriteOp& op, const Key& key, const Node* node) const {
+  if (op.kind != WriteKind::kDelete && op.condition == Condition::kNone) return;
+  FetchMirrors(node);
+  const OptimisticSection section;
+  parts_.access.FetchSlots(node, node->Search(key).leaf, key);
+}
+
 template <class C>
 Outcome LodgeTree<C>::WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
                                  SeenNode<C> seen) {
@@ -117,23 +195,22 @@ template <class C>
 void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker) {
   auto& [chunk, window, pending] = worker.chunks;
   const bool overtakes = parts_.medium.Canary("lodgetree.group.overtakes");
-  std::sort(window.begin(), window.end(), [&](uint32_t a, uint32_t b) {
-    const int by_key = ops[a].key.compare(ops[b].key);
-    return by_key != 0 ? by_key < 0 : (a < b) != overtakes;
-  });
+  if (overtakes) std::ranges::reverse(window);
+  SeenKeys seen(window.size());
   chunk.clear();
   size_t waiting = 0;
   for (const uint32_t i : window) {
-    const bool repeats = !chunk.empty() && ops[i].key == ops[chunk.back()].key;
-    if (repeats) {
-      window[waiting++] = i;
-    } else {
+    const std::string_view key = ops[i].key;
+    const auto same = [&](size_t j) { return ops[chunk[j]].key == key; };
+    if (seen.Add(static_cast<uint16_t>(KeyWord(key, 0) * kMix >> 48), chunk.size(), same) ==
+        SeenKeys::kNone) {
       chunk.push_back(i);
+    } else {
+      window[waiting++] = i;
     }
   }
   window.resize(waiting);
-  std::ranges::sort(chunk);
-  std::ranges::sort(window);
+  if (overtakes) std::ranges::reverse(window);
   if (chunk.size() == 1 ||
       worker.spares.Ensure(parts_.spare_source, chunk.size() + 1, pmem::ReservePolicy::kKeep))
     return;
@@ -155,8 +232,7 @@ void LodgeTree<C>::WriteChunk(std::span<const WriteOp> ops, std::span<WriteResul
   auto& group = worker.chunks.pending;
   group.clear();
   for (const uint32_t i : chunk) {
-    PendingOp<C> pending;
-    if (Prepare(ops[i], &results[i], &pending) == Outcome::kOk) group.push_back(pending);
+    if (Prepare(ops[i], &results[i], &group.emplace_back()) != Outcome::kOk) group.pop_back();
   }
   if (!group.empty()) (void)WriteGroup({group.data(), group.size()}, options);
 }
@@ -194,16 +270,17 @@ template <class C>
 Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                   const WriteOptions& options) {
   for (WriteResult& result : results) result = {};
-  std::vector<PendingOp<C>> group(ops.size());
-  std::vector<std::string_view> keys;
+  auto& group = parts_.CurrentWorker().chunks.pending;
+  group.clear();
+  group.resize(ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) group[i].key = C::MakeKey(ops[i].key);
+  const size_t repeated = FirstRepeated(
+      ops.size(), [&](size_t i) { return group[i].key.hash; },
+      [&](size_t i) { return ops[i].key; });
   bool failed = false;
-  for (const WriteOp& op : ops) keys.push_back(op.key);
-  std::sort(keys.begin(), keys.end());
   for (size_t i = 0; i < ops.size() && !failed; ++i) {
-    const auto [from, to] = std::equal_range(keys.begin(), keys.end(), ops[i].key);
-    if (to - from > 1) results[i].outcome = Outcome::kInvalidArgument;
-    failed = results[i].outcome != Outcome::kOk ||
-             Prepare(ops[i], &results[i], &group[i]) != Outcome::kOk;
+    if (i == repeated) results[i].outcome = Outcome::kInvalidArgument;
+    failed = i == repeated || Prepare(ops[i], &results[i], &group[i]) != Outcome::kOk;
   }
   const size_t entries = ops.size() + (options.applied_index.has_value() ? 1 : 0);
   if (!failed && entries > parts_.log.largest_group()) {

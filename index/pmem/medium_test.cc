@@ -121,7 +121,7 @@ TEST(PersistTest, CountsDistinctBlocksBetweenTwoFences) {
   EXPECT_EQ((ThreadCost() - before).media_writes_256b, 1u);
 }
 
-// In many more rounds than the table's entries can number, with blocks that all have one place there.
+// In more rounds than the table's entries can number, with blocks that have one place there.
 TEST(PersistTest, TellsBlocksApartInEveryRound) {
   Medium medium({});  // flushes nothing, so any address will do
   const auto line = [](uintptr_t block) { return reinterpret_cast<const void*>(block * 256); };
