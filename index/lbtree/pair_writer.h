@@ -61,6 +61,9 @@ class PairWriter {
  private:
   template <class Form>
   LockedLeaf LockBy(const Key& key, bool of_batch, Seen seen);
+  bool IsOutdated(const Seen& seen) const {
+    return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
+  }
   void Update(Worker& worker, const LockedLeaf& locked, Pair pair);
   void FenceRecord(Pair pair);
 

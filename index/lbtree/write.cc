@@ -13,6 +13,7 @@ namespace lodgekv::lbtree {
 template <class C>
 template <class Form>
 LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch, Seen seen) {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
     if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
@@ -38,6 +39,7 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
 
 template <class C>
 void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
     if (leaf == nullptr) leaf = tree_.inner.DescendForWrite(key, &snapshot);
