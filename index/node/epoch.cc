@@ -23,6 +23,8 @@ EpochGuard::~EpochGuard() {
   urcu_bp_read_unlock();
 }
 
+bool EpochGuard::IsHeld() { return urcu_bp_read_ongoing() != 0; }
+
 void WaitForEpochs() {
   urcu_bp_synchronize_rcu();
 #if defined(__SANITIZE_THREAD__)

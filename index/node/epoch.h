@@ -7,13 +7,17 @@
 
 namespace lodgekv {
 
-// Never held while waiting for a lock, a fence or a client.
+// Never held while waiting for a lock, a fence or a client, but for the fence of a first touch
+// after a kill (settle_at_touch.h).
 class EpochGuard {
  public:
   EpochGuard();
   ~EpochGuard();
   EpochGuard(const EpochGuard&) = delete;
   EpochGuard& operator=(const EpochGuard&) = delete;
+
+  // Whether the calling thread holds one.
+  static bool IsHeld();
 };
 
 // Returns when every guard that was held when it was called has ended. Not inside a guard.

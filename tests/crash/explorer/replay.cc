@@ -91,7 +91,8 @@ class Replay::EngineRun {
   }
 
   void CheckRunningEngine() {
-    const auto problem = oracle_.Compare(*open_.engine, replay_.workload_.keys());
+    Oracle oracle = oracle_;  // images are compared with oracle_ meanwhile, at each first touch
+    const auto problem = oracle.Compare(*open_.engine, replay_.workload_.keys());
     if (problem) Fail(absl::StrCat("the running engine: ", *problem));
   }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "index/node/epoch.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::test {
@@ -103,7 +104,7 @@ void CrashTracer::Settle(const Mark& mark, uint32_t thread) {
 
 void CrashTracer::OnFence() {
   ++fences_;
-  if (before_fence) before_fence();
+  if (before_fence && !EpochGuard::IsHeld()) before_fence();
   uint32_t number;
   Thread& thread = Current(&number);
   thread.drops_flushes = false;

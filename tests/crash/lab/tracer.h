@@ -71,7 +71,8 @@ class CrashTracer final : public pmem::Tracer {
   explicit CrashTracer(std::span<const std::byte> memory, Fault fault = {},
                        const CrashTracer* killed = nullptr);
 
-  // Called before a fence takes effect.
+  // Called before a fence takes effect, but for that of a first touch inside an EpochGuard: an
+  // engine that is opened meanwhile on this thread could wait for the guard.
   std::function<void()> before_fence;
 
   std::span<const std::byte> durable() const { return durable_.span(); }

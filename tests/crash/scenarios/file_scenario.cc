@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "index/node/epoch.h"
 #include "index/pmem/internal/journal_replay.h"
 #include "tests/crash/explorer/open_pool.h"
 #include "tests/crash/explorer/plan.h"
@@ -141,7 +142,7 @@ class Scenario::EngineRun {
         TakeStep();
       }
     }
-    if (!ended()) scenario_.Note(oracle_.Compare(*open_->engine, scenario_.workload_.keys()));
+    CheckRunningEngine();
     disk_.on_moment = nullptr;
     open_.reset();
     scenario_.LearnFrom(disk_);
@@ -167,18 +168,27 @@ class Scenario::EngineRun {
   // If not `in_order`, the process is killed: its successor sees all its stores.
   void Restart(bool in_order) {
     if (in_order) {
+      Note(open_->engine->Close());
       open_->engine.reset();
       Note(open_->pool->Close(true));
     }
     if (ended()) return;
     open_ = std::make_unique<OpenPool>();
     Note(scenario_.Open(memory_, disk_, open_.get()));
-    if (!ended()) scenario_.Note(oracle_.Compare(*open_->engine, scenario_.workload_.keys()));
+    CheckRunningEngine();
   }
 
-  // The disk is locked.
+  // A first touch makes a fence, at which images are compared with oracle_.
+  void CheckRunningEngine() {
+    if (ended()) return;
+    Oracle oracle = oracle_;
+    scenario_.Note(oracle.Compare(*open_->engine, scenario_.workload_.keys()));
+  }
+
+  // The disk is locked. Inside an EpochGuard, at a first touch, no engine is opened: it could wait
+  // for the guard.
   void Reach(Moment moment) {
-    if (ended() || busy_) return;
+    if (ended() || busy_ || EpochGuard::IsHeld()) return;
     busy_ = true;
     const uint64_t images = moment == Moment::kFence || moment == Moment::kPoint
                                 ? (scenario_.random_.OneIn(4) ? 1 : 0)
