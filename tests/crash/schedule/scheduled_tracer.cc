@@ -1,5 +1,6 @@
 #include "tests/crash/schedule/scheduled_tracer.h"
 
+#include "index/node/epoch.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::test {
@@ -16,7 +17,7 @@ void ScheduledTracer::OnFlush(const void* line) {
 
 void ScheduledTracer::OnFence() {
   Scheduler::Point(PointKind::kFence);
-  if (before_fence) before_fence();
+  if (before_fence && !EpochGuard::IsHeld()) before_fence();
   if (will_owe_.erase(pmem::CurrentWorkerSlot()) > 0) {
     owe_.insert(pmem::CurrentWorkerSlot());
     fault_happened_ = true;

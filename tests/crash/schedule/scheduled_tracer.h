@@ -17,7 +17,7 @@ class ScheduledTracer final : public pmem::Tracer {
   ScheduledTracer(std::span<const std::byte> memory, Fault fault, pmem::ThreadHost* host)
       : fault_(fault), host_(host), inner_(memory, fault) {}
 
-  // Called before a fence takes effect.
+  // Called before a fence takes effect; see CrashTracer.
   std::function<void()> before_fence;
 
   CrashTracer& inner() { return inner_; }
