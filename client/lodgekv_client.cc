@@ -4,7 +4,9 @@
 
 #include <chrono>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/cord.h"
+#include "absl/synchronization/mutex.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "lodgekv/v1/admin.grpc.pb.h"
@@ -135,6 +137,36 @@ void TakeCost(const grpc::ClientContext& context, const CostTaker& on_cost) {
   if (cost.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) on_cost(cost);
 }
 
+// The calls that were started and whose state still exists. That state holds the channel, and a
+// channel must not end on the thread of gRPC that runs `done`: it would join that very thread
+// (gRPC issue 37198). So the client waits for them before it drops the channel itself.
+class StartedCalls {
+ public:
+  template <typename Call>
+  std::shared_ptr<Call> Add() {
+    Change(+1);
+    return {new Call, [this](Call* call) {
+              delete call;
+              Change(-1);
+            }};
+  }
+
+  void AwaitNone() {
+    const absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* count) { return *count == 0; }, &count_));
+  }
+
+ private:
+  void Change(int by) {
+    const absl::MutexLock lock(&mutex_);
+    count_ += by;
+  }
+
+  absl::Mutex mutex_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 template <typename Call>
 std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending,
                                              const CostTaker& on_cost, WriteDone done) {
@@ -150,6 +182,8 @@ class GrpcClient final : public Client {
       : stub_(v1::KvService::NewStub(Connect(options.server, options))),
         timeout_(options.timeout),
         on_cost_(options.on_cost) {}
+
+  ~GrpcClient() override { started_.AwaitNone(); }
 
   absl::StatusOr<GetResult> Get(std::string_view key) override {
     v1::GetRequest request;
@@ -225,7 +259,7 @@ class GrpcClient final : public Client {
   }
 
   void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) override {
-    auto pending = std::make_shared<Pending<v1::BatchWriteRequest, v1::BatchWriteResponse>>();
+    auto pending = started_.Add<Pending<v1::BatchWriteRequest, v1::BatchWriteResponse>>();
     pending->request = ToRequest(ops);
     AskForCost(pending->request);
     SetDeadline(pending->context, timeout_);
@@ -235,7 +269,7 @@ class GrpcClient final : public Client {
 
   void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
                 WriteDone done) override {
-    auto pending = std::make_shared<Pending<v1::PutRequest, v1::PutResponse>>();
+    auto pending = started_.Add<Pending<v1::PutRequest, v1::PutResponse>>();
     pending->request = ToRequest(key, value, options);
     AskForCost(pending->request);
     SetDeadline(pending->context, timeout_);
@@ -262,6 +296,7 @@ class GrpcClient final : public Client {
   const std::unique_ptr<v1::KvService::Stub> stub_;
   const absl::Duration timeout_;
   const CostTaker on_cost_;
+  StartedCalls started_;
 };
 
 class GrpcAdminClient final : public AdminClient {

@@ -148,8 +148,8 @@ class Client {
   // All operations or none, also across a crash. results[i] belongs to ops[i].
   virtual absl::StatusOr<std::vector<BatchResult>> BatchWrite(const std::vector<BatchOp>& ops) = 0;
 
-  // The same, without waiting. `done` runs once, on a thread of gRPC, and must not block; the
-  // client must outlive it.
+  // The same, without waiting. `done` runs once, on a thread of gRPC, and must neither block nor
+  // destroy the client. The client's destructor waits for it.
   virtual void StartBatchWrite(const std::vector<BatchOp>& ops, WriteDone done) = 0;
 
   // Like Put, without waiting: the server may combine concurrent writes so that they share their

@@ -255,6 +255,16 @@ TEST_F(ClientTest, StartedWritesEndOnce) {
   EXPECT_TRUE(ended[0].ok() && ended[1].ok());
 }
 
+TEST_F(ClientTest, EndsWithCallsInFlight) {
+  service_.stall = true;
+  options_.timeout = absl::Milliseconds(50);
+  std::unique_ptr<Client> client = Client::Create(options_);
+  std::optional<absl::Status> ended;
+  client->StartPut("k", "v", {}, [&](absl::Status status) { ended = std::move(status); });
+  client.reset();
+  EXPECT_EQ(ended.value().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(ClientTest, CostIsHandedOnWhenAskedFor) {
   ASSERT_TRUE(client_->Put("k", "v", {}).ok());
   EXPECT_FALSE(service_.put.want_cost());
