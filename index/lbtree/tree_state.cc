@@ -34,7 +34,7 @@ TreeState<C>::TreeState(const EngineContext& context, unsigned leaf_blocks)
       reclaimer(slab, background),
       // A group commits the leaves that it splits off one leaf by one store of that leaf's header.
       settling(pool, leaf_bytes(), Group<C>::kMostLeaves),
-      rest(pool, settling, leaves, slab, background) {}
+      rest(pool, settling, {&leaves}, slab, background) {}
 
 template struct TreeState<Fixed64Codec>;
 template struct TreeState<BytesCodec>;

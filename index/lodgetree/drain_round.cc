@@ -56,6 +56,7 @@ void DrainRound<C>::StageTurn(Turn& turn, std::span<PendingOp<C>> group) {
   for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
     const auto leaf = static_cast<unsigned>(std::countr_zero(leaves));
     LeafWork& work = worker_.round.NextWork();
+    parts_.Touch(node, leaf);
     writer_.Begin(node, leaf, node->GroupMask(leaf), turn.watermark, &work);
     work.first_fresh = static_cast<unsigned>(worker_.round.fresh.size());
     turn.drained |= work.group;

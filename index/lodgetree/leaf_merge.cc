@@ -36,6 +36,8 @@ bool LeafMerger<C>::MergeIntoLeftLeaf(Node* node, unsigned right, uint64_t water
 template <class C>
 bool LeafMerger<C>::Commit(const Node* node, unsigned left, const Node* other, unsigned right,
                            uint64_t watermark) {
+  parts_.Touch(node, left);
+  parts_.Touch(other, right);
   const media::Leaf* from = parts_.access.LeafAt(other, right);
   const bool lower = parts_.medium.Canary("lodgetree.merge.low_watermark");
   const uint64_t larger = lower ? 0 : media::WatermarkOf(from);

@@ -142,12 +142,18 @@ MemoryUse LodgeTree<C>::GetMemoryUse() const {
   return use;
 }
 
+template <class C>
+RecoveryState LodgeTree<C>::GetRecoveryState() const {
+  return parts_.rest.state();
+}
+
 // Everything acknowledged is already durable; retired records are freed. If fences are
 // instructions, everything buffered is drained to its leaves, so that the next opening replays
 // nothing and needs no record that only a log refers to. On a file each drain would wait for the
 // disk.
 template <class C>
 absl::Status LodgeTree<C>::Close() {
+  (void)parts_.rest.FinishNow();
   parts_.background.Stop();
   if (!parts_.medium.long_fences()) DrainAllBuffers(parts_);
   parts_.workers.ForEach([&](Worker<C>& worker) { worker.retired.HandTo(parts_.reclaimer); });

@@ -54,6 +54,7 @@ class LodgeTree final : public Engine {
   uint64_t AppliedIndex() const override;
   void VisitCounters(CounterVisitor visitor) const override;
   MemoryUse GetMemoryUse() const override;
+  RecoveryState GetRecoveryState() const override;
   absl::Status Close() override;
 
  private:

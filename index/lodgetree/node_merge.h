@@ -42,9 +42,10 @@ class NodeMerger {
 // Call after a write, without locks: completes its deferred work.
 template <class C>
 void FinishWrite(TreeParts<C>& parts, Worker<C>& worker) {
-  // Under a tracer space is reused as soon as possible.
+  // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || parts.medium.tracer() != nullptr) {
     worker.retired.HandTo(parts.reclaimer);
+    parts.rest.StepInPlace();
   }
   worker.spares.Trim(parts.spare_source);
   if (!worker.sparse_nodes.empty()) NodeMerger<C>(parts, worker).MergeSparseNodes();

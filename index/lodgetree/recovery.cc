@@ -53,6 +53,7 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   parts_.slab.Adopt();
   absl::Status status = ReadEngineArea();
   if (status.ok()) status = BuildNodes();
+  if (status.ok() && !report_.clean) BeginSettling();
   // What the chain has not visited: the logs.
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = ReplayLogs();
@@ -60,6 +61,7 @@ absl::Status LodgeTree<C>::Recovery::Run() {
   CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
+  parts_.rest.Start(report_, start, context_.on_recovery_end);
   return absl::OkStatus();
 }
 

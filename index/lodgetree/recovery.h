@@ -8,7 +8,9 @@
 // the rest before the logs are read (FinishVerify): nothing is stored before that.
 //
 // After a kill without a power cut recovery sees stores that were never flushed. A later power cut
-// must not undo what recovery believed: so recovery flushes that first (Settle).
+// must not undo what recovery believed. What it believed of the logs it flushes (Settler). Leaves
+// are settled later (node/settle_at_touch.h): until the last of them is durable no log is
+// overwritten, so what a power cut takes from a leaf is replayed again.
 //
 // Which entries are replayed, and what happens to those whose record is not whole, is decided by
 // the log (node/log_replay.h, node/log_contents.h).
@@ -74,6 +76,7 @@ class LodgeTree<C>::Recovery {
   absl::Status ReadLowFence(pmem::Offset leaf, bool first_of_all, Separator* low);
   Separator LowOfPairs(const media::Leaf* leaf, Separator low);
   absl::Status EndNode(Node* node, const Node* right);
+  void BeginSettling();
   absl::Status FillMirror(pmem::Offset offset, LeafMirror* mirror);
   bool FingerprintsFit(const media::Leaf* leaf, const LeafMirror& mirror) const;
   absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);

@@ -41,7 +41,6 @@ absl::Status LodgeTree<C>::Recovery::BuildNodes() {
   status = Parallel(tasks, [&](size_t task) {
     const Part nodes = Part::Of(nodes_.size(), tasks, task);
     const absl::Status result = BuildSome(chain, nodes);
-    settler_.EndThread();
     built.Add(LeavesOf(nodes.end - 1).end - LeavesOf(nodes.begin).begin);
     return result;
   });
@@ -157,6 +156,23 @@ absl::Status LodgeTree<C>::Recovery::EndNode(Node* node, const Node* right) {
   return absl::OkStatus();
 }
 
+// All leaves, in stretches that begin with the low fence of a leaf.
+template <class C>
+void LodgeTree<C>::Recovery::BeginSettling() {
+  std::vector<pmem::Offset> leaves;
+  std::vector<SettleAtTouch::Stretch> stretches;
+  leaves.reserve(report_.leaves_scanned);
+  for (const Node* node : nodes_) {
+    for (unsigned at = 0; at < node->index_count; ++at) {
+      if (leaves.size() % parts_.settling.stretch_leaves() == 0) {
+        stretches.push_back({C::TextOf(node->LowOf(at)), leaves.size()});
+      }
+      leaves.push_back(node->values[at]);
+    }
+  }
+  parts_.settling.Begin(std::move(leaves), std::move(stretches));
+}
+
 template <class C>
 absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror* mirror) {
   const auto* leaf = pool_.At<media::Leaf>(offset);
@@ -179,8 +195,6 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror*
   }
   mirror->bits = static_cast<uint32_t>(commit & media::kBitmapMask) |
                  ((commit & media::kUseN) != 0 ? LeafMirror::kUseN : 0);
-  settler_.Settle(leaf,
-                  sizeof(*leaf));  // new values too: a drain that finds one there does not write it
   const absl::Status status = MarkSlots(leaf, mirror->slots());
   if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
   return Damaged("a fingerprint that is not its key's in the leaf", offset);

@@ -32,12 +32,6 @@ class LoggedTree {
   bool HasPair(const Key& key, Pair pair) const;
   bool IsDead(const FoundEntry& entry) const;
 
-  // What is not marked is free.
-  void FinishSpace() {
-    parts_.leaves.FinishMark();
-    parts_.slab.FinishMark();
-  }
-
   class Replayer {
    public:
     explicit Replayer(LoggedTree& tree)
@@ -122,12 +116,8 @@ absl::Status LoggedTree<C>::Replayer::Apply(const FoundEntry& entry, const Key& 
   pending.tombstone = entry.op == LogOp::kDelete;
   pending.sequence = entry.sequence;
   pending.log = log;
-  const bool finding = parts_.pool.finding_space();
   if (TryToApply(pending)) return absl::OkStatus();
-  if (finding) {
-    tree_.FinishSpace();
-    if (TryToApply(pending)) return absl::OkStatus();
-  }
+  if (parts_.rest.FinishNow() && TryToApply(pending)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       "the pool is full: there is no leaf for what its log holds; nothing is lost");
 }
@@ -142,14 +132,15 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
                                      tree);
   absl::Status status = replay.Choose();
   if (!status.ok()) return status;
-  // Little is left for new chunks: those of the log, and those that replay takes.
-  if (pool_.tight()) tree.FinishSpace();
+  // Little is gained by handing over a small tree, and too little space is left in a full pool.
+  if (report_.clean || pool_.tight() || parts_.settling.progress().total == 1) {
+    (void)parts_.rest.FinishNow();
+  }
   parts_.log.FinishAdopt();
   parts_.applied.Restore(replay.applied_index(), replay.applied_log());
   report_.log_entries_replayed = replay.entries();
   report_.log_entries_dropped = replay.dropped();
   status = replay.Replay();
-  if (status.ok()) tree.FinishSpace();
   report_.replay_threads = replay.threads();
   return status;
 }

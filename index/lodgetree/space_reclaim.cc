@@ -68,10 +68,10 @@ bool SpaceReclaimer<C>::DrainHoldingNodes() {
 
 template <class C>
 bool SpaceReclaimer<C>::Reclaim() {
-  bool reclaimed = false;
+  bool reclaimed = parts_.rest.FinishNow();
   if (!parts_.holders.empty()) {
     const std::lock_guard lock(parts_.reclaim_mutex);
-    reclaimed = DrainHoldingNodes();
+    reclaimed |= DrainHoldingNodes();
   }
   return worker_.retired.Drain(parts_.reclaimer) || reclaimed;
 }

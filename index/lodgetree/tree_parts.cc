@@ -37,7 +37,17 @@ TreeParts<C>::TreeParts(const EngineContext& context, unsigned log_entries)
       background("lodgetree", medium.tracer()),
       reclaimer(slab, background, C::kRecords ? horizon.ForReclaimer() : Reclaimer::Horizon{}),
       access(pool, codec),
-      planner(parameters, access) {}
+      planner(parameters, access),
+      // The leaves that one commit may create: a node has slots for no more.
+      settling(pool, kLeafBytes, kNodeSlots),
+      rest(pool, settling, Arenas(), slab, background) {}
+
+template <class C>
+std::vector<pmem::UnitArena*> TreeParts<C>::Arenas() {
+  std::vector<pmem::UnitArena*> arenas = log.arenas();
+  arenas.push_back(&leaves);
+  return arenas;
+}
 
 template <class C>
 uint64_t TreeParts<C>::LogLimit() const {

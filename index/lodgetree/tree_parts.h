@@ -23,7 +23,9 @@
 #include "index/node/fence_horizon.h"
 #include "index/node/inner_tree.h"
 #include "index/node/reclaimer.h"
+#include "index/node/rest_of_recovery.h"
 #include "index/node/separator_texts.h"
+#include "index/node/settle_at_touch.h"
 #include "index/node/stored_values.h"
 #include "index/pmem/full_memo.h"
 #include "index/pmem/per_worker.h"
@@ -46,6 +48,15 @@ struct TreeParts {
   // global_counter of III-C: no clock is read, no shared line is written.
   uint32_t Tick() const { return static_cast<uint32_t>(pool.PeekSequence() >> 10); }
   uint64_t LogLimit() const;
+  std::vector<pmem::UnitArena*> Arenas();
+  // Call before the leaf changes on the medium (node/settle_at_touch.h).
+  void Touch(const Node* node, unsigned leaf) const {
+    if (settling.unfinished()) [[unlikely]]
+      TouchUnsettled(node, leaf);
+  }
+  [[gnu::noinline, gnu::cold]] void TouchUnsettled(const Node* node, unsigned leaf) const {
+    settling.Touch(C::TextOf(node->LowOf(leaf)));
+  }
 
   pmem::Pool& pool;
   pmem::Medium& medium;
@@ -72,6 +83,8 @@ struct TreeParts {
   SpaceHolders<C> holders;
   std::mutex reclaim_mutex;   // one thread at a time reclaims space in a full pool
   pmem::FullMemo logs_stuck;  // what log_reclaim.cc has tried in vain
+  SettleAtTouch settling;
+  RestOfRecovery rest;
   pmem::PerWorker<Worker<C>> workers;
 };
 

@@ -341,7 +341,9 @@ uint32_t AppendLog::Untaken(uint32_t id) const {
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
   RemoveClosed(id);
   Partition& partition = CurrentPartition();
-  if (entries == entries_ && partition.free_logs.size() < kept_logs_) {
+  // While space is being found, its arena knows when this log may be overwritten.
+  const bool reusable = entries == entries_ && !pool_.finding_space();
+  if (reusable && partition.free_logs.size() < kept_logs_) {
     partition.free_logs.push_back(id);
     return;
   }
@@ -408,10 +410,9 @@ void AppendLog::TakeOwnChunks() {
   if (long_logs_ != nullptr) long_logs_->KeepChunks(own);
 }
 
-void AppendLog::FinishAdopt() {
-  TakeOwnChunks();
-  logs_->FinishMark();
-  if (long_logs_ != nullptr) long_logs_->FinishMark();
+std::vector<pmem::UnitArena*> AppendLog::arenas() const {
+  if (long_logs_ == nullptr) return {logs_.get()};
+  return {logs_.get(), long_logs_.get()};
 }
 
 AppendLog::Counters AppendLog::counters() const {

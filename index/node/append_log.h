@@ -134,8 +134,11 @@ class AppendLog {
   uint32_t TakeIds(uint32_t count);
   // Keeps a log, of which `valid` entries are still needed, under number `id`. Thread-safe.
   void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
-  // Ends recovery: the space of logs that were not kept becomes free.
-  void FinishAdopt();
+  // Ends recovery, except that the space of adopted chunks becomes free only with the FinishMark of
+  // `arenas`: also that of a kept log whose count falls to 0 before. So all logs that recovery has
+  // found can be read again by the next recovery, until then.
+  void FinishAdopt() { TakeOwnChunks(); }
+  std::vector<pmem::UnitArena*> arenas() const;
 
   struct Counters {
     uint64_t logs_opened = 0;

@@ -31,9 +31,11 @@ bool RestOfRecovery::Advance(size_t stretches, size_t chunks) {
 // Large objects have no list of their own: they come with the last chunks.
 void RestOfRecovery::FinishChunks(size_t count) {
   size_t left = count;
-  for (const pmem::Chunk& chunk : units_.UnfinishedChunks()) {
-    if (left-- == 0) return;
-    units_.FinishMark(chunk);
+  for (pmem::UnitArena* arena : arenas_) {
+    for (const pmem::Chunk& chunk : arena->UnfinishedChunks()) {
+      if (left-- == 0) return;
+      arena->FinishMark(chunk);
+    }
   }
   for (const pmem::Chunk& chunk : records_.UnfinishedChunks()) {
     if (left-- == 0) return;

@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "index/node/background_worker.h"
 #include "index/node/settle_at_touch.h"
@@ -23,9 +25,14 @@ namespace lodgekv {
 
 class RestOfRecovery {
  public:
-  RestOfRecovery(pmem::Pool& pool, SettleAtTouch& settling, pmem::UnitArena& units,
+  // `arenas`: all of the tree but those of `records`.
+  RestOfRecovery(pmem::Pool& pool, SettleAtTouch& settling, std::vector<pmem::UnitArena*> arenas,
                  pmem::RecordSlab& records, BackgroundWorker& worker)
-      : pool_(pool), settling_(settling), units_(units), records_(records), worker_(worker) {}
+      : pool_(pool),
+        settling_(settling),
+        arenas_(std::move(arenas)),
+        records_(records),
+        worker_(worker) {}
   // Stops the worker, whose task uses this.
   ~RestOfRecovery() { worker_.Stop(); }
   RestOfRecovery(const RestOfRecovery&) = delete;
@@ -54,7 +61,7 @@ class RestOfRecovery {
 
   pmem::Pool& pool_;
   SettleAtTouch& settling_;
-  pmem::UnitArena& units_;
+  const std::vector<pmem::UnitArena*> arenas_;
   pmem::RecordSlab& records_;
   BackgroundWorker& worker_;
   mutable std::mutex mutex_;
