@@ -41,6 +41,7 @@ class Cursor {
   void MergeInto(const Leaf&, ScanRun<C>*) const {}
 
  private:
+  [[gnu::noinline, gnu::cold]] void TouchLeaf() const;
   void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
 
   const TreeState<C>& tree_;
@@ -60,7 +61,7 @@ void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
 template <class C>
 bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
   if (tree_.settling.unfinished()) [[unlikely]]
-    tree_.settling.Touch(C::TextOf(place_.bounds.low));
+    TouchLeaf();
   const OptimisticSection section;
   PrefetchAhead(kLeavesAhead, reverse, wanted);
   unsigned count = 0;
@@ -78,6 +79,13 @@ bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
   copy->high = place_.bounds.high;
   copy->bounded = place_.bounds.bounded;
   return tree_.locks.Of(leaf_).Validate(snapshot_);
+}
+
+// Its range may begin in the stretch of a removed leaf that was to its left.
+template <class C>
+void Cursor<C>::TouchLeaf() const {
+  tree_.settling.Touch(C::TextOf(place_.bounds.low));
+  if (place_.bounds.bounded) tree_.settling.Touch(C::TextOf(place_.bounds.high));
 }
 
 template <class C>

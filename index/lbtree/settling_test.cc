@@ -1,9 +1,12 @@
 // What recovery leaves to a first touch and to the background (node/rest_of_recovery.h).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "index/lbtree/lbtree_test_util.h"
 #include "index/pmem/testing/silent_tracer.h"
@@ -99,6 +102,58 @@ TEST_F(SettlingTest, TheBackgroundDoesItWithoutAWrite) {
   EXPECT_FALSE(tree_.pool().finding_space());
   tree_.ExpectSound();
   EXPECT_EQ(LinesOf([&] { EXPECT_EQ(tree_.Get(Text(2)), Text(1)); }), 0u);
+}
+
+// The range of a removed leaf may go to its right neighbour, which then answers for keys of two
+// stretches. Those that were always its own depend on the leaf after it, too.
+class TakenOverRangeTest : public SettlingTest {
+ protected:
+  void SetUp() override {
+    SettlingTest::SetUp();
+    KillAndRecoverInPlace();
+    // Far from where the steps of the writes have come to.
+    const std::vector<const media::Block*> leaves = tree_.Leaves();
+    for (size_t i = leaves_ - 300; i + 3 < leaves_ && taken_over_ == 0; ++i) {
+      const std::vector<uint64_t> keys = KeysOf(leaves[i]);
+      const uint64_t own_end = KeysOf(leaves[i + 1]).back() + 1;
+      for (const uint64_t key : keys) ASSERT_EQ(tree_.Delete(Text(key)), Outcome::kOk);
+      const unsigned before = tree_.PairsOf(leaves[i + 1]);
+      ASSERT_EQ(tree_.Put(Text(keys[0]), Text(1)), Outcome::kOk);
+      if (tree_.PairsOf(leaves[i + 1]) == before) continue;
+      taken_over_ = keys[0];
+      absent_ = own_end;
+    }
+    ASSERT_NE(taken_over_, 0u);
+  }
+  // Ascending.
+  std::vector<uint64_t> KeysOf(const media::Block* leaf) {
+    std::vector<uint64_t> keys;
+    for (uint32_t slots = TestTree::SlotsOf(leaf, 0); slots != 0; slots &= slots - 1) {
+      keys.push_back(SlotPair(leaf[0], static_cast<unsigned>(std::countr_zero(slots))).key);
+    }
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  }
+  // What was answered for `absent_` is durable: nothing is left to be settled for it.
+  void ExpectAbsentKeyIsSettled() {
+    EXPECT_EQ(LinesOf([&] { EXPECT_EQ(tree_.Get(Text(absent_)), "none"); }), 0u);
+  }
+
+  uint64_t taken_over_ = 0;  // a key that the right neighbour has taken over
+  uint64_t absent_ = 0;      // above all others of that leaf, and its own
+};
+
+TEST_F(TakenOverRangeTest, AScanSettlesAllOfItsLeaf) {
+  for (const bool reverse : {false, true}) {
+    ScanOptions options;
+    const std::string start = Text(taken_over_);
+    const std::string end = Text(absent_ + 1);
+    options.start = start;
+    options.end = end;
+    options.reverse = reverse;
+    ASSERT_EQ(tree_.engine().Scan(options, [](const ScanItem&) { return true; }), Outcome::kOk);
+    ExpectAbsentKeyIsSettled();
+  }
 }
 
 TEST_F(SettlingTest, CloseBringsItToItsEnd) {

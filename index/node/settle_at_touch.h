@@ -16,7 +16,8 @@
 // So Touch settles the stretch of the key with the leaf after it, and `reach` leaves before it.
 //
 // Rules for the tree
-//  1. Touch(key) before a leaf's content is believed or changed for that key.
+//  1. Touch(key) before a leaf's content is believed or changed for that key, whatever other key
+//     led to the same leaf before; for a whole leaf both ends of its range.
 //  2. When a leaf is removed, a neighbour takes over its range. Both have been settled with it, the
 //     left one since `reach` is at least 1. So a leaf that covers keys of another stretch is
 //     settled.
