@@ -24,6 +24,7 @@ GroupLeaf<C>* HeldLeaves<C>::Join(const Key& key, Seen seen) {
       if (held != nullptr && held->locked.leaf != seen.leaf) return nullptr;
     }
     if (held != nullptr) {
+      tree_.Touch(key);
       const bool taken = !group_.of_batch && tree_.key_locks.IsTaken(key.hash);
       if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) return nullptr;
       return LeafFor(*held, key);
@@ -49,7 +50,6 @@ GroupLeaf<C>* HeldLeaves<C>::FindHeld(const VersionLock& lock) {
 // that has the key: then null, and the leaf is unlocked.
 template <class C>
 GroupLeaf<C>* HeldLeaves<C>::Hold(const LockedLeaf& locked, const Key& key) {
-  tree_.Touch(key);
   const bool taken = !group_.of_batch && group_.leaves.empty() && tree_.key_locks.IsTaken(key.hash);
   if (taken && !tree_.medium.Canary("lbtree.group.batches_ignored")) {
     locked.lock->Unlock();

@@ -156,6 +156,16 @@ TEST_F(TakenOverRangeTest, AScanSettlesAllOfItsLeaf) {
   }
 }
 
+TEST_F(TakenOverRangeTest, AGroupSettlesWhatEachOfItsKeysDependsOn) {
+  const std::string first = Text(taken_over_);
+  const std::string second = Text(absent_);
+  const std::string value = Text(7);
+  const std::vector<WriteOp> ops = {{.kind = WriteKind::kPut, .key = first, .value = value},
+                                    {.kind = WriteKind::kDelete, .key = second}};
+  ASSERT_EQ(tree_.Write(ops), Outcome::kOk);
+  ExpectAbsentKeyIsSettled();
+}
+
 TEST_F(SettlingTest, CloseBringsItToItsEnd) {
   KillAndRecoverInPlace();
   EXPECT_EQ(tree_.engine().Close(), absl::OkStatus());
