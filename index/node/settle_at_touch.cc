@@ -17,7 +17,7 @@ constexpr size_t kTracedStretchLeaves = 1;
 SettleAtTouch::SettleAtTouch(pmem::Pool& pool, size_t leaf_bytes, size_t reach)
     : pool_(pool),
       leaf_bytes_(leaf_bytes),
-      reach_(pool.medium().Canary("node.settle.no_reach") ? 0 : reach),
+      reach_(pool.medium().Canary("node.settle.no_reach") ? 0 : reach + 1),
       stretch_leaves_(pool.medium().tracer() != nullptr ? kTracedStretchLeaves : kStretchLeaves) {}
 
 void SettleAtTouch::Begin(std::vector<pmem::Offset> leaves, std::vector<Stretch> stretches) {

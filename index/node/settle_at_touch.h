@@ -12,15 +12,16 @@
 //  - its right neighbour: bounds come from the keys that recovery found, and a key that was the
 //    neighbour's least before its unflushed delete is covered by this leaf since;
 //  - that the leaf stays reachable. An operation that was cut short may have created it, and
-//    commits in a leaf further to the left, at most `reach` leaves away.
-// So Touch settles the stretch of the key with the leaf after it, and `reach` leaves before it.
+//    commits in a leaf further to the left, at most `reach` leaves away;
+//  - that its left neighbour stays reachable, which leads to it past leaves that were removed, and
+//    takes over its range when it is removed itself.
+// So Touch settles the stretch of the key with the leaf after it, and `reach` + 1 before it.
 //
 // Rules for the tree
 //  1. Touch(key) before a leaf's content is believed or changed for that key, whatever other key
 //     led to the same leaf before; for a whole leaf both ends of its range.
-//  2. When a leaf is removed, a neighbour takes over its range. Both have been settled with it, the
-//     left one since `reach` is at least 1. So a leaf that covers keys of another stretch is
-//     settled.
+//  2. When a leaf is removed, a neighbour takes over its range. Both have been settled with it. So
+//     a leaf that covers keys of another stretch is settled.
 //  3. Space that recovery found free is not allocated before all is settled, since what no longer
 //     refers to it may not be durable yet: FinishMark comes last (rest_of_recovery.h).
 //
@@ -90,7 +91,7 @@ class SettleAtTouch {
 
   pmem::Pool& pool_;
   const size_t leaf_bytes_;
-  const size_t reach_;
+  const size_t reach_;  // of the left neighbour
   const size_t stretch_leaves_;
   std::atomic<bool> unfinished_{false};
   mutable std::mutex mutex_;
