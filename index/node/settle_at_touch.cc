@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "index/node/version_lock.h"
+
 namespace lodgekv {
 
 namespace {
@@ -87,10 +89,16 @@ bool SettleAtTouch::SettleSome(size_t count) const {
   return SettleRange(*work, begin, std::min(begin + count, all));
 }
 
+// Waits for those that are still in a Touch: each waits for its own fence, and for nobody.
 void SettleAtTouch::End() {
   unfinished_.store(false, std::memory_order_release);
-  const std::lock_guard lock(mutex_);
-  work_.reset();
+  std::shared_ptr<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
+    work = std::move(work_);
+  }
+  for (Backoff backoff; work.use_count() > 1; backoff.Pause()) {
+  }
 }
 
 SettleAtTouch::Progress SettleAtTouch::progress() const {

@@ -64,7 +64,7 @@ class SettleAtTouch {
 
   // Settles the next `count` stretches. False: there was none left, or the medium has failed.
   bool SettleSome(size_t count) const;
-  // All is settled.
+  // All is settled. On return no thread flushes a leaf any more, so its space may go to others.
   void End();
 
   struct Progress {
@@ -95,7 +95,7 @@ class SettleAtTouch {
   const size_t stretch_leaves_;
   std::atomic<bool> unfinished_{false};
   mutable std::mutex mutex_;
-  std::shared_ptr<Work> work_;  // under the mutex; kept by whoever is in a call when it ends
+  std::shared_ptr<Work> work_;  // under the mutex; shared with whoever is in a call
 };
 
 }  // namespace lodgekv

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "index/pmem/testing/arena_test_util.h"
@@ -68,6 +71,29 @@ TEST_F(SettleAtTouchTest, TheLeftNeighbourStaysReachableToo) {
   flushed.clear();
   settling.Touch("e");
   EXPECT_EQ(flushed, (std::set<size_t>{1, 2}));
+}
+
+// Once all is settled a leaf's space may have another owner.
+TEST_F(SettleAtTouchTest, NothingIsFlushedAfterTheEnd) {
+  SettleAtTouch settling(*pool_, kLeafBytes, /*reach=*/1);
+  Begin(settling);
+  std::atomic<bool> touching{false};
+  std::atomic<bool> ended{false};
+  std::atomic<bool> flushed_after{false};
+  tracer_.on_flush = [&](const void*) {
+    if (!touching.exchange(true)) {
+      const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+      while (!ended && std::chrono::steady_clock::now() < enough) std::this_thread::yield();
+    }
+    flushed_after = flushed_after || ended;
+  };
+  std::thread toucher([&] { settling.Touch("c"); });
+  while (!touching) std::this_thread::yield();
+  settling.End();
+  ended = true;
+  toucher.join();
+  EXPECT_FALSE(flushed_after);
+  EXPECT_FALSE(settling.unfinished());
 }
 
 }  // namespace
