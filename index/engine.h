@@ -8,17 +8,17 @@
 //              With WriteOptions::atomic the whole span takes effect, or none of it.
 // LINEARIZABLE Each key is linearizable, also across crashes: nothing that a Read or a Scan has
 //              returned is lost by a later crash.
-// THREADS      Every method is thread-safe except Close. Readers never block readers, and a reader
-//              never stores to the medium. It may flush what a killed process stored, as long as
-//              GetRecoveryState is not finished.
+// THREADS      Every method is thread-safe except Close; Abandon says with whom it may run. Readers
+//              never block readers, and a reader never stores to the medium. It may flush what a
+//              killed process stored, as long as GetRecoveryState is not finished.
 // TIME         The caller passes the current time; engines never read a clock.
 // ERRORS       An operation that reports anything but kOk has not been applied. Engines return
 //              codes (Outcome); callers turn them into messages.
 // MEMORY       Keys and values are byte strings. Views in arguments are read during the call only;
 //              views in a ScanItem are valid during the visitor's call only.
 //
-// The base class has only pure virtual methods (except CheckInPassing and GetRecoveryState), no
-// data members and no helpers.
+// The base class has only pure virtual methods (except CheckInPassing, GetRecoveryState and
+// Abandon), no data members and no helpers.
 #pragma once
 
 #include <cstddef>
@@ -204,6 +204,17 @@ class Engine {
   // background is finished first; if it met an error, Close returns it, and the pool is not marked
   // as closed cleanly.
   virtual absl::Status Close() = 0;
+
+  // In place of Close when pages of the pool are gone, because a file of it was truncated. On
+  // return no thread of the engine is running and none will start: only a call can still touch the
+  // pool. Itself touches nothing of it, but waits for the step that such a thread is making. Leaves
+  // on the medium what a crash would; an unfinished recovery stays so, and on_recovery_end may
+  // never be called.
+  //
+  // Calls may be running, but neither Close, nor another Abandon, nor a function that the engine
+  // has called. Close must not follow. A second Abandon does nothing. The default is for engines
+  // that start no thread.
+  virtual void Abandon() {}
 };
 
 }  // namespace lodgekv

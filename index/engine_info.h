@@ -29,8 +29,8 @@ struct EngineContext {
   unsigned recovery_threads = 1;
   RecoveryProgress progress;  // may be empty; called until `create` or `recover` returns
   // May be empty. Called once, by a thread of the engine, when a part of recovery that was left to
-  // the background has ended, well or with an error; not called for an engine that left nothing.
-  // Must not call the engine, which may already be in Close.
+  // the background has ended, well or with an error; not called for an engine that left nothing,
+  // or that was abandoned. Must not call the engine, which may already be in Close.
   RecoveryEnd on_recovery_end;
 };
 

@@ -1,6 +1,7 @@
 #include "index/store.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,7 +60,11 @@ class StoreImpl : public Store {
   absl::Status CheckKnownId(const pmem::PoolIdentity& there, const StoreOptions& options) const;
   absl::Status RememberPool(const StoreOptions& options) const;
   absl::Status WatchPool(const StoreOptions& options);
-  void Abandon();
+  void OnCutShort();
+  void KeepEngine(std::unique_ptr<Engine> engine);
+  std::optional<pmem::PoolLoss> StopWatch();
+  bool LeftCutShort();
+  void Leave();
   void Describe(const StoreOptions& options);
 
   const EngineInfo* engine_info_ = nullptr;
@@ -67,6 +72,8 @@ class StoreImpl : public Store {
   StoreInfo info_;
   std::optional<std::string> known_id_;  // of the pool that was served before, if recorded
   std::unique_ptr<pmem::Pool> pool_;     // none for a volatile engine; outlives the engine
+  std::mutex loss_mutex_;                // held where engine_ is set, and by the watch's thread
+  bool cut_short_ = false;               // under the mutex: the engine is abandoned
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<pmem::PoolWatch> watch_;  // if requested
 };
@@ -208,8 +215,7 @@ absl::Status StoreImpl::CreatePool(const StoreOptions& options) {
   pool_ = *std::move(pool);
   absl::Status status = WatchPool(options);
   if (status.ok()) status = CreateEngine(options);
-  if (status.ok()) return status;
-  watch_.reset();
+  if (status.ok() || LeftCutShort()) return status;
   if (absl::Status removed = pool_->CloseAndRemove(); !removed.ok()) {
     status = absl::Status(status.code(),
                           absl::StrCat(status.message(), "; and the new pool ", options.pool_path,
@@ -236,8 +242,7 @@ absl::Status StoreImpl::OpenPool(const StoreOptions& options) {
   if (!created) pool_->ResetForEngine();
   absl::Status status = WatchPool(options);
   if (status.ok()) status = created ? RecoverEngine() : CreateEngine(options);
-  if (status.ok()) return status;
-  watch_.reset();
+  if (status.ok() || LeftCutShort()) return status;
   pool_->Close(false).IgnoreError();
   pool_.reset();
   return status;
@@ -286,7 +291,7 @@ absl::Status StoreImpl::CreateEngine(const StoreOptions& options) {
   if (!engine.ok()) return engine.status();
   pool_->MarkEngineCreated();
   if (pool_->medium().failed()) return absl::DataLossError("a sync of the new pool failed");
-  engine_ = *std::move(engine);
+  KeepEngine(*std::move(engine));
   info_.created = true;
   return absl::OkStatus();
 }
@@ -295,7 +300,7 @@ absl::Status StoreImpl::RecoverEngine() {
   context_.pool = pool_.get();
   absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->recover(context_, &info_.recovery);
   if (!engine.ok()) return engine.status();
-  engine_ = *std::move(engine);
+  KeepEngine(*std::move(engine));
   info_.recovery.clean = pool_->was_clean();
   return absl::OkStatus();
 }
@@ -304,17 +309,46 @@ absl::Status StoreImpl::RecoverEngine() {
 absl::Status StoreImpl::WatchPool(const StoreOptions& options) {
   if (!options.on_pool_gone) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<pmem::PoolWatch>> watch =
-      pool_->Watch([told = options.on_pool_gone](const pmem::PoolLoss& loss) { told(loss.what); });
+      pool_->Watch([this, told = options.on_pool_gone](const pmem::PoolLoss& loss) {
+        told(loss.what);
+        if (loss.cut_short) OnCutShort();
+      });
   if (!watch.ok()) return watch.status();
   watch_ = *std::move(watch);
   return absl::OkStatus();
 }
 
-// Closing would touch pages, some of which no longer exist. Abandoned objects stay reachable for
-// leak checkers.
-void StoreImpl::Abandon() {
-  static auto& abandoned = *new std::vector<std::pair<Engine*, pmem::Pool*>>;
-  abandoned.emplace_back(engine_.release(), pool_.release());
+// At once, not when the store is closed: until then the engine's threads might meet a missing page.
+void StoreImpl::OnCutShort() {
+  const std::lock_guard lock(loss_mutex_);
+  cut_short_ = true;
+  if (engine_ != nullptr) engine_->Abandon();
+}
+
+void StoreImpl::KeepEngine(std::unique_ptr<Engine> engine) {
+  const std::lock_guard lock(loss_mutex_);
+  engine_ = std::move(engine);
+  if (cut_short_) engine_->Abandon();
+}
+
+// Closing or destroying them would touch pages that no longer exist. They stay reachable for leak
+// checkers.
+void StoreImpl::Leave() {
+  static auto& left = *new std::vector<std::pair<Engine*, pmem::Pool*>>;
+  left.emplace_back(engine_.release(), pool_.release());
+}
+
+std::optional<pmem::PoolLoss> StoreImpl::StopWatch() {
+  return watch_ != nullptr ? watch_->Stop() : std::nullopt;
+}
+
+// For an opening that failed. True: the pool is left as it is.
+bool StoreImpl::LeftCutShort() {
+  const std::optional<pmem::PoolLoss> loss = StopWatch();
+  watch_.reset();
+  if (!loss.has_value() || !loss->cut_short) return false;
+  Leave();
+  return true;
 }
 
 void StoreImpl::Describe(const StoreOptions& options) {
@@ -355,9 +389,9 @@ SpaceUse StoreImpl::GetSpaceUse() const {
 
 absl::Status StoreImpl::Close() {
   if (engine_ == nullptr) return absl::OkStatus();
-  const std::optional<pmem::PoolLoss> loss = watch_ != nullptr ? watch_->Stop() : std::nullopt;
+  const std::optional<pmem::PoolLoss> loss = StopWatch();
   if (loss.has_value() && loss->cut_short) {
-    Abandon();
+    Leave();
     return absl::DataLossError(loss->what);
   }
   absl::Status status = engine_->Close();

@@ -57,7 +57,8 @@ struct StoreOptions {
   bool end_at_damaged_metadata = false;
   // If set, the pool's files are watched while the store is open. Called once, by a separate thread
   // or by Close, when one is deleted, replaced or truncated. From then on nothing may be
-  // acknowledged: the next start will not find it.
+  // acknowledged: the next start will not find it. After a truncation the engine is then abandoned
+  // (Engine::Abandon).
   std::function<void(const std::string& what)> on_pool_gone;
 };
 

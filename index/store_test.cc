@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <mutex>
 
 #include "index/pmem/pool.h"
 #include "index/pmem/testing/temp_dir.h"
@@ -20,16 +23,41 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
+class Event {
+ public:
+  void Set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  bool IsSet() {
+    const std::lock_guard lock(mutex_);
+    return set_;
+  }
+  void Await() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
 // What the next create or recover of the fake engine does.
 struct Script {
   absl::Status create;
   absl::Status recover;
   bool die_in_create = false;
   absl::Status close;
+  std::function<void()> in_recover = [] {};
+  std::function<void()> on_abandon = [] {};
   EngineContext seen;
   int created = 0;
   int recovered = 0;
   int closed = 0;
+  int abandoned = 0;  // by the watch's thread, which Close joins
 };
 Script script;
 
@@ -58,6 +86,10 @@ class FakeEngine : public Engine {
     ++script.closed;
     return script.close;
   }
+  void Abandon() override {
+    ++script.abandoned;
+    script.on_abandon();
+  }
 
  private:
   pmem::Pool* const pool_;
@@ -85,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Engine>> RecoverFake(const EngineContext& context
                                                     RecoveryReport* report) {
   script.seen = context;
   ++script.recovered;
+  script.in_recover();
   if (!script.recover.ok()) return script.recover;
   report->keys = context.pool->engine_area()[1].Load();
   return std::make_unique<FakeEngine>(context.pool);
@@ -395,6 +428,58 @@ TEST_F(StoreTest, AKilledProcessIsNotClean) {
   auto store = Open();
   EXPECT_FALSE(store->info().recovery.clean);
   EXPECT_EQ(store->engine().CountKeys(), 5u);
+}
+
+// The loss is noticed while the store is open, and its engine abandoned at once.
+TEST_F(StoreTest, AnEngineIsAbandonedWhenItsPoolIsCutShort) {
+  Event gone;
+  options_.on_pool_gone = [&](const std::string&) { gone.Set(); };
+  Event abandoned;
+  script.on_abandon = [&] {
+    EXPECT_TRUE(gone.IsSet());
+    abandoned.Set();
+  };
+  auto store = Open();
+  std::filesystem::resize_file(options_.pool_path, 0);
+  abandoned.Await();
+  EXPECT_EQ(store->Close().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(script.abandoned, 1);
+  EXPECT_EQ(script.closed, 0);
+}
+
+TEST_F(StoreTest, AnEngineIsClosedWhenItsPoolWasDeleted) {
+  options_.on_pool_gone = [](const std::string&) {};
+  auto store = Open();
+  std::filesystem::remove(options_.pool_path);
+  EXPECT_EQ(store->Close().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(script.abandoned, 0);
+  EXPECT_EQ(script.closed, 1);
+}
+
+// The loss is noticed when there is no engine yet.
+TEST_F(StoreTest, AnEngineIsAbandonedWhoseRecoveryEndsAfterTheLoss) {
+  Open();
+  script.closed = 0;
+  Event gone;
+  options_.on_pool_gone = [&](const std::string&) { gone.Set(); };
+  script.in_recover = [&] {
+    std::filesystem::resize_file(options_.pool_path, options_.pool_size_bytes / 2);
+    gone.Await();
+  };
+  auto store = Open();
+  EXPECT_EQ(store->Close().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(script.abandoned, 1);
+  EXPECT_EQ(script.closed, 0);
+}
+
+// Closing the pool would touch what is missing.
+TEST_F(StoreTest, ARecoveryThatFailsInATruncatedPoolLeavesIt) {
+  Open();
+  options_.on_pool_gone = [](const std::string&) {};
+  script.in_recover = [&] { std::filesystem::resize_file(options_.pool_path, 0); };
+  script.recover = absl::DataLossError("leaf 7 is damaged");
+  EXPECT_EQ(OpenError().message(), "leaf 7 is damaged");
+  EXPECT_EQ(std::filesystem::file_size(options_.pool_path), 0u);
 }
 
 TEST_F(StoreTest, AVolatileEngineTakesNoPool) {

@@ -113,6 +113,11 @@ absl::Status LbTree<C>::Close() {
   return absl::OkStatus();
 }
 
+template <class C>
+void LbTree<C>::Abandon() {
+  tree_.background.Stop();
+}
+
 template class LbTree<Fixed64Codec>;
 template class LbTree<BytesCodec>;
 

@@ -50,6 +50,7 @@ class LbTree final : public Engine {
   MemoryUse GetMemoryUse() const override;
   RecoveryState GetRecoveryState() const override;
   absl::Status Close() override;
+  void Abandon() override;
 
  private:
   LbTree(const EngineContext& context, unsigned blocks);

@@ -164,6 +164,11 @@ absl::Status LodgeTree<C>::Close() {
   return absl::OkStatus();
 }
 
+template <class C>
+void LodgeTree<C>::Abandon() {
+  parts_.background.Stop();
+}
+
 template class LodgeTree<Fixed64Codec>;
 template class LodgeTree<BytesCodec>;
 

@@ -56,6 +56,7 @@ class LodgeTree final : public Engine {
   MemoryUse GetMemoryUse() const override;
   RecoveryState GetRecoveryState() const override;
   absl::Status Close() override;
+  void Abandon() override;
 
  private:
   LodgeTree(const EngineContext& context, unsigned log_entries) : parts_(context, log_entries) {}

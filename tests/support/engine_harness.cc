@@ -78,6 +78,7 @@ EngineContext EngineHarness::Context() const {
   context.inline_pairs = case_.inline_pairs;
   context.options = OptionsFor(case_, options_.engine_options);
   context.recovery_threads = options_.recovery_threads;
+  context.on_recovery_end = options_.on_recovery_end;
   return context;
 }
 

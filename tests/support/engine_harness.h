@@ -24,7 +24,8 @@ struct HarnessOptions {
   uint64_t chunk_bytes = uint64_t{64} << 10;
   bool strict_order = false;
   unsigned recovery_threads = 1;
-  pmem::Tracer* tracer = nullptr;  // sees every store, flush and fence; outlives the harness
+  pmem::Tracer* tracer = nullptr;    // sees every store, flush and fence; outlives the harness
+  RecoveryEnd on_recovery_end = {};  // see EngineContext
   std::map<std::string, std::string> engine_options = {};  // over those of the case
 };
 
