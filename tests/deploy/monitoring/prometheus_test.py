@@ -163,7 +163,8 @@ class PrometheusTest(system_test.SystemTest):
             self.assertEqual({instance for name, instance in firing if name == alert}, servers,
                              alert)
         for alert in ("LodgeKVDataLoss", "LodgeKVErrors", "LodgeKVOverloaded",
-                      "LodgeKVRestartsOften", "LodgeKVFileDescriptorsLow"):
+                      "LodgeKVRestartsOften", "LodgeKVFileDescriptorsLow", "LodgeKVRecoveryFailed",
+                      "LodgeKVRecoveryUnfinished", "LodgeKVBackgroundFailures"):
             self.assertFalse([each for each in firing if each[0] == alert], alert)
 
 
