@@ -2,6 +2,7 @@
 #include "index/lbtree/leaf_lines.h"
 #include "index/lbtree/pair_remover.h"
 #include "index/node/epoch.h"
+#include "index/node/inner_tree_shrink.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {

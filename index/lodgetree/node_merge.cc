@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "index/lodgetree/leaf_merge.h"
+#include "index/node/inner_tree_shrink.h"
 
 namespace lodgekv::lodgetree {
 

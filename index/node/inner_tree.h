@@ -235,7 +235,7 @@ class InnerTree {
   static void EraseChild(Node* node, unsigned position, unsigned rank);
   static void Rebase(Node* node);
 
-  // inner_tree_shrink.h
+  // Defined in inner_tree_shrink.h:
   struct Family;
   Attempt JoinSparse(const Key& key, unsigned level);
   Attempt LowerRoot(Node* root, uint64_t snapshot);
@@ -721,5 +721,3 @@ void InnerTree<C, Below, Access>::Build(std::span<const Child> children, unsigne
 }
 
 }  // namespace lodgekv
-
-#include "index/node/inner_tree_shrink.h"

@@ -10,7 +10,8 @@
 // child in two nodes or in none. A merged node covers more than before, so its bounds may share
 // less: its prefix and words are chosen anew (Rebase) while its readers wait.
 //
-// Part of inner_tree.h.
+// Part of inner_tree.h, for sources that remove nodes: defines LockForRemoval, RemoveAndUnlock and
+// Shrink.
 #pragma once
 
 #include "index/node/inner_tree.h"

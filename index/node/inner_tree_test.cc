@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "index/node/codec.h"
+#include "index/node/inner_tree_shrink.h"
 
 namespace lodgekv {
 namespace {

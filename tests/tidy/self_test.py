@@ -145,6 +145,11 @@ BAD = {
         {"client/a.cc": '#include "client/b.h"\n',
          "client/b.h": header('#include "client/c.h"\n'),
          "client/c.h": header('#include "client/a.h"\n')},
+        {"index/pmem/a.h": header('#include "index/pmem/internal/b.h"\n'),
+         "index/pmem/internal/b.h": header('#include "index/pmem/a.h"\n')},
+        {"tests/support/a.h": header('#include "tests/support/b.h"\n'),
+         "tests/support/b.h": header('#include "tests/support/c.h"\n'),
+         "tests/support/c.h": header('#include "tests/support/a.h"\n')},
     ],
     "flush_makes_no_fence": [
         {"index/lodgetree/a.cc": "void Tree::FlushLeaf() {\n  medium_.Fence();\n}\n"},
@@ -185,7 +190,10 @@ GOOD = {
                             "TEST_F(AdmissionTest, TakesWhatFits) {}\n",
     "client/a.cc": '#include "client/b.h"\n#include "lodgekv/v1/kv.pb.h"\n',
     "index/a.cc": '#include "index/pmem/pool.h"\n#include "engine_list.inc"\n',
-    "index/pmem/a.cc": "#include <libpmemobj.h>\n"
+    "index/pmem/a.h": header("class A;\n"),
+    "index/pmem/internal/part_of_a.h": header('#include "index/pmem/a.h"\n'),
+    "index/pmem/a.cc": '#include "index/pmem/a.h"\n#include <libpmemobj.h>\n'
+                       '#include "index/pmem/internal/part_of_a.h"\n'
                        "// Waits for the clwb of this thread; msync is a last resort.\n"
                        "void F() { _mm_" + "sfence(); }\n",
     "index/lodgetree/a.h": header("// Use:\n//   NawSection section(medium);\nint a;\n"),
