@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -34,9 +35,10 @@ class Event {
     const std::lock_guard lock(mutex_);
     return set_;
   }
-  void Await() {
+  // False: it has not come within a minute.
+  bool Await() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return set_; });
+    return changed_.wait_for(lock, std::chrono::minutes(1), [this] { return set_; });
   }
 
  private:
@@ -441,7 +443,7 @@ TEST_F(StoreTest, AnEngineIsAbandonedWhenItsPoolIsCutShort) {
   };
   auto store = Open();
   std::filesystem::resize_file(options_.pool_path, 0);
-  abandoned.Await();
+  EXPECT_TRUE(abandoned.Await());
   EXPECT_EQ(store->Close().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(script.abandoned, 1);
   EXPECT_EQ(script.closed, 0);
@@ -464,7 +466,7 @@ TEST_F(StoreTest, AnEngineIsAbandonedWhoseRecoveryEndsAfterTheLoss) {
   options_.on_pool_gone = [&](const std::string&) { gone.Set(); };
   script.in_recover = [&] {
     std::filesystem::resize_file(options_.pool_path, options_.pool_size_bytes / 2);
-    gone.Await();
+    EXPECT_TRUE(gone.Await());
   };
   auto store = Open();
   EXPECT_EQ(store->Close().code(), absl::StatusCode::kDataLoss);

@@ -173,7 +173,7 @@ TEST_P(RecoveringTest, AnAbandonedEngineTouchesNothing) {
   if (left) tracer.AwaitHeld(At::kFence);
   engine().Abandon();
   const uint64_t touches = tracer.touches();
-  EXPECT_EQ(tracer.threads(), 0u);
+  ASSERT_EQ(tracer.threads(), 0u);
   EXPECT_EQ(State().finished, !left);
   // Calls that still run find no thread to hand work to.
   WriteMore(100);
