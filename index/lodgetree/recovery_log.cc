@@ -136,7 +136,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
   if (report_.clean || pool_.tight() || parts_.settling.progress().total == 1) {
     (void)parts_.rest.FinishNow();
   }
-  parts_.log.FinishAdopt();
+  parts_.log.TakeOwnChunks();
   parts_.applied.Restore(replay.applied_index(), replay.applied_log());
   report_.log_entries_replayed = replay.entries();
   report_.log_entries_dropped = replay.dropped();

@@ -117,7 +117,7 @@ class AppendLog {
   }
 
   // Takes the chunks that are reserved for logs, so that a pool full of pairs still has room to log
-  // the writes that free space. Called in a new pool, and by FinishAdopt.
+  // the writes that free space. Called in a new pool, and by recovery after the last Keep.
   void TakeOwnChunks();
 
   // --- recovery ---
@@ -134,10 +134,8 @@ class AppendLog {
   uint32_t TakeIds(uint32_t count);
   // Keeps a log, of which `valid` entries are still needed, under number `id`. Thread-safe.
   void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
-  // Ends recovery, except that the space of adopted chunks becomes free only with the FinishMark of
-  // `arenas`: also that of a kept log whose count falls to 0 before. So all logs that recovery has
-  // found can be read again by the next recovery, until then.
-  void FinishAdopt() { TakeOwnChunks(); }
+  // FinishMark of these ends recovery. Until then no log in an adopted chunk is overwritten, also
+  // none that was kept and is no longer needed: the next recovery can read them all again.
   std::vector<pmem::UnitArena*> arenas() const;
 
   struct Counters {

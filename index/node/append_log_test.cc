@@ -37,6 +37,11 @@ class AppendLogTest : public ::testing::Test {
     log_->Adopt(pool_->Chunks());
   }
 
+  void FinishRecovery() {
+    log_->TakeOwnChunks();
+    for (pmem::UnitArena* arena : log_->arenas()) arena->FinishMark();
+  }
+
   // One fence group of `count` entries; returns their log.
   uint32_t AppendGroup(unsigned count) {
     EXPECT_TRUE(log_->ReserveInOneLog(count, pmem::ReservePolicy::kKeep));
@@ -264,7 +269,7 @@ TEST_F(AppendLogTest, SpaceIsUsedAgainUnderAHigherVersion) {
   Reopen();
   const FoundLog old_log = OnlyLog();
   // Nothing is kept: all space is free, and full of old entries.
-  log_->FinishAdopt();
+  FinishRecovery();
   sequences_.clear();
   AppendGroup(1);
   Reopen();
@@ -378,7 +383,7 @@ TEST_F(AppendLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   ASSERT_EQ(logs.size(), 4u);  // the prepared one has no entry
   const uint32_t kept = log_->TakeIds(1);
   log_->Keep(kept, logs[1], 2);
-  log_->FinishAdopt();
+  FinishRecovery();
   const std::vector<uint64_t> needed(sequences_.begin() + kEntries,
                                      sequences_.begin() + 2 * kEntries);
   for (unsigned i = 0; i < 50 * kEntries; ++i) log_->Release(AppendGroup(1));
@@ -392,13 +397,40 @@ TEST_F(AppendLogTest, RecoveryKeepsWhatIsNeededAndFreesTheRest) {
   EXPECT_FALSE(log_->NextToEmpty(&none));
 }
 
+// What a power cut takes back meanwhile is in them.
+TEST_F(AppendLogTest, NoLogThatRecoveryHasFoundIsOverwrittenBeforeItsEnd) {
+  for (unsigned i = 0; i < 3 * kEntries; ++i) AppendGroup(1);
+  Reopen();
+  const std::vector<FoundLog> found = log_->FindLogs(2);
+  const uint32_t kept = log_->TakeIds(1);
+  log_->Keep(kept, found[1], 1);
+  log_->TakeOwnChunks();
+  log_->Release(kept);
+  const auto write = [&] {
+    for (unsigned i = 0; i < 50 * kEntries; ++i) log_->Release(AppendGroup(1));
+  };
+  const auto there = [&] {
+    const std::vector<FoundLog> now = log_->FindLogs(2);
+    return std::ranges::count_if(found, [&](const FoundLog& log) {
+      return std::ranges::any_of(now, [&](const FoundLog& other) {
+        return other.offset == log.offset && other.version == log.version;
+      });
+    });
+  };
+  write();
+  EXPECT_EQ(there(), static_cast<long>(found.size()));
+  FinishRecovery();
+  write();
+  EXPECT_LT(there(), static_cast<long>(found.size()));
+}
+
 TEST_F(AppendLogTest, LogsKeptByRecoveryComeBeforeAllOthers) {
   for (unsigned i = 0; i < 4 * kEntries; ++i) AppendGroup(1);
   Reopen();
   const std::vector<FoundLog> logs = log_->FindLogs(2);
   const uint32_t first = log_->TakeIds(3);
   for (uint32_t i = 0; i < 3; ++i) log_->Keep(first + i, logs[i], 1);
-  log_->FinishAdopt();
+  FinishRecovery();
   const uint32_t closed = AppendGroup(kEntries);
   AppendGroup(1);
   log_->Release(first + 1);

@@ -101,7 +101,8 @@ class ReplayTest : public ::testing::Test {
     absl::Status status = replay_->Choose();
     if (!status.ok()) return status;
     slab_->FinishMark();
-    log_->FinishAdopt();
+    log_->TakeOwnChunks();
+    for (pmem::UnitArena* arena : log_->arenas()) arena->FinishMark();
     return replay_->Replay();
   }
   // The numbers of what was replayed, ascending.
