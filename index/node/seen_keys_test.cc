@@ -30,6 +30,8 @@ TEST(SeenKeysTest, TheFirstKeyThatIsRepeatedIsFound) {
   EXPECT_EQ(FirstRepeatedOf({"a"}, 1), SeenKeys::kNone);
   EXPECT_EQ(FirstRepeatedOf({"a", "b", "c", "b", "a"}, 1), 0u);
   EXPECT_EQ(FirstRepeatedOf({"x", "b", "c", "c", "b"}, 2), 1u);
+  // Whichever is repeated last, and whatever follows.
+  EXPECT_EQ(FirstRepeatedOf({"x", "b", "c", "b", "c", "d"}, 2), 1u);
 }
 
 TEST(SeenKeysTest, ManyDifferentKeysAreDifferent) {
