@@ -18,7 +18,6 @@ namespace lodgekv::lodgetree {
 
 namespace {
 constexpr size_t kLargestChunk = 256;  // operations of a non-atomic group
-constexpr uint64_t kMix = 0x9E3779B97F4A7C15;
 
 // While the node's first lines are on their way: the search tells which mirror is needed.
 template <class Node>
@@ -202,8 +201,8 @@ void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker) {
   for (const uint32_t i : window) {
     const std::string_view key = ops[i].key;
     const auto same = [&](size_t j) { return ops[chunk[j]].key == key; };
-    if (seen.Add(static_cast<uint16_t>(KeyWord(key, 0) * kMix >> 48), chunk.size(), same) ==
-        SeenKeys::kNone) {
+    // By the whole key: keys of a group often have their first bytes in common.
+    if (seen.Add(C::MakeKey(key).hash, chunk.size(), same) == SeenKeys::kNone) {
       chunk.push_back(i);
     } else {
       window[waiting++] = i;
