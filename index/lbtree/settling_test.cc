@@ -72,6 +72,15 @@ TEST_F(SettlingTest, AReadSettlesWhatItsAnswerDependsOn) {
   EXPECT_EQ(seen, 20u);
 }
 
+// Whatever is touched is not left to the thread.
+TEST_F(SettlingTest, ReadsOfEveryKeyBringItToItsTotal) {
+  KillAndRecoverInPlace();
+  EXPECT_LT(State().done, State().total);
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(tree_.Get(Text(i * 2)), Text(i));
+  EXPECT_EQ(State().done, State().total);
+  EXPECT_FALSE(State().finished);
+}
+
 TEST_F(SettlingTest, WritesGoOnMeanwhileAndBringItToItsEnd) {
   KillAndRecoverInPlace();
   const uint64_t total = State().total;

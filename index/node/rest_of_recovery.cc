@@ -44,16 +44,18 @@ void RestOfRecovery::FinishChunks(size_t count) {
   records_.FinishLarge();
 }
 
-// True also for who has waited for another thread that did it.
+// True also for who has waited for another thread that did it. Between two steps others may ask for
+// the state.
 bool RestOfRecovery::FinishNow() {
   if (!unfinished()) return false;
-  std::unique_lock lock(mutex_);
-  if (ended_) return error_.ok();
-  while (Advance(kStretchesOfStep, kAll)) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (ended_) return error_.ok();
+    if (Advance(kStretchesOfStep, kAll)) continue;
+    const bool done = error_.ok();
+    End(lock);
+    return done;
   }
-  const bool done = error_.ok();
-  End(lock);
-  return done;
 }
 
 // The mutex is released: `on_end_` is the caller's code.

@@ -26,10 +26,15 @@ Words RandomWords(std::mt19937_64& random) {
   return words;
 }
 
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq");
+}
+
 class WordSearchTest : public ::testing::TestWithParam<CompareWordsFunction> {
  protected:
   void SetUp() override {
-    if (GetParam() == CompareWordsAvx512 && !__builtin_cpu_supports("avx512f")) {
+    if (GetParam() == CompareWordsAvx512 && !HasAvx512()) {
       GTEST_SKIP() << "this processor has no AVX-512";
     }
   }
@@ -52,7 +57,7 @@ TEST_P(WordSearchTest, AgreesWithTheScalarTwin) {
 class NotAboveTest : public ::testing::TestWithParam<NotAboveFunction> {
  protected:
   void SetUp() override {
-    if (GetParam() == NotAboveAvx512 && !__builtin_cpu_supports("avx512f")) {
+    if (GetParam() == NotAboveAvx512 && !HasAvx512()) {
       GTEST_SKIP() << "this processor has no AVX-512";
     }
   }
