@@ -43,17 +43,24 @@ bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::Res
   return true;
 }
 
-void SpareSpace::Prefetch(const pmem::Pool& pool) const {
-  if (leaves_.empty()) return;
-  const char* line = pool.At<char>(leaves_.back());
-  for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * pmem::kLineBytes, 1, 3);
+void SpareSpace::Prefetch(const pmem::Pool& pool, size_t count) const {
+  for (size_t at = leaves_.size(); at > 0 && count > 0; --at, --count) {
+    const char* line = pool.At<char>(leaves_[at - 1]);
+    for (unsigned i = 0; i < kLeafLines; ++i) __builtin_prefetch(line + i * pmem::kLineBytes, 1, 3);
+  }
+}
+
+// For as many leaves, unless they are long.
+size_t SpareSpace::KeptFences() const {
+  if (fences_.empty()) return 0;
+  return std::clamp<size_t>(kKeptFenceBytes / fences_.back().bytes, kLeastFences, kKeptLeaves);
 }
 
 void SpareSpace::Trim(const SpareSource& source) {
   // In a full pool a leaf that a delete took from the reserve would be used by the next put.
   const bool tight = source.pool.tight();
   const size_t leaves = tight ? 0 : kKeptLeaves;
-  const size_t fences = tight ? 0 : kKeptFences;
+  const size_t fences = tight ? 0 : KeptFences();
   for (; leaves_.size() > leaves; leaves_.pop_back()) source.leaves.Free(leaves_.back());
   for (; fences_.size() > fences; fences_.pop_back()) source.slab.Free(fences_.back().space);
 }

@@ -64,8 +64,8 @@ class SpareSpace {
   bool Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
   // Frees all but a few.
   void Trim(const SpareSource& source);
-  // Prefetches the leaf that TakeLeaf will return.
-  void Prefetch(const pmem::Pool& pool) const;
+  // Prefetches the leaves that the next calls of TakeLeaf will return.
+  void Prefetch(const pmem::Pool& pool, size_t count = 1) const;
 
   size_t leaves() const { return leaves_.size(); }
   size_t fences() const { return fences_.size(); }
@@ -76,7 +76,9 @@ class SpareSpace {
 
  private:
   static constexpr size_t kKeptLeaves = 72;  // 36 KiB: enough for most groups
-  static constexpr size_t kKeptFences = 8;
+  static constexpr size_t kLeastFences = 8;
+  static constexpr uint64_t kKeptFenceBytes = uint64_t{16} << 10;
+  size_t KeptFences() const;
   bool EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
 
   std::vector<pmem::Offset> leaves_;
