@@ -9,6 +9,7 @@
 #include "index/lodgetree/group_write.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
+#include "index/node/search_form.h"
 
 namespace lodgekv::lodgetree {
 
@@ -26,50 +27,77 @@ void GroupWrite<C>::SortByKey(std::span<uint32_t> order) const {
 
 // Where the key is in a node; the node may be changing.
 template <class C>
-void GroupWrite<C>::Place(const Node* node, Op& pending) const {
-  const auto position = node->Search(pending.key);
+template <class Form>
+void GroupWrite<C>::PlaceBy(const Node* node, Op& pending) const {
+  const auto position = node->template Search<Form>(pending.key);
   pending.leaf = static_cast<uint8_t>(position.leaf);
   pending.hits = position.hits;
 }
 
 template <class C>
-void GroupWrite<C>::SeekAll() {
+void GroupWrite<C>::Place(const Node* node, Op& pending) const {
+  PlaceBy<SearchByPointer>(node, pending);
+}
+
+// Finds the nodes: first those of all operations are fetched, then what is needed below them.
+// Returns whether an operation depends on what is in its leaf.
+template <class C>
+template <class Form>
+bool GroupWrite<C>::SeekNodes() {
   for (const uint32_t i : worker_.order) {
     Op& pending = group_[i];
-    pending.seen_node = parts_.tree.DescendForWrite(pending.key, &pending.seen_version);
+    const auto fetched = parts_.tree.template FetchForWrite<Form>(pending.key);
+    pending.seen_node = fetched.node;
+    pending.seen_version = fetched.version;
+    pending.seen_parent = fetched.parent;
   }
   const OptimisticSection section;
   bool any = false;
-  for (Op& pending : group_) {
-    const Node* node = pending.seen_node;
-    Place(node, pending);
+  for (const uint32_t i : worker_.order) {
+    Op& pending = group_[i];
+    const Node* node = parts_.tree.Arrive(
+        {pending.seen_parent, pending.seen_version, pending.seen_node}, &pending.seen_version);
+    if (node == nullptr) [[unlikely]]
+      node = pending.seen_node = parts_.tree.DescendForWrite(pending.key, &pending.seen_version);
+    PlaceBy<Form>(node, pending);
     const bool current = NeedsCurrent(pending) && pending.hits == 0;
     any |= current;
     if (current) Prefetch(&node->mirrors[pending.leaf]);
-    if (parts_.planner.NeedsDrain(node, pending.leaf)) {
+    const bool drains = parts_.planner.NeedsDrain(node, pending.leaf);
+    node->PrefetchKeyWords(drains);
+    if (drains)
       parts_.planner.ChooseTargets(node, pending.leaf, &worker_.plan);  // fetches their lines
-    }
   }
+  return any;
+}
+
+template <class C>
+void GroupWrite<C>::SeekAll() {
+  const bool any = RunBySearchForm(
+      [](auto form, GroupWrite* group) { return group->SeekNodes<decltype(form)>(); }, this);
   if (!any) return;
+  const OptimisticSection section;
   for (const Op& pending : group_) {
     if (!NeedsCurrent(pending)) continue;
     parts_.access.FetchSlots(pending.seen_node, pending.leaf, pending.key);
   }
 }
 
+// A node that is as it was seen covers the key, and lies to the right of those held, since keys
+// ascend. Otherwise bounds are compared, whose texts may not be in the cache.
 template <class C>
 void GroupWrite<C>::LockNodeOf(Op& pending) {
+  HeldNodes<C>& held = nodes_.held;
   Node* node = pending.seen_node;
-  if (nodes_.held.EndBefore(pending.key)) {
-    if (node->lock.TryUpgrade(pending.seen_version)) {
-      nodes_.held.Add(node);
-      pending.node = node;
-      return;
-    }
-    nodes_.Lock(pending.key);
+  const bool is_last = held.size() != 0 && held.back() == node;
+  if (is_last ? node->lock.Validate(pending.seen_version)
+              : node->lock.TryUpgrade(pending.seen_version)) [[likely]] {
+    if (!is_last) held.Add(node);
+    pending.node = node;
+    return;
   }
-  pending.node = nodes_.held.back();
-  if (pending.node == node && node->lock.Validate(pending.seen_version)) return;
+  if (held.EndBefore(pending.key)) nodes_.Lock(pending.key);
+  pending.node = held.back();
   Place(pending.node, pending);
 }
 

@@ -29,30 +29,44 @@ unsigned GroupWrite<C>::BeginPart(unsigned entries) {
   return std::min(entries, parts_.log.OpenRoom());
 }
 
-// Returns the log that holds the applied index, if one is given.
+// Numbers the entries and completes their records. All records come first, and the log some time
+// after them: an entry right behind the flush of a record would wait for it.
 template <class C>
-uint32_t GroupWrite<C>::AppendToLog() {
+void GroupWrite<C>::FinishEntries() {
   unsigned entries = ExtraEntries();
   for (const Op& pending : group_) entries += pending.apply ? 1 : 0;
-  uint32_t applied_log = AppendLog::kNoLog;
-  if (entries == 0) return applied_log;
+  entries_ = entries;
+  if (entries == 0) return;
   if (group_.size() > 1) parts_.log.PrepareNext(entries, options_.atomic);
   const bool early =
       group_.size() > 1 && parts_.medium.Canary("lodgetree.write.numbers_before_locks");
   uint64_t sequence = early ? group_[0].sequence : parts_.pool.TakeSequence(entries);
+  for (Op& pending : group_) {
+    if (!pending.apply) continue;
+    pending.sequence = sequence++;
+    pending.record_crc = FinishEntry(pending);
+  }
+  applied_sequence_ = sequence;
+}
+
+// Returns the log that holds the applied index, if one is given.
+template <class C>
+uint32_t GroupWrite<C>::AppendToLog() {
+  unsigned entries = entries_;
+  if (entries == 0) return AppendLog::kNoLog;
   unsigned left = 0;
   for (Op& pending : group_) {
     if (!pending.apply) continue;
     if (left == 0) left = group_.size() == 1 ? entries : BeginPart(entries);
     --entries;
-    pending.sequence = sequence++;
-    const uint32_t record_crc = FinishEntry(pending);
     const auto op = pending.tombstone ? LogOp::kDelete : LogOp::kPut;
-    pending.log = parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, record_crc);
+    pending.log =
+        parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, pending.record_crc);
   }
+  uint32_t applied_log = AppendLog::kNoLog;
   if (options_.applied_index.has_value()) {
     const Pair pair{*options_.applied_index, 0};
-    applied_log = parts_.log.Append(pair, sequence, LogOp::kAppliedIndex, 0, 0);
+    applied_log = parts_.log.Append(pair, applied_sequence_, LogOp::kAppliedIndex, 0, 0);
   }
   EndAppend(parts_.medium);
   return applied_log;

@@ -153,12 +153,47 @@ void GroupWrite<C>::PlanRound() {
     const Op& first = group_[todo[begin]];
     turn.node = first.node != nullptr ? first.node : nodes_.held.Covering(first.key);
     size_t end = begin + 1;
-    while (end < todo.size() && turn.node->EndsAfter(group_[todo[end]].key)) {
-      ++end;
-    }
+    const auto is_in = [&](const Op& next) {
+      return next.node != nullptr ? next.node == turn.node : turn.node->EndsAfter(next.key);
+    };
+    while (end < todo.size() && is_in(group_[todo[end]])) ++end;
     turn.first_op = begin;
     turn.op_count = end - begin;
     if (PlanTurn(turn)) begin = end;
+  }
+}
+
+// The records of pairs that may have to be compared when the leaf is staged.
+template <class C>
+void GroupWrite<C>::FetchDrained(const Node* node, unsigned leaf) const {
+  for (uint32_t left = node->GroupMask(leaf); left != 0; left &= left - 1) {
+    const Pair pair = node->BufferedPair(static_cast<unsigned>(std::countr_zero(left)));
+    const auto may_be = [&](Pair other) {
+      if (other.key != pair.key) return false;
+      parts_.access.FetchRecord(pair);
+      return true;
+    };
+    parts_.access.FetchRecords(node, leaf, parts_.codec.HashOf(pair), may_be);
+  }
+}
+
+// What the round reads and writes besides the nodes and the leaves found with them, while the log
+// is written.
+template <class C>
+void GroupWrite<C>::FetchRound() const {
+  const Round<C>& round = worker_.round;
+  worker_.spares.Prefetch(parts_.pool, round.planned_leaves);
+  if constexpr (!C::kRecords) return;
+  for (const Turn& turn : round.turns) {
+    for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
+      FetchDrained(turn.node, static_cast<unsigned>(std::countr_zero(leaves)));
+    }
+    for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
+      const Op& pending = group_[worker_.order[i]];
+      if ((turn.leaves >> pending.leaf & 1) == 0) continue;
+      const auto may_be = [&](Pair other) { return parts_.codec.MayMatch(pending.key, other); };
+      parts_.access.FetchRecords(turn.node, pending.leaf, pending.key.hash, may_be);
+    }
   }
 }
 
@@ -191,10 +226,14 @@ void GroupWrite<C>::PublishTurn(const Turn& turn) {
   DrainRound<C> round(parts_, worker_);
   const bool merge_first = parts_.medium.Canary("lodgetree.group.merge_first");
   if (merge_first && turn.leaves != 0) round.FinishTurn(turn);
+  const bool moved =
+      merge_first || std::ranges::any_of(worker_.round.WorksOf(turn),
+                                         [](const LeafWork& work) { return work.flip; });
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
     Op& pending = group_[order[i]];
     if ((turn.leaves >> pending.leaf & 1) != 0) continue;
-    if (turn.leaves != 0) {
+    // The other leaves are where they were unless one has split, and no other pair has the key.
+    if (turn.leaves != 0 && (moved || pending.buffered >= 0)) {
       Place(turn.node, pending);
       pending.buffered =
           static_cast<int8_t>(parts_.access.BufferedIndex(turn.node, pending.key, pending.hits));
@@ -215,8 +254,10 @@ template <class C>
 uint32_t GroupWrite<C>::WriteInRounds() {
   auto& todo = worker_.order;
   std::erase_if(todo, [&](uint32_t i) { return !group_[i].apply; });
+  FinishEntries();
   if (todo.empty()) return AppendToLog();
   PlanRound();
+  FetchRound();
   const uint32_t applied_log = AppendToLog();
   for (;;) {
     StageRound();

@@ -65,6 +65,7 @@ bool GroupWrite<C>::EvaluateAll() {
 // One after the other: each drain has its own fences.
 template <class C>
 uint32_t GroupWrite<C>::AppendAndApplyEach() {
+  FinishEntries();
   const uint32_t applied_log = AppendToLog();
   for (Op& pending : group_) {
     if (pending.apply) nodes_.Apply(pending);

@@ -58,7 +58,11 @@ class GroupWrite {
   void LockMany();
   void SortByKey(std::span<uint32_t> order) const;
   void SeekAll();
+  template <class Form>
+  bool SeekNodes();
   void LockNodeOf(Op& pending);
+  template <class Form>
+  void PlaceBy(const Node* node, Op& pending) const;
   void Place(const Node* node, Op& pending) const;
 
   // group_admission.cc
@@ -70,6 +74,7 @@ class GroupWrite {
   // group_log.cc
   // Number of log entries that do not belong to an operation.
   unsigned ExtraEntries() const { return options_.applied_index.has_value() ? 1 : 0; }
+  void FinishEntries();
   uint32_t AppendToLog();
   unsigned BeginPart(unsigned entries);
   uint32_t FinishEntry(Op& pending) const;
@@ -82,6 +87,8 @@ class GroupWrite {
   bool HasRoom(const Node* node, size_t ops) const;
   size_t NewLeavesAllowed(size_t ops) const;
   bool ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const;
+  void FetchRound() const;
+  void FetchDrained(const Node* node, unsigned leaf) const;
   void StageRound();
   void PublishTurn(const Turn& turn);
   void DrainEmptied();
@@ -91,6 +98,8 @@ class GroupWrite {
   const std::span<Op> group_;
   const WriteOptions& options_;
   NodeWriter<C> nodes_;
+  unsigned entries_ = 0;           // of the log
+  uint64_t applied_sequence_ = 0;  // of the entry of the applied index
 };
 
 }  // namespace lodgekv::lodgetree

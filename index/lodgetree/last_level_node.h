@@ -206,6 +206,18 @@ struct alignas(64) LastLevelNode {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 11; ++i) __builtin_prefetch(line + 64 * i, 1, 3);
   }
+  // The key words that the next buffered pair needs, or (`all`) those of the buffered ones too. The
+  // node may be changing.
+  void PrefetchKeyWords(bool all) const {
+    if constexpr (C::kRecords) {
+      const char* at = reinterpret_cast<const char*>(separators.key_words + buf_start()) - 8;
+      const char* end = reinterpret_cast<const char*>(separators.key_words + kNodeSlots);
+      do {
+        __builtin_prefetch(at, 1, 3);
+        at += 64;
+      } while (all && at < end);
+    }
+  }
 
  private:
   void SetTombstone(unsigned i, bool tombstone) {

@@ -43,6 +43,13 @@ class LeafAccess {
       Prefetch(reinterpret_cast<const void*>(first + slot * sizeof(media::Slot)));
     }
   }
+  // Prefetches the records that FindInLeaf or FindPairInLeaf will read, by `is_it`, which tells of a
+  // pair whether it may have the key.
+  template <class IsIt>
+  void FetchRecords(const Node* node, unsigned leaf, uint16_t hash, IsIt is_it) const;
+  void FetchRecord(Pair pair) const {
+    if (C::IsRecord(pair.value)) Prefetch(pool_.At<char>(C::RecordOf(pair.value)));
+  }
   // Returns the slot; -1: the leaf does not have the key.
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
@@ -57,6 +64,17 @@ class LeafAccess {
   pmem::Pool& pool_;
   const C& codec_;
 };
+
+template <class C>
+template <class IsIt>
+void LeafAccess<C>::FetchRecords(const Node* node, unsigned leaf, uint16_t hash, IsIt is_it) const {
+  const media::Leaf* media = LeafAt(node, leaf);
+  uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(hash));
+  for (; slots != 0; slots &= slots - 1) {
+    const Pair pair = SlotPair(media, static_cast<unsigned>(std::countr_zero(slots)));
+    if (is_it(pair)) FetchRecord(pair);
+  }
+}
 
 template <class C>
 int LeafAccess<C>::FindInLeaf(const Node* node, unsigned leaf, const Key& key) const {

@@ -6,6 +6,11 @@
 #include "index/engine.h"
 #include "index/node/staged_pair.h"
 
+namespace lodgekv {
+template <class C>
+struct InnerNode;
+}  // namespace lodgekv
+
 namespace lodgekv::lodgetree {
 
 template <class C>
@@ -21,10 +26,13 @@ struct PendingOp {
   bool tombstone;
   bool apply;
   uint64_t sequence;
+  uint32_t record_crc;  // of the record that its log entry names
   uint32_t log;
-  // Where the search for the key ended; the lock proves whether that is still valid.
+  // Where the search for the key ended; the lock proves whether that is still valid. Until it has
+  // ended: the version is that of the node's parent.
   LastLevelNode<C>* seen_node = nullptr;
   uint64_t seen_version = 0;
+  const InnerNode<C>* seen_parent;
   // The node that covers the key, locked, for as long as `leaf` and `hits` are valid there.
   LastLevelNode<C>* node = nullptr;
   uint32_t hits = 0;  // buffered pairs that may have the key

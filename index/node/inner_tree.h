@@ -159,6 +159,17 @@ class InnerTree {
   // The same for a caller that will write there.
   template <class Form = SearchByPointer>
   Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
+  // The same in two steps, for a caller that seeks several keys: Fetch has the lower node's lines
+  // fetched and reads none of them, so that those of many nodes are on their way at once. Then
+  // Arrive ends the descent. Null: something has changed meanwhile, and the caller descends again.
+  struct Fetched {
+    const Node* parent;
+    uint64_t version;  // of the parent
+    Below* node;
+  };
+  template <class Form = SearchByPointer>
+  Fetched FetchForWrite(const Key& key) const;
+  Below* Arrive(const Fetched& fetched, uint64_t* snapshot) const;
   // The last lower node.
   Below* DescendLast(uint64_t* snapshot) const;
   // The same, and how to continue from there. `key` null: the last lower node.
@@ -214,6 +225,8 @@ class InnerTree {
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
   static void SetBounds(unsigned count, Place* place);
+  template <bool kForWrite, class Choose>
+  Fetched FetchBy(Choose choose) const;
   template <bool kForWrite, class Choose>
   Below* DescendBy(Choose choose, uint64_t* snapshot) const;
   template <bool kFetch, class Choose>
@@ -324,10 +337,11 @@ const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::D
   return node;
 }
 
+// The lower node may not be the right one if its parent has changed: Arrive tells.
 template <class C, class Below, class Access>
 template <bool kForWrite, class Choose>
-Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot) const {
-  const OptimisticSection section;
+typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchBy(
+    Choose choose) const {
   for (;;) {
     uint64_t version;
     bool is_root;
@@ -343,12 +357,35 @@ Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot)
     } else {
       access_.PrefetchForRead(below);
     }
-    const uint64_t below_version = access_.LockOf(below).ReadBegin();
-    if (!node->lock.Validate(version)) [[unlikely]]
-      continue;
-    *snapshot = below_version;
-    return below;
+    return {node, version, below};
   }
+}
+
+template <class C, class Below, class Access>
+Below* InnerTree<C, Below, Access>::Arrive(const Fetched& fetched, uint64_t* snapshot) const {
+  const OptimisticSection section;
+  *snapshot = access_.LockOf(fetched.node).ReadBegin();
+  return fetched.parent->lock.Validate(fetched.version) ? fetched.node : nullptr;
+}
+
+template <class C, class Below, class Access>
+template <bool kForWrite, class Choose>
+Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot) const {
+  const OptimisticSection section;
+  for (;;) {
+    Below* below = Arrive(FetchBy<kForWrite>(choose), snapshot);
+    if (below != nullptr) [[likely]]
+      return below;
+  }
+}
+
+template <class C, class Below, class Access>
+template <class Form>
+typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchForWrite(
+    const Key& key) const {
+  const OptimisticSection section;
+  return FetchBy<true>(
+      [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); });
 }
 
 template <class C, class Below, class Access>
