@@ -32,6 +32,7 @@ void GroupWrite<C>::PlaceBy(const Node* node, Op& pending) const {
   const auto position = node->template Search<Form>(pending.key);
   pending.leaf = static_cast<uint8_t>(position.leaf);
   pending.hits = position.hits;
+  pending.targets = 0;
 }
 
 template <class C>
@@ -65,8 +66,9 @@ bool GroupWrite<C>::SeekNodes() {
     if (current) Prefetch(&node->mirrors[pending.leaf]);
     const bool drains = parts_.planner.NeedsDrain(node, pending.leaf);
     node->PrefetchKeyWords(drains);
-    if (drains)
-      parts_.planner.ChooseTargets(node, pending.leaf, &worker_.plan);  // fetches their lines
+    if (!drains) continue;
+    parts_.planner.ChooseTargets(node, pending.leaf, &worker_.plan);  // fetches their lines
+    pending.targets = worker_.plan.Leaves();
   }
   return any;
 }

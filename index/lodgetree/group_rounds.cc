@@ -48,6 +48,14 @@ bool GroupWrite<C>::HasRoom(const Node* node, size_t ops) const {
          unsigned{node->index_count} + node->buf_count + ops <= parts_.parameters.node_slots;
 }
 
+// The leaves that a single drain would choose, mostly from when the node was sought.
+template <class C>
+uint32_t GroupWrite<C>::TargetsOf(const Op& pending, const Node* node) const {
+  if (pending.targets != 0) return pending.targets;
+  parts_.planner.ChooseTargets(node, pending.leaf, &worker_.plan);
+  return worker_.plan.Leaves();
+}
+
 // Chooses the leaves that the node drains so that its operations find room: none if there is room.
 // Otherwise those that a single drain would choose, and as long as that is not enough, the one with
 // most pairs. False: there is no such choice, or not with the new leaves that the node may use.
@@ -79,8 +87,9 @@ bool GroupWrite<C>::ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) cons
     if (node->leaf_count[leaf] + pairs[leaf] >= 2 * parts_.parameters.leaf_slots) drain(leaf);
   }
   if (used > parts_.parameters.node_slots) {
-    parts_.planner.ChooseTargets(node, group_[ops[0]].leaf, &worker_.plan);
-    for (unsigned i = 0; i < worker_.plan.count; ++i) drain(worker_.plan.targets[i].leaf);
+    for (uint32_t left = TargetsOf(group_[ops[0]], node); left != 0; left &= left - 1) {
+      drain(static_cast<unsigned>(std::countr_zero(left)));
+    }
   }
   while (used > parts_.parameters.node_slots) {
     unsigned best = kNodeSlots;

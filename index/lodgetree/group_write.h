@@ -86,6 +86,7 @@ class GroupWrite {
   bool PlanTurn(Turn turn);
   bool HasRoom(const Node* node, size_t ops) const;
   size_t NewLeavesAllowed(size_t ops) const;
+  uint32_t TargetsOf(const Op& pending, const Node* node) const;
   bool ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const;
   void FetchRound() const;
   void FetchDrained(const Node* node, unsigned leaf) const;

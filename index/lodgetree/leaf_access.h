@@ -43,8 +43,8 @@ class LeafAccess {
       Prefetch(reinterpret_cast<const void*>(first + slot * sizeof(media::Slot)));
     }
   }
-  // Prefetches the records that FindInLeaf or FindPairInLeaf will read, by `is_it`, which tells of a
-  // pair whether it may have the key.
+  // Prefetches the records that FindInLeaf or FindPairInLeaf will read, by `is_it`, which tells of
+  // a pair whether it may have the key.
   template <class IsIt>
   void FetchRecords(const Node* node, unsigned leaf, uint16_t hash, IsIt is_it) const;
   void FetchRecord(Pair pair) const {

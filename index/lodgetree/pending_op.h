@@ -35,8 +35,9 @@ struct PendingOp {
   const InnerNode<C>* seen_parent;
   // The node that covers the key, locked, for as long as `leaf` and `hits` are valid there.
   LastLevelNode<C>* node = nullptr;
-  uint32_t hits = 0;  // buffered pairs that may have the key
-  uint8_t leaf = 0;   // whose range has the key
+  uint32_t hits = 0;     // buffered pairs that may have the key
+  uint32_t targets = 0;  // leaves that a drain for it takes; 0: not chosen
+  uint8_t leaf = 0;      // whose range has the key
   // In a group, for the current round.
   int8_t buffered;    // the pair of its key in the Buffer Part, or -1
   bool done = false;  // the round includes it
