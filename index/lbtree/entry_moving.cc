@@ -9,11 +9,12 @@ namespace lodgekv::lbtree {
 
 // False: the leaf is full. Flat: calls and what they pass would make the path longer.
 template <class C>
-[[gnu::flatten]] bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked, Pair pair) {
+[[gnu::flatten]] bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked,
+                                            const NewPair& added) {
   for (unsigned b = 0; b < tree_.blocks; ++b) {
     const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
     if (LoadHeader(HeaderWords(locked.leaf, b, alt)).slots() == tree_.usable_slots()) continue;
-    InsertIntoBlock(worker, locked, b, pair);
+    InsertIntoBlock(worker, locked, b, added);
     return true;
   }
   return false;
@@ -21,7 +22,7 @@ template <class C>
 
 template <class C>
 void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned b,
-                                    Pair pair) {
+                                    const NewPair& added) {
   const bool alt = b != 0 && AltOf(locked.leaf);
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);
@@ -29,20 +30,19 @@ void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, un
   const Header old = LoadHeader(words);
   if (tree_.medium.Canary("lbtree.insert.header_first")) {
     Header early = old;
-    early.Set(ChooseSlot(tree_.usable_slots() & ~old.slots(), header_line),
-              FingerprintOf(tree_.codec.HashOf(pair)));
+    early.Set(ChooseSlot(tree_.usable_slots() & ~old.slots(), header_line), added.fingerprint);
     tree_.medium.Store(words[0], early.words[0]);
   }
   Header dword = old;
   const unsigned line =
-      StageInsert(worker, block, header_line, pair, old.slots(), /*move=*/true, &dword);
+      StageInsert(worker, block, header_line, added, old.slots(), /*move=*/true, &dword);
   if (line != header_line) {
     tree_.medium.FlushLine(reinterpret_cast<const char*>(&block) + line * pmem::kLineBytes);
   }
   if (dword.words[1] != old.words[1]) tree_.medium.Store(words[1], dword.words[1]);
   if (tree_.medium.strict_order()) tree_.medium.FlushLine(words);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.1");
-  if (line != header_line || tree_.medium.strict_order() || tree_.HasRecord(pair))
+  if (line != header_line || tree_.medium.strict_order() || tree_.HasRecord(added.pair))
     tree_.medium.Fence();
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.2");
   CommitHeader(locked, words, dword);
@@ -60,12 +60,13 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_header) {
 // will be committed, nor in `committed`, the current one. Returns the line that was written.
 template <class C>
 unsigned LeafWriter<C>::StageInsert(Worker& worker, media::Block& block, unsigned header_line,
-                                    Pair pair, uint32_t committed, bool move, Header* header) {
+                                    const NewPair& added, uint32_t committed, bool move,
+                                    Header* header) {
   const uint32_t free_slots = tree_.usable_slots() & ~header->slots() & ~committed;
   const unsigned slot = ChooseSlot(free_slots, header_line);
   const unsigned line = LineOfSlot(slot);
-  header->Set(slot, FingerprintOf(tree_.codec.HashOf(pair)));
-  StoreSlot(block, slot, pair);
+  header->Set(slot, added.fingerprint);
+  StoreSlot(block, slot, added.pair);
   if (line == header_line || !move) return line;
   const uint32_t to = free_slots & ~(uint32_t{1} << slot) & SlotsOfLine(line);
   worker.counters.Add(WorkerCounters::kMovedEntries, MoveEntries(block, header, header_line, to));
@@ -105,8 +106,8 @@ unsigned LeafWriter<C>::MoveEntries(media::Block& block, Header* header, unsigne
 
 template <class C>
 void LeafWriter<C>::StoreSlot(media::Block& block, unsigned slot, Pair pair) {
-  tree_.medium.Store(block.slots[slot].key, pair.key);
-  tree_.medium.Store(block.slots[slot].value, pair.value);
+  media::Slot& at = block.slots[slot];
+  tree_.medium.StoreTwo(at.key, pair.key, at.value, pair.value);
 }
 
 // The NAW: commits the bitmap of `header`.

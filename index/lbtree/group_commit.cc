@@ -48,7 +48,8 @@ void WriteGroup<C>::Put(Pair pair) {
   const bool update = leaf.locked.place.found();
   if (update) Drop(worker, leaf);
   // An update moves nothing: until the commit each entry that moves has two slots.
-  const unsigned line = writer_.StageInsert(worker, block, leaf.header_line, pair, leaf.committed,
+  const NewPair added{pair, FingerprintOf(tree_.codec.HashOf(pair))};
+  const unsigned line = writer_.StageInsert(worker, block, leaf.header_line, added, leaf.committed,
                                             !update, &leaf.header);
   const bool beside = line == leaf.header_line;
   if (!beside) leaf.lines_to_flush |= LeafLine(leaf.block, line);

@@ -14,22 +14,29 @@
 
 namespace lodgekv::lbtree {
 
+// A pair that is not yet in the leaf, with its key's fingerprint.
+struct NewPair {
+  Pair pair;
+  uint8_t fingerprint;
+};
+
 template <class C>
 class LeafWriter {
  public:
   explicit LeafWriter(TreeState<C>& tree) : tree_(tree) {}
 
   // Durable on return. False: the leaf is full.
-  bool Insert(Worker& worker, const LockedLeaf& locked, Pair pair);
+  bool Insert(Worker& worker, const LockedLeaf& locked, const NewPair& added);
 
   // Step 1 alone, without its flush.
-  unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line, Pair pair,
-                       uint32_t committed, bool move, Header* header);
+  unsigned StageInsert(Worker& worker, media::Block& block, unsigned header_line,
+                       const NewPair& added, uint32_t committed, bool move, Header* header);
   void StoreSlot(media::Block& block, unsigned slot, Pair pair);
   static void CountInsert(Worker& worker, bool beside_header);
 
  private:
-  void InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned block, Pair pair);
+  void InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned block,
+                       const NewPair& added);
   unsigned ChooseSlot(uint32_t free_slots, unsigned header_line) const;
   unsigned MoveEntries(media::Block& block, Header* header, unsigned header_line, uint32_t to);
   void CommitHeader(const LockedLeaf& locked, media::Word* words, const Header& header);

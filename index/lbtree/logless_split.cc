@@ -76,7 +76,9 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const K
   if (tree_.medium.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
   CommitSplit(locked, key, work);
   worker.counters.Add(WorkerCounters::kLeafSplits);
-  if (!work.goes_right && !work.inserted) (void)writer_.Insert(worker, locked, pair);
+  if (!work.goes_right && !work.inserted) {
+    (void)writer_.Insert(worker, locked, {pair, FingerprintOf(key.hash)});
+  }
   return Outcome::kOk;
 }
 

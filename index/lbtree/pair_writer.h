@@ -7,12 +7,15 @@
 // Thread-safe; for one leaf, only the holder of its lock may call Put and Remove.
 #pragma once
 
+#include <utility>
+
 #include "index/lbtree/leaf_search.h"
 #include "index/lbtree/leaf_splitter.h"
 #include "index/lbtree/leaf_writer.h"
 #include "index/lbtree/pair_remover.h"
 #include "index/lbtree/tree_state.h"
 #include "index/lbtree/write_group.h"
+#include "index/node/search_form.h"
 #include "index/node/write_tree.h"
 
 namespace lodgekv::lbtree {
@@ -38,6 +41,7 @@ class PairWriter {
     seen.leaf = tree_.inner.DescendForWrite(key, &seen.snapshot);
     return seen;
   }
+  template <class Form = SearchByPointer>
   LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);
   // Afterwards the leaf's lock may cover two leaves.
@@ -59,8 +63,6 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
-  template <class Form>
-  LockedLeaf LockBy(const Key& key, bool of_batch, Seen seen);
   bool IsOutdated(const Seen& seen) const {
     return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
   }
@@ -74,5 +76,25 @@ class PairWriter {
   LeafSplitter<C> splitter_;
   PairRemover<C> remover_;
 };
+
+// The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
+// the leaf since its parent referred to it.
+template <class C>
+template <class Form>
+LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
+  for (Backoff backoff;; backoff.Pause()) {
+    auto [leaf, snapshot] = std::exchange(seen, {});
+    if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
+    VersionLock& lock = tree_.locks.Of(leaf);
+    if (!lock.TryUpgrade(snapshot)) continue;
+    tree_.Touch(key);
+    const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
+    if (!waits || tree_.medium.Canary("lbtree.write.batches_ignored")) [[likely]]
+      return {leaf, &lock, search_.FindPlace(leaf, key)};
+    lock.Unlock();
+    tree_.key_locks.AwaitFree(key.hash);
+  }
+}
 
 }  // namespace lodgekv::lbtree

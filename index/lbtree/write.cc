@@ -8,35 +8,6 @@
 
 namespace lodgekv::lbtree {
 
-// The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
-// the leaf since its parent referred to it.
-template <class C>
-template <class Form>
-LockedLeaf PairWriter<C>::LockBy(const Key& key, bool of_batch, Seen seen) {
-  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
-  for (Backoff backoff;; backoff.Pause()) {
-    auto [leaf, snapshot] = std::exchange(seen, {});
-    if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
-    VersionLock& lock = tree_.locks.Of(leaf);
-    if (!lock.TryUpgrade(snapshot)) continue;
-    tree_.Touch(key);
-    const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
-    if (!waits || tree_.medium.Canary("lbtree.write.batches_ignored")) [[likely]]
-      return {leaf, &lock, search_.FindPlace(leaf, key)};
-    lock.Unlock();
-    tree_.key_locks.AwaitFree(key.hash);
-  }
-}
-
-template <class C>
-LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
-  return RunBySearchForm(
-      [](auto form, PairWriter* writer, const Key* its_key, bool for_batch, Seen its_seen) {
-        return writer->LockBy<decltype(form)>(*its_key, for_batch, its_seen);
-      },
-      this, &key, of_batch, seen);
-}
-
 template <class C>
 void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
   if (IsOutdated(seen)) seen = {};  // nobody is waited for then
@@ -56,7 +27,7 @@ Outcome PairWriter<C>::Put(const LockedLeaf& locked, const Key& key, Pair pair) 
     Update(worker, locked, pair);
     return Outcome::kOk;
   }
-  if (writer_.Insert(worker, locked, pair)) return Outcome::kOk;
+  if (writer_.Insert(worker, locked, {pair, FingerprintOf(key.hash)})) return Outcome::kOk;
   return splitter_.Split(worker, locked, key, pair);
 }
 

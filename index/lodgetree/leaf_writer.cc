@@ -101,8 +101,8 @@ void LeafWriter<C>::WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint
     for (; slots != 0 && next < fresh.size(); slots &= slots - 1) {
       const auto slot = static_cast<unsigned>(std::countr_zero(slots));
       const Pair pair = fresh[next++];
-      parts_.medium.Store(work.media->slots[slot].key, pair.key);
-      parts_.medium.Store(work.media->slots[slot].value, pair.value);
+      media::Slot& at = work.media->slots[slot];
+      parts_.medium.StoreTwo(at.key, pair.key, at.value, pair.value);
       work.fingerprints[slot] = FingerprintOf(parts_.codec.HashOf(pair));
       work.filled |= uint32_t{1} << slot;
     }

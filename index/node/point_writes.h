@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "index/node/search_form.h"
 #include "index/node/write_tree.h"
 
 namespace lodgekv {
@@ -17,25 +18,21 @@ class PointWrites {
   // In a full pool the write is retried once after space has been reclaimed.
   Outcome Write(const WriteOp& op, WriteResult* result, const WriteOptions& options);
 
-  // Begins an operation, with its record. kOk or kPoolFull.
-  Outcome Stage(const WriteOp& op, WriteResult* result, PendingOp<C>* pending);
   Outcome Evaluate(const Held& held, uint64_t now, PendingOp<C>* pending) const;
   // Applies it to a held leaf.
   Outcome Apply(Held& held, const typename C::Key& key, Pair pair, bool remove);
 
  private:
+  template <class Form>
+  Outcome WriteBy(const WriteOp& op, WriteResult* result, uint64_t now);
+  [[gnu::noinline, gnu::cold]] Outcome WriteAgain(const WriteOp& op, WriteResult* result,
+                                                  uint64_t now);
+  template <class Form>
   Outcome WriteStaged(PendingOp<C>* pending, uint64_t now);
 
   Tree& tree_;
   OpStages<C>& stages_;
 };
-
-template <class C, WriteTree<C> Tree>
-Outcome PointWrites<C, Tree>::Stage(const WriteOp& op, WriteResult* result, PendingOp<C>* pending) {
-  stages_.Begin(op, result, pending);
-  const Outcome outcome = stages_.Stage(pending);
-  return outcome == Outcome::kPoolFull && tree_.ReclaimSpace() ? stages_.Stage(pending) : outcome;
-}
 
 template <class C, WriteTree<C> Tree>
 Outcome PointWrites<C, Tree>::Evaluate(const Held& held, uint64_t now,
@@ -56,24 +53,43 @@ Outcome PointWrites<C, Tree>::Apply(Held& held, const typename C::Key& key, Pair
 template <class C, WriteTree<C> Tree>
 Outcome PointWrites<C, Tree>::Write(const WriteOp& op, WriteResult* result,
                                     const WriteOptions& options) {
-  Outcome outcome = stages_.Check(op);
-  for (bool again = false; outcome == Outcome::kOk; again = true) {
-    PendingOp<C> pending;
-    outcome = Stage(op, result, &pending);
-    if (outcome != Outcome::kOk) break;
-    outcome = WriteStaged(&pending, options.now_unix_ms);
-    if (outcome != Outcome::kPoolFull || again || !tree_.ReclaimSpace()) {
-      return result->outcome = outcome;
-    }
-    outcome = Outcome::kOk;
-  }
-  *result = {outcome, false, 0};
+  const Outcome outcome = RunBySearchForm(
+      [](auto form, PointWrites* writes, const WriteOp* its_op, WriteResult* its_result,
+         uint64_t now) {
+        return writes->template WriteBy<decltype(form)>(*its_op, its_result, now);
+      },
+      this, &op, result, options.now_unix_ms);
+  if (outcome == Outcome::kPoolFull) [[unlikely]]
+    return WriteAgain(op, result, options.now_unix_ms);
   return outcome;
 }
 
 template <class C, WriteTree<C> Tree>
+Outcome PointWrites<C, Tree>::WriteAgain(const WriteOp& op, WriteResult* result, uint64_t now) {
+  if (!tree_.ReclaimSpace()) return result->outcome;
+  return WriteBy<SearchByPointer>(op, result, now);
+}
+
+template <class C, WriteTree<C> Tree>
+template <class Form>
+Outcome PointWrites<C, Tree>::WriteBy(const WriteOp& op, WriteResult* result, uint64_t now) {
+  PendingOp<C> pending;
+  Outcome outcome = stages_.Check(op);
+  if (outcome == Outcome::kOk) [[likely]] {
+    stages_.Begin(op, result, &pending);
+    outcome = stages_.Stage(&pending);
+  }
+  if (outcome != Outcome::kOk) [[unlikely]] {
+    *result = {outcome, false, 0};
+    return outcome;
+  }
+  return result->outcome = WriteStaged<Form>(&pending, now);
+}
+
+template <class C, WriteTree<C> Tree>
+template <class Form>
 Outcome PointWrites<C, Tree>::WriteStaged(PendingOp<C>* pending, uint64_t now) {
-  Held held = tree_.Lock(pending->key, /*of_batch=*/false);
+  Held held = tree_.template Lock<Form>(pending->key, /*of_batch=*/false);
   Outcome outcome = Evaluate(held, now, pending);
   bool linked = false;
   if (pending->apply) {

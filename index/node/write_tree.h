@@ -22,6 +22,7 @@
 #include "index/node/batch_intent.h"
 #include "index/node/key_locks.h"
 #include "index/node/pending_op.h"
+#include "index/node/search_form.h"
 
 namespace lodgekv {
 
@@ -87,7 +88,8 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
 //                 be outdated when it is used: whoever locks the leaf by it validates it
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
-//                 batch has the key (key_locks.h)
+//                 batch has the key (key_locks.h). A template over the form of search, by pointer if
+//                 none is given
 //   AwaitWriters  waits until all writers have unlocked the key's leaf that hold its lock now
 //   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
 //                 nothing done. Remove: the pair must exist
@@ -103,7 +105,7 @@ concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tr
   requires HeldLeaf<typename Tree::Held>;
   requires GroupOfWrites<typename Tree::Group, C, typename Tree::Seen>;
   { tree.Seek(key) } -> std::same_as<typename Tree::Seen>;
-  { tree.Lock(key, true) } -> std::same_as<typename Tree::Held>;
+  { tree.template Lock<SearchByPointer>(key, true) } -> std::same_as<typename Tree::Held>;
   { tree.Lock(key, true, typename Tree::Seen{}) } -> std::same_as<typename Tree::Held>;
   tree.AwaitWriters(key, typename Tree::Seen{});
   { tree.Put(held, key, Pair{}) } -> std::same_as<Outcome>;

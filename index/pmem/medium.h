@@ -132,6 +132,17 @@ class Medium {
       tracer_->OnStore(&word, sizeof(uint64_t), false);
   }
 
+  // The same of two words, one after the other; cheaper than two calls.
+  void StoreTwo(Word& first, uint64_t first_value, Word& second, uint64_t second_value) {
+    first.Ref().store(first_value, std::memory_order_release);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(&first, sizeof(uint64_t), false);
+    second.Ref().store(second_value, std::memory_order_release);
+    if (tracer_ != nullptr) [[unlikely]]
+      tracer_->OnStore(&second, sizeof(uint64_t), false);
+    CountBytes(2 * sizeof(uint64_t));
+  }
+
   // Stages bytes in space that nobody reads yet. Not atomic.
   void StoreBulk(void* dst, const void* src, size_t bytes) {
     std::memcpy(dst, src, bytes);

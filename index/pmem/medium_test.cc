@@ -87,6 +87,31 @@ TEST(PersistTest, StoresAreTracedWithTheirContentInPlace) {
   EXPECT_EQ(tracer.streamed, 1);
 }
 
+// The laboratory draws images between the two.
+TEST(PersistTest, StoreTwoIsTwoStoresInOrder) {
+  struct FirstWord : RecordingTracer {
+    void OnStore(const void* dst, size_t bytes, bool stream) override {
+      RecordingTracer::OnStore(dst, bytes, stream);
+      second_at_store.push_back(second->Load());
+    }
+    const Word* second = nullptr;
+    std::vector<uint64_t> second_at_store;
+  };
+  static Word words[2];
+  FirstWord tracer;
+  tracer.second = &words[1];
+  Medium medium({.tracer = &tracer});
+  const Cost before = ThreadCost();
+  medium.StoreTwo(words[0], 7, words[1], 8);
+  EXPECT_EQ((ThreadCost() - before).bytes_stored, 2 * sizeof(Word));
+  EXPECT_EQ(words[0].Load(), 7u);
+  EXPECT_THAT(tracer.second_at_store, ElementsAreArray({0u, 8u}));
+  const auto* first = reinterpret_cast<const char*>(&words[0]);
+  ASSERT_EQ(tracer.stores.size(), 2u);
+  EXPECT_EQ(tracer.stores[0].first, first);
+  EXPECT_EQ(tracer.stores[1].first, first + sizeof(Word));
+}
+
 TEST(PersistTest, EveryModeOfThisProcessorStoresAndCounts) {
   static Memory memory;
   alignas(kLineBytes) char line[kLineBytes];
