@@ -48,8 +48,9 @@ void DrainRound<C>::SortDirect(const Turn& turn, std::span<PendingOp<C>> group, 
   }
 }
 
+// Flat: its parts run once or twice a drain, and calling them costs more than they do.
 template <class C>
-void DrainRound<C>::StageTurn(Turn& turn, std::span<PendingOp<C>> group) {
+[[gnu::flatten]] void DrainRound<C>::StageTurn(Turn& turn, std::span<PendingOp<C>> group) {
   const Node* node = turn.node;
   const uint32_t superseded = SendDirect(turn, group);
   turn.first_work = worker_.round.work_count;

@@ -2,6 +2,7 @@
 // together and raise kMediaVersion.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -76,5 +77,25 @@ constexpr uint32_t SlotsOfLine(unsigned line) {
   return mask;
 }
 inline constexpr unsigned kLeafLines = kLeafBytes / pmem::kLineBytes;
+
+// Where `need` new pairs touch the fewest lines: in the fullest line that can take them all,
+// otherwise in the emptiest. There is a free slot.
+inline unsigned LineForPairs(uint32_t free_slots, size_t need) {
+  static_assert(LineOfSlot(2) == 1 && LineOfSlot(3) == 2 && LineOfSlot(kLeafSlots - 1) == 7);
+  constexpr uint32_t kEach = 0x11111111;  // four bits for a line, the first for line 1
+  constexpr unsigned kMost = 4;           // slots of a line
+  const uint32_t slots = free_slots << 1;
+  const uint32_t twos = slots - (slots >> 1 & 5 * kEach);
+  const uint32_t rooms = (twos & 3 * kEach) + (twos >> 2 & 3 * kEach);
+  // The lines with room for at least `count` pairs, by their highest bits.
+  const auto with_room = [&](unsigned count) { return (rooms + (8 - count) * kEach) & 8 * kEach; };
+  const auto all = static_cast<unsigned>(std::min<size_t>(need, kMost));
+  uint32_t lines = 0;
+  for (unsigned count = all; count <= kMost && lines == 0; ++count) {
+    lines = with_room(count) & ~with_room(count + 1);
+  }
+  for (unsigned count = all; count > 0 && lines == 0; --count) lines = with_room(count);
+  return 1 + static_cast<unsigned>(std::countr_zero(lines)) / 4;
+}
 
 }  // namespace lodgekv::lodgetree

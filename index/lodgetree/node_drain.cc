@@ -77,22 +77,23 @@ typename NodeWriter<C>::Node* NodeWriter<C>::DrainOrSplit(Node* node, const Key&
   return DrainPlanned(node, key, watermark);
 }
 
-// Drains until a pair of `pending`'s key can be buffered; returns the node that covers it then.
+// Drains until a pair of `pending`'s key can be buffered; returns the node that covers it then, and
+// its place there.
 template <class C>
-typename NodeWriter<C>::Node* NodeWriter<C>::MakeBufferRoom(Node* node,
-                                                            const PendingOp<C>& pending) {
-  for (;;) {
-    const unsigned leaf = node->Search(pending.key).leaf;
-    if (!parts_.planner.NeedsDrain(node, leaf)) return node;
+typename NodeWriter<C>::Node* NodeWriter<C>::MakeBufferRoom(Node* node, const PendingOp<C>& pending,
+                                                            typename Node::Position* place) {
+  do {
     if (stuck) {
       if (!replaying) DieWithoutLeaf();
       return node;
     }
-    if (!plan_ready) parts_.planner.ChooseTargets(node, leaf, &plan);
+    if (!plan_ready) parts_.planner.ChooseTargets(node, place->leaf, &plan);
     plan_ready = false;
     const uint64_t own = parts_.medium.Canary("lodgetree.flush.own_number") ? 1 : 0;
     node = DrainOrSplit(node, pending.key, pending.sequence - 1 + own);
-  }
+    *place = node->Search(pending.key);
+  } while (parts_.planner.NeedsDrain(node, place->leaf));
+  return node;
 }
 
 template <class C>

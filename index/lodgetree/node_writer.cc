@@ -60,9 +60,8 @@ void NodeWriter<C>::Apply(PendingOp<C>& pending) {
     return;
   }
   if (parts_.planner.NeedsDrain(node, place.leaf)) {
-    node = MakeBufferRoom(node, pending);
+    node = MakeBufferRoom(node, pending, &place);
     if (stuck) return;
-    place = node->Search(pending.key);
   }
   EnsureFenced();
   Insert(node, place.leaf, pending);

@@ -80,7 +80,7 @@ class NodeWriter {
   bool stuck = false;  // no leaf, and nothing else makes room
 
  private:
-  Node* MakeBufferRoom(Node* node, const PendingOp<C>& pending);
+  Node* MakeBufferRoom(Node* node, const PendingOp<C>& pending, typename Node::Position* place);
   void FitPlan(const Node* node);
   Node* DrainOrSplit(Node* node, const Key& key, uint64_t watermark);
   void Drain(Node* node, uint64_t watermark);
