@@ -34,7 +34,7 @@
 
 namespace lodgekv::lbtree {
 
-// The engine's options; see engine_info.cc for bounds and documentation.
+// The engine's options; see registration.cc for bounds and documentation.
 struct Parameters {
   unsigned leaf_slots;  // used slots of a block
   bool entry_moving;

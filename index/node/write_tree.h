@@ -88,8 +88,8 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
 //                 be outdated when it is used: whoever locks the leaf by it validates it
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
-//                 batch has the key (key_locks.h). A template over the form of search, by pointer if
-//                 none is given
+//                 batch has the key (key_locks.h). A template over the form of search
+//                 (search_form.h); by pointer unless one is given
 //   AwaitWriters  waits until all writers have unlocked the key's leaf that hold its lock now
 //   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
 //                 nothing done. Remove: the pair must exist
