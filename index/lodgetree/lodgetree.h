@@ -64,10 +64,12 @@ class LodgeTree final : public Engine {
   // write.cc
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   template <class Form>
-  SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options);
+  SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
+                    WriteResult* result);
   template <class Form>
   bool PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
-                     SeenNode<C> seen);
+                     SeenNode<C> seen, WriteResult* result);
+  uint64_t LogAndBuffer(Node* node, unsigned leaf, const Key& key, StagedPair<C>* staged, LogOp op);
   bool DeleteInBuffer(const WriteOp& op, const Key& key, SeenNode<C> seen, WriteResult* result);
   bool HasInLeaf(const Node* node, unsigned leaf, const Key& key, uint64_t snapshot,
                  bool* has) const;

@@ -48,14 +48,15 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
   return outcome;
 }
 
-// Finds the node, and puts the pair into its buffer if that is all there is to do: then the result
-// is empty.
+// Finds the node, and puts the pair into its buffer if that is all there is to do: then `result` is
+// set, and what is returned is empty.
 template <class C>
 template <class Form>
-SeenNode<C> LodgeTree<C>::Begin(const WriteOp& op, const Key& key, const WriteOptions& options) {
+SeenNode<C> LodgeTree<C>::Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
+                                WriteResult* result) {
   SeenNode<C> seen;
   seen.node = parts_.tree.template DescendForWrite<Form>(key, &seen.snapshot);
-  if (!C::kRecords && PutIntoBuffer<Form>(op, key, options, seen)) return {};
+  if (PutIntoBuffer<Form>(op, key, options, seen, result)) return {};
   return seen;
 }
 
@@ -72,14 +73,11 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
   const Key key = C::MakeKey(op.key);
   const SeenNode<C> seen = RunBySearchForm(
       [](auto form, LodgeTree* tree, const WriteOp* its_op, const Key* its_key,
-         const WriteOptions* its_options) {
-        return tree->Begin<decltype(form)>(*its_op, *its_key, *its_options);
+         const WriteOptions* its_options, WriteResult* its_result) {
+        return tree->Begin<decltype(form)>(*its_op, *its_key, *its_options, its_result);
       },
-      this, &op, &key, &options);
-  if (!C::kRecords && seen.node == nullptr) {
-    *result = {parts_.medium.failed() ? Outcome::kMediumFailed : Outcome::kOk, false, 0};
-    return result->outcome;
-  }
+      this, &op, &key, &options, result);
+  if (seen.node == nullptr) return result->outcome;
   if (!C::kRecords && DeleteInBuffer(op, key, seen, result)) return result->outcome;
   FetchCurrent(op, key, seen.node);
   return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] {
@@ -94,7 +92,7 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
 template <class C>
 template <class Form>
 bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
-                                 SeenNode<C> seen) {
+                                 SeenNode<C> seen, WriteResult* result) {
   if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
   if (options.applied_index.has_value() || !parts_.parameters.surrogate_buffer) return false;
   if (parts_.log.OpenRoom() == 0 || parts_.medium.failed() || parts_.pool.tight()) return false;
@@ -104,17 +102,45 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
     const OptimisticSection section;
     position = node->template Search<Form>(key);
     if (position.hits != 0 || parts_.planner.NeedsDrain(node, position.leaf)) return false;
-    if (!node->lock.TryUpgrade(seen.snapshot)) return false;
   }
-  Worker<C>& worker = parts_.CurrentWorker();
-  worker.ReleaseDrainedLogs(parts_.log);
-  const Pair pair{key.word, KeyWord(op.value, 0)};
-  const uint32_t log = parts_.log.Append(pair, parts_.pool.TakeSequence(1), LogOp::kPut, 0, 0);
+  StagedPair<C> staged;
+  if constexpr (C::kRecords) parts_.longest_key.Note(op.key.size());
+  if (StagePair(parts_.pool, parts_.slab, parts_.codec, op, key, &staged) != Outcome::kOk)
+    return false;
+  if (!node->lock.TryUpgrade(seen.snapshot)) {
+    DiscardStaged(parts_.slab, &staged);
+    return false;
+  }
+  const uint64_t version = LogAndBuffer(node, position.leaf, key, &staged, LogOp::kPut);
+  *result = {};
+  if (parts_.medium.failed()) {
+    result->outcome = Outcome::kMediumFailed;
+  } else if constexpr (C::kRecords) {
+    if (!parts_.codec.inline_pairs()) result->version = version;
+  }
+  return true;
+}
+
+// Logs the pair, makes that durable, and buffers it for `leaf` in the node, which has room. The
+// caller holds the node's lock, which is released. Returns the pair's number.
+template <class C>
+uint64_t LodgeTree<C>::LogAndBuffer(Node* node, unsigned leaf, const Key& key,
+                                    StagedPair<C>* staged, LogOp op) {
+  parts_.CurrentWorker().ReleaseDrainedLogs(parts_.log);
+  if constexpr (C::kRecords) parts_.horizon.BeginTaking();
+  const uint64_t sequence = parts_.pool.TakeSequence(1);
+  if constexpr (C::kRecords) {
+    if (staged->record.offset != 0) FinishRecord(parts_.pool, staged->record, sequence);
+  }
+  const uint32_t log = parts_.log.Append(staged->pair, sequence, op, 0, staged->record.crc);
   EndAppend(parts_.medium);
   FenceLog(parts_.medium);
-  node->InsertBuffered(position.leaf, key, pair, log, false);
+  if constexpr (C::kRecords) parts_.horizon.EndTaking();
+  const bool tombstone = op == LogOp::kDelete;
+  node->InsertBuffered(leaf, key, staged->pair, log, tombstone);
+  if (C::kRecords || tombstone) parts_.holders.Note(node);
   node->lock.Unlock();
-  return true;
+  return sequence;
 }
 
 // Whether the leaf has the key, as of `snapshot`. False: the node has changed meanwhile.
@@ -160,15 +186,8 @@ bool LodgeTree<C>::DeleteInBuffer(const WriteOp& op, const Key& key, SeenNode<C>
     *result = {Outcome::kOk, has, 0};
     if (!has) return true;
   }
-  Worker<C>& worker = parts_.CurrentWorker();
-  worker.ReleaseDrainedLogs(parts_.log);
-  const Pair pair{key.word, 0};
-  const uint32_t log = parts_.log.Append(pair, parts_.pool.TakeSequence(1), LogOp::kDelete, 0, 0);
-  EndAppend(parts_.medium);
-  FenceLog(parts_.medium);
-  node->InsertBuffered(position.leaf, key, pair, log, true);
-  parts_.holders.Note(node);
-  node->lock.Unlock();
+  StagedPair<C> staged{.pair = {key.word, 0}};
+  LogAndBuffer(node, position.leaf, key, &staged, LogOp::kDelete);
   if (parts_.medium.failed()) *result = {Outcome::kMediumFailed, false, 0};
   return true;
 }
