@@ -29,6 +29,7 @@ auto Lookups<C>::FindInLeafOf(const media::Block* leaf, uint64_t snapshot, const
         if (!lock.Validate(snapshot)) return {};
         const OptimisticSection::Validated validated;
         if (!tree_.codec.Matches(key, pair)) continue;
+        return {Seen::kFound, pair.value};  // it was when it was validated
       }
       return {lock.Validate(snapshot) ? Seen::kFound : Seen::kChanged, pair.value};
     }

@@ -25,7 +25,8 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   *found = false;
   const OptimisticSection section;
   const auto position = node->template Search<Form>(key);
-  // Decided if true, with or without `*found`. A candidate's record may be read once validated.
+  // Decided if true, with or without `*found`. A candidate's record may be read once validated;
+  // then its pair was there, and need not be validated again.
   const auto is_key = [&](Pair pair, bool* valid) {
     if (!parts_.codec.MayMatch(key, pair)) return false;
     if constexpr (C::kRecords) {
@@ -47,7 +48,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
     if (!is_key(pair, &valid)) continue;
     *found = !tombstone;
     *value_word = pair.value;
-    return node->lock.Validate(snapshot);
+    return C::kRecords || node->lock.Validate(snapshot);
   }
   uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
   const pmem::Offset offset = node->values[position.leaf];
@@ -59,7 +60,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
     if (!is_key(pair, &valid)) continue;
     *found = true;
     *value_word = pair.value;
-    break;
+    return C::kRecords || node->lock.Validate(snapshot);
   }
   return valid && node->lock.Validate(snapshot);
 }

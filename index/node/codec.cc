@@ -78,7 +78,7 @@ std::string_view BytesCodec::InlineValue(uint64_t value_word, char (&scratch)[8]
 
 bool BytesCodec::KeyFits(Pair pair) const {
   if (!IsRecord(pair.value)) return true;
-  const std::string_view key = ViewRecord(pool_, RecordOf(pair.value)).key;
+  const std::string_view key = KeyOfRecord(pool_, RecordOf(pair.value));
   return KeyWord(key, 0) == pair.key && SlotHash(key) == HashOf(pair);
 }
 

@@ -145,14 +145,14 @@ class BytesCodec {
   // a read or a delete reports the damage, and a put replaces the pair.
   bool Matches(const Key& key, Pair pair) const {
     if (!IsRecord(pair.value)) return true;
-    return ViewRecord(pool_, RecordOf(pair.value)).key == key.text || IsDamaged(pair);
+    return SameText(KeyOfRecord(pool_, RecordOf(pair.value)), key.text) || IsDamaged(pair);
   }
   bool SameKey(Pair a, Pair b) const;
   bool Less(Pair a, Pair b) const;
 
   // The key of a pair; an inline key is copied to `scratch`.
   std::string_view KeyText(Pair pair, char (&scratch)[8]) const {
-    if (IsRecord(pair.value)) return ViewRecord(pool_, RecordOf(pair.value)).key;
+    if (IsRecord(pair.value)) return KeyOfRecord(pool_, RecordOf(pair.value));
     StoreBigEndian(pair.key, scratch);
     return {scratch, InlineKeyLength(pair.value)};
   }

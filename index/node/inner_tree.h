@@ -7,7 +7,7 @@
 //     separators.
 //  3. All separators of a node begin with the same `prefix` bytes. A node that is bounded on both
 //     sides omits the common prefix of its bounds, so every key that reaches it has that prefix
-//     too; a node on the right edge compares the prefix first (check_prefix).
+//     too; a node on the right edge compares the prefix first, if it has one (check_prefix).
 //  4. Locks are waited for upwards only (a lower node, then its parent), so there is no deadlock.
 //     The code that shrinks the tree (inner_tree_shrink.h) only tries them, in any order.
 //  5. A removed node is reused as a node of its level, and its lock's version continues: so a stale
@@ -84,6 +84,16 @@ struct alignas(64) InnerNode {
   void SetSeparator(unsigned i, Separator separator) {
     if constexpr (C::kRecords) separators.at[i] = separator;
     words[i] = C::WordOf(separator, prefix);
+  }
+  // Whether the separator at `i`, whose word is the key's, is above the key or, if `or_equal`, is
+  // the key. May read a node that is changing.
+  [[gnu::noinline]] bool IsAbove(unsigned i, const typename C::Key& key, bool or_equal) const {
+    const Separator separator = SeparatorAt(i);
+    if constexpr (C::kRecords) {
+      if (separator == nullptr) return true;
+    }
+    const int order = C::CompareToKey(separator, key);
+    return order > 0 || (order == 0 && or_equal);
   }
 };
 
@@ -293,22 +303,14 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
   }
   // The header's two words come first: the search runs over the node's first four lines.
   const auto* words = reinterpret_cast<const uint64_t*>(node);
-  const auto valid = [&](uint64_t mask) { return _bzhi_u64(mask >> 2, count); };
-  if constexpr (!C::kRecords) {
-    if (seek == Seek::kCovering) {
-      return static_cast<unsigned>(std::popcount(valid(Form::NotAbove(words, key.word))));
-    }
-  }
-  const WordMasks masks = Form::Compare(words, C::WordOf(key, node->prefix));
-  unsigned rank = static_cast<unsigned>(std::popcount(valid(masks.less)));
-  if constexpr (C::kRecords) {
-    for (uint64_t equal = valid(masks.equal); equal != 0; equal &= equal - 1) {
-      const Separator separator = node->separators.at[std::countr_zero(equal)];
-      if (separator == nullptr) break;
-      const int order = C::CompareToKey(separator, key);
-      if (order > 0 || (order == 0 && seek == Seek::kBefore)) break;
-      ++rank;
-    }
+  const uint64_t word = C::WordOf(key, node->prefix);
+  unsigned rank =
+      static_cast<unsigned>(std::popcount(_bzhi_u64(Form::NotAbove(words, word) >> 2, count)));
+  // Equal words tell nothing, unless they are all of a key.
+  if (C::kRecords || seek == Seek::kBefore) {
+    const bool before = seek == Seek::kBefore;
+    while (rank > 0 && node->words[rank - 1] == word && node->IsAbove(rank - 1, key, before))
+      --rank;
   }
   return rank;
 }
@@ -525,14 +527,14 @@ template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::Rebase(Node* node) {
   if constexpr (C::kRecords) {
     auto& s = node->separators;
-    node->check_prefix = !node->bounded;
     node->prefix = 0;
     if (node->bounded) {
       node->prefix = static_cast<uint32_t>(CommonPrefix(s.low->view(), s.high->view()));
-    } else if (node->count > 0) {
+    } else if (node->count > 1) {  // the whole of a single one would be the prefix
       node->prefix =
           static_cast<uint32_t>(CommonPrefix(s.at[0]->view(), s.at[node->count - 1]->view()));
     }
+    node->check_prefix = !node->bounded && node->prefix != 0;
     for (unsigned i = 0; i < node->count; ++i) node->words[i] = C::WordOf(s.at[i], node->prefix);
   }
 }

@@ -26,6 +26,26 @@ inline uint64_t KeyWord(std::string_view key, size_t skip) {
   return __builtin_bswap64(word);
 }
 
+// Whether they are equal; for keys, which are short: without a call, and a word at a time.
+inline bool SameText(std::string_view a, std::string_view b) {
+  constexpr size_t kShort = 64;
+  constexpr size_t kWord = sizeof(uint64_t);
+  const size_t bytes = a.size();
+  if (bytes != b.size()) return false;
+  if (bytes < kWord || bytes > kShort) return std::memcmp(a.data(), b.data(), bytes) == 0;
+  const auto differ = [&](size_t at) {
+    uint64_t word_a;
+    uint64_t word_b;
+    std::memcpy(&word_a, a.data() + at, kWord);
+    std::memcpy(&word_b, b.data() + at, kWord);
+    return word_a != word_b;
+  };
+  for (size_t at = 0; at + kWord < bytes; at += kWord) {
+    if (differ(at)) return false;
+  }
+  return !differ(bytes - kWord);
+}
+
 // The 8 bytes of a fixed64 key or value from its word.
 inline void StoreBigEndian(uint64_t word, char* out) {
   const uint64_t raw = __builtin_bswap64(word);

@@ -45,7 +45,7 @@ class PointReads {
     const Epoch epoch;
     uint64_t value_word;
     if (!tree_.template FindValueWord<Form>(C::MakeKey(text), &value_word)) return Outcome::kOk;
-    return result->outcome = values_.Copy(value_word, now_, result);
+    return result->outcome = values_.template Copy<Form>(value_word, now_, result);
   }
 
   Outcome ReadAll(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
@@ -85,7 +85,7 @@ class PointReads {
     for (const Lookup& lookup : std::span(lookups, count)) {
       uint64_t value_word;
       if (!tree_.template FinishLookup<Form>(lookup, &value_word)) continue;
-      lookup.result->outcome = values_.Copy(value_word, now_, lookup.result);
+      lookup.result->outcome = values_.template Copy<Form>(value_word, now_, lookup.result);
     }
   }
 
@@ -93,7 +93,8 @@ class PointReads {
   struct Nothing {
     Nothing() {}
   };
-  using Epoch = std::conditional_t<C::kRecords, EpochGuard, Nothing>;
+  using Guard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
+  using Epoch = std::conditional_t<C::kRecords, Guard, Nothing>;
 
   const Tree& tree_;
   const StoredValues<C>& values_;

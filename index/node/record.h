@@ -52,7 +52,19 @@ struct StagedRecord {
   bool large = false;
 };
 
-uint64_t RecordBytes(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry);
+namespace internal {
+
+inline constexpr uint64_t kLowHalf = 0xffffffff;
+
+inline uint64_t RecordBodyOffset(bool has_expiry) {
+  return sizeof(media::RecordHeader) + (has_expiry ? 8 : 0);
+}
+
+}  // namespace internal
+
+inline uint64_t RecordBytes(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry) {
+  return internal::RecordBodyOffset(has_expiry) + key_bytes + value_bytes;
+}
 
 // Allocates and writes all but version and checksum. offset stays 0 if there is no room. A large
 // record's body is durable on return.
@@ -67,14 +79,80 @@ StagedRecord StageRecordAt(pmem::Pool& pool, pmem::RecordSlab& slab, pmem::Offse
 // Stores version and checksum and flushes; the caller fences before anything links the record.
 void FinishRecord(pmem::Pool& pool, StagedRecord& record, uint64_t version);
 
-// The record at `offset`, whose lengths are trusted: only for linked records.
-RecordView ViewRecord(const pmem::Pool& pool, pmem::Offset offset);
-
 // True if a complete record with a valid checksum is at `offset`, which may be any number.
 bool VerifyRecord(const pmem::Pool& pool, const pmem::RecordSlab& slab, pmem::Offset offset,
                   RecordView* view);
 
-// True if the checksum of a linked record's content is valid.
+// --- linked records, whose lengths are trusted ---
+
+namespace internal {
+
+// From the header's words as they were read.
+inline RecordView ViewRecordBy(const pmem::Pool& pool, pmem::Offset offset, uint64_t first,
+                               uint64_t value_bytes) {
+  const auto* header = pool.At<media::RecordHeader>(offset);
+  const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
+  uint64_t key_bytes = first >> 32 & 0xffff;
+  // Damaged lengths may reach past the pool: then nothing is read, and no checksum matches.
+  if (RecordBytes(key_bytes, value_bytes, has_expiry) > pool.bytes() - offset) [[unlikely]] {
+    key_bytes = value_bytes = 0;
+  }
+  const char* body = pool.At<char>(offset) + RecordBodyOffset(has_expiry);
+  RecordView view;
+  view.key = {body, key_bytes};
+  view.value = {body + key_bytes, value_bytes};
+  view.version = header->version.LoadRelaxed();
+  if (has_expiry) __builtin_memcpy(&view.expiry_unix_ms, body - 8, 8);
+  view.crc = static_cast<uint32_t>(first);
+  return view;
+}
+
+// The part of the checksum that does not depend on version and expiry.
+inline uint32_t RecordBodyCrc(uint32_t seed, pmem::Offset offset, uint64_t lengths,
+                              uint64_t value_bytes, std::string_view key, std::string_view value) {
+  uint32_t crc = pmem::Crc32cOfWords(seed, offset, lengths, value_bytes);
+  crc = pmem::Crc32c(crc, key.data(), key.size());
+  return pmem::Crc32c(crc, value.data(), value.size());
+}
+
+inline uint32_t RecordCrc(uint32_t body_crc, uint64_t version, uint64_t expiry_unix_ms) {
+  return pmem::Crc32cOfWords(body_crc, version, expiry_unix_ms);
+}
+
+}  // namespace internal
+
+inline RecordView ViewRecord(const pmem::Pool& pool, pmem::Offset offset) {
+  const auto* header = pool.At<media::RecordHeader>(offset);
+  return internal::ViewRecordBy(pool, offset, header->crc_and_lengths.LoadRelaxed(),
+                                header->value_bytes.LoadRelaxed() & internal::kLowHalf);
+}
+
+// Its key alone.
+inline std::string_view KeyOfRecord(const pmem::Pool& pool, pmem::Offset offset) {
+  const uint64_t first = pool.At<media::RecordHeader>(offset)->crc_and_lengths.LoadRelaxed();
+  const bool has_expiry = (first >> 48 & media::kRecordHasExpiry) != 0;
+  const uint64_t key_bytes = first >> 32 & 0xffff;
+  if (RecordBytes(key_bytes, 0, has_expiry) > pool.bytes() - offset) [[unlikely]]
+    return {};
+  return {pool.At<char>(offset) + internal::RecordBodyOffset(has_expiry), key_bytes};
+}
+
+// True if the checksum of its content is valid.
 bool RecordIsSound(const pmem::Pool& pool, pmem::Offset offset, const RecordView& view);
+
+namespace internal {
+
+// The same, inline, for single reads (search_form.h, kInlines).
+inline bool RecordIsSound(const pmem::Pool& pool, pmem::Offset offset, const RecordView& view) {
+  const auto* header = pool.At<media::RecordHeader>(offset);
+  const uint64_t lengths = header->crc_and_lengths.LoadRelaxed() & ~kLowHalf;
+  // The whole word: the checksum covers its reserved half too.
+  const uint64_t value_bytes = header->value_bytes.LoadRelaxed();
+  const uint32_t body =
+      RecordBodyCrc(pool.crc_seed(), offset, lengths, value_bytes, view.key, view.value);
+  return RecordCrc(body, view.version, view.expiry_unix_ms) == view.crc;
+}
+
+}  // namespace internal
 
 }  // namespace lodgekv

@@ -10,8 +10,10 @@
 
 namespace lodgekv {
 
-// The forms, for code that is a template over one of them.
+// The forms, for code that is a template over one of them. kInlines: functions may be inlined that
+// tests replace when they are linked, or that ThreadSanitizer must not see inside.
 struct SearchByPointer {
+  static constexpr bool kInlines = false;
   static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWords(words, word);
   }
@@ -20,6 +22,7 @@ struct SearchByPointer {
   }
 };
 struct SearchByAvx2 {
+  static constexpr bool kInlines = true;
   static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWordsAvx2(words, word);
   }
@@ -28,6 +31,7 @@ struct SearchByAvx2 {
   }
 };
 struct SearchByAvx512 {
+  static constexpr bool kInlines = true;
   [[LODGEKV_AVX512]] static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWordsAvx512(words, word);
   }

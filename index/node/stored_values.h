@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "index/node/key_word.h"
 #include "index/node/op_rules.h"
 #include "index/node/record.h"
+#include "index/node/search_form.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv {
@@ -20,6 +22,10 @@ namespace lodgekv {
 // Not inline: growing needs more instructions than a whole read.
 [[gnu::noinline, gnu::cold]] inline void Resize(std::string* out, size_t bytes) {
   out->resize(bytes);
+}
+
+[[gnu::noinline]] inline void AssignOtherLength(std::string_view text, std::string* out) {
+  out->assign(text);
 }
 
 // The 8 bytes of a value from its word. A string that has held such a value is overwritten in
@@ -30,20 +36,32 @@ inline void AssignWord(uint64_t word, std::string* out) {
   StoreBigEndian(word, out->data());
 }
 
+// A string that has held a value of this length is overwritten in place.
+inline void AssignText(std::string_view text, std::string* out) {
+  if (out->size() != text.size()) [[unlikely]]
+    return AssignOtherLength(text, out);
+  std::memcpy(out->data(), text.data(), text.size());
+}
+
 template <class C>
 class StoredValues {
  public:
   StoredValues(const pmem::Pool& pool, const C& codec) : pool_(pool), codec_(codec) {}
 
-  // For a linked record; `*live`: it has not expired at `now`. kOk or kDataLoss.
+  // For a linked record; `*live`: it has not expired at `now`. kOk or kDataLoss. `Form`:
+  // search_form.h.
+  template <class Form = SearchByPointer>
   Outcome CheckRecord(pmem::Offset offset, const RecordView& record, uint64_t now,
                       bool* live) const {
-    if (!RecordIsSound(pool_, offset, record)) return Outcome::kDataLoss;
+    const bool sound = Form::kInlines ? internal::RecordIsSound(pool_, offset, record)
+                                      : RecordIsSound(pool_, offset, record);
+    if (!sound) return Outcome::kDataLoss;
     *live = record.expiry_unix_ms == 0 || record.expiry_unix_ms > now;
     return Outcome::kOk;
   }
 
   // Sets `result` except for its outcome, which is returned.
+  template <class Form = SearchByPointer>
   Outcome Copy(uint64_t value_word, uint64_t now, ReadResult* result) const;
 
   // False: the record is damaged.
@@ -69,6 +87,7 @@ class StoredValues {
   }
 
  private:
+  template <class Form>
   Outcome CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const;
 
   const pmem::Pool& pool_;
@@ -76,20 +95,22 @@ class StoredValues {
 };
 
 template <class C>
+template <class Form>
 Outcome StoredValues<C>::CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const {
   const RecordView view = ViewRecord(pool_, offset);
-  const Outcome outcome = CheckRecord(offset, view, now, &result->found);
+  const Outcome outcome = CheckRecord<Form>(offset, view, now, &result->found);
   if (outcome != Outcome::kOk || !result->found) return outcome;
   result->version = codec_.inline_pairs() ? 0 : view.version;
   result->expiry_unix_ms = view.expiry_unix_ms;
-  result->value.assign(view.value);
+  AssignText(view.value, &result->value);
   return Outcome::kOk;
 }
 
 template <class C>
+template <class Form>
 Outcome StoredValues<C>::Copy(uint64_t value_word, uint64_t now, ReadResult* result) const {
   if constexpr (C::kRecords) {
-    if (C::IsRecord(value_word)) return CopyRecord(C::RecordOf(value_word), now, result);
+    if (C::IsRecord(value_word)) return CopyRecord<Form>(C::RecordOf(value_word), now, result);
     if (!C::InlineIsSound({0, value_word})) return Outcome::kDataLoss;
     char scratch[8];
     result->value.assign(C::InlineValue(value_word, scratch));

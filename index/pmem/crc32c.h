@@ -27,7 +27,22 @@ inline uint32_t Crc32c(uint32_t seed, const void* data, size_t bytes) {
     std::memcpy(&word, at, sizeof word);
     crc = _mm_crc32_u64(crc, word);
   }
-  for (; bytes > 0; --bytes, ++at) crc = _mm_crc32_u8(static_cast<uint32_t>(crc), *at);
+  auto rest = static_cast<uint32_t>(crc);
+  if ((bytes & 4) != 0) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof word);
+    rest = _mm_crc32_u32(rest, word);
+    at += sizeof word;
+  }
+  for (bytes &= 3; bytes > 0; --bytes, ++at) rest = _mm_crc32_u8(rest, *at);
+  return rest;
+}
+
+// The same over the bytes of some words in turn.
+template <class... Words>
+uint32_t Crc32cOfWords(uint32_t seed, Words... words) {
+  uint64_t crc = seed;
+  ((crc = _mm_crc32_u64(crc, uint64_t{words})), ...);
   return static_cast<uint32_t>(crc);
 }
 
