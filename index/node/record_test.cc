@@ -54,6 +54,7 @@ TEST_F(RecordTest, ReadsBackWhatWasWritten) {
         EXPECT_EQ(view.version, kVersion);
         EXPECT_EQ(view.expiry_unix_ms, expiry);
         EXPECT_EQ(ViewRecord(*pool_, offset).key.data(), view.key.data());
+        EXPECT_EQ(KeyOfRecord(*pool_, offset), key);
       }
     }
   }
@@ -176,10 +177,21 @@ TEST_F(RecordTest, EveryFlippedBitOfAHeaderIsFoundWithoutReadingPastThePool) {
     const RecordView view = ViewRecord(*pool_, offset);
     EXPECT_LE(view.value.data() + view.value.size(), pool_->base() + pool_->bytes()) << bit;
     EXPECT_FALSE(RecordIsSound(*pool_, offset, view)) << bit;
+    const std::string_view key = KeyOfRecord(*pool_, offset);
+    EXPECT_LE(key.data() + key.size(), pool_->base() + pool_->bytes()) << bit;
     EXPECT_FALSE(Sound(offset)) << bit;
     bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
   }
   EXPECT_TRUE(Sound(offset));
+}
+
+TEST_F(RecordTest, ADamagedKeysLengthAtThePoolsEndIsNotFollowed) {
+  const Offset offset = (pool_->bytes() - 64) / 16 * 16;
+  auto* header = pool_->At<media::RecordHeader>(offset);
+  pool_->medium().Store(header->crc_and_lengths, uint64_t{8} << 32);
+  EXPECT_EQ(KeyOfRecord(*pool_, offset).size(), 8u);
+  pool_->medium().Store(header->crc_and_lengths, uint64_t{0xffff} << 32);
+  EXPECT_TRUE(KeyOfRecord(*pool_, offset).empty());
 }
 
 TEST_F(RecordTest, NoRoom) {

@@ -28,5 +28,11 @@ TEST(Crc32cTest, IsTheSameWhereverItIsCut) {
   }
 }
 
+TEST(Crc32cTest, OfWordsIsThatOfTheirBytes) {
+  const uint64_t words[3] = {0x0123456789abcdef, 0, 0xfedcba9876543210};
+  EXPECT_EQ(Crc32cOfWords(77, words[0], words[1], words[2]), Crc32c(77, words, sizeof(words)));
+  EXPECT_EQ(Crc32cOfWords(78, words[2]), Crc32c(78, &words[2], sizeof(words[2])));
+}
+
 }  // namespace
 }  // namespace lodgekv::pmem
