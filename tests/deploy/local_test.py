@@ -135,7 +135,7 @@ class LocalTest(system_test.SystemTest):
         outcome = self.stack("up", LODGEKV_POOL_SIZE="1GB")
         self.assertEqual(outcome.returncode, 1)
         self.assertIn("LODGEKV_POOL_SIZE", outcome.stderr)
-        self.assertIn("lodgekvd ended; the lines above are from", outcome.stderr)
+        self.assertIn("lodgekvd ended with status 2; the lines above are from", outcome.stderr)
         outcome = self.stack("up", LODGEKV_BIN=self.workdir)
         self.assertIn("build them first", outcome.stderr)
         self.assertIn("it takes up, down or status", self.stack("away").stderr)
