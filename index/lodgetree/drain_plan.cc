@@ -2,7 +2,7 @@
 //
 // At most t_node leaves are drained at once, of which at most one is about to split: so the most
 // that a single operation writes stays small, and an insert rarely drains twice. The drains of a
-// group of writes take more leaves if more needs room (group_rounds.cc).
+// group of writes take more leaves if more needs room (group_plan.cc).
 #include "index/lodgetree/drain_plan.h"
 
 #include <bit>

@@ -65,6 +65,7 @@ template <class C>
     SortDirect(turn, group, work);
     writer_.Stage(turn, work);
     turn.second_commit |= work.second_commit;
+    turn.splits |= work.flip;
   }
   turn.work_count = worker_.round.work_count - turn.first_work;
   for (uint32_t left = turn.drained; left != 0; left &= left - 1) {

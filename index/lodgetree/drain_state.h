@@ -67,6 +67,7 @@ struct NodeTurn {
   uint32_t leaves = 0;   // that the turn drains
   uint32_t drained = 0;  // buffered pairs moved there
   bool removes = false;  // a delete is applied to its leaf
+  bool splits = false;   // one of the leaves
   uint64_t watermark = 0;
   unsigned first_work = 0, work_count = 0;
   // In a group: the writes to this node, in Worker::order, and the first operation of the node, in

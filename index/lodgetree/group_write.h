@@ -4,6 +4,7 @@
 //   group_locks.cc      finds and locks its nodes
 //   group_admission.cc  allocates what it may need before its first durable step
 //   group_log.cc        log entries
+//   group_plan.cc       which leaves its nodes drain so that its operations find room
 //   group_rounds.cc     the drains of a group share their fences
 //
 // Invariants
@@ -79,15 +80,21 @@ class GroupWrite {
   unsigned BeginPart(unsigned entries);
   uint32_t FinishEntry(Op& pending) const;
 
-  // group_rounds.cc
-  bool SharesFences() const;
-  uint32_t WriteInRounds();
+  // group_plan.cc
   void PlanRound();
+  bool PlanOne(Turn& turn);
   bool PlanTurn(Turn turn);
+  void Locate(Node* node, Op& pending) const;
   bool HasRoom(const Node* node, size_t ops) const;
   size_t NewLeavesAllowed(size_t ops) const;
   uint32_t TargetsOf(const Op& pending, const Node* node) const;
+  bool ChooseForOne(const Op& pending, Turn* turn) const;
   bool ChooseLeaves(std::span<const uint32_t> ops, Turn* turn) const;
+  bool Accept(uint32_t leaves, size_t new_leaves, unsigned used, size_t ops, Turn* turn) const;
+
+  // group_rounds.cc
+  bool SharesFences() const;
+  uint32_t WriteInRounds();
   void FetchRound() const;
   void FetchDrained(const Node* node, unsigned leaf) const;
   void StageRound();

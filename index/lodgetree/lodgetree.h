@@ -1,6 +1,6 @@
 // LodgeTree (ICDE'25 style last-level surrogate buffer, see README.md): the engine.
 //
-// A Put: Write (write.cc) finds the last-level node and stages the record; a GroupWrite
+// A Put: WriteOne (write_one.cc) finds the last-level node and stages the record; a GroupWrite
 // (group_write.h) locks the node, appends to the partitioned version log and fences; a NodeWriter
 // (node_writer.h) puts the pair into the node's Buffer Part. If the node is full, the same fence
 // covers a drain of some leaves (drain_plan.h chooses them, drain_round.h drains them,
@@ -61,7 +61,7 @@ class LodgeTree final : public Engine {
  private:
   LodgeTree(const EngineContext& context, unsigned log_entries) : parts_(context, log_entries) {}
 
-  // write.cc
+  // write_one.cc
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   template <class Form>
   SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
@@ -76,15 +76,17 @@ class LodgeTree final : public Engine {
   void FetchCurrent(const WriteOp& op, const Key& key, const Node* node) const;
   Outcome WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
                      SeenNode<C> seen = {});
-  void TakeChunk(std::span<const WriteOp> ops, Worker<C>& worker);
-  void WriteChunk(std::span<const WriteOp> ops, std::span<WriteResult> results,
-                  const WriteOptions& options, Worker<C>& worker);
+  Outcome Stage(PendingOp<C>* pending);
+
+  // write.cc
+  void TakeChunk(std::span<const WriteOp> ops, std::span<WriteResult> results, Chunks<C>& chunks);
+  void ShrinkChunk(std::span<const WriteOp> ops, Chunks<C>& chunks);
+  void WriteChunk(const WriteOptions& options, std::vector<PendingOp<C>>& chunk);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
-  Outcome Prepare(const WriteOp& op, WriteResult* result, PendingOp<C>* pending);
-  Outcome Stage(const WriteOp& op, const Key& key, WriteResult* result, PendingOp<C>* pending);
+  Outcome Prepare(PendingOp<C>* pending);
   Outcome AbortAll(std::span<PendingOp<C>> group, std::span<WriteResult> results);
 
   // read.cc; `Form`: node/search_form.h

@@ -41,6 +41,14 @@ struct PendingOp {
   // In a group, for the current round.
   int8_t buffered;    // the pair of its key in the Buffer Part, or -1
   bool done = false;  // the round includes it
+
+  // Call on a new PendingOp.
+  void Begin(const WriteOp& its_op, const typename C::Key& its_key, WriteResult* its_result) {
+    *its_result = {};
+    op = &its_op;
+    result = its_result;
+    key = its_key;
+  }
 };
 
 }  // namespace lodgekv::lodgetree

@@ -33,12 +33,11 @@ struct WorkerCounters {
   };
 };
 
-// For a non-atomic group: indices of its operations, ascending.
+// For a group of writes.
 template <class C>
 struct Chunks {
-  std::vector<uint32_t> chunk;   // that share the next fence
-  std::vector<uint32_t> window;  // from which the chunks are taken
-  std::vector<PendingOp<C>> pending;
+  std::vector<uint32_t> window;       // operations still to be taken, by index, ascending
+  std::vector<PendingOp<C>> pending;  // those that share the next fence
 };
 
 // The old log that a thread is emptying, the number of entries examined, and the pairs found to
