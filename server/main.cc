@@ -11,6 +11,7 @@
 #include <string>
 #include <variant>
 
+#include "base/lock_order.h"
 #include "server/base/grpc_log.h"
 #include "server/base/log.h"
 #include "server/config/command_line.h"
@@ -110,6 +111,7 @@ int Serve(const RunNow& run, const sigset_t& signals) {
 }
 
 int Run(int argc, char** argv) {
+  lodgekv::SkipLockOrderCheck();
   BlockReload();
   lodgekv::server::RaiseDescriptorLimit();
   auto outcome = lodgekv::server::ReadCommandLine(argc, argv, environ);

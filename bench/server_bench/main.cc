@@ -11,6 +11,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "base/lock_order.h"
 #include "bench/engine_bench/environment.h"
 #include "bench/engine_bench/report.h"
 #include "bench/server_bench/put_run.h"
@@ -140,6 +141,7 @@ int Main(int argc, char** argv) {
 }  // namespace lodgekv::server_bench
 
 int main(int argc, char** argv) {
+  lodgekv::SkipLockOrderCheck();
   try {
     return lodgekv::server_bench::Main(argc, argv);
   } catch (const std::exception& error) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/file_reader.h"
+#include "base/lock_order.h"
 #include "base/version.h"
 #include "client/lodgectl/address.h"
 #include "client/lodgectl/command.h"
@@ -188,6 +189,7 @@ int Fail(const std::exception& error) {
 // Ends without the destructors of static objects: a gRPC thread that has delivered the last answer
 // may still be releasing its call, and would use gRPC's destroyed statics.
 int main(int argc, char** argv) {
+  lodgekv::SkipLockOrderCheck();
   lodgekv::lodgectl::QuietGrpc();
   int exit_code = lodgekv::lodgectl::kExitOther;
   try {
