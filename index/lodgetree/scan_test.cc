@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "index/lodgetree/allocation_counter.h"
 #include "index/lodgetree/lodgetree_test_util.h"
+#include "tests/support/allocation_counter.h"
 
 namespace lodgekv::lodgetree {
 namespace {

@@ -136,9 +136,11 @@ BatchOnWire InspectBatch(BatchKind kind, google::protobuf::io::ZeroCopyInputStre
 
 std::optional<grpc::Status> CheckBatchOnWire(BatchKind kind,
                                              google::protobuf::io::ZeroCopyInputStream& wire,
-                                             const Limits& limits) {
+                                             const Limits& limits, uint64_t* entries) {
   const std::string_view field = kind == BatchKind::kWrite ? "operations" : "keys";
-  switch (InspectBatch(kind, wire, limits.max_batch_operations).verdict) {
+  const BatchOnWire batch = InspectBatch(kind, wire, limits.max_batch_operations);
+  *entries = batch.entries;
+  switch (batch.verdict) {
     case Verdict::kFine: return std::nullopt;
     case Verdict::kTooManyEntries: return BatchTooLongError(field, limits);
     case Verdict::kTooManyFields: return TooManyFieldsError(field);

@@ -34,9 +34,9 @@ struct BatchOnWire {
 BatchOnWire InspectBatch(BatchKind kind, google::protobuf::io::ZeroCopyInputStream& wire,
                          uint64_t max_entries);
 
-// Nothing if the batch may be parsed, else the error to answer with.
+// Nothing if the batch may be parsed: it has so many `entries`. Else the error to answer with.
 std::optional<grpc::Status> CheckBatchOnWire(BatchKind kind,
                                              google::protobuf::io::ZeroCopyInputStream& wire,
-                                             const Limits& limits);
+                                             const Limits& limits, uint64_t* entries);
 
 }  // namespace lodgekv::server

@@ -137,7 +137,8 @@ TEST(BatchWireTest, ATruncatedMessageIsRefused) {
 TEST(BatchWireTest, NamesTheError) {
   const auto check = [](BatchKind kind, const std::string& wire) {
     ArrayInputStream stream(wire.data(), static_cast<int>(wire.size()));
-    const auto error = CheckBatchOnWire(kind, stream, Limits());
+    uint64_t entries = 0;
+    const auto error = CheckBatchOnWire(kind, stream, Limits(), &entries);
     return error ? CodeAndReason(*error) + " | " + error->error_message() : "fine";
   };
   const std::string more = Repeat(Field(1, ""), kMost + 1);

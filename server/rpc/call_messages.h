@@ -5,21 +5,22 @@
 //            request.
 #pragma once
 
-#include <google/protobuf/arena.h>
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "lodgekv/v1/kv.pb.h"
 #include "server/base/limits.h"
+#include "server/rpc/batch_request.h"
 #include "server/rpc/batch_wire.h"
 #include "server/rpc/errors.h"
 
@@ -49,13 +50,6 @@ void DropUnknown(Request& request) {
   const UnknownDropper of_ttl(google::protobuf::Duration::GetReflection());
   if constexpr (std::is_same_v<Request, v1::PutRequest>) {
     if (request.has_ttl()) of_ttl.Drop(*request.mutable_ttl());
-  }
-  if constexpr (std::is_same_v<Request, v1::BatchWriteRequest>) {
-    const UnknownDropper of_operation(v1::Operation::GetReflection());
-    for (v1::Operation& operation : *request.mutable_operations()) {
-      of_operation.Drop(operation);
-      if (operation.has_ttl()) of_ttl.Drop(*operation.mutable_ttl());
-    }
   }
 }
 
@@ -96,8 +90,8 @@ class KeptMessages {
   }
   const Response& ForWire() const { return response_; }
 
-  Request& request() { return request_; }
   const Request& request() const { return request_; }
+  bool want_cost() const { return request_.want_cost(); }
   Response& response() { return response_; }
 
   void Clear() {
@@ -113,14 +107,13 @@ class KeptMessages {
   Response response_;
 };
 
-// For batches: protobuf would keep each element that ever was in a message, and measuring that
-// takes as long as freeing it. So everything is in an arena, of which only the first block is kept.
+// For batches: what gRPC hands over and takes are bytes, of which the request is views
+// (batch_request.h). Fields is BatchWriteFields or BatchGetFields.
 //
-// The bytes from the wire are kept until Parse has checked them: the request then takes the bytes
-// of its keys and values once more, and for each operation the memory of kMaxFieldsOfAMessage
-// fields.
-template <class Request, class Response>
-class ArenaMessages {
+// The bytes from the wire are in pieces, which keep more than themselves alive; Parse copies them
+// into one when it has checked them. For each entry it takes the memory of its fields besides.
+template <class Fields>
+class BatchMessages {
  public:
   using ToWire = grpc::ByteBuffer;
 
@@ -128,66 +121,60 @@ class ArenaMessages {
   uint64_t WireBytes() const { return wire_.Length(); }
   // Frees the bytes from the wire in any case.
   std::optional<grpc::Status> Parse(const Limits& limits) {
-    std::optional<grpc::Status> error = CheckWire(limits);
-    if (!error && !grpc::SerializationTraits<Request>::Deserialize(&wire_, request_).ok()) {
-      error = NotAMessageError();
-    }
+    uint64_t entries = 0;
+    std::optional<grpc::Status> error = CheckWire(limits, &entries);
+    if (!error && !ParseBatch(Gather(), entries, &request_)) error = NotAMessageError();
     wire_.Clear();
-    if (!error) DropUnknown(*request_);
     return error;
   }
-  grpc::ByteBuffer ForWire() const {
-    grpc::ByteBuffer wire;
-    bool own = false;
-    // Fails only above 2 GiB, and the limits of a batch apply to its answer, too.
-    (void)grpc::SerializationTraits<Response>::Serialize(*response_, &wire, &own);
-    return wire;
-  }
+  const grpc::ByteBuffer& ForWire() const { return answer_; }
 
-  ArenaMessages() : arena_(Options()) { Make(); }
-  ArenaMessages(const ArenaMessages&) = delete;
-  ArenaMessages& operator=(const ArenaMessages&) = delete;
-
-  Request& request() { return *request_; }
-  const Request& request() const { return *request_; }
-  Response& response() { return *response_; }
+  const Fields& request() const { return request_; }
+  bool want_cost() const { return request_.want_cost; }
+  // The answer as it goes onto the wire (batch_answer.h).
+  grpc::ByteBuffer& response() { return answer_; }
 
   void Clear() {
     wire_.Clear();
-    arena_.Reset();
-    Make();
+    answer_.Clear();
+    bytes_.reset();
+    size_ = 0;
+    request_.want_cost = false;
+    request_.entries.clear();
+    if (EntryBytes() > kKeptBytes) decltype(request_.entries)().swap(request_.entries);
   }
-  uint64_t BuiltBytes() const { return arena_.SpaceUsed(); }
+  uint64_t BuiltBytes() const { return size_ + EntryBytes(); }
   uint64_t HeldBytes() const {
-    return wire_.Length() + arena_.SpaceAllocated() + request_->SpaceUsedLong() +
-           response_->SpaceUsedLong();
+    return wire_.Length() + answer_.Length() + size_ + EntryBytes();
   }
 
  private:
-  static constexpr size_t kBlockBytes = 64 * kKiB;
+  static constexpr bool kWrite = std::is_same_v<Fields, BatchWriteFields>;
 
-  google::protobuf::ArenaOptions Options() {
-    google::protobuf::ArenaOptions options;
-    options.initial_block = first_block_.data();
-    options.initial_block_size = first_block_.size();
-    options.max_block_size = kBlockBytes;
-    return options;
+  uint64_t EntryBytes() const {
+    return request_.entries.capacity() * sizeof(*request_.entries.data());
   }
-  std::optional<grpc::Status> CheckWire(const Limits& limits) {
-    constexpr bool kWrite = std::is_same_v<Request, v1::BatchWriteRequest>;
+  std::optional<grpc::Status> CheckWire(const Limits& limits, uint64_t* entries) {
     grpc::ProtoBufferReader reader(&wire_);
-    return CheckBatchOnWire(kWrite ? BatchKind::kWrite : BatchKind::kGet, reader, limits);
+    return CheckBatchOnWire(kWrite ? BatchKind::kWrite : BatchKind::kGet, reader, limits, entries);
   }
-  void Make() {
-    request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);
-    response_ = google::protobuf::Arena::CreateMessage<Response>(&arena_);
+  std::string_view Gather() {
+    size_ = wire_.Length();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+    grpc::ProtoBufferReader reader(&wire_);
+    const void* piece = nullptr;
+    int piece_bytes = 0;
+    for (char* to = bytes_.get(); reader.Next(&piece, &piece_bytes); to += piece_bytes) {
+      std::memcpy(to, piece, static_cast<size_t>(piece_bytes));
+    }
+    return {bytes_.get(), size_};
   }
 
   grpc::ByteBuffer wire_;
-  alignas(std::max_align_t) std::array<char, kKeptBytes> first_block_;
-  google::protobuf::Arena arena_;
-  Request* request_ = nullptr;
-  Response* response_ = nullptr;
+  std::unique_ptr<char[]> bytes_;
+  uint64_t size_ = 0;
+  Fields request_;
+  grpc::ByteBuffer answer_;
 };
 
 }  // namespace lodgekv::server

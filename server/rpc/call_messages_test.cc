@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "server/rpc/batch_answer.h"
+#include "server/rpc/request_check.h"
 #include "server/testing/test_daemon.h"
+#include "tests/support/allocation_counter.h"
 
 namespace lodgekv::server {
 namespace {
@@ -46,8 +49,8 @@ bool Parse(Message& message, const std::string& wire) {
   return message.ParseFromString(wire);
 }
 
-using BatchWriteMessages = ArenaMessages<v1::BatchWriteRequest, v1::BatchWriteResponse>;
-using BatchGetMessages = ArenaMessages<v1::BatchGetRequest, v1::BatchGetResponse>;
+using BatchWriteMessages = BatchMessages<BatchWriteFields>;
+using BatchGetMessages = BatchMessages<BatchGetFields>;
 
 // As it is received: in pieces of some KiB.
 template <class Messages>
@@ -61,16 +64,15 @@ std::string ReasonOf(const std::optional<grpc::Status>& error) {
   return error ? testing::DetailsOf(*error).info.reason() : "none";
 }
 
-// The most that Parse may add to the wire's bytes: for each of 1,024 operations its fields, of at
-// most 128 bytes beyond their content, and the blocks of the arena.
-constexpr uint64_t kMostBuilt = 1'024 * kMaxFieldsOfAMessage * 128 + kMiB;
+// The most that Parse may add to the wire's bytes.
+constexpr uint64_t kMostBuilt = 1'024 * sizeof(OperationFields) + kMiB;
 
 TEST(CallMessagesTest, ATooLongBatchIsNotParsed) {
   BatchWriteMessages messages;
   Receive(messages, Repeat(std::string("\x0a\x00", 2), 2'650'000));
   EXPECT_EQ(messages.WireBytes(), 5'300'000U);
   EXPECT_EQ(ReasonOf(messages.Parse(Limits())), "BATCH_TOO_LONG");
-  // Measured before Clear: an arena keeps what it has allocated.
+  // Measured before Clear.
   EXPECT_LT(messages.HeldBytes(), kLittle);
 }
 
@@ -103,8 +105,6 @@ TEST(CallMessagesTest, TheParsedSizeIsBounded) {
     BatchWriteMessages messages;
     Receive(messages, wire);
     EXPECT_FALSE(messages.Parse(Limits()).has_value());
-    // Parsed once more, to see it before unknown fields are dropped.
-    ASSERT_TRUE(Parse(messages.request(), wire));
     EXPECT_LT(messages.HeldBytes(), wire.size() + kMostBuilt) << static_cast<int>(field[0]);
   }
 }
@@ -123,28 +123,52 @@ TEST(CallMessagesTest, AServedBatchKeepsNoMemory) {
   Receive(messages, request.SerializeAsString());
   EXPECT_FALSE(messages.Parse(Limits()).has_value());
   EXPECT_EQ(messages.WireBytes(), 0U);
-  EXPECT_EQ(messages.request().operations_size(), 1'024);
+  EXPECT_EQ(messages.request().entries.size(), 1'024U);
+  EXPECT_EQ(messages.request().entries[1'023].value, request.operations(1'023).value());
   EXPECT_GT(messages.HeldBytes(), 4 * kMiB * 9 / 10);
   messages.Clear();
   EXPECT_LT(messages.HeldBytes(), kLittle);
-  EXPECT_EQ(messages.request().operations_size(), 0);
+  EXPECT_EQ(messages.request().entries.size(), 0U);
 }
 
-TEST(CallMessagesTest, UnknownFieldsAreDroppedEverywhere) {
-  BatchWriteMessages messages;
-  v1::Operation operation;
-  operation.set_key("k");
-  operation.mutable_ttl()->set_seconds(1);
-  ASSERT_TRUE(operation.mutable_ttl()->MergeFromString(UnknownFields(100'000)));
-  ASSERT_TRUE(operation.MergeFromString(UnknownFields(100'000)));
-  v1::BatchWriteRequest request;
-  *request.add_operations() = operation;
-  ASSERT_TRUE(Parse(messages.request(), request.SerializeAsString() + UnknownFields(100'000)));
-  EXPECT_GT(messages.HeldBytes(), 3 * 100'000 * 16U);
-  DropUnknown(messages.request());
+TEST(CallMessagesTest, ASmallBatchKeepsItsSpace) {
+  BatchGetMessages messages;
+  v1::BatchGetRequest request;
+  for (int i = 0; i < 100; ++i) request.add_keys("key");
+  Receive(messages, request.SerializeAsString());
+  EXPECT_FALSE(messages.Parse(Limits()).has_value());
+  const void* before = messages.request().entries.data();
+  messages.Clear();
+  EXPECT_EQ(messages.request().entries.data(), before);
   EXPECT_LT(messages.HeldBytes(), kLittle);
-  EXPECT_EQ(messages.request().operations(0).key(), "k");
-  EXPECT_EQ(messages.request().operations(0).ttl().seconds(), 1);
+}
+
+// Allocations from the bytes of a batch of so many puts to its answer, without gRPC's.
+uint64_t AllocationsOfBatch(int puts) {
+  v1::BatchWriteRequest request;
+  for (int i = 0; i < puts; ++i) {
+    v1::Operation& operation = *request.add_operations();
+    operation.set_kind(v1::OPERATION_KIND_PUT);
+    operation.set_key(std::to_string(i) + std::string(40, 'k'));
+    operation.set_value(std::string(100, 'v'));
+    operation.mutable_ttl()->set_seconds(1);
+  }
+  const Limits limits;
+  BatchWriteMessages messages;
+  Receive(messages, request.SerializeAsString());
+  std::vector<WriteOp> ops;
+  std::vector<WriteResult> results(static_cast<size_t>(puts));
+  uint64_t bytes = 0;
+  const uint64_t before = ThreadAllocations();
+  EXPECT_FALSE(messages.Parse(limits).has_value());
+  EXPECT_FALSE(ToWriteOps(messages.request().entries, {.limits = limits, .pool = {}}, ops, bytes));
+  EXPECT_GT(WriteResultsOnWire(results).size(), 0U);
+  return ThreadAllocations() - before;
+}
+
+TEST(CallMessagesTest, NothingIsAllocatedForEachOperation) {
+  EXPECT_EQ(AllocationsOfBatch(100), AllocationsOfBatch(1'000));
+  EXPECT_LE(AllocationsOfBatch(100), 5U);
 }
 
 TEST(CallMessagesTest, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
@@ -154,8 +178,8 @@ TEST(CallMessagesTest, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
   request.set_value(std::string(kMiB, 'v'));
   request.mutable_ttl()->set_seconds(1);
   ASSERT_TRUE(request.mutable_ttl()->MergeFromString(UnknownFields(100'000)));
-  ASSERT_TRUE(Parse(messages.request(), request.SerializeAsString() + UnknownFields(100'000)));
-  DropUnknown(messages.request());
+  ASSERT_TRUE(Parse(messages.from_wire(), request.SerializeAsString() + UnknownFields(100'000)));
+  DropUnknown(messages.from_wire());
   EXPECT_LT(messages.HeldBytes(), kMiB + kLittle);
   EXPECT_EQ(messages.request().value().size(), kMiB);
   messages.Clear();
@@ -164,11 +188,11 @@ TEST(CallMessagesTest, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
 
 TEST(CallMessagesTest, AShortStringIsReused) {
   KeptMessages<v1::PutRequest, v1::PutResponse> messages;
-  messages.request().mutable_key()->assign(100, 'k');
+  messages.from_wire().mutable_key()->assign(100, 'k');
   const void* before = messages.request().key().data();
   messages.Clear();
-  messages.request().Clear();
-  messages.request().mutable_key()->assign(100, 'l');
+  messages.from_wire().Clear();
+  messages.from_wire().mutable_key()->assign(100, 'l');
   EXPECT_EQ(messages.request().key().data(), before);
 }
 
@@ -176,15 +200,12 @@ TEST(CallMessagesTest, EveryOtherRequestLosesItsUnknownFields) {
   v1::GetRequest get;
   v1::DeleteRequest del;
   v1::ScanRequest scan;
-  v1::BatchGetRequest batch_get;
   ASSERT_TRUE(Parse(get, UnknownFields(10)) && Parse(del, UnknownFields(10)));
-  ASSERT_TRUE(Parse(scan, UnknownFields(10)) && Parse(batch_get, UnknownFields(10)));
+  ASSERT_TRUE(Parse(scan, UnknownFields(10)));
   DropUnknown(get);
   DropUnknown(del);
   DropUnknown(scan);
-  DropUnknown(batch_get);
   EXPECT_EQ(get.ByteSizeLong() + del.ByteSizeLong() + scan.ByteSizeLong(), 0U);
-  EXPECT_EQ(batch_get.ByteSizeLong(), 0U);
 }
 
 }  // namespace

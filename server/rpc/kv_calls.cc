@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "server/rpc/batch_answer.h"
 #include "server/rpc/errors.h"
 #include "server/rpc/expiry.h"
 #include "server/rpc/request_check.h"
@@ -15,20 +16,20 @@ namespace {
 
 // Keys of a BatchGet that are looked up at a time: enough to interleave their cache misses, few
 // enough to stop soon when an answer grows too large.
-constexpr int kKeysPerLookup = 16;
+constexpr size_t kKeysPerLookup = 16;
 // The size of a result in an answer besides its value.
 constexpr uint64_t kLookupOverheadBytes = 32;
 
-uint64_t Operations(int count) { return std::max<uint64_t>(1, static_cast<uint64_t>(count)); }
+// Of an empty batch, too, a number of its own.
+uint64_t Operations(size_t count) { return std::max<uint64_t>(1, count); }
 
-template <class Message>
-void FillLookup(ReadResult& result, Message& message) {
-  message.set_found(result.found);
+void FillResponse(ReadResult& result, v1::GetResponse& response) {
+  response.set_found(result.found);
   if (!result.found) return;
-  message.mutable_value()->swap(result.value);
-  message.set_version(result.version);
+  response.mutable_value()->swap(result.value);
+  response.set_version(result.version);
   if (result.expiry_unix_ms != 0) {
-    SetTimestamp(result.expiry_unix_ms, message.mutable_expire_time());
+    SetTimestamp(result.expiry_unix_ms, response.mutable_expire_time());
   }
 }
 
@@ -57,7 +58,7 @@ void GetCall::Accept() {
 void GetCall::AnswerRead(ReadResult& result) {
   if (result.outcome != Outcome::kOk) return Answer(FromReadOutcome(result.outcome, -1));
   response().Clear();
-  FillLookup(result, response());
+  FillResponse(result, response());
   if (const auto error = Hold(response().value().size())) return Answer(*error);
   Answer(grpc::Status::OK);
 }
@@ -96,45 +97,48 @@ void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* que
 
 void BatchGetCall::Accept() {
   uint64_t bytes = 0;
-  if (const auto error = CheckBatchGet(request(), host_.check_context(), bytes)) {
-    return Answer(*error);
-  }
-  if (Admit(Operations(request().keys_size()), bytes)) host_.Enqueue(*this);
+  const auto& keys = request().entries;
+  if (const auto error = CheckBatchGet(keys, host_.check_context(), bytes)) return Answer(*error);
+  if (Admit(Operations(keys.size()), bytes)) host_.Enqueue(*this);
 }
 
 void BatchGetCall::Serve(Engine& engine) {
-  response().Clear();
+  const std::span<const std::string_view> keys(request().entries);
   const uint64_t limit = host_.check_context().limits.max_batch_size;
+  // Their strings are reused.
+  std::array<ReadResult, kKeysPerLookup> space;
+  std::vector<grpc::Slice> parts;
   uint64_t bytes = 0;
-  for (int begin = 0; begin < request().keys_size(); begin += kKeysPerLookup) {
-    const int end = std::min(begin + kKeysPerLookup, request().keys_size());
-    if (const auto error = LookUp(engine, begin, end)) return Answer(*error);
+  for (size_t begin = 0; begin < keys.size(); begin += kKeysPerLookup) {
+    const auto part = keys.subspan(begin, std::min(kKeysPerLookup, keys.size() - begin));
+    const auto results = std::span(space).first(part.size());
+    if (const auto error = LookUp(engine, begin, part, results)) return Answer(*error);
     uint64_t added = 0;
-    for (int i = begin; i < end; ++i) {
-      added += response().results(i).value().size() + kLookupOverheadBytes;
+    for (const ReadResult& result : results) {
+      added += (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
     }
     bytes += added;
     if (bytes > limit) return Answer(AnswerTooLargeError(limit));
     if (const auto error = Hold(added)) return Answer(*error);
+    parts.push_back(LookupsOnWire(results));
   }
+  response() = grpc::ByteBuffer(parts.data(), parts.size());
   Answer(grpc::Status::OK);
 }
 
-std::optional<grpc::Status> BatchGetCall::LookUp(Engine& engine, int begin, int end) {
-  std::array<std::string_view, kKeysPerLookup> keys;
-  std::array<ReadResult, kKeysPerLookup> results;
-  const auto count = static_cast<size_t>(end - begin);
-  for (size_t i = 0; i < count; ++i) keys[i] = request().keys(begin + static_cast<int>(i));
+std::optional<grpc::Status> BatchGetCall::LookUp(Engine& engine, size_t begin,
+                                                 std::span<const std::string_view> keys,
+                                                 std::span<ReadResult> results) {
   const Cost before = ThreadCost();
-  const Outcome outcome = engine.Read(std::span(keys).first(count), std::span(results).first(count),
-                                      {.now_unix_ms = host_.check_context().now_unix_ms});
+  const Outcome outcome =
+      engine.Read(keys, results, {.now_unix_ms = host_.check_context().now_unix_ms});
   const Cost cost = ThreadCost() - before;
-  AddCost(cost, static_cast<uint64_t>(request().keys_size()), cost);
-  for (size_t i = 0; i < count; ++i) {
-    if (outcome != Outcome::kOk && results[i].outcome != Outcome::kOk) {
-      return FromReadOutcome(results[i].outcome, begin + static_cast<int>(i));
+  AddCost(cost, request().entries.size(), cost);
+  if (outcome == Outcome::kOk) return std::nullopt;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (results[i].outcome != Outcome::kOk) {
+      return FromReadOutcome(results[i].outcome, static_cast<int>(begin + i));
     }
-    FillLookup(results[i], *response().add_results());
   }
   return std::nullopt;
 }
@@ -145,10 +149,10 @@ void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* q
 
 void BatchWriteCall::Accept() {
   uint64_t bytes = 0;
-  if (const auto error = ToWriteOps(request(), host_.check_context(), ops_, bytes)) {
+  if (const auto error = ToWriteOps(request().entries, host_.check_context(), ops_, bytes)) {
     return Answer(*error);
   }
-  if (Admit(Operations(request().operations_size()), bytes)) host_.Enqueue(*this);
+  if (Admit(Operations(ops_.size()), bytes)) host_.Enqueue(*this);
 }
 
 // The operations refer to the request.
@@ -158,9 +162,14 @@ void BatchWriteCall::ClearMessages() {
   std::vector<WriteResult>().swap(results_);
 }
 
+void BatchWriteCall::AnswerWith(std::span<const WriteResult> results) {
+  const grpc::Slice wire = WriteResultsOnWire(results);
+  response() = grpc::ByteBuffer(&wire, 1);
+  Answer(grpc::Status::OK);
+}
+
 void BatchWriteCall::Serve(Engine& engine) {
-  response().Clear();
-  if (ops_.empty()) return Answer(grpc::Status::OK);
+  if (ops_.empty()) return AnswerWith({});
   results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();
   const Outcome outcome = engine.Write(ops_, results_,
@@ -172,12 +181,7 @@ void BatchWriteCall::Serve(Engine& engine) {
   host_.state().NoteOutcome(outcome);
   if (outcome == Outcome::kOk) {
     for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
-    for (const WriteResult& result : results_) {
-      v1::WriteResult* answer = response().add_results();
-      answer->set_found(result.found);
-      answer->set_version(result.version);
-    }
-    return Answer(grpc::Status::OK);
+    return AnswerWith(results_);
   }
   // The operation that failed, not one that was aborted because of it.
   const auto failed = std::find_if(results_.begin(), results_.end(), [](const WriteResult& result) {

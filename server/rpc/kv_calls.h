@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -50,10 +51,10 @@ class DeleteCall final
 
 // No other call object listens in its place until it is parsed: so the number of unparsed batches
 // is bounded by that of the listeners, and their bytes by the batcher.
-template <class Request, class Response>
-class UnaryBatchCall : public UnaryCall<BatchCall, ArenaMessages<Request, Response>> {
+template <class Fields>
+class UnaryBatchCall : public UnaryCall<BatchCall, BatchMessages<Fields>> {
  public:
-  using UnaryCall<BatchCall, ArenaMessages<Request, Response>>::UnaryCall;
+  using UnaryCall<BatchCall, BatchMessages<Fields>>::UnaryCall;
   uint64_t UnparsedBytes() const final { return this->messages_.WireBytes(); }
   void Parse() final { this->ParseRequest(); }
 
@@ -61,7 +62,7 @@ class UnaryBatchCall : public UnaryCall<BatchCall, ArenaMessages<Request, Respon
   void OnRequest() final { this->host_.EnqueueUnparsed(*this); }
 };
 
-class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchGetResponse> {
+class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
  public:
   explicit BatchGetCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchGet) {}
   void Serve(Engine& engine) override;
@@ -71,11 +72,13 @@ class BatchGetCall final : public UnaryBatchCall<v1::BatchGetRequest, v1::BatchG
   void Accept() override;
 
  private:
-  // Looks up keys [begin, end). Nothing, or the error of one of them.
-  std::optional<grpc::Status> LookUp(Engine& engine, int begin, int end);
+  // Looks up `keys`, the first of which is request().entries[begin]. Nothing, or the error of one.
+  std::optional<grpc::Status> LookUp(Engine& engine, size_t begin,
+                                     std::span<const std::string_view> keys,
+                                     std::span<ReadResult> results);
 };
 
-class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::BatchWriteResponse> {
+class BatchWriteCall final : public UnaryBatchCall<BatchWriteFields> {
  public:
   explicit BatchWriteCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchWrite) {}
   void Serve(Engine& engine) override;
@@ -86,6 +89,8 @@ class BatchWriteCall final : public UnaryBatchCall<v1::BatchWriteRequest, v1::Ba
   void ClearMessages() override;
 
  private:
+  void AnswerWith(std::span<const WriteResult> results);
+
   std::vector<WriteOp> ops_;
   std::vector<WriteResult> results_;
 };

@@ -76,76 +76,74 @@ MaybeError CheckCondition(v1::Condition condition, uint64_t if_version, const Pl
   return std::nullopt;
 }
 
-MaybeError CheckTtl(const google::protobuf::Duration& ttl, const Place& place,
-                    const CheckContext& context, WriteOp& op) {
+MaybeError CheckTtl(const TtlFields& ttl, const Place& place, const CheckContext& context,
+                    WriteOp& op) {
   if (!context.pool.HasVersions()) {
     return InvalidError(
         place, "ttl", "NOT_IN_KEY_FORMAT",
         fmt::format("the pool's key format, {}, has no room for an expiry", context.pool.Name()));
   }
-  const bool negative = ttl.seconds() < 0 || ttl.nanos() < 0;
-  if (negative || (ttl.seconds() == 0 && ttl.nanos() == 0) || ttl.nanos() > 999'999'999) {
+  const bool negative = ttl.seconds < 0 || ttl.nanos < 0;
+  if (negative || (ttl.seconds == 0 && ttl.nanos == 0) || ttl.nanos > 999'999'999) {
     return InvalidError(
         place, "ttl", "BAD_TTL",
-        fmt::format("{} s and {} ns; it must be more than 0", ttl.seconds(), ttl.nanos()));
+        fmt::format("{} s and {} ns; it must be more than 0", ttl.seconds, ttl.nanos));
   }
-  const auto ms_of_nanos = static_cast<uint64_t>((ttl.nanos() + kNanosPerMs - 1) / kNanosPerMs);
-  if (ttl.seconds() <= kMaxTtlSeconds) {
+  const auto ms_of_nanos = static_cast<uint64_t>((ttl.nanos + kNanosPerMs - 1) / kNanosPerMs);
+  if (ttl.seconds <= kMaxTtlSeconds) {
     op.expiry_unix_ms =
-        context.now_unix_ms + static_cast<uint64_t>(ttl.seconds()) * 1000 + ms_of_nanos;
+        context.now_unix_ms + static_cast<uint64_t>(ttl.seconds) * 1000 + ms_of_nanos;
     if (op.expiry_unix_ms <= kLastUnixMs) return std::nullopt;
   }
   return InvalidError(
       place, "ttl", "BAD_TTL",
       fmt::format("{} s expires after the year 9999; leave ttl out for a value that never expires",
-                  ttl.seconds()));
+                  ttl.seconds));
 }
 
-// The common part of PutRequest and a PUT of a batch.
-template <class Put>
-MaybeError CheckPut(const Put& put, const Place& place, const CheckContext& context, WriteOp& op) {
+MaybeError CheckPut(const OperationFields& put, const Place& place, const CheckContext& context,
+                    WriteOp& op) {
   op = {};
   op.kind = WriteKind::kPut;
-  op.key = put.key();
-  op.value = put.value();
-  MaybeError error = CheckKey(put.key(), place, context);
-  if (!error) error = CheckValue(put.value(), place, context);
-  if (!error) error = CheckCondition(put.condition(), put.if_version(), place, context, op);
-  if (!error && put.has_ttl()) error = CheckTtl(put.ttl(), place, context, op);
+  op.key = put.key;
+  op.value = put.value;
+  MaybeError error = CheckKey(put.key, place, context);
+  if (!error) error = CheckValue(put.value, place, context);
+  if (!error) error = CheckCondition(put.condition, put.if_version, place, context, op);
+  if (!error && put.ttl) error = CheckTtl(*put.ttl, place, context, op);
   return error;
 }
 
-template <class Delete>
-MaybeError CheckDelete(const Delete& del, const Place& place, const CheckContext& context,
+MaybeError CheckDelete(const OperationFields& del, const Place& place, const CheckContext& context,
                        WriteOp& op) {
   op = {};
   op.kind = WriteKind::kDelete;
-  op.key = del.key();
-  MaybeError error = CheckKey(del.key(), place, context);
-  if (!error) error = CheckCondition(del.condition(), del.if_version(), place, context, op);
+  op.key = del.key;
+  MaybeError error = CheckKey(del.key, place, context);
+  if (!error) error = CheckCondition(del.condition, del.if_version, place, context, op);
   return error;
 }
 
-MaybeError CheckBatchDelete(const v1::Operation& operation, const Place& place,
+MaybeError CheckBatchDelete(const OperationFields& operation, const Place& place,
                             const CheckContext& context, WriteOp& op) {
-  if (!operation.value().empty()) {
+  if (!operation.value.empty()) {
     return InvalidError(place, "value", "VALUE_WITHOUT_PUT", "a DELETE takes no value");
   }
-  if (operation.has_ttl())
+  if (operation.ttl)
     return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
   return CheckDelete(operation, place, context, op);
 }
 
-MaybeError CheckOperation(const v1::Operation& operation, const Place& place,
+MaybeError CheckOperation(const OperationFields& operation, const Place& place,
                           const CheckContext& context, WriteOp& op) {
-  switch (operation.kind()) {
+  switch (operation.kind) {
     case v1::OPERATION_KIND_PUT: return CheckPut(operation, place, context, op);
     case v1::OPERATION_KIND_DELETE: return CheckBatchDelete(operation, place, context, op);
     default:
       return InvalidError(
           place, "kind", "BAD_KIND",
           fmt::format("{}; a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE",
-                      static_cast<int>(operation.kind())));
+                      static_cast<int>(operation.kind)));
   }
 }
 
@@ -173,11 +171,21 @@ MaybeError CheckKey(std::string_view key, const Place& place, const CheckContext
 }
 
 MaybeError ToWriteOp(const v1::PutRequest& request, const CheckContext& context, WriteOp& op) {
-  return CheckPut(request, {}, context, op);
+  OperationFields put{.condition = request.condition(),
+                      .key = request.key(),
+                      .value = request.value(),
+                      .if_version = request.if_version()};
+  if (request.has_ttl()) {
+    put.ttl = {.seconds = request.ttl().seconds(), .nanos = request.ttl().nanos()};
+  }
+  return CheckPut(put, {}, context, op);
 }
 
 MaybeError ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context, WriteOp& op) {
-  return CheckDelete(request, {}, context, op);
+  return CheckDelete({.condition = request.condition(),
+                      .key = request.key(),
+                      .if_version = request.if_version()},
+                     {}, context, op);
 }
 
 grpc::Status BatchTooLongError(std::string_view field, const Limits& limits) {
@@ -186,42 +194,40 @@ grpc::Status BatchTooLongError(std::string_view field, const Limits& limits) {
       fmt::format("more of them than max_batch_operations, {}", limits.max_batch_operations));
 }
 
-MaybeError ToWriteOps(const v1::BatchWriteRequest& request, const CheckContext& context,
+MaybeError ToWriteOps(std::span<const OperationFields> operations, const CheckContext& context,
                       std::vector<WriteOp>& ops, uint64_t& bytes) {
-  const auto count = static_cast<size_t>(request.operations_size());
-  if (count > context.limits.max_batch_operations) {
+  if (operations.size() > context.limits.max_batch_operations) {
     return BatchTooLongError("operations", context.limits);
   }
-  ops.resize(count);
+  ops.resize(operations.size());
   absl::flat_hash_set<absl::string_view> keys;
   keys.reserve(ops.size());
   bytes = 0;
-  for (int i = 0; i < request.operations_size(); ++i) {
-    const v1::Operation& operation = request.operations(i);
-    const Place place{.list = "operations", .index = i};
-    WriteOp& op = ops[static_cast<size_t>(i)];
-    MaybeError error = CheckOperation(operation, place, context, op);
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Place place{.list = "operations", .index = static_cast<int>(i)};
+    MaybeError error = CheckOperation(operations[i], place, context, ops[i]);
     if (error) return error;
-    if (!keys.insert(operation.key()).second) {
+    if (!keys.emplace(operations[i].key.data(), operations[i].key.size()).second) {
       return InvalidError(
           place, "key", "KEY_TWICE",
           "the key occurs earlier in the batch; an atomic batch takes each key once");
     }
-    bytes += BytesOf(op);
+    bytes += BytesOf(ops[i]);
   }
   return CheckBatchBytes(bytes, "operations", context.limits);
 }
 
-MaybeError CheckBatchGet(const v1::BatchGetRequest& request, const CheckContext& context,
+MaybeError CheckBatchGet(std::span<const std::string_view> keys, const CheckContext& context,
                          uint64_t& bytes) {
-  if (static_cast<uint64_t>(request.keys_size()) > context.limits.max_batch_operations) {
+  if (keys.size() > context.limits.max_batch_operations) {
     return BatchTooLongError("keys", context.limits);
   }
   MaybeError error;
   bytes = 0;
-  for (int i = 0; !error && i < request.keys_size(); ++i) {
-    error = CheckKey(request.keys(i), {.list = "keys", .index = i, .is_key = true}, context);
-    bytes += request.keys(i).size();
+  for (size_t i = 0; !error && i < keys.size(); ++i) {
+    const Place place{.list = "keys", .index = static_cast<int>(i), .is_key = true};
+    error = CheckKey(keys[i], place, context);
+    bytes += keys[i].size();
   }
   if (!error) error = CheckBatchBytes(bytes, "keys", context.limits);
   return error;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "index/key_format_name.h"
 #include "lodgekv/v1/kv.pb.h"
 #include "server/base/limits.h"
+#include "server/rpc/batch_request.h"
 
 namespace lodgekv::server {
 
@@ -56,10 +58,10 @@ std::optional<grpc::Status> ToWriteOp(const v1::DeleteRequest& request, const Ch
 
 // Checks a whole batch: number of operations, bytes, each operation, no duplicate key. For a valid
 // one `bytes` is the size of its keys and values.
-std::optional<grpc::Status> ToWriteOps(const v1::BatchWriteRequest& request,
+std::optional<grpc::Status> ToWriteOps(std::span<const OperationFields> operations,
                                        const CheckContext& context, std::vector<WriteOp>& ops,
                                        uint64_t& bytes);
-std::optional<grpc::Status> CheckBatchGet(const v1::BatchGetRequest& request,
+std::optional<grpc::Status> CheckBatchGet(std::span<const std::string_view> keys,
                                           const CheckContext& context, uint64_t& bytes);
 
 // The error for a batch with too many operations or keys, as `field` says.

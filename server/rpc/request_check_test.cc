@@ -33,8 +33,14 @@ class RequestCheckTest : public ::testing::Test {
     return Describe(ToWriteOp(request, Context(), op_));
   }
   std::string Check(const v1::BatchWriteRequest& request) {
+    const std::string wire = request.SerializeAsString();
+    BatchWriteFields batch;
+    EXPECT_TRUE(ParseBatch(wire, 0, &batch));
     std::vector<WriteOp> ops;
-    return Describe(ToWriteOps(request, Context(), ops, bytes_));
+    return Describe(ToWriteOps(batch.entries, Context(), ops, bytes_));
+  }
+  std::string Check(std::vector<std::string_view> keys) {
+    return Describe(CheckBatchGet(keys, Context(), bytes_));
   }
 
   std::string CheckTtl(int64_t seconds, int32_t nanos) {
@@ -166,16 +172,11 @@ TEST_F(RequestCheckTest, ABatchHasItsBounds) {
   Add(request, "d");
   EXPECT_THAT(Check(request), AllOf(HasSubstr("BATCH_TOO_LONG operations"),
                                     HasSubstr("more of them than max_batch_operations, 3")));
-  v1::BatchGetRequest keys;
-  for (const char* key : {"a", "b", "c"}) keys.add_keys(key);
-  EXPECT_EQ(Describe(CheckBatchGet(keys, Context(), bytes_)), "fine");
+  EXPECT_EQ(Check({"a", "b", "c"}), "fine");
   EXPECT_EQ(bytes_, 3u);
-  keys.set_keys(1, "");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("KEY_EMPTY keys[1]"));
-  keys.set_keys(1, "0123456789");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LARGE keys"));
-  keys.add_keys("d");
-  EXPECT_THAT(Describe(CheckBatchGet(keys, Context(), bytes_)), HasSubstr("BATCH_TOO_LONG keys"));
+  EXPECT_THAT(Check({"a", "", "c"}), HasSubstr("KEY_EMPTY keys[1]"));
+  EXPECT_THAT(Check({"a", "0123456789", "c"}), HasSubstr("BATCH_TOO_LARGE keys"));
+  EXPECT_THAT(Check({"a", "b", "c", "d"}), HasSubstr("BATCH_TOO_LONG keys"));
 }
 
 TEST(LimitsTest, GrpcsOwnLimitIsAboveEveryOther) {

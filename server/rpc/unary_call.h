@@ -41,7 +41,7 @@ class UnaryCall : public Base {
     // Also for calls that the engine was working on when the pool was lost.
     const bool gone = given.ok() && this->host_.state().pool_gone();
     const grpc::Status status = gone ? PoolGoneError() : given;
-    this->Finished(status.error_code(), request().want_cost());
+    this->Finished(status.error_code(), messages_.want_cost());
     if (status.ok()) {
       responder_->Finish(messages_.ForWire(), status, this->Tag());
     } else {
@@ -76,7 +76,6 @@ class UnaryCall : public Base {
     if (!answering_) ClearMessages();
   }
 
-  Request& request() { return messages_.request(); }
   const Request& request() const { return messages_.request(); }
   Response& response() { return messages_.response(); }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/rpc/batch_request.h"
 #include "server/rpc/batch_wire.h"
 #include "server/rpc/request_check.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -77,8 +78,7 @@ void CheckCondition(const Request& request, const CheckContext& context, const W
 template <class Request>
 void CheckPut(const Request& request, const CheckContext& context, const WriteOp& op) {
   FUZZ_REQUIRE(op.kind == WriteKind::kPut, "kind");
-  FUZZ_REQUIRE(op.key.data() == request.key().data() && op.key == request.key(), "key");
-  FUZZ_REQUIRE(op.value.data() == request.value().data() && op.value == request.value(), "value");
+  FUZZ_REQUIRE(op.key == request.key() && op.value == request.value(), "key and value");
   FUZZ_REQUIRE(KeyIsFine(op.key, context) && ValueIsFine(op.value, context), "sizes");
   CheckCondition(request, context, op);
   if (!request.has_ttl()) {
@@ -113,11 +113,27 @@ void CheckRequest(const v1::DeleteRequest& request, const CheckContext& context)
   CheckDelete(request, context, op);
 }
 
-void CheckRequest(const v1::BatchWriteRequest& request, const CheckContext& context) {
+void CheckFields(const OperationFields& fields, const v1::Operation& operation) {
+  FUZZ_REQUIRE(fields.kind == operation.kind(), "kind");
+  FUZZ_REQUIRE(fields.condition == operation.condition(), "condition");
+  FUZZ_REQUIRE(fields.key == operation.key() && fields.value == operation.value(), "strings");
+  FUZZ_REQUIRE(fields.if_version == operation.if_version(), "if_version");
+  FUZZ_REQUIRE(fields.ttl.has_value() == operation.has_ttl(), "ttl");
+  if (!fields.ttl) return;
+  FUZZ_REQUIRE(fields.ttl->seconds == operation.ttl().seconds(), "seconds");
+  FUZZ_REQUIRE(fields.ttl->nanos == operation.ttl().nanos(), "nanos");
+}
+
+// What both parsers saw.
+void CheckRequest(const v1::BatchWriteRequest& request, const BatchWriteFields& batch,
+                  const CheckContext& context) {
+  for (int i = 0; i < request.operations_size(); ++i) {
+    CheckFields(batch.entries[static_cast<size_t>(i)], request.operations(i));
+  }
   std::vector<WriteOp> ops;
   uint64_t told = 0;
-  if (const auto error = ToWriteOps(request, context, ops, told)) return CheckRefusal(*error);
-  FUZZ_REQUIRE(ops.size() == static_cast<size_t>(request.operations_size()), "size");
+  if (const auto error = ToWriteOps(batch.entries, context, ops, told)) return CheckRefusal(*error);
+  FUZZ_REQUIRE(ops.size() == batch.entries.size(), "size");
   FUZZ_REQUIRE(ops.size() <= context.limits.max_batch_operations, "operations");
   std::set<std::string_view> keys;
   uint64_t bytes = 0;
@@ -137,11 +153,14 @@ void CheckRequest(const v1::BatchWriteRequest& request, const CheckContext& cont
   FUZZ_REQUIRE(bytes == told && bytes <= context.limits.max_batch_size, "bytes");
 }
 
-void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& context) {
+void CheckRequest(const v1::BatchGetRequest& request, const BatchGetFields& batch,
+                  const CheckContext& context) {
+  for (int i = 0; i < request.keys_size(); ++i) {
+    FUZZ_REQUIRE(batch.entries[static_cast<size_t>(i)] == request.keys(i), "a key");
+  }
   uint64_t told = 0;
-  if (const auto error = CheckBatchGet(request, context, told)) return CheckRefusal(*error);
-  FUZZ_REQUIRE(static_cast<uint64_t>(request.keys_size()) <= context.limits.max_batch_operations,
-               "keys");
+  if (const auto error = CheckBatchGet(batch.entries, context, told)) return CheckRefusal(*error);
+  FUZZ_REQUIRE(batch.entries.size() <= context.limits.max_batch_operations, "keys");
   uint64_t bytes = 0;
   for (const std::string& key : request.keys()) {
     FUZZ_REQUIRE(KeyIsFine(key, context), "key");
@@ -153,8 +172,9 @@ void CheckRequest(const v1::BatchGetRequest& request, const CheckContext& contex
 int EntriesOf(const v1::BatchWriteRequest& request) { return request.operations_size(); }
 int EntriesOf(const v1::BatchGetRequest& request) { return request.keys_size(); }
 
-// The pre-parser's view of a batch equals the parser's. Blocks of 3 bytes: a field may span two.
-template <class Request>
+// The pre-parser's view of a batch and what is parsed of it equal what protobuf parses. Blocks of 3
+// bytes: a field may span two.
+template <class Request, class Fields>
 void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& context) {
   using Verdict = BatchOnWire::Verdict;
   google::protobuf::io::ArrayInputStream wire(bytes.data(), static_cast<int>(bytes.size()), 3);
@@ -162,13 +182,20 @@ void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& cont
   const BatchOnWire batch = InspectBatch(kind, wire, most);
   FUZZ_REQUIRE((batch.verdict == Verdict::kTooManyEntries) == (batch.entries > most), "entries");
   Request request;
-  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const bool parses = request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  Fields fields;
+  const bool fine = batch.verdict == Verdict::kFine && ParseBatch(bytes, batch.entries, &fields);
+  if (!parses) return;
   FUZZ_REQUIRE(batch.verdict != Verdict::kNoMessage, "the parser takes it");
   FUZZ_REQUIRE(batch.entries <= static_cast<uint64_t>(EntriesOf(request)), "entries");
   FUZZ_REQUIRE(
       batch.verdict != Verdict::kFine || batch.entries == static_cast<uint64_t>(EntriesOf(request)),
       "entries");
-  CheckRequest(request, context);
+  if (batch.verdict != Verdict::kFine) return;
+  FUZZ_REQUIRE(fine, "protobuf takes it");
+  FUZZ_REQUIRE(fields.want_cost == request.want_cost(), "want_cost");
+  FUZZ_REQUIRE(fields.entries.size() == batch.entries, "entries");
+  CheckRequest(request, fields, context);
 }
 
 template <class Request>
@@ -192,8 +219,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   switch (kind >> 2 & 3) {
     case 0: CheckBytes<v1::PutRequest>(input.Rest(), context); break;
     case 1: CheckBytes<v1::DeleteRequest>(input.Rest(), context); break;
-    case 2: CheckBatch<v1::BatchWriteRequest>(BatchKind::kWrite, input.Rest(), context); break;
-    default: CheckBatch<v1::BatchGetRequest>(BatchKind::kGet, input.Rest(), context); break;
+    case 2:
+      CheckBatch<v1::BatchWriteRequest, BatchWriteFields>(BatchKind::kWrite, input.Rest(), context);
+      break;
+    default:
+      CheckBatch<v1::BatchGetRequest, BatchGetFields>(BatchKind::kGet, input.Rest(), context);
   }
   return 0;
 }

@@ -56,6 +56,7 @@ BAD = {
         {"server/forgotten/a.cc": '#include "server/base/log.h"\n'},
         {"base/a.cc": '#include "index/engine.h"\n'},
         {"index/lodgetree/a.cc": '#include "base/file_reader.h"\n'},
+        {"index/lodgetree/a.cc": '#include "tests/support/allocation_counter.h"\n'},
         {"client/a.cc": '#include "index/engine.h"\n'},
         {"client/a.cc": '#include "server/base/limits.h"\n'},
         {"index/lodgetree/a.cc": '#include "index/sstree/layout.h"\n'},

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 // Allocations by the calling thread so far.
 uint64_t ThreadAllocations();
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv

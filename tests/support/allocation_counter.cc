@@ -1,4 +1,4 @@
-#include "index/lodgetree/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 #include <cstdlib>
 #include <new>
@@ -7,11 +7,11 @@ namespace {
 thread_local uint64_t allocations = 0;
 }  // namespace
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 uint64_t ThreadAllocations() { return allocations; }
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv
 
 void* operator new(size_t bytes) {
   ++allocations;
