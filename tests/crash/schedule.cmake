@@ -29,6 +29,6 @@ target_compile_definitions(crash_schedule_canary_test PRIVATE
 if(TARGET crash_schedule_test)
   add_test(NAME crash_schedule_long COMMAND crash_schedule_test)
   set_tests_properties(crash_schedule_long PROPERTIES
-    ENVIRONMENT LODGEKV_TEST_SCALE=65 LABELS torture TIMEOUT 36000)
+    ENVIRONMENT LODGEKV_TEST_SCALE=130 LABELS torture TIMEOUT 36000)
   add_dependencies(tests_torture crash_schedule_test)
 endif()

@@ -18,7 +18,8 @@
 namespace lodgekv::test {
 namespace {
 
-constexpr unsigned kRunsOfEachWorkload = 4;
+// Some millions of images of each engine, in minutes of processor time.
+constexpr unsigned kRunsOfEachWorkload = 2;
 
 // Rates are per second of processor time, so that a busy machine does not change them.
 double CpuSeconds() {

@@ -25,10 +25,10 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
   const ScheduleExplorer::Plan all{
       .random = 2, .depth = 2, .exhaustive_up_to = 6'000, .preemptions = 2};
   return {
-      {{.name = "pairs", .family = family}, 200, random},
-      {{.name = "triples", .family = family, .threads = 3}, 120, random},
+      {{.name = "pairs", .family = family}, 100, random},
+      {{.name = "triples", .family = family, .threads = 3}, 60, random},
       // One key, so that every call conflicts with the others.
-      {{.name = "one_key", .family = family, .keys = 8, .hot_keys = 1, .reads = 40}, 80, random},
+      {{.name = "one_key", .family = family, .keys = 8, .hot_keys = 1, .reads = 40}, 40, random},
       // Readers beside groups that fill and split leaves, so that slots are reused.
       {{.name = "groups",
         .family = family,
@@ -43,7 +43,7 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
         .groups = 70,
         .batches = 0,
         .before = 2},
-       80,
+       40,
        random},
       // Readers beside groups that are larger than a leaf.
       {{.name = "crowds",
@@ -58,7 +58,7 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
         .groups = 90,
         .batches = 20,
         .largest_group = 12},
-       40,
+       20,
        random},
       // Atomic batches beside puts that flush leaves which may hold the same keys.
       {{.name = "batches",
@@ -73,7 +73,7 @@ std::vector<PlannedPrograms> PlanPrograms(const EngineCase& engine_case) {
         .groups = 0,
         .batches = 50,
         .before = 1},
-       120,
+       60,
        random},
       {{.name = "few", .family = family, .calls = 1, .hot_keys = 2}, 4, all},
       {{.name = "some", .family = family, .calls = 2, .hot_keys = 2}, 2, all},
