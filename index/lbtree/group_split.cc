@@ -48,7 +48,7 @@ Joining GroupSplitter<C>::Split(const Key& key, GroupLeaf<C>& leaf) {
   work.in_group = true;
   work.left = leaf.locked.leaf;
   work.alt = AltOf(work.left);
-  work.right = tree_.space.Take(worker);
+  work.right = tree_.space.Take(worker.spare_leaves);
   if (work.right == 0) return Joining::kAlone;
   divider_.LoadHeaders(&work);
   work.left_headers[leaf.block] = leaf.header;

@@ -54,7 +54,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const K
   SplitWork<C> work;
   work.left = locked.leaf;
   work.alt = AltOf(locked.leaf);
-  work.right = tree_.space.Take(worker);
+  work.right = tree_.space.Take(worker.spare_leaves);
   if (work.right == 0) return Outcome::kPoolFull;
   divider_.LoadHeaders(&work);
   bool divided;

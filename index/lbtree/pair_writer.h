@@ -51,8 +51,10 @@ class PairWriter {
   bool ReclaimSpace();
 
   // For atomic batches.
-  bool SetAside(size_t puts) { return tree_.space.SetAside(tree_.workers.Current(), puts); }
-  void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current()); }
+  bool SetAside(size_t puts) {
+    return tree_.space.SetAside(tree_.workers.Current().spare_leaves, puts);
+  }
+  void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current().spare_leaves); }
   void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
 
   OpStages<C>& stages() { return stages_; }

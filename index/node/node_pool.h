@@ -1,18 +1,20 @@
-// Allocates last-level nodes. The memory of a merged node is reused; its lock's version continues,
-// so that a thread that read the old node notices the change. Thread-safe.
+// Allocates the lowest nodes in DRAM of a tree. The memory of a removed node is reused; its lock's
+// version continues, so that a thread that read the old node notices the change. Thread-safe.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "index/node/dram_arena.h"
 #include "index/node/version_lock.h"
 
-namespace lodgekv::lodgetree {
+namespace lodgekv {
 
 template <class Node>
 class NodePool {
@@ -28,14 +30,13 @@ class NodePool {
       if (!free_.empty()) {
         Node* node = free_.back();
         free_.pop_back();
-        // The caller sets every field, except the lock, which keeps its version, and the place in
-        // the queues of nodes that hold space: a thread of a space reclaim may have locked it, to
-        // find nothing.
+        // The caller sets every field, except the lock, which keeps its version, and what other
+        // threads may still look at, for which one of them may have locked it.
         for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
         return node;
       }
     }
-    return new (dram_.Allocate(sizeof(Node))) Node{};
+    return Fresh();
   }
 
   // For recovery: nodes that are adjacent in memory.
@@ -53,10 +54,29 @@ class NodePool {
   }
 
  private:
+  // Small nodes are adjacent in memory, since the arena's units are larger.
+  static constexpr size_t kAtOnce = sizeof(Node) >= 1024 ? 1 : 4096 / sizeof(Node);
+
+  Node* Fresh() {
+    if constexpr (kAtOnce == 1) {
+      return new (dram_.Allocate(sizeof(Node))) Node{};
+    } else {
+      const std::lock_guard lock(mutex_);
+      if (fresh_left_ == 0) {
+        fresh_ = static_cast<std::byte*>(dram_.Allocate(kAtOnce * sizeof(Node)));
+        fresh_left_ = kAtOnce;
+      }
+      --fresh_left_;
+      return new (std::exchange(fresh_, fresh_ + sizeof(Node))) Node{};
+    }
+  }
+
   DramArena& dram_;
   std::atomic<uint64_t> count_{0};
   std::mutex mutex_;
   std::vector<Node*> free_;
+  std::byte* fresh_ = nullptr;  // never used, so many nodes of them
+  size_t fresh_left_ = 0;
 };
 
-}  // namespace lodgekv::lodgetree
+}  // namespace lodgekv
