@@ -23,8 +23,9 @@ class PendingWord {
 
   // The value of `word` that a reader may see. The word is loaded first: a reader that finds the
   // new value finds it pending, or durable.
-  uint64_t Durable(const pmem::Word& word) const {
-    const uint64_t now = word.Load();
+  uint64_t Durable(const pmem::Word& word) const { return Durable(word, word.Load()); }
+  // The same if it has been loaded: `now`.
+  uint64_t Durable(const pmem::Word& word, uint64_t now) const {
     return word_.load(std::memory_order_acquire) == &word ? old_.load(std::memory_order_relaxed)
                                                           : now;
   }
