@@ -62,6 +62,11 @@ class TestEngine {
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
   }
+  // The same with other options.
+  void KillAndRecoverWith(const Options& options) {
+    context_.options = *OptionValues::Parse(info_.options, options);
+    KillAndRecover();
+  }
   // Of the last KillAndRecover.
   const RecoveryReport& recovery() const { return recovery_; }
   // The error of a recovery of the medium as it is.
