@@ -91,4 +91,24 @@ LBTREE = ("LB+-Tree", [
                rate("batches_total", "{{instance}} atomic batches"), width=12),
 ])
 
-DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__, [TREE, BUFFERS, LOG, LBTREE])
+SSTREE = ("SSTree", [
+    timeseries("Inserts and new heads", "Inserts a second, those that put a new head subnode "
+               "before a full one, and those into a free slot of an overflow subnode.", "ops",
+               rate("inserts_total", "{{instance}} inserts"),
+               rate("head_replacements_total", "{{instance}} new heads"),
+               rate("filled_holes_total", "{{instance}} filled holes")),
+    timeseries("Item movement", "Pairs that an update moves from an overflow subnode to the head, "
+               "for each update.", "short", ratio("moved_items_total", "updates_total")),
+    timeseries("Subnodes of a leaf", "Subnodes on the medium for each leaf: the longer the lists, "
+               "the more lines a search reads.", "short",
+               ("lodgekv_engine_subnodes{@} / lodgekv_engine_leaves{@}", "{{instance}}")),
+    timeseries("Reclaimed subnodes and dropped leaves", "Overflow subnodes freed with the write "
+               "that emptied them, leaves dropped with their last pair, and leaves begun by a "
+               "pair above all others, a second.", "ops",
+               rate("reclaimed_subnodes_total", "{{instance}} subnodes"),
+               rate("dropped_leaves_total", "{{instance}} leaves dropped"),
+               rate("appended_leaves_total", "{{instance}} leaves begun")),
+])
+
+DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__,
+                      [TREE, BUFFERS, LOG, LBTREE, SSTREE])

@@ -122,12 +122,15 @@ class Stage(contextlib.ExitStack):
                 return
 
     def mix(self, server, turn):
-        """Single puts, batches, overwriting, deletes, reads, and a request that is wrong."""
+        """Single puts, batches, overwriting, deletes, reads, and a request that is wrong. The last
+        overwriting is in leaves that have lost every other pair: SSTree moves what it finds."""
         numbers = range(turn * 1000, turn * 1000 + 1000)
         self.load(server, "mix", numbers, batch=1)
         self.load(server, "mix", numbers[:300], batch=1)
         self.load(server, "batch", numbers, batch=100)
         self.load(server, "mix", numbers[:800], "--delete", batch=1)
+        self.load(server, "mix", numbers[800:980:2], "--delete", batch=1)
+        self.load(server, "mix", numbers[801:980:2], batch=1)
         for number in numbers[-3:]:
             server.ask("get", f"mix/{number:08}")
             server.ask("delete", f"mix/{number:08}")
