@@ -322,16 +322,21 @@ TEST_P(LeafTest, AnEmptiedRangeGivesItsSubnodesBackAndTheyAreUsedAgain) {
   ExpectKeys();
 }
 
-TEST_P(LeafTest, RecoveryDropsEmptyLeaves) {
-  TestTree tree(KeyFormat::kFixed64,
-                {{"subnodes", std::to_string(GetParam())}, {"drop_leaves", "0"}});
+// Without reclamation only a leaf's last overflow subnode goes with its last pair.
+TEST_P(LeafTest, RecoveryDropsEmptyLeavesWithAFenceForEachRound) {
+  TestTree tree(KeyFormat::kFixed64, {{"subnodes", std::to_string(GetParam())},
+                                      {"drop_leaves", "0"},
+                                      {"reclamation", "0"}});
   for (uint64_t i = 0; i < 2000; ++i)
     ASSERT_EQ(tree.Put(Text(RandomWord(i)), Text(i)), Outcome::kOk);
-  const size_t leaves = tree.Leaves().size();
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_EQ(tree.Delete(Text(RandomWord(i))), Outcome::kOk);
-  EXPECT_EQ(tree.Leaves().size(), leaves);
+  const auto leaves = tree.Leaves();
+  const auto longest = std::ranges::max(leaves, {}, &ListOfSubnodes::size).size();
+  EXPECT_EQ(longest, GetParam() - 1);
+  const Cost before = ThreadCost();
   tree.KillAndRecover();
-  EXPECT_EQ(tree.recovery().repairs, leaves);
+  EXPECT_LE((ThreadCost() - before).fences, 10u);
+  EXPECT_EQ(tree.recovery().repairs, leaves.size());
   EXPECT_EQ(tree.Leaves().size(), 0u);
   EXPECT_EQ(tree.engine().GetMemoryUse().medium_bytes, 0u);
   tree.ExpectSound();

@@ -234,33 +234,32 @@ void Recovery<C>::ClearOverlaps() {
   medium_.Fence();
 }
 
-// Overflow subnodes first, from the end of the list: a subnode that no head leads to any more would
-// be one itself.
+// From the end of each list: a subnode that no head leads to any more would be one itself. All
+// leaves share the fences.
 template <class C>
 void Recovery<C>::DropEmpty() {
-  std::vector<pmem::Offset> heads;
-  for (const Part& part : parts_) heads.insert(heads.end(), part.empty.begin(), part.empty.end());
-  if (heads.empty()) return;
-  for (const pmem::Offset head : heads) {
-    std::vector<media::Subnode*> list = {tree_.SubnodeAt(head)};
-    while (list.back()->next.LoadRelaxed() != media::End())
-      list.push_back(tree_.NextOf(*list.back()));
-    for (; list.size() > 1; list.pop_back()) {
-      medium_.Store(list.back()->next, media::kFree);
-      medium_.FlushLine(list.back());
-      LODGEKV_CRASH_POINT(medium_, "sstree.recovery.3");
-      medium_.Fence();
-      tree_.subnodes.Unmark(pool_.OffsetOf(list.back()));
+  std::vector<std::vector<media::Subnode*>> lists;
+  for (const Part& part : parts_) {
+    for (const pmem::Offset head : part.empty) {
+      auto& list = lists.emplace_back(1, tree_.SubnodeAt(head));
+      while (list.back()->next.LoadRelaxed() != media::End()) {
+        list.push_back(tree_.NextOf(*list.back()));
+      }
     }
   }
-  for (const pmem::Offset head : heads) {
-    media::Subnode* subnode = tree_.SubnodeAt(head);
-    medium_.Store(subnode->next, media::kFree);
-    medium_.FlushLine(subnode);
-    tree_.subnodes.Unmark(head);
+  while (!lists.empty()) {
+    for (const auto& list : lists) {
+      medium_.Store(list.back()->next, media::kFree);
+      medium_.FlushLine(list.back());
+    }
+    LODGEKV_CRASH_POINT(medium_, "sstree.recovery.3");
+    medium_.Fence();
+    for (auto& list : lists) {
+      tree_.subnodes.Unmark(pool_.OffsetOf(list.back()));
+      list.pop_back();
+    }
+    std::erase_if(lists, [](const auto& list) { return list.empty(); });
   }
-  LODGEKV_CRASH_POINT(medium_, "sstree.recovery.4");
-  medium_.Fence();
 }
 
 // --- batches ---
