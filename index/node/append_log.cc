@@ -176,15 +176,16 @@ void AppendLog::PrepareNext(unsigned count, bool in_one_log) {
 // Closes the open log and continues in `id`, whose header is durable.
 void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   if (const uint32_t old = partition.Open(); old != kNoLog) {
-    const uint32_t untaken = partition.Room() + 1;
-    partition.open.store(kNoLog, std::memory_order_relaxed);
+    const uint32_t untaken = partition.Room();
+    // Until it is finished, TryCount finds it unfinished and not open, and waits.
     LogAt(old).open.store(false, std::memory_order_relaxed);
+    partition.open.store(kNoLog, std::memory_order_release);
     AddClosed(old);
-    ReleaseMany(old, untaken);
+    ReleaseMany(old, kUnfinished | untaken);
   }
   const Log& log = LogAt(id);
   partition.position.store(0, std::memory_order_relaxed);
-  partition.open.store(id, std::memory_order_relaxed);
+  partition.open.store(id, std::memory_order_release);
   partition.entries = log.entries.load(std::memory_order_relaxed);
   partition.offset = log.offset.load(std::memory_order_relaxed);
   partition.crc_base =
@@ -200,8 +201,8 @@ void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   const FoundLog found{log.offset.load(std::memory_order_relaxed), pool_.TakeSequence(1), entries};
   log.version.store(found.version, std::memory_order_relaxed);
   log.entries.store(entries, std::memory_order_relaxed);
-  ValidOf(id).store(entries + 1, std::memory_order_relaxed);
   log.open.store(true, std::memory_order_relaxed);
+  ValidOf(id).store(kUnfinished | entries, std::memory_order_release);
   const uint64_t bytes = UnitBytes(entries);
   Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
@@ -323,16 +324,29 @@ unsigned AppendLog::TakeOwed(size_t appended) {
 
 void AppendLog::Forgive() { CurrentPartition().owed = 0; }
 
-// What the count of a log includes beyond its valid entries.
-uint32_t AppendLog::Untaken(uint32_t id) const {
+// The number of valid entries of a log. None: the log was switched to or from meanwhile.
+std::optional<uint32_t> AppendLog::TryCount(uint32_t id) const {
   const Log& log = LogAt(id);
-  if (!log.open.load(std::memory_order_relaxed)) return 0;
-  const uint32_t entries = log.entries.load(std::memory_order_relaxed);
+  const uint64_t version = log.version.load(std::memory_order_acquire);
+  const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
+  if ((count & kUnfinished) == 0) return count;
+  const uint32_t untaken = Untaken(id);
+  const bool same = ValidOf(id).load(std::memory_order_acquire) == count &&
+                    log.version.load(std::memory_order_acquire) == version &&
+                    log.open.load(std::memory_order_acquire);
+  if (!same) return std::nullopt;
+  return (count & ~kUnfinished) - untaken;
+}
+
+// The entries of an unfinished log that are not yet written: all, if it is only prepared.
+uint32_t AppendLog::Untaken(uint32_t id) const {
+  const uint32_t entries = LogAt(id).entries.load(std::memory_order_relaxed);
   for (const auto& slot : partitions_) {
     const Partition* partition = slot.load(std::memory_order_acquire);
-    if (partition != nullptr && partition->Open() == id) return entries - partition->Position() + 1;
+    if (partition == nullptr || partition->open.load(std::memory_order_acquire) != id) continue;
+    return entries - partition->Position();
   }
-  return entries + 1;
+  return entries;
 }
 
 [[gnu::noinline]] void AppendLog::FreeLog(uint32_t id) {

@@ -12,7 +12,8 @@
 // Invariants
 //  1. A log's header is durable before its first entry is written.
 //  2. The count of an open log, and of each log prepared to follow it, is its valid entries plus
-//     the entries not yet written plus one. So an append changes no shared counter.
+//     the entries not yet written, and has the bit kUnfinished. So an append changes no shared
+//     counter, and a log that can still be appended to is not at zero.
 //  3. A log's space is reused only after what made its entries superfluous is durable.
 //  4. A live log that is closed is in exactly one list, ordered by when it was closed or last
 //     chosen; no other log is in any list (closed_logs.cc).
@@ -26,7 +27,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "index/node/codec.h"
@@ -97,22 +100,16 @@ class AppendLog {
     return reader_.ReadOne(log.found, position, entry, &left);
   }
 
-  // Calls visit(log, valid) with the number of valid entries of every live log.
+  // Calls visit(log, valid) with the number of valid entries of every live log. Entries appended or
+  // released meanwhile may be counted or not.
   template <class Visit>
   void VisitLive(Visit visit) const {
     const uint32_t ids = ids_.load(std::memory_order_acquire);
     for (uint32_t id = 0; id < ids; ++id) {
-      for (;;) {
-        const uint64_t version = LogAt(id).version.load(std::memory_order_acquire);
-        const uint32_t count = ValidOf(id).load(std::memory_order_acquire);
-        if (count == 0) break;
-        const uint32_t untaken = Untaken(id);
-        // Otherwise the log was reused meanwhile.
-        if (ValidOf(id).load(std::memory_order_acquire) != count) continue;
-        if (LogAt(id).version.load(std::memory_order_acquire) != version) continue;
-        visit(id, count - untaken);
-        break;
-      }
+      if (ValidOf(id).load(std::memory_order_relaxed) == 0) continue;
+      std::optional<uint32_t> valid;
+      while (!(valid = TryCount(id))) std::this_thread::yield();
+      visit(id, *valid);
     }
   }
 
@@ -171,6 +168,7 @@ class AppendLog {
   // Log numbers are allocated in blocks. The counts are contiguous: a tree may look up one for each
   // of its pairs.
   static constexpr uint32_t kBlock = 256;
+  static constexpr uint32_t kUnfinished = uint32_t{1} << 31;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};
     std::array<Log, kBlock> logs;
@@ -188,6 +186,7 @@ class AppendLog {
   // kNoLog: there are no more numbers; every log of the pool has one.
   uint32_t NewLogId();
   uint32_t TakeIdsLocked(uint32_t count);
+  std::optional<uint32_t> TryCount(uint32_t id) const;
   uint32_t Untaken(uint32_t id) const;
   void ReleaseMany(uint32_t id, uint32_t count);
   uint32_t OpenLog(Partition& partition, unsigned entries, pmem::ReservePolicy policy);

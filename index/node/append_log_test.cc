@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -297,6 +299,28 @@ TEST_F(AppendLogTest, ALogIsFreeWhenItsLastEntryIsReleased) {
   for (unsigned i = 0; i + 1 < kEntries; ++i) AppendGroup(1);
   EXPECT_EQ(log_->counters().logs_reused, 1u);
   EXPECT_EQ(log_->counters().logs_opened, 3u);
+}
+
+// A log is never counted between the steps of closing it.
+TEST_F(AppendLogTest, CountsAreRightWhileLogsAreSwitched) {
+  constexpr uint64_t kVisits = 5'000'000;
+  std::atomic<uint64_t> visits{0};
+  std::thread writer([&] {
+    std::deque<uint32_t> kept;
+    while (visits.load(std::memory_order_relaxed) < kVisits) {
+      kept.push_back(AppendGroup(1));
+      if (kept.size() <= 3 * kEntries) continue;
+      log_->Release(kept.front());
+      kept.pop_front();
+    }
+  });
+  while (visits < kVisits) {
+    log_->VisitLive([&](uint32_t id, uint32_t valid) {
+      ++visits;
+      EXPECT_LE(valid, kEntries) << "log " << id;
+    });
+  }
+  writer.join();
 }
 
 // Steady use needs a constant number of logs, whatever the number of entries.
