@@ -38,6 +38,10 @@ class FiguresTest(unittest.TestCase):
                          ("0.58 (0.50 to 0.70)", "at most 0.60", "met"))
         self.assertEqual(self.figure([row(ratio_to_btree_map=0.61)]).verdict(), "missed")
 
+    def test_a_miss_does_not_look_like_its_goal(self):
+        for value, text in ((0.6012, "0.601"), (0.6004, "0.6004"), (0.6, "0.60"), (0.5999, "0.60")):
+            self.assertEqual(self.figure([row(ratio_to_btree_map=value)]).measured(), text)
+
     def test_only_the_row_that_is_meant(self):
         others = [row(run="groups"), row(threads=2), row(group=16), row(engine_options="a=1"),
                   row(distribution="skewed"), row(key_format="bytes"), row(engine="other"),
