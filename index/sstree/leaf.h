@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "index/node/inner_tree.h"
 #include "index/node/pending_words.h"
 #include "index/node/prefetch.h"
 #include "index/node/tag_match.h"
@@ -78,5 +79,12 @@ struct Leaf {
   void PrefetchForWrite() const { PrefetchForRead(); }
 };
 static_assert(sizeof(Leaf) == 40);
+
+// There is a leaf for some twenty keys, so the inner nodes above them do not stay in the cache: a
+// read that waits for each of its misses takes a tenth less time when a node's lines are fetched at
+// once. (Independent reads, which overlap anyway, take some hundredths more.)
+struct LeafAccess : OwnLock<Leaf> {
+  static constexpr bool kFetchInnerNodes = true;
+};
 
 }  // namespace lodgekv::sstree

@@ -60,7 +60,7 @@ uint64_t ThreadNumber();
 
 template <class C>
 struct TreeState {
-  using Inner = InnerTree<C, Leaf>;
+  using Inner = InnerTree<C, Leaf, LeafAccess>;
   using Bounds = typename Inner::Bounds;
 
   explicit TreeState(const EngineContext& context);
