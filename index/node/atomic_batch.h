@@ -113,10 +113,7 @@ template <class C, WriteTree<C> Tree>
 void AtomicBatch<C, Tree>::Seek(std::span<const WriteOp> ops, Batch& batch) {
   batch.all.resize(ops.size());
   batch.sought.reserve(ops.size());
-  for (const WriteOp& op : ops) {
-    const auto key = C::MakeKey(op.key);
-    batch.sought.push_back({key, tree_.Seek(key)});
-  }
+  SeekAll<C>(tree_, ops, batch.sought);
 }
 
 template <class C, WriteTree<C> Tree>

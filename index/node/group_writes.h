@@ -110,10 +110,7 @@ Outcome GroupWrites<C, Tree>::Write(std::span<const WriteOp> ops, std::span<Writ
   for (size_t begin = 0; begin < ops.size(); begin += kMostMembers) {
     const auto part = ops.subspan(begin, std::min(kMostMembers, ops.size() - begin));
     sought.clear();
-    for (const WriteOp& op : part) {
-      const Key key = C::MakeKey(op.key);
-      sought.push_back({key, tree_.Seek(key)});
-    }
+    SeekAll<C>(tree_, part, sought);
     ClientOps members{*this, part, sought, results.subspan(begin, part.size()), options};
     WriteInPasses(part.size(), /*of_batch=*/false, members);
     tree_.AfterWrite();

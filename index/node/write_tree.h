@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "index/node/applied_index.h"
 #include "index/node/batch_intent.h"
@@ -87,6 +88,9 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //   Seek          finds the key's leaf and fetches what a write there needs into the cache, without
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
 //                 be outdated when it is used: whoever locks the leaf by it validates it
+//   FetchFound    optional: fetches what only the leaf itself leads to, once all keys of a group have
+//                 been sought, so that the leaves of all are on their way or here. Lets nothing wait
+//                 either, and may be called with what is outdated
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
 //                 batch has the key (key_locks.h). A template over the form of search
 //                 (search_form.h); by pointer unless one is given
@@ -121,5 +125,18 @@ concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tr
   { tree.intents() } -> std::same_as<BatchIntents&>;
   { tree.applied() } -> std::same_as<AppliedIndex&>;
 };
+
+// Seeks the keys of `ops` and appends them to `sought`.
+template <class C, WriteTree<C> Tree, class List>
+void SeekAll(Tree& tree, std::span<const WriteOp> ops, List& sought) {
+  const size_t begin = sought.size();
+  for (const WriteOp& op : ops) {
+    const typename C::Key key = C::MakeKey(op.key);
+    sought.push_back({key, tree.Seek(key)});
+  }
+  if constexpr (requires { tree.FetchFound(sought[0].key, sought[0].seen); }) {
+    for (size_t i = begin; i < sought.size(); ++i) tree.FetchFound(sought[i].key, sought[i].seen);
+  }
+}
 
 }  // namespace lodgekv

@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
 #include "index/sstree/leaf_change.h"
 #include "index/sstree/tree_state.h"
 
@@ -45,6 +47,22 @@ class LeafSearch {
     if (slots == 0 || !tree_.parameters.delegated_fingerprints) return slots;
     const auto* tags = reinterpret_cast<const uint8_t*>(before.fingerprints);
     return slots & static_cast<uint32_t>(MatchTags<kSubnodeSlots>(tags, FingerprintOf(key.hash)));
+  }
+
+  // Fetches what a write of the key reads and stores in the leaf, which may be changing. The caller
+  // locks it only then: loads after a locked instruction wait for it, those before it overlap with
+  // the fence of the thread's last write.
+  void FetchForWrite(const Leaf& leaf, const Key& key) const {
+    const OptimisticSection section;
+    const media::Subnode* head = tree_.HeadOf(leaf);
+    for (unsigned line = 0; line < kSubnodeLines; ++line) {
+      Prefetch(reinterpret_cast<const char*>(head) + line * pmem::kLineBytes);
+    }
+    if (!MayOverflow(leaf, key)) return;
+    // The address need not be a subnode's: nothing there is read.
+    const media::Subnode* next = tree_.NextOf(*head);
+    uint32_t slots = OverflowCandidates(*head, kSubnodeMask, key);
+    for (; slots != 0; slots &= slots - 1) Prefetch(&next->slots[std::countr_zero(slots)]);
   }
 
   Place FindPlace(const Leaf& leaf, const Key& key) const {

@@ -51,6 +51,9 @@ class PairWriter {
     seen.leaf = tree_.inner.DescendForWrite(key, &seen.snapshot);
     return seen;
   }
+  void FetchFound(const Key& key, const Seen& seen) const {
+    search_.FetchForWrite(*seen.leaf, key);
+  }
   template <class Form = SearchByPointer>
   LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);
@@ -98,6 +101,7 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
     if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
+    search_.FetchForWrite(*leaf, key);
     if (!leaf->lock.TryUpgrade(snapshot)) continue;
     tree_.Touch(key);
     const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
