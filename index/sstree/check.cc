@@ -62,7 +62,9 @@ class Checker : LeafChainChecker {
   uint64_t subnodes_ = 0;
   uint64_t record_bytes_ = 0;
   std::vector<Pair> pairs_;             // of the current leaf
-  std::optional<std::string> reached_;  // in passing: where the next leaf begins
+  // In passing:
+  std::optional<std::string> reached_;  // where the next leaf begins
+  const Leaf* last_ = nullptr;          // that was looked at
 };
 
 // False: none are left.
@@ -72,10 +74,12 @@ bool Checker<C>::CheckSomeLeaves() {
   bool more = false;
   walk_.ForEach(reached_ ? *reached_ : C::TextOf(C::MinusInfinity()), /*lock=*/true,
                 [&](Leaf* leaf, const Bounds& bounds, uint64_t valid) {
-                  // The leaf that was looked at last may have taken over the range since.
+                  // The leaf that was looked at last may have taken over the range since. So may
+                  // the next one, of which nothing was looked at.
                   const bool again =
-                      reached_ && C::CompareToKey(bounds.low, C::MakeKey(*reached_)) < 0;
+                      leaf == last_ && C::CompareToKey(bounds.low, C::MakeKey(*reached_)) < 0;
                   if (!again) CheckLeaf(*leaf, bounds, valid);
+                  last_ = leaf;
                   more = bounds.bounded;
                   if (more) reached_ = C::TextOf(bounds.high);
                   leaf->lock.Unlock();

@@ -11,6 +11,7 @@ template <class C>
 void LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
   using Inner = typename TreeState<C>::Inner;
   Backoff backoff;
+  const Leaf* visited = nullptr;
   for (bool more = true; more;) {
     const EpochGuard guard;
     const typename C::Key key = C::MakeKey(from);
@@ -18,17 +19,22 @@ void LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
     typename Inner::Place place;
     Leaf* leaf = tree_.inner.DescendToPlace(&key, Inner::Seek::kCovering, &snapshot, &place);
     tree_.Touch(key);
-    if (lock && !leaf->lock.TryUpgrade(snapshot)) {
-      backoff.Pause();
-      continue;
+    // The leaf visited last, which the visitor may hold, has taken over an empty one's range since.
+    const bool again = leaf == visited && C::CompareToKey(place.bounds.low, key) < 0;
+    if (!again) {
+      if (lock && !leaf->lock.TryUpgrade(snapshot)) {
+        backoff.Pause();
+        continue;
+      }
+      uint64_t valid;
+      {
+        const OptimisticSection section;
+        valid = tree_.ValidOf(*leaf);
+        if (!leaf->lock.Validate(snapshot)) continue;
+      }
+      if (!visit(leaf, place.bounds, valid)) return;
+      visited = leaf;
     }
-    uint64_t valid;
-    {
-      const OptimisticSection section;
-      valid = tree_.ValidOf(*leaf);
-      if (!leaf->lock.Validate(snapshot)) continue;
-    }
-    if (!visit(leaf, place.bounds, valid)) return;
     more = place.bounds.bounded && C::CompareToKey(place.bounds.high, key) > 0;
     if (more) from = C::TextOf(place.bounds.high);
   }

@@ -19,7 +19,8 @@ class LeafWalk {
   explicit LeafWalk(const TreeState<C>& tree) : tree_(tree) {}
 
   // Visits every leaf from the one that covers `from` on, each as of one moment, inside an
-  // EpochGuard. `lock`: visited leaves are locked, and the visitor unlocks them.
+  // EpochGuard. `lock`: visited leaves are locked, and the visitor unlocks them, at once or behind
+  // the walk.
   void ForEach(std::string from, bool lock, Visitor visit) const;
   uint64_t CountKeys() const;
 
