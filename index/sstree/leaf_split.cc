@@ -137,6 +137,7 @@ Outcome LeafSplitter<C>::Divide(Worker& worker, const Key& key, LeafChange* chan
     AddToNew(right, entries.at[i].pair, FingerprintOf(tree_.codec.HashOf(entries.at[i].pair)));
     writer_.Drop(change, entries.at[i].bit);
   }
+  writer_.RenewFilter(change);
   worker.counters.Add(WorkerCounters::kLeafSplits);
   return Outcome::kOk;
 }

@@ -1,4 +1,4 @@
-// Insert and commit; their crash table: README.md, Insert.
+// Insert and commit; their crash table: README.md, Change.
 #include "index/sstree/leaf_writer.h"
 
 #include <bit>
@@ -126,8 +126,17 @@ void LeafWriter<C>::FillHole(LeafChange* change, Pair pair, uint16_t hash) {
     }
     change->lines |= LeafLine(i, LineOfSlot(slot));
     change->valid |= uint64_t{1} << (i * kSubnodeSlots + slot);
-    change->filter |= Leaf::FilterBits(hash);
+    RenewFilter(change);
     return;
+  }
+}
+
+template <class C>
+void LeafWriter<C>::RenewFilter(LeafChange* change) const {
+  change->filter = 0;
+  for (unsigned i = 1; i < change->subnodes; ++i) {
+    const uint32_t slots = SlotsOf(change->valid, i);
+    if (slots != 0) change->filter |= FilterOf(*search_.SubnodeOf(*change, i), slots);
   }
 }
 

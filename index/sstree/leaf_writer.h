@@ -1,6 +1,6 @@
 // Changes of one leaf (SSTree III-B and III-C): first everything is stored where nothing is valid,
 // then one 8-byte store commits it. That is a store of the head's word, or, if the head is a new
-// one, of its next pointer (head replacement). The protocols are the crash tables Insert, Head
+// one, of its next pointer (head replacement). The protocols are the crash tables Change, Head
 // replacement, Item movement and Subnode reclamation in README.md.
 //
 // Begin, then changes in any number, then Stage, a fence if FencesFirst, Commit, a fence, Publish.
@@ -44,6 +44,9 @@ class LeafWriter {
   void MoveItem(Worker& worker, LeafChange* change, const Place& place, Pair pair, uint16_t hash);
   // The place of the key in the change, with what has joined.
   Place FindPlace(const LeafChange& change, const Key& key) const;
+
+  // Of the pairs in overflow subnodes: bits of those that have gone stay in the filter until then.
+  void RenewFilter(LeafChange* change) const;
 
   // Everything that the commit relies on is flushed, or (the caller's new leaves) fenced.
   void Stage(LeafChange* change);
