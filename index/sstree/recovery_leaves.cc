@@ -1,4 +1,5 @@
 // What recovery finds on the medium: subnodes, heads, and what is in the leaves.
+#include <algorithm>
 #include <bit>
 
 #include "index/sstree/recovery.h"
@@ -7,6 +8,12 @@ namespace lodgekv::sstree {
 
 namespace {
 constexpr size_t kHeadsAhead = 4;
+
+bool HoldsAnything(const media::Subnode& subnode) {
+  const auto* words = reinterpret_cast<const pmem::Word*>(&subnode);
+  return std::any_of(words, words + sizeof(subnode) / sizeof(pmem::Word),
+                     [](const pmem::Word& word) { return word.LoadRelaxed() != 0; });
+}
 }  // namespace
 
 template <class C>
@@ -23,7 +30,9 @@ absl::Status Recovery<C>::FindSubnodes() {
 }
 
 // Marks those that a next pointer refers to. A free tag that was not flushed must be durable before
-// anything is answered: the pairs of a dropped leaf would come back with it.
+// anything is answered: the pairs of a dropped leaf would come back with it. The word of a head
+// that was dropped without pairs is zero. Where words tear, that tag must be durable, too, before
+// the space is used again: another word may survive there and the tag not.
 template <class C>
 absl::Status Recovery<C>::LookAtSubnodes(const pmem::Chunk& chunk, Part* part) {
   absl::Status status;
@@ -33,7 +42,9 @@ absl::Status Recovery<C>::LookAtSubnodes(const pmem::Chunk& chunk, Part* part) {
     const media::Subnode* subnode = tree_.SubnodeAt(offset);
     const uint64_t word = subnode->next.LoadRelaxed();
     if (word == media::kFree) {
-      if (flushes && subnode->word.LoadRelaxed() != 0) {
+      const bool used = subnode->word.LoadRelaxed() != 0 ||
+                        (medium_.strict_order() && HoldsAnything(*subnode));
+      if (flushes && used) {
         medium_.FlushLine(subnode);
         flushed = true;
       }
