@@ -63,7 +63,10 @@ class PairWriter {
   bool ReclaimSpace();
 
   // For atomic batches.
-  bool SetAside(size_t puts) { return tree_.space.SetAside(tree_.workers.Current().spare, puts); }
+  bool SetAside(size_t puts) {
+    return tree_.space.SetAside(tree_.workers.Current().spare,
+                                puts * tree_.parameters.new_subnodes_of_put());
+  }
   void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current().spare); }
   void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
 

@@ -154,5 +154,44 @@ TEST(TornTagTest, TheTagOfAnEmptyHeadIsDurableBeforeItsSpaceIsUsedAgain) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// A batch that has set space aside for its puts does not fail afterwards.
+TEST(FullPoolTest, ABatchWhoseLeavesSplitTwiceIsWholeOrNotAtAll) {
+  constexpr uint64_t kLeaves = 40;
+  const auto key_of = [](uint64_t leaf, uint64_t n) { return Text((leaf + 1) << 40 | n); };
+  const std::string value = "12345678";
+  SmallPool pool(size_t{1} << 20, /*strict=*/false, {{"fill_holes", "0"}}, KeyFormat::kBytes);
+  // Leaves with their upper keys in the overflow subnode, and their lower ones in the head.
+  for (uint64_t leaf = 0; leaf < kLeaves; ++leaf) {
+    for (const uint64_t first : {1000, 500}) {
+      for (uint64_t i = 0; i < 14; ++i) {
+        ASSERT_EQ(pool.Put(key_of(leaf, first + i), value), Outcome::kOk);
+      }
+    }
+  }
+  // Space for intents of any length stays.
+  for (size_t bytes = 40; bytes < 1100; bytes += 16) {
+    ASSERT_EQ(pool.Put("record" + std::to_string(bytes), std::string(bytes, 'x')), Outcome::kOk);
+  }
+  uint64_t fillers = 0;
+  const auto filler = [](uint64_t i) { return "w" + std::to_string(1'000'000 + i); };
+  while (pool.Put(filler(fillers), "x") == Outcome::kOk) ++fillers;
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(pool.Delete(filler(--fillers)), Outcome::kOk);
+  for (uint64_t puts = kLeaves; puts > 0; --puts) {
+    std::vector<std::string> keys;
+    for (uint64_t leaf = 0; leaf < puts; ++leaf) keys.push_back(key_of(leaf, 400));
+    std::vector<WriteOp> ops;
+    for (const std::string& key : keys) {
+      ops.push_back({.kind = WriteKind::kPut, .key = key, .value = value});
+    }
+    const Outcome outcome = pool.Write(ops, {.atomic = true, .applied_index = 2});
+    uint64_t there = 0;
+    for (const std::string& key : keys) there += pool.Get(key) != "none" ? 1 : 0;
+    EXPECT_EQ(there, outcome == Outcome::kOk ? puts : 0)
+        << "of " << puts << " puts, outcome " << static_cast<int>(outcome);
+    EXPECT_EQ(pool.engine().AppliedIndex(), outcome == Outcome::kOk ? 2u : 0u);
+    if (there != 0) break;
+  }
+}
+
 }  // namespace
 }  // namespace lodgekv::sstree

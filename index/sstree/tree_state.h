@@ -53,6 +53,9 @@ struct Parameters {
 
   explicit Parameters(const OptionValues& options);
   unsigned most_subnodes() const { return head_replacement ? subnodes : 1; }
+  // That a put may need. A split leaves a free slot, but only fill_holes uses one that is not in
+  // the head.
+  unsigned new_subnodes_of_put() const { return fill_holes ? 1 : kMaxSubnodes + 1; }
 };
 
 // The calling thread's; no other thread ever has it.
