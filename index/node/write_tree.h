@@ -88,9 +88,9 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //   Seek          finds the key's leaf and fetches what a write there needs into the cache, without
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
 //                 be outdated when it is used: whoever locks the leaf by it validates it
-//   FetchFound    optional: fetches what only the leaf itself leads to, once all keys of a group have
-//                 been sought, so that the leaves of all are on their way or here. Lets nothing wait
-//                 either, and may be called with what is outdated
+//   FetchFound    optional: fetches what only the leaf leads to. A group calls it when it has
+//                 sought all of its keys, so that the leaves are on their way or here. It waits for
+//                 no lock, and may be called with what is outdated
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
 //                 batch has the key (key_locks.h). A template over the form of search
 //                 (search_form.h); by pointer unless one is given

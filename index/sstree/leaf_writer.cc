@@ -1,12 +1,35 @@
 // Insert and commit; their crash table: README.md, Change.
 #include "index/sstree/leaf_writer.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::sstree {
+
+namespace {
+
+// Bits that are set on average in a filter of so many pairs.
+constexpr auto kUsualBits = [] {
+  std::array<uint8_t, kMaxLeafSlots + 1> bits{};
+  double clear = 64;
+  for (size_t pairs = 0; pairs < bits.size(); ++pairs) {
+    bits[pairs] = static_cast<uint8_t>(64 - clear + 0.5);
+    for (int bit = 0; bit < 3; ++bit) clear *= 63.0 / 64;
+  }
+  return bits;
+}();
+
+// Whether the filter has far more bits than its pairs are likely to set: of pairs that have gone.
+bool IsStale(const LeafChange& change) {
+  constexpr int kMore = 4;
+  const int pairs = std::popcount(change.valid >> kSubnodeSlots);
+  return std::popcount(change.filter) > kUsualBits[static_cast<size_t>(pairs)] + kMore;
+}
+
+}  // namespace
 
 template <class C>
 void LeafWriter<C>::Begin(Leaf* leaf, LeafChange* change) const {
@@ -126,7 +149,8 @@ void LeafWriter<C>::FillHole(LeafChange* change, Pair pair, uint16_t hash) {
     }
     change->lines |= LeafLine(i, LineOfSlot(slot));
     change->valid |= uint64_t{1} << (i * kSubnodeSlots + slot);
-    RenewFilter(change);
+    change->filter |= Leaf::FilterBits(hash);
+    if (IsStale(*change)) RenewFilter(change);
     return;
   }
 }

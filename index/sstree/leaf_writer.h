@@ -45,7 +45,7 @@ class LeafWriter {
   // The place of the key in the change, with what has joined.
   Place FindPlace(const LeafChange& change, const Key& key) const;
 
-  // Of the pairs in overflow subnodes: bits of those that have gone stay in the filter until then.
+  // Until then the filter keeps the bits of pairs that have gone from overflow subnodes.
   void RenewFilter(LeafChange* change) const;
 
   // Everything that the commit relies on is flushed, or (the caller's new leaves) fenced.

@@ -11,7 +11,7 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"inserts_total", "Pairs inserted"},
     {"head_replacements_total", "New head subnodes before a full one"},
     {"filled_holes_total", "Inserts into a free slot of an overflow subnode"},
-    {"moved_entries_total", "Entries moved out of a head's first line by inserts"},
+    {"moved_entries_total", "Entries moved out of a head's first line"},
     {"updates_total", "Values of existing keys replaced"},
     {"moved_items_total", "Pairs moved from an overflow subnode to the head by updates"},
     {"reclaimed_subnodes_total", "Empty overflow subnodes freed"},

@@ -10,8 +10,8 @@
 //
 // INVARIANT: a leaf has one commit per pass, and before it nothing valid has changed.
 // INVARIANT: a put whose leaf was split for it, but to whose side it does not belong, finds room in
-// the next pass, which keeps the leaf's lock. So there are never more new subnodes than puts, for
-// each of which an atomic batch has a spare one.
+// the next pass, which keeps the leaf's lock. So there are never more new subnodes than puts (times
+// Parameters::new_subnodes_of_put), for each of which an atomic batch has a spare one.
 // INVARIANT: a thread that holds a lock only tries to get others, and waits for no batch; a thread
 // that waits, for a leaf or for a batch, holds no lock. So there is no deadlock.
 //
