@@ -35,6 +35,7 @@ struct LeafPlace {
   LinkTo high;                // to its right sibling; node 0: none
   unsigned anchor_steps = 0;  // sideways
   unsigned leaf_steps = 0;
+  pmem::Offset damaged = 0;  // what is: an anchor, a root or a leaf
 };
 
 template <class C>
@@ -61,6 +62,8 @@ class Descent {
   enum class Step : uint8_t { kDone, kChanged, kDamaged };
   template <class Form>
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
+  Step Judge(const VersionLock& lock, uint64_t snapshot, const Node* node,
+             LeafPlace<C>* place) const;
   bool Sideways(const Target<C>& target, AnchorPlace* place, unsigned* steps) const;
   template <class Form>
   Step Down(const Target<C>& target, const AnchorPlace& anchor, LeafPlace<C>* place) const;
@@ -126,6 +129,15 @@ bool Descent<C>::ToAnchor(const Target<C>& target, AnchorPlace* place) const {
   return StartAt<SearchByPointer>(target, place) && Sideways(target, place, &steps);
 }
 
+// A node looks damaged; or it has changed, or is no longer one.
+template <class C>
+auto Descent<C>::Judge(const VersionLock& lock, uint64_t snapshot, const Node* node,
+                       LeafPlace<C>* place) const -> Step {
+  if (!lock.Validate(snapshot)) return Step::kChanged;
+  place->damaged = tree_.pool.OffsetOf(node);
+  return Step::kDamaged;
+}
+
 template <class C>
 template <class Form>
 auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPlace<C>* place) const
@@ -135,7 +147,7 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   if (anchor.view.root.height > 1) {
     const Node* root = tree_.NodeAt(anchor.view.root.node);
     if (tree_.touch.active() && !check_.TouchRoot(root)) [[unlikely]]
-      return lock.Validate(anchor.snapshot) ? Step::kDamaged : Step::kChanged;
+      return Judge(lock, anchor.snapshot, root, place);
     const OptimisticSection section;
     child = tree_.search.template ChildFor<Form>(root, anchor.view.low, target);
   }
@@ -160,7 +172,7 @@ auto Descent<C>::Along(const Target<C>& target, AnchorPlace* anchor, LeafPlace<C
   for (bool first = true;; first = false) {
     const VersionLock& lock = tree_.locks.Of(place->leaf);
     if (tree_.touch.active() && !check_.TouchLeaf(place->leaf)) [[unlikely]]
-      return lock.Validate(place->snapshot) ? Step::kDamaged : Step::kChanged;
+      return Judge(lock, place->snapshot, place->leaf, place);
     {
       const OptimisticSection section;
       place->high = tree_.locks.ViewOf(place->leaf).sibling();
@@ -170,7 +182,10 @@ auto Descent<C>::Along(const Target<C>& target, AnchorPlace* anchor, LeafPlace<C
     if (!lock.Validate(place->snapshot)) return Step::kChanged;
     if (first) {
       const unsigned before = place->anchor_steps;
-      if (!Sideways(target, anchor, &place->anchor_steps)) return Step::kDamaged;
+      if (!Sideways(target, anchor, &place->anchor_steps)) {
+        place->damaged = anchor->offset;
+        return Step::kDamaged;
+      }
       *moved = place->anchor_steps != before;
       if (*moved) return Step::kDone;
     }
@@ -191,6 +206,7 @@ void Descent<C>::ToLeaf(const Target<C>& target, LeafPlace<C>* place) const {
     AnchorPlace anchor;
     bool moved = true;
     Step step = StartAt<Form>(target, &anchor) ? Step::kDone : Step::kDamaged;
+    place->damaged = anchor.offset;
     while (step == Step::kDone && moved) {
       step = Down<Form>(target, anchor, place);
       moved = false;
@@ -213,8 +229,7 @@ void Descent<C>::NearLeaf(const Target<C>& target, LeafPlace<C>* place) const {
     step = StartAt<Form>(target, &anchor) ? Down<Form>(target, anchor, place) : Step::kDamaged;
     if (step == Step::kDone && tree_.touch.active()) [[unlikely]] {
       if (check_.TouchLeaf(place->leaf)) return;
-      const bool same = tree_.locks.Of(place->leaf).Validate(place->snapshot);
-      step = same ? Step::kDamaged : Step::kChanged;
+      step = Judge(tree_.locks.Of(place->leaf), place->snapshot, place->leaf, place);
     }
     if (step == Step::kDamaged) place->leaf = nullptr;
   }

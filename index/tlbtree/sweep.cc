@@ -50,7 +50,8 @@ void Sweep<C>::AddTo(RecoveryReport* report) const {
 template <class C>
 bool Sweep<C>::Damaged(std::string_view what, pmem::Offset offset) {
   status_ = tree_.medium.failed() ? absl::UnavailableError("a sync of the medium has failed")
-                                  : DamagedPool("tlbtree", what, offset);
+                                  : tree_.pool.contents().EnsureVerified(offset);
+  if (status_.ok()) status_ = DamagedPool("tlbtree", what, offset);
   return false;
 }
 
@@ -120,8 +121,7 @@ bool Sweep<C>::StepLeaf() {
   const typename C::Key key = C::MakeKey(from_);
   LeafPlace<C> place;
   descent.ToLeaf(Target<C>{&key}, &place);
-  if (place.leaf == nullptr)
-    return Damaged("a damaged leaf, or what leads to it, near leaf", leaves_);
+  if (place.leaf == nullptr) return Damaged("a damaged leaf, or what leads to it,", place.damaged);
   return VisitLeaf(place);
 }
 
