@@ -22,6 +22,8 @@ class NodeImage {
   void SetChild(unsigned slot, const LinkTo& link) {
     SetLink(kFirstWord + slot * kLinkWords, link);
   }
+  // Its key is above all others, so that a search need not look whether it is valid.
+  void SetFreeChild(unsigned slot) { SetLink(kFirstWord + slot * kLinkWords, {{~uint64_t{0}}, 0}); }
   void SetSlot(unsigned slot, Pair pair) {
     const unsigned at = kFirstWord + 2 * slot;
     words_[at] = pair.key;
@@ -106,6 +108,7 @@ pmem::Offset MakeRoot(TreeState<C>& tree, const LinkTo* links, unsigned count) {
   NodeImage<C> image;
   NodeState state;
   image.SetLeftmost(links[0].node());
+  for (unsigned free = 0; free < media::Node<C>::kChildren; ++free) image.SetFreeChild(free);
   // The first slot, beside the state word, stays free for the next entry, if there is room.
   unsigned slot = count - 1 < tree.parameters.node_slots ? 1 : 0;
   for (unsigned i = 1; i < count; ++i, ++slot) {

@@ -54,6 +54,8 @@ class NodeSearch {
   static constexpr uint32_t kChildKeys =
       EachWord(Node::kChildren, sizeof(media::Link<C>) / sizeof(uint64_t));
 
+  static bool IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit, unsigned place);
+
   static const uint64_t* WordsOf(const Node* node) {
     return reinterpret_cast<const uint64_t*>(node);
   }
@@ -92,8 +94,8 @@ unsigned NodeSearch<C>::ChildPlace(const Node* root, const NodeState& state,
                                    const Target<C>& target) const {
   if (target.key == nullptr) return state.count();
   const uint64_t word = target.key->word;
-  const uint32_t valid = state.Slots();
   if constexpr (C::kRecords) {
+    const uint32_t valid = state.Slots();
     const WordMasks masks = Form::Compare(WordsOf(root), word);
     const uint32_t equal = _pext_u32(masks.equal, kChildKeys) & valid;
     unsigned at = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kChildKeys) & valid));
@@ -105,9 +107,24 @@ unsigned NodeSearch<C>::ChildPlace(const Node* root, const NodeState& state,
     return at;
   } else {
     if (target.before && word == 0) return 0;
-    const uint32_t reached = Form::NotAbove(WordsOf(root), target.before ? word - 1 : word);
-    return static_cast<unsigned>(std::popcount(_pext_u32(reached, kChildKeys) & valid));
+    const uint64_t limit = target.before ? word - 1 : word;
+    const uint32_t reached = _pext_u32(Form::NotAbove(WordsOf(root), limit), kChildKeys);
+    const auto place = static_cast<unsigned>(std::popcount(reached));
+    if (IsPlaceOf(root, state, limit, place)) [[likely]]
+      return place;
+    return static_cast<unsigned>(std::popcount(reached & state.Slots()));
   }
+}
+
+// Free slots have keys that are reached by nothing, or, seldom, by anything.
+template <class C>
+bool NodeSearch<C>::IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit,
+                              unsigned place) {
+  const auto low_at = [&](unsigned at) {
+    return root->children[state.SlotAt(at) % Node::kChildren].low.word.LoadRelaxed();
+  };
+  return place <= state.count() && (place == 0 || low_at(place - 1) <= limit) &&
+         (place == state.count() || low_at(place) > limit);
 }
 
 template <class C>

@@ -9,6 +9,7 @@
 // A plain value.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace lodgekv::tlbtree {
@@ -26,6 +27,13 @@ class NodeState {
   // The slot with the place-th smallest key; from count() on a free one.
   unsigned SlotAt(unsigned place) const {
     return static_cast<unsigned>(word_ >> (kOrderBit + 4 * place) & 0xf);
+  }
+  // Whether the slot is valid: its digit is among the first count().
+  bool Has(unsigned slot) const {
+    constexpr uint64_t kOnes = 0x1111111111111;
+    const uint64_t differ = order() ^ kOnes * slot;
+    const uint64_t equal = ~(differ | differ >> 1 | differ >> 2 | differ >> 3) & kOnes;
+    return static_cast<unsigned>(std::countr_zero(equal)) < 4 * count();
   }
   // A bit for each valid slot.
   uint32_t Slots() const { return SlotsUpTo(count()); }

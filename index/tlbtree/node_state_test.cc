@@ -17,6 +17,9 @@ void ExpectSame(const NodeState& state, const std::vector<unsigned>& order) {
     slots |= 1u << order[i];
   }
   EXPECT_EQ(state.Slots(), slots);
+  for (unsigned slot = 0; slot < NodeState::kPlaces; ++slot) {
+    EXPECT_EQ(state.Has(slot), (slots >> slot & 1) != 0);
+  }
   EXPECT_TRUE(state.IsSound());
 }
 

@@ -26,10 +26,10 @@ auto Lookups<C>::FindInLeaf(const LeafPlace<C>& place, const Key& key) const -> 
   const OptimisticSection section;
   const LeafView<C> view = tree_.locks.ViewOf(place.leaf);
   uint32_t slots = NodeSearch<C>::template EqualSlots<Form>(place.leaf, key.word);
-  if (slots != 0) slots &= view.state().Slots();
   for (; slots != 0; slots &= slots - 1) {
-    const Pair pair = view.PairAt(static_cast<unsigned>(std::countr_zero(slots)));
-    if (!tree_.codec.MayMatch(key, pair)) continue;
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    const Pair pair = view.PairAt(slot);
+    if (!tree_.codec.MayMatch(key, pair) || !view.state().Has(slot)) continue;
     if constexpr (C::kRecords) {
       if (C::IsRecord(pair.value)) {
         Prefetch(tree_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
