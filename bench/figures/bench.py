@@ -16,8 +16,8 @@ import figures
 import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FULL = (10_000_000, 2_000_000)  # keys, operations of a phase
-QUICK = (300_000, 60_000)
+FULL = (10_000_000, 4_000_000)  # keys, operations of a phase
+QUICK = (300_000, 100_000)
 HOW = """Medians of the rounds, the range of all of them in parentheses. Engines and
 `absl::btree_map` work in one process, chunk by chunk in turn, on a memory file taken for persistent
 memory, with real flushes and fences; `btree_map` is on the heap's pages unless huge ones are said,
