@@ -19,8 +19,8 @@ class TopBuilder {
              unsigned gaps)
       : pool_(pool), generations_(generations), entries_(entries), fill_(kTopLeafSlots - gaps) {
     used_nodes_ = (entries.size() + fill_ - 1) / fill_;
-    const uint64_t spare = gaps == 0 ? 0 : used_nodes_ / 4 + 2;
-    leaf_nodes_ = used_nodes_ + spare;
+    // At least a fifth is spare. By powers of two, since each class of sizes has chunks of its own.
+    leaf_nodes_ = gaps == 0 ? used_nodes_ : std::bit_ceil(used_nodes_ + used_nodes_ / 4 + 2);
     shape_ = TopShape::Of(leaf_nodes_);
     if constexpr (C::kRecords) FindPrefix();
   }

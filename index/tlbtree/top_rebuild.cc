@@ -16,6 +16,7 @@ constexpr unsigned kAnchorsOfStep = 4096;
 // A small array costs more to replace than to build.
 constexpr uint64_t kLeastSteps = 256;
 constexpr uint64_t kTracedSteps = 4;  // in the crash laboratory
+constexpr uint64_t kFewDead = 16;     // anchors: their space can wait
 
 }  // namespace
 
@@ -35,9 +36,11 @@ bool TopRebuild<C>::IsDue() const {
   const uint64_t rate = tree_.parameters.rebuild_steps;
   if (rate == 0) return false;
   const uint64_t entries = tree_.top.entries();
-  const uint64_t least = tree_.medium.tracer() != nullptr ? kTracedSteps : kLeastSteps;
+  const bool traced = tree_.medium.tracer() != nullptr;
+  const uint64_t least = traced ? kTracedSteps : kLeastSteps;
+  const uint64_t few_dead = traced ? 1 : kFewDead;
   return tree_.sideways.load(std::memory_order_relaxed) >= std::max(least, rate * entries) ||
-         tree_.top.dropped() > std::max(least, entries) / 4;
+         tree_.top.dropped() > std::max(few_dead, entries / 8);
 }
 
 template <class C>
