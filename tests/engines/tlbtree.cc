@@ -121,9 +121,6 @@ constexpr DoesNotApply kClassesWithout[] = {
     {17, "there is no log"},
     {19, "a leaf's lower bound is stored with it and never changes"},
     {23, "no outcome of a crash hangs on a checksum: what is not fenced is not linked"},
-    {24, "nothing on the medium is numbered but the records, whose numbers are the pool's"},
-    {25,
-     "a leaf that is unlinked is reached by nothing: its pairs are copied, and never valid twice"},
     {26, "nothing that an answer comes from is rebuilt in DRAM"},
 };
 
