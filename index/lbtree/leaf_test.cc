@@ -11,6 +11,30 @@
 namespace lodgekv::lbtree {
 namespace {
 
+// Lines that were stored to and are not durable.
+class UndurableLines final : public pmem::Tracer {
+ public:
+  void OnStore(const void* dst, size_t bytes, bool) override {
+    const auto begin = reinterpret_cast<uintptr_t>(dst);
+    for (uintptr_t at = begin / pmem::kLineBytes; at <= (begin + bytes - 1) / pmem::kLineBytes; ++at)
+      stored_.insert(at);
+  }
+  void OnFlush(const void* line) override {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(line) / pmem::kLineBytes;
+    if (stored_.erase(at) != 0) flushed_.insert(at);
+  }
+  void OnFence() override { flushed_.clear(); }
+  void OnCrashPoint(std::string_view name) override { unlinked |= name == "lbtree.recovery.1"; }
+  bool OnCanary(std::string_view) override { return false; }
+
+  size_t count() const { return stored_.size() + flushed_.size(); }
+  bool unlinked = false;
+
+ private:
+  std::set<uintptr_t> stored_;
+  std::set<uintptr_t> flushed_;
+};
+
 class LeafTest : public ::testing::TestWithParam<unsigned> {
  protected:
   LeafTest() : tree_(KeyFormat::kFixed64, {{"leaf_blocks", std::to_string(GetParam())}}) {}
@@ -104,6 +128,26 @@ TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesButTheFirst) {
   for (uint64_t i = 0; i < keys; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
   EXPECT_EQ(tree.engine().CountKeys(), keys);
   tree.ExpectSound();
+}
+
+// Behind a crash settling flushes all leaves before a free one is used; in a pool that was closed in
+// order nothing is settled.
+TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesOfACleanPoolDurably) {
+  TestTree tree(KeyFormat::kFixed64,
+                {{"leaf_blocks", std::to_string(GetParam())}, {"unlink_leaves", "0"}});
+  const uint64_t keys = 10 * capacity();
+  for (uint64_t i = 0; i < keys; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  for (uint64_t i = keys / 4; i < keys / 2; ++i) ASSERT_EQ(tree.Delete(Text(i)), Outcome::kOk);
+  const size_t leaves = tree.Leaves().size();
+  UndurableLines lines;
+  tree.arena().options().tracer = &lines;
+  tree.CloseAndRecover();
+  EXPECT_TRUE(lines.unlinked);
+  EXPECT_LT(tree.Leaves().size(), leaves);
+  EXPECT_EQ(lines.count(), 0u);
+  tree.ExpectSound();
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();  // before the tracer goes
 }
 
 // Recovery starts from free leaves too: their stale sibling words refer to any leaf, or to none.

@@ -67,6 +67,13 @@ class TestEngine {
     context_.options = *OptionValues::Parse(info_.options, options);
     KillAndRecover();
   }
+  // Closes the pool in order, and opens it again.
+  void CloseAndRecover() {
+    ASSERT_TRUE(engine_->Close().ok());
+    engine_.reset();
+    ASSERT_TRUE(pool_->Close(/*clean=*/true).ok());
+    KillAndRecover();
+  }
   // Of the last KillAndRecover.
   const RecoveryReport& recovery() const { return recovery_; }
   // The error of a recovery of the medium as it is.
