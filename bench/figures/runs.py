@@ -22,8 +22,8 @@ class Run:
 
 
 def runs_of(keys, ops):
-    """Sized by the main run. Its operations are in chunks that begin with the caches full of another
-    engine's nodes, so they are long: what is to be seen is a tree at work."""
+    """Sized by the main run. Its chunks of operations begin with the caches full of another tree's
+    nodes, so they are long: what is to be seen is a tree at work."""
     small, few = max(keys // 5, 20_000), ops // 2
     return [
         Run("main", keys, ops, (f"--workload={WORKLOADS}", "--threads=1,2")),

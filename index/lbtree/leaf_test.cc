@@ -16,8 +16,8 @@ class UndurableLines final : public pmem::Tracer {
  public:
   void OnStore(const void* dst, size_t bytes, bool) override {
     const auto begin = reinterpret_cast<uintptr_t>(dst);
-    for (uintptr_t at = begin / pmem::kLineBytes; at <= (begin + bytes - 1) / pmem::kLineBytes; ++at)
-      stored_.insert(at);
+    const uintptr_t last = (begin + bytes - 1) / pmem::kLineBytes;
+    for (uintptr_t at = begin / pmem::kLineBytes; at <= last; ++at) stored_.insert(at);
   }
   void OnFlush(const void* line) override {
     const uintptr_t at = reinterpret_cast<uintptr_t>(line) / pmem::kLineBytes;
@@ -130,8 +130,8 @@ TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesButTheFirst) {
   tree.ExpectSound();
 }
 
-// Behind a crash settling flushes all leaves before a free one is used; in a pool that was closed in
-// order nothing is settled.
+// Behind a crash settling flushes all leaves before a free one is used; in a pool that was closed
+// in order nothing is settled.
 TEST_P(LeafTest, RecoveryUnlinksEmptyLeavesOfACleanPoolDurably) {
   TestTree tree(KeyFormat::kFixed64,
                 {{"leaf_blocks", std::to_string(GetParam())}, {"unlink_leaves", "0"}});

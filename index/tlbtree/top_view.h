@@ -19,6 +19,7 @@
 #include <span>
 #include <string_view>
 
+#include "index/node/checked_word.h"
 #include "index/pmem/crc32c.h"
 #include "index/tlbtree/links.h"
 
@@ -90,8 +91,10 @@ class TopView {
   media::TopLeaf& LeafAt(uint64_t node) const {
     return reinterpret_cast<media::TopLeaf*>(content_ + shape_.leaves_at)[node];
   }
+  // 0: the slot is not used, or a bit of it has flipped.
   pmem::Offset AnchorAt(uint64_t node, unsigned slot) const {
-    return LeafAt(node).anchors[slot].LoadRelaxed() & kCheckedMask;
+    pmem::Offset anchor;
+    return ReadChecked(LeafAt(node).anchors[slot].LoadRelaxed(), &anchor) ? anchor : 0;
   }
 
  private:
