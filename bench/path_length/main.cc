@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -12,7 +11,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -94,29 +92,11 @@ void PrintCalls(const CallCounter& counter) {
   std::printf("%s\n", slots.dump().c_str());
 }
 
-// What an engine does in the background when keys are loaded is done before anything is counted.
-void AwaitBackground(const Engine& engine) {
-  constexpr int kQuietLooks = 5;
-  double steps = -1;
-  for (int quiet = 0; quiet < kQuietLooks;) {
-    double now = 0;
-    double queued = 0;
-    engine.VisitCounters([&](const CounterSample& sample) {
-      if (sample.name == "background_steps_total") now = sample.value;
-      if (sample.name == "background_queued_tasks") queued = sample.value;
-    });
-    quiet = queued == 0 && now == steps ? quiet + 1 : 0;
-    steps = now;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 absl::Status RunPaths(const Options& options, EngineTarget& target) {
   CallCounter counter(target.store().engine(),
                       options.first_run ? std::string() : ReadFile(options.ways_path));
   PathRunner runner(target, counter, kSeed);
   if (auto status = runner.Load(options.keys); !status.ok()) return status;
-  AwaitBackground(target.store().engine());
   CALLGRIND_START_INSTRUMENTATION;
   for (size_t p = 0; p < kPaths; ++p) {
     const auto path = static_cast<Path>(p);

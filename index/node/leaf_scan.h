@@ -16,7 +16,6 @@
 //   Copy(reverse, wanted, leaf)      false: the place has changed since it was found
 //   Advance(reverse, leaf)           moves to the next leaf, or forgets the place
 //   MergeInto(leaf, run)             merges data besides the leaf's pairs into the sorted run
-//   damaged()                        if it may find the way to a leaf damaged: whether Seek did
 #pragma once
 
 #include <algorithm>
@@ -82,7 +81,8 @@ class LeafScan {
     if constexpr (C::kRecords) {
       return VisitRecords(visitor);
     } else {
-      return VisitWords(visitor);
+      VisitWords(visitor);
+      return Outcome::kOk;
     }
   }
 
@@ -112,8 +112,7 @@ class LeafScan {
   void CutOff(RunIterator first, RunIterator last);
   bool IsBelow(Pair pair, const Key& key) const;
 
-  Outcome VisitWords(ScanVisitor visitor);
-  bool SeekMetDamage(Leaf* leaf);
+  void VisitWords(ScanVisitor visitor);
   Outcome VisitRecords(ScanVisitor visitor) requires C::kRecords;
   Outcome FillPage(ScanPage* page) requires C::kRecords;
   Outcome CopyRun(ScanPage* page, bool* full) requires C::kRecords;
@@ -185,9 +184,6 @@ template <class C, class Cursor>
 void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
   for (;;) {
     if (!cursor_.has_place()) Seek(wanted);
-    if constexpr (requires { cursor_.damaged(); }) {
-      if (SeekMetDamage(leaf)) return;
-    }
     if (cursor_.Copy(options_.reverse, wanted, leaf)) break;
     cursor_.Forget();
   }
@@ -195,19 +191,6 @@ void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
   leaf->last = IsLast(*leaf);
   Pass(leaf);
   if constexpr (C::kRecords) PrefetchRecords(*leaf);
-}
-
-// True: the scan ends with an empty leaf.
-template <class C, class Cursor>
-bool LeafScan<C, Cursor>::SeekMetDamage(Leaf* leaf) {
-  if constexpr (requires { cursor_.damaged(); }) damaged_ |= cursor_.damaged();
-  if (!damaged_) return false;
-  leaf->count = 0;
-  leaf->prefix = 0;
-  leaf->bounded = false;
-  leaf->last = true;
-  leaf->trim = false;
-  return true;
 }
 
 template <class C, class Cursor>
@@ -334,7 +317,7 @@ bool LeafScan<C, Cursor>::IsBelow(Pair pair, const Key& key) const {
 // --- to the visitor ---
 
 template <class C, class Cursor>
-Outcome LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
+void LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
   Leaf leaf;
   for (bool last = false; !last; last = leaf.last) {
     Collect(left_, &leaf);
@@ -345,10 +328,9 @@ Outcome LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
       StoreBigEndian(pair.key, key);
       StoreBigEndian(pair.value, value);
       const std::string_view shown(value, options_.keys_only ? 0 : sizeof(value));
-      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return Outcome::kOk;
+      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return;
     }
   }
-  return damaged_ ? Outcome::kDataLoss : Outcome::kOk;
 }
 
 template <class C, class Cursor>
