@@ -17,24 +17,6 @@
 namespace lodgekv::lbtree {
 namespace {
 
-// Calls back at a crash point.
-class CallingTracer final : public pmem::Tracer {
- public:
-  CallingTracer(std::string_view point, std::function<void()> call)
-      : point_(point), call_(std::move(call)) {}
-  void OnStore(const void*, size_t, bool) override {}
-  void OnFlush(const void*) override {}
-  void OnFence() override {}
-  void OnCrashPoint(std::string_view name) override {
-    if (name == point_) call_();
-  }
-  bool OnCanary(std::string_view) override { return false; }
-
- private:
-  const std::string_view point_;
-  const std::function<void()> call_;
-};
-
 TEST(GroupTest, WhatMovedIsReadWhileParentsLearnOfTheNewLeaves) {
   std::unique_ptr<Engine> engine;
   unsigned seen = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,24 @@ struct Effect {
     }
     return at->second;
   }
+};
+
+// Calls back at a crash point.
+class CallingTracer final : public pmem::Tracer {
+ public:
+  CallingTracer(std::string_view point, std::function<void()> call)
+      : point_(point), call_(std::move(call)) {}
+  void OnStore(const void*, size_t, bool) override {}
+  void OnFlush(const void*) override {}
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view name) override {
+    if (name == point_) call_();
+  }
+  bool OnCanary(std::string_view) override { return false; }
+
+ private:
+  const std::string_view point_;
+  const std::function<void()> call_;
 };
 
 class TestEngine {

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -98,24 +96,6 @@ class TestTree : public TestEngine {
     }
     return list;
   }
-};
-
-// Calls back at a crash point.
-class CallingTracer final : public pmem::Tracer {
- public:
-  CallingTracer(std::string_view point, std::function<void()> call)
-      : point_(point), call_(std::move(call)) {}
-  void OnStore(const void*, size_t, bool) override {}
-  void OnFlush(const void*) override {}
-  void OnFence() override {}
-  void OnCrashPoint(std::string_view name) override {
-    if (name == point_) call_();
-  }
-  bool OnCanary(std::string_view) override { return false; }
-
- private:
-  const std::string_view point_;
-  const std::function<void()> call_;
 };
 
 // Distinct keys in random order, spread unevenly, so that leaves do not fill up at the same time
