@@ -66,6 +66,8 @@ struct DoorPort {
   PeerBuckets offences;
   DelayedConnections delayed;
   uint64_t closing = 0;  // of connections: closed by us, and not yet by their owner
+  // Since when `closing` has been at its limit; nothing while it is below.
+  std::optional<DoorTime> crowded_since;
   DoorTime reaped;
   // Channelz' sockets are searched from this number on, and from `newer` on some time later.
   intptr_t search_from = 0;

@@ -29,8 +29,10 @@ constexpr seconds kIdleGrace{60};
 // How long no connection could be admitted before health reports it.
 constexpr seconds kUnreachableGrace{2};
 constexpr milliseconds kBetweenReaps{2};
-// Closed by us while gRPC has not yet closed their descriptors: gRPC is too slow to follow.
+// Closed by us while gRPC has not yet closed their descriptors: gRPC is too slow to follow. Further
+// connections wait in the kernel's queue for so long; if it still has not followed, they are refused.
 constexpr uint64_t kMaxClosing = FrontDoor::kSpareDescriptors / 2;
+constexpr seconds kCrowdedGrace{1};
 constexpr seconds kBetweenMarks{10};
 // A connection that moves so many bytes between two checks is checked more often.
 constexpr uint64_t kHotBytes = uint64_t{256} << 10;
@@ -63,16 +65,32 @@ std::string PeersInWords(std::vector<std::string> peers) {
 
 }  // namespace
 
+bool FrontDoor::IsCrowded(DoorPort& port) {
+  if (port.closing >= kMaxClosing && now_ - port.reaped >= kBetweenReaps) Reap(port);
+  if (port.closing < kMaxClosing) {
+    port.crowded_since.reset();
+  } else if (!port.crowded_since) {
+    port.crowded_since = now_;
+  }
+  return port.crowded_since.has_value();
+}
+
+// A client that comes while many others are being ended is better off in the kernel's queue than
+// refused: it is let in some milliseconds later.
+bool FrontDoor::IsWaitingForCloses(DoorPort& port) {
+  return IsCrowded(port) && now_ - *port.crowded_since < kCrowdedGrace;
+}
+
 FrontDoor::Room FrontDoor::MakeRoom(DoorPort& port, const AcceptedConnection& accepted,
                                     const PortLimits& limits) {
+  if (IsCrowded(port)) return Room::kPort;
   const std::string address(AddressOf(accepted.name));
   const auto full = [&] { return port.counted() >= MaxConnections(port, limits); };
   const auto peer_full = [&] {
     const auto found = port.of_peer.find(address);
     return found != port.of_peer.end() && found->second >= limits.max_connections_per_peer;
   };
-  const auto crowded = [&] { return port.closing >= kMaxClosing; };
-  if ((full() || peer_full() || crowded()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
+  if ((full() || peer_full()) && now_ - port.reaped >= kBetweenReaps) Reap(port);
   if (peer_full()) {
     OpenConnection* const victim = ChooseVictim(port, address);
     if (victim == nullptr) return Room::kPeer;
@@ -88,7 +106,7 @@ FrontDoor::Room FrontDoor::MakeRoom(DoorPort& port, const AcceptedConnection& ac
     if (victim == nullptr) return Room::kPort;
     End(port, *victim, EndReason::kMadeRoom);
   }
-  return crowded() ? Room::kPort : Room::kYes;
+  return Room::kYes;
 }
 
 // The oldest of the least useful connections; of one peer, if an address is given. Null: none.

@@ -31,6 +31,8 @@ constexpr milliseconds kPause{10};
 // they take no descriptor. Here they would be closed in favour of those that come after them.
 constexpr size_t kMaxWaiting = 64;
 constexpr milliseconds kHandoffPause{1};
+// Between looks whether gRPC has closed what was ended.
+constexpr milliseconds kCrowdedPause{2};
 
 AcceptFailure KindOf(int error) {
   if (error == EMFILE || error == ENFILE) return AcceptFailure::kDescriptors;
@@ -146,8 +148,8 @@ void FrontDoor::AwaitEvents() {
   now_ = SteadyClock::now();
   const bool paused = now_ < paused_until_;
   for (DoorPort& port : ports_) {
+    if (paused || IsWaitingForCloses(port)) continue;
     for (const UniqueFd& socket : port.listener->sockets()) {
-      if (paused) continue;
       waiting.push_back({socket.get(), POLLIN, 0});
       of_waiting.push_back(&port);
     }
@@ -164,6 +166,7 @@ void FrontDoor::AwaitEvents() {
         paused_until_ = now_ + kHandoffPause;
         return;
       }
+      if (IsWaitingForCloses(*of_waiting[i])) break;
       if (!AcceptOne(*of_waiting[i], waiting[i].fd)) break;
     }
   }
@@ -174,6 +177,7 @@ DoorTime FrontDoor::NextWakeup() const {
   DoorTime next = AnyHot() ? std::min(next_check_, next_hot_check_) : next_check_;
   if (now_ < paused_until_) next = std::min(next, paused_until_);
   for (const DoorPort& port : ports_) {
+    if (port.crowded_since) next = std::min(next, now_ + kCrowdedPause);
     if (port.delayed.empty()) continue;
     const auto due = port.delayed.NextDue(port.options.limits().rate, now_);
     next = std::min(next, due.value_or(next));

@@ -105,6 +105,8 @@ class FrontDoor {
   void RefuseForOffences(DoorPort& port, const AcceptedConnection& accepted, DoorTime until);
   bool OnAcceptError(DoorPort& port, int listen_fd, int error);
 
+  bool IsCrowded(DoorPort& port);
+  bool IsWaitingForCloses(DoorPort& port);
   Room MakeRoom(DoorPort& port, const AcceptedConnection& accepted, const PortLimits& limits);
   OpenConnection* ChooseVictim(DoorPort& port, std::string_view address);
   void Reap(DoorPort& port, bool all = true);

@@ -407,6 +407,43 @@ TEST_F(FrontDoorTest, BeingEvictedIsNoOffence) {
   EXPECT_EQ(Barred(), 0U);
 }
 
+// The receiver keeps what was ended, until 64 of those are open.
+class CrowdedDoorTest : public FrontDoorTest {
+ protected:
+  static constexpr size_t kMostClosing = 64;
+
+  void Crowd() {
+    door_.Start();
+    ASSERT_TRUE(Await([this] {
+      const bool crowded = Taken() == limits_.max_connections + kMostClosing;
+      if (!crowded) silent_.push_back(ConnectTo(address_));
+      return crowded;
+    }));
+    ASSERT_EQ(counters().ended[static_cast<size_t>(EndReason::kMadeRoom)], kMostClosing);
+  }
+  uint64_t Refused() const { return counters().refused[static_cast<size_t>(RefuseReason::kAll)]; }
+
+  std::vector<UniqueFd> silent_;
+};
+
+TEST_F(CrowdedDoorTest, WhoComesWaitsUntilSomeAreClosed) {
+  Crowd();
+  const uint64_t refused = Refused();  // while none was old enough to be ended
+  const UniqueFd next = ConnectTo(address_);
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(IsEndedNow(next)) << "it was refused";
+  EXPECT_EQ(Taken(), limits_.max_connections + kMostClosing);
+  CloseAll();
+  EXPECT_TRUE(Await([&] { return Taken() == 1; })) << "it was not let in";
+  EXPECT_EQ(Refused(), refused);
+}
+
+TEST_F(CrowdedDoorTest, WhoWaitsForLongIsRefusedAndNobodyIsEndedForIt) {
+  Crowd();
+  EXPECT_TRUE(IsEnded(ConnectTo(address_)));
+  EXPECT_EQ(counters().ended[static_cast<size_t>(EndReason::kMadeRoom)], kMostClosing);
+}
+
 // As gRPC does: the thread that hands over a connection may have to serve it while it keeps
 // sending.
 class CapturingReceiverTest : public FrontDoorTest {
