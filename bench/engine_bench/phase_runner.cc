@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/engine_bench/background.h"
 #include "bench/engine_bench/tally_check.h"
 
 namespace lodgekv::bench {
@@ -206,6 +207,7 @@ absl::StatusOr<PhaseRunner::Taken> PhaseRunner::RunTarget(Target& target, const 
       tallies[i] = target.Run(batches[i], timed_each ? &probes[worker] : nullptr);
     }
   });
+  AwaitBackground(target);
   if (timed_each) {
     for (const LatencyProbe& probe : probes) result->latency.Merge(probe);
   } else {

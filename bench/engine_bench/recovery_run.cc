@@ -126,6 +126,7 @@ absl::StatusOr<RecoveryResult> OpenAndMeasure(const BenchOptions& options, const
   RecoveryResult result;
   result.id = subject.Id();
   result.keys = options.keys;
+  result.threads = threads;
   result.report = (*store)->info().recovery;
   result.open_milliseconds = milliseconds;
   if (result.report.clean || (*store)->info().created) {

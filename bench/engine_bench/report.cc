@@ -180,7 +180,7 @@ std::string FormatRecoveries(const std::vector<RecoveryResult>& results) {
                   2);
   for (const RecoveryResult& r : results) {
     const double rate = r.KeysPerSecond() / 1e6;
-    table.Add({TargetText(r.id), KeysText(r.id), absl::StrCat(r.report.threads),
+    table.Add({TargetText(r.id), KeysText(r.id), absl::StrCat(r.threads),
                absl::StrCat(r.keys), Number(r.report.milliseconds, 1), Number(rate, 2),
                Number(rate / r.report.threads, 2), Number(r.open_milliseconds, 1),
                absl::StrCat(r.report.leaves_scanned), absl::StrCat(r.report.log_entries_replayed),

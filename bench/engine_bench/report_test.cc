@@ -91,6 +91,7 @@ TEST(ToJsonTest, HasTheSameFieldsForRecovery) {
   recovery.id = {"lodgetree", "", "fixed64", "integer"};
   recovery.keys = 1'000'000;
   recovery.report.milliseconds = 50;
+  recovery.threads = 2;
   recovery.report.threads = 2;
   const auto row = nlohmann::json::parse(ToJson(recovery));
   EXPECT_EQ(row["workload"], "recover");

@@ -122,10 +122,11 @@ std::string ToJson(const FullStageResult& r) {
 }
 
 std::string ToJson(const RecoveryResult& r) {
-  Json row = RowOfWhole(r, Workload::kRecover, r.report.threads, r.keys, r.KeysPerSecond());
+  Json row = RowOfWhole(r, Workload::kRecover, r.threads, r.keys, r.KeysPerSecond());
   row.update({
       {"recovery_milliseconds", r.report.milliseconds},
       {"open_milliseconds", r.open_milliseconds},
+      {"threads_used", r.report.threads},
       {"keys_per_second_per_thread", r.KeysPerSecond() / r.report.threads},
       {"clean", r.report.clean},
       {"leaves_scanned", r.report.leaves_scanned},

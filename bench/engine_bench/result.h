@@ -74,6 +74,7 @@ struct PhaseResult {
 struct RecoveryResult {
   TargetId id;
   uint64_t keys = 0;
+  unsigned threads = 1;  // that it might use; the report says how many it did
   RecoveryReport report;
   double open_milliseconds = 0;  // of the whole open, mapping the pool included
   MemoryUse memory;

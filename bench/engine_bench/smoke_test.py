@@ -219,6 +219,7 @@ class EngineBench(unittest.TestCase):
                     self.check_row(row)
                     self.assertEqual(row["keys"], KEYS)
                     self.assertGreater(row["recovery_milliseconds"], 0)
+                    self.assertLessEqual(row["threads_used"], row["threads"])
                     self.assertGreater(row["open_milliseconds"], row["recovery_milliseconds"])
                     self.assertFalse(row["clean"])
                 self.assertIn("recovery of", stdout)

@@ -71,7 +71,9 @@ class Window {
     Engine& engine = target_.store().engine();
     result->memory = engine.GetMemoryUse();
     engine.VisitCounters([&](const CounterSample& counter) {
-      if (counter.name == "leaves") result->leaves = static_cast<uint64_t>(counter.value);
+      // TLBtree's roots are nodes like its leaves.
+      const bool leaves = counter.name == "leaves" || counter.name == "nodes";
+      if (leaves) result->leaves = static_cast<uint64_t>(counter.value);
     });
     ScanOptions one;
     one.limit = 1;

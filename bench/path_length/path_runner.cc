@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "bench/engine_bench/background.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -120,6 +121,7 @@ absl::Status PathRunner::Write(Path path, Make make) {
   const WriteOptions options{.atomic = path == Path::kPutBatch100};
   Outcome outcome = Outcome::kOk;
   make([&] { outcome = engine_.Write(ops_, written_, options); });
+  AwaitBackground(target_);
   keys_.Commit();
   const auto found = std::count_if(written_.begin(), written_.end(),
                                    [](const WriteResult& result) { return result.found; });

@@ -36,6 +36,13 @@ class AtomicBatch {
     absl::InlinedVector<IntendedOp, kUsual> ops;
   };
 
+  // Of a tree that may find the way to a key damaged: what Seek has found may say so.
+  static bool MayMeetDamage([[maybe_unused]] const typename Tree::Seen& seen) {
+    if constexpr (requires(const typename Tree::Held& held) { held.damaged(); }) {
+      return seen.leaf == nullptr;
+    }
+    return false;
+  }
   Outcome WritePrepared(Batch& batch, const WriteOptions& options);
   bool Prepare(std::span<const WriteOp> ops, std::span<WriteResult> results, Batch& batch);
   Outcome Stage(Pending* pending);
@@ -176,7 +183,8 @@ bool AtomicBatch<C, Tree>::Evaluate(Batch& batch, uint64_t now) {
   bool all_hold = true;
   for (size_t i = 0; i < batch.all.size(); ++i) {
     Pending& pending = batch.all[i];
-    if (!pending.remove() && pending.op->condition == Condition::kNone) {
+    if (!pending.remove() && pending.op->condition == Condition::kNone &&
+        !MayMeetDamage(batch.sought[i].seen)) {
       tree_.AwaitWriters(pending.key, batch.sought[i].seen);
       pending.result->outcome = stages_.Evaluate(nullptr, now, &pending);
     } else {

@@ -142,6 +142,7 @@ BackgroundWorker::Counters BackgroundWorker::counters() const {
   const std::lock_guard lock(mutex_);
   Counters counters = counts_;
   counters.queued = tasks_.size() - first_;
+  counters.running = running_;
   return counters;
 }
 
@@ -161,6 +162,8 @@ void BackgroundWorker::VisitCounters(CounterVisitor visitor) const {
         static_cast<double>(now.busy_ns) / kNanosecondsPerSecond);
   visitor({"background_queued_tasks", "Tasks that wait for the engine's background thread",
            CounterKind::kGauge, static_cast<double>(now.queued)});
+  visitor({"background_running_tasks", "1 while the engine's background thread is at work, or 0",
+           CounterKind::kGauge, now.running ? 1.0 : 0.0});
 }
 
 }  // namespace lodgekv

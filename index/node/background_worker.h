@@ -41,6 +41,7 @@ class BackgroundWorker {
 
   struct Counters {
     uint64_t queued = 0;  // waiting tasks; not the one that is running
+    bool running = false;
     uint64_t steps = 0;
     uint64_t done = 0;  // tasks that ended, including those that failed
     uint64_t failed = 0;
@@ -100,7 +101,7 @@ class BackgroundWorker {
   bool hosted_ = false;
   std::atomic<bool> stop_{false};
   std::thread thread_;
-  Counters counts_;  // all but `queued`
+  Counters counts_;  // all but `queued` and `running`
   absl::Status first_error_;
 };
 

@@ -144,17 +144,19 @@ TEST(BackgroundWorkerTest, Counts) {
   worker.Post(Append(&order, 'a'));
   began.Wait();
   EXPECT_EQ(worker.counters().queued, 1U);
+  EXPECT_TRUE(worker.counters().running);
   posted.Open();
   worker.WaitUntilIdle();
   std::map<std::string, double> seen;
   worker.VisitCounters(
       [&](const CounterSample& sample) { seen[std::string(sample.name)] = sample.value; });
   EXPECT_EQ(seen["background_queued_tasks"], 0);
+  EXPECT_EQ(seen["background_running_tasks"], 0);
   EXPECT_EQ(seen["background_tasks_total"], 2);
   EXPECT_EQ(seen["background_failures_total"], 0);
   EXPECT_EQ(seen["background_steps_total"], 3);
   EXPECT_GE(seen["background_busy_seconds_total"], 0.004);
-  EXPECT_EQ(seen.size(), 5U);
+  EXPECT_EQ(seen.size(), 6U);
 }
 
 // Two long tasks, so that the queue never becomes empty, and many short ones.

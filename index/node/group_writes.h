@@ -186,7 +186,11 @@ Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, const Sought
   if (result->outcome != Outcome::kOk) return Joining::kJoined;
   if (stages_.IsLarge(op)) return Joining::kAlone;
   PendingOp<C> pending{.op = &op, .result = result, .key = sought.key, .staged = {}};
-  if (!group.Find(pending.key, sought.seen)) return Joining::kLater;
+  if (!group.Find(pending.key, sought.seen)) {
+    if (!MetDamage(group)) return Joining::kLater;
+    result->outcome = Outcome::kDataLoss;
+    return Joining::kJoined;
+  }
   const bool found = group.found();
   const Pair there = found ? group.FoundPair() : Pair{};
   result->outcome = stages_.Evaluate(found ? &there : nullptr, now, &pending);
@@ -206,7 +210,9 @@ Joining GroupWrites<C, Tree>::Join(Group& group, const WriteOp& op, const Sought
 template <class C, WriteTree<C> Tree>
 Joining GroupWrites<C, Tree>::JoinIntended(Group& group, const IntendedOp& op,
                                            const Sought& sought) {
-  if (!group.Find(sought.key, sought.seen)) return Joining::kLater;
+  if (!group.Find(sought.key, sought.seen)) {
+    return MetDamage(group) ? Joining::kAlone : Joining::kLater;
+  }
   if (op.remove) return group.found() ? group.Remove() : Joining::kJoined;
   if (group.found() && group.FoundPair().value == op.pair.value) return Joining::kJoined;
   const Joining room = group.MakeRoom(sought.key);
@@ -219,7 +225,9 @@ Outcome GroupWrites<C, Tree>::ApplyAlone(const IntendedOp& op) {
   char scratch[8];
   const Key key = KeyOf(op, scratch);
   typename Tree::Held held = tree_.Lock(key, /*of_batch=*/true);
-  const Outcome outcome = PointWrites<C, Tree>(tree_).Apply(held, key, op.pair, op.remove);
+  const Outcome outcome = MetDamage(held)
+                              ? Outcome::kDataLoss
+                              : PointWrites<C, Tree>(tree_).Apply(held, key, op.pair, op.remove);
   held.Unlock();
   return outcome;
 }

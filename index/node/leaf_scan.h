@@ -16,6 +16,7 @@
 //   Copy(reverse, wanted, leaf)      false: the place has changed since it was found
 //   Advance(reverse, leaf)           moves to the next leaf, or forgets the place
 //   MergeInto(leaf, run)             merges data besides the leaf's pairs into the sorted run
+//   damaged()                        if it may find the way to a leaf damaged: whether Seek did
 #pragma once
 
 #include <algorithm>
@@ -81,8 +82,7 @@ class LeafScan {
     if constexpr (C::kRecords) {
       return VisitRecords(visitor);
     } else {
-      VisitWords(visitor);
-      return Outcome::kOk;
+      return VisitWords(visitor);
     }
   }
 
@@ -112,7 +112,8 @@ class LeafScan {
   void CutOff(RunIterator first, RunIterator last);
   bool IsBelow(Pair pair, const Key& key) const;
 
-  void VisitWords(ScanVisitor visitor);
+  Outcome VisitWords(ScanVisitor visitor);
+  bool SeekMetDamage(Leaf* leaf);
   Outcome VisitRecords(ScanVisitor visitor) requires C::kRecords;
   Outcome FillPage(ScanPage* page) requires C::kRecords;
   Outcome CopyRun(ScanPage* page, bool* full) requires C::kRecords;
@@ -184,6 +185,9 @@ template <class C, class Cursor>
 void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
   for (;;) {
     if (!cursor_.has_place()) Seek(wanted);
+    if constexpr (requires { cursor_.damaged(); }) {
+      if (SeekMetDamage(leaf)) return;
+    }
     if (cursor_.Copy(options_.reverse, wanted, leaf)) break;
     cursor_.Forget();
   }
@@ -191,6 +195,19 @@ void LeafScan<C, Cursor>::Collect(uint64_t wanted, Leaf* leaf) {
   leaf->last = IsLast(*leaf);
   Pass(leaf);
   if constexpr (C::kRecords) PrefetchRecords(*leaf);
+}
+
+// True: the scan ends with an empty leaf.
+template <class C, class Cursor>
+bool LeafScan<C, Cursor>::SeekMetDamage(Leaf* leaf) {
+  if constexpr (requires { cursor_.damaged(); }) damaged_ |= cursor_.damaged();
+  if (!damaged_) return false;
+  leaf->count = 0;
+  leaf->prefix = 0;
+  leaf->bounded = false;
+  leaf->last = true;
+  leaf->trim = false;
+  return true;
 }
 
 template <class C, class Cursor>
@@ -317,7 +334,7 @@ bool LeafScan<C, Cursor>::IsBelow(Pair pair, const Key& key) const {
 // --- to the visitor ---
 
 template <class C, class Cursor>
-void LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
+Outcome LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
   Leaf leaf;
   for (bool last = false; !last; last = leaf.last) {
     Collect(left_, &leaf);
@@ -328,9 +345,10 @@ void LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
       StoreBigEndian(pair.key, key);
       StoreBigEndian(pair.value, value);
       const std::string_view shown(value, options_.keys_only ? 0 : sizeof(value));
-      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return;
+      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return Outcome::kOk;
     }
   }
+  return damaged_ ? Outcome::kDataLoss : Outcome::kOk;
 }
 
 template <class C, class Cursor>

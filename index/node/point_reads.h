@@ -34,6 +34,10 @@ struct KeyLookup {
 //   bool FindValueWord(const Key&, uint64_t*)      of the key's live pair, if there is one
 //   void FetchLookups(std::span<Lookup>)           begins all: their lines are being fetched
 //   bool FinishLookup(const Lookup&, uint64_t*)    like FindValueWord, for one that was begun
+// A tree that has kMeetsDamage may find out that the way to a key is damaged: then both return
+// false and set the word to kDamagedWay.
+inline constexpr uint64_t kDamagedWay = 1;
+
 template <class C, class Tree, class Form>
 class PointReads {
  public:
@@ -44,7 +48,9 @@ class PointReads {
     if (!Begin(text, result)) return result->outcome;
     const Epoch epoch;
     uint64_t value_word;
-    if (!tree_.template FindValueWord<Form>(C::MakeKey(text), &value_word)) return Outcome::kOk;
+    if (!tree_.template FindValueWord<Form>(C::MakeKey(text), &value_word)) {
+      return NotFound(value_word, result);
+    }
     return result->outcome = values_.template Copy<Form>(value_word, now_, result);
   }
 
@@ -72,6 +78,15 @@ class PointReads {
     return result->outcome == Outcome::kOk;
   }
 
+  static Outcome NotFound([[maybe_unused]] uint64_t value_word,
+                          [[maybe_unused]] ReadResult* result) {
+    if constexpr (requires { requires Tree::kMeetsDamage; }) {
+      if (value_word == kDamagedWay) [[unlikely]]
+        return result->outcome = Outcome::kDataLoss;
+    }
+    return Outcome::kOk;
+  }
+
   void ReadTogether(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
     const Epoch epoch;
     Lookup lookups[kReadTogether];
@@ -84,7 +99,10 @@ class PointReads {
     tree_.template FetchLookups<Form>(std::span(lookups, count));
     for (const Lookup& lookup : std::span(lookups, count)) {
       uint64_t value_word;
-      if (!tree_.template FinishLookup<Form>(lookup, &value_word)) continue;
+      if (!tree_.template FinishLookup<Form>(lookup, &value_word)) {
+        (void)NotFound(value_word, lookup.result);
+        continue;
+      }
       lookup.result->outcome = values_.template Copy<Form>(value_word, now_, lookup.result);
     }
   }

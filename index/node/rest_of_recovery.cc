@@ -18,11 +18,10 @@ constexpr size_t kAll = SIZE_MAX;
 bool RestOfRecovery::Advance(size_t stretches, size_t chunks) {
   if (settling_.unfinished() && !pool_.medium().Canary("node.settle.space_first")) {
     if (settling_.SettleSome(stretches)) return true;
-    if (pool_.medium().failed()) {
-      error_ = absl::UnavailableError("a sync of the medium has failed");
-      return false;
-    }
+    error_ = settling_.status();
+    if (!error_.ok()) return false;
     settling_.End();
+    settling_.AddTo(&report_);
   }
   FinishChunks(chunks);
   return pool_.finding_space();
@@ -107,8 +106,8 @@ RecoveryState RestOfRecovery::state() const {
     if (error_.ok()) state.report = report_;
     return state;
   }
-  const SettleAtTouch::Progress progress = settling_.progress();
-  state.phase = settling_.unfinished() ? "settling" : "free space";
+  const RecoverySweep::Progress progress = settling_.progress();
+  state.phase = settling_.unfinished() ? std::string(settling_.phase()) : "free space";
   state.done = progress.done;
   state.total = progress.total;
   return state;

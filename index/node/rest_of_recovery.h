@@ -1,5 +1,5 @@
-// What recovery leaves to the background: settling the leaves that nobody has touched
-// (settle_at_touch.h), and then the space that nobody owns, which is allocated from then on
+// What recovery leaves to the background: a sweep (recovery_sweep.h), such as settling the leaves
+// that nobody has touched, and then the space that nobody owns, which is allocated from then on
 // (unit_arena.h). Until its end writes take fresh chunks; one that finds none does the rest itself.
 //
 // The work is a task of the engine's BackgroundWorker. Where that runs tasks in place (the crash
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "index/node/background_worker.h"
-#include "index/node/settle_at_touch.h"
+#include "index/node/recovery_sweep.h"
 #include "index/pmem/record_slab.h"
 #include "index/pmem/unit_arena.h"
 #include "index/recovery_state.h"
@@ -26,7 +26,7 @@ namespace lodgekv {
 class RestOfRecovery {
  public:
   // `arenas`: all of the tree but those of `records`.
-  RestOfRecovery(pmem::Pool& pool, SettleAtTouch& settling, std::vector<pmem::UnitArena*> arenas,
+  RestOfRecovery(pmem::Pool& pool, RecoverySweep& settling, std::vector<pmem::UnitArena*> arenas,
                  pmem::RecordSlab& records, BackgroundWorker& worker)
       : pool_(pool),
         settling_(settling),
@@ -60,7 +60,7 @@ class RestOfRecovery {
   void End(std::unique_lock<std::mutex>& lock);
 
   pmem::Pool& pool_;
-  SettleAtTouch& settling_;
+  RecoverySweep& settling_;
   const std::vector<pmem::UnitArena*> arenas_;
   pmem::RecordSlab& records_;
   BackgroundWorker& worker_;

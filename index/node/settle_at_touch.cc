@@ -80,7 +80,7 @@ bool SettleAtTouch::SettleRange(Work& work, size_t begin, size_t end) const {
   return true;
 }
 
-bool SettleAtTouch::SettleSome(size_t count) const {
+bool SettleAtTouch::SettleSome(size_t count) {
   const auto work = Current();
   if (work == nullptr) return false;
   const size_t all = work->stretches.size();
@@ -101,7 +101,12 @@ void SettleAtTouch::End() {
   }
 }
 
-SettleAtTouch::Progress SettleAtTouch::progress() const {
+absl::Status SettleAtTouch::status() const {
+  return pool_.medium().failed() ? absl::UnavailableError("a sync of the medium has failed")
+                                 : absl::OkStatus();
+}
+
+RecoverySweep::Progress SettleAtTouch::progress() const {
   const auto work = Current();
   if (work == nullptr) return {};
   return {work->done.load(std::memory_order_relaxed), work->stretches.size()};

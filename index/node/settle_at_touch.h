@@ -38,11 +38,12 @@
 #include <string_view>
 #include <vector>
 
+#include "index/node/recovery_sweep.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv {
 
-class SettleAtTouch {
+class SettleAtTouch final : public RecoverySweep {
  public:
   struct Stretch {
     std::string low;  // its keys are not below it, as bytes; that of the first one is empty
@@ -58,20 +59,17 @@ class SettleAtTouch {
   // ascend, and begin with the first leaf.
   void Begin(std::vector<pmem::Offset> leaves, std::vector<Stretch> stretches);
 
-  bool unfinished() const { return unfinished_.load(std::memory_order_acquire); }
+  bool unfinished() const override { return unfinished_.load(std::memory_order_acquire); }
   // Returns when what an answer for the key depends on is durable.
   void Touch(std::string_view key) const;
 
   // Settles the next `count` stretches. False: there was none left, or the medium has failed.
-  bool SettleSome(size_t count) const;
+  bool SettleSome(size_t count) override;
   // All is settled. On return no thread flushes a leaf any more, so its space may go to others.
-  void End();
-
-  struct Progress {
-    uint64_t done = 0;
-    uint64_t total = 0;
-  };
-  Progress progress() const;
+  void End() override;
+  Progress progress() const override;
+  absl::Status status() const override;
+  std::string_view phase() const override { return "settling"; }
 
  private:
   struct Work {

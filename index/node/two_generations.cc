@@ -53,7 +53,7 @@ void TwoGenerations::WriteHeader(const Staged& staged) {
   if (!medium.Canary("node.two_generations.header_not_flushed")) medium.FlushLine(&header);
 }
 
-bool TwoGenerations::Commit(const Staged& staged) {
+bool TwoGenerations::Commit(const Staged& staged, absl::FunctionRef<void()> publish) {
   pmem::Medium& medium = pool_.medium();
   WriteHeader(staged);
   LODGEKV_CRASH_POINT(medium, "node.two_generations.1");
@@ -68,6 +68,7 @@ bool TwoGenerations::Commit(const Staged& staged) {
   medium.Fence();
   if (medium.failed()) return false;
   current_.store(staged.space, std::memory_order_release);
+  publish();
   if (!medium.Canary("node.two_generations.freed_early") &&
       !medium.Canary("node.two_generations.old_stays")) {
     Retire(old);

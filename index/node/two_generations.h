@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "index/node/reclaimer.h"
 #include "index/pmem/pool.h"
@@ -64,7 +65,10 @@ class TwoGenerations {
   void Write(const Staged& staged, uint64_t at, const void* from, uint64_t bytes);
   // Not inside an EpochGuard. False: a sync has failed, and which generation a crash leaves is not
   // known; readers still find the old one.
-  bool Commit(const Staged& staged);
+  // `publish` is called with the new one durable and Current, before the old one is retired: who
+  // has made anything of that for readers replaces it there.
+  bool Commit(
+      const Staged& staged, absl::FunctionRef<void()> publish = [] {});
   void Drop(const Staged& staged) { slab_.Free(staged.space); }
 
   // The current generation; valid as long as the caller's EpochGuard is held.

@@ -51,6 +51,14 @@ struct SoughtKey {
 // Held:
 //   found, FoundPair   the key's pair, if it is there
 //   Unlock             releases the lock
+//   damaged            of a tree that may find out, when it goes there, that the way to a key is
+//                      damaged: then nothing is locked, and Unlock does nothing
+template <class Held>
+bool MetDamage(const Held& held) {
+  if constexpr (requires { held.damaged(); }) return held.damaged();
+  return false;
+}
+
 template <class Held>
 concept HeldLeaf = requires(Held& held, const Held& looked_at) {
   { looked_at.found() } -> std::same_as<bool>;
@@ -71,6 +79,7 @@ concept HeldLeaf = requires(Held& held, const Held& looked_at) {
 //                 next pass needs. Each leaf's changes are committed by one store
 //   full          it takes no further leaf
 //   holds_locks   Commit has kept some
+//   damaged       of such a tree: why Find has returned false
 template <class Group, class C, class Seen>
 concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typename C::Key& key) {
   { group.Find(key, Seen{}) } -> std::same_as<bool>;

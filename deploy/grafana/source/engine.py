@@ -110,5 +110,22 @@ SSTREE = ("SSTree", [
                rate("appended_leaves_total", "{{instance}} leaves begun")),
 ])
 
+TLBTREE = ("TLBtree", [
+    timeseries("Steps sideways", "Steps of writers from a sub-index or leaf to the one beside it, "
+               "a second: what the top layer does not know costs these, until it is built anew.",
+               "ops", rate("sideways_steps_total", "{{instance}} steps")),
+    timeseries("Top layer", "Sub-indices that the top layer leads to, and all there are.", "short",
+               ("lodgekv_engine_top_entries{@}", "{{instance}} in the top layer"),
+               ("lodgekv_engine_sub_indices{@}", "{{instance}} sub-indices")),
+    timeseries("Splits and merges", "Sub-indices and leaves that became two, or went to their left "
+               "neighbours, a second.", "ops",
+               rate("sub_index_splits_total", "{{instance}} sub-indices split"),
+               rate("sub_index_merges_total", "{{instance}} sub-indices merged"),
+               rate("leaf_merges_total", "{{instance}} leaves merged")),
+    timeseries("Rebuilds and entries", "Rebuilds of the top layer, and entries made above leaves, "
+               "a second.", "ops", rate("rebuilds_total", "{{instance}} rebuilds"),
+               rate("entries_made_total", "{{instance}} entries")),
+])
+
 DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__,
-                      [TREE, BUFFERS, LOG, LBTREE, SSTREE])
+                      [TREE, BUFFERS, LOG, LBTREE, SSTREE, TLBTREE])

@@ -1,0 +1,12 @@
+// What an engine leaves to its background thread.
+#pragma once
+
+#include "bench/engine_bench/target.h"
+
+namespace lodgekv::bench {
+
+// Returns when no task of it is queued or running: its lines are then counted with the operations
+// that caused them, and it does not take part in those to come. Nobody writes meanwhile.
+void AwaitBackground(const Target& target);
+
+}  // namespace lodgekv::bench

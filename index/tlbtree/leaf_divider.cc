@@ -1,0 +1,127 @@
+#include "index/tlbtree/leaf_divider.h"
+
+#include <algorithm>
+
+#include "index/node/separator.h"
+
+namespace lodgekv::tlbtree {
+
+namespace {
+
+// The words decide: no record is read, which may be uncached, or damaged.
+std::string BetweenWords(uint64_t left, uint64_t right) {
+  char scratch_left[8];
+  char scratch_right[8];
+  StoreBigEndian(left, scratch_left);
+  StoreBigEndian(right, scratch_right);
+  return std::string(ShortestSeparator({scratch_left, 8}, {scratch_right, 8}));
+}
+
+}  // namespace
+
+template <class C>
+std::string LeafDivider<C>::TextBetween(Pair left, Pair right) const {
+  if constexpr (C::kRecords) {
+    if (left.key != right.key) return BetweenWords(left.key, right.key);
+    char scratch_left[8];
+    char scratch_right[8];
+    return std::string(ShortestSeparator(tree_.codec.KeyText(left, scratch_left),
+                                         tree_.codec.KeyText(right, scratch_right)));
+  } else {
+    return C::TextOf(right.key);
+  }
+}
+
+// The bound of a leaf that begins with a new key.
+template <class C>
+std::string LeafDivider<C>::TextBelow(Pair left, const Key& key) const {
+  if constexpr (C::kRecords) {
+    if (left.key != key.word) return BetweenWords(left.key, key.word);
+    char scratch[8];
+    return std::string(ShortestSeparator(tree_.codec.KeyText(left, scratch), key.text));
+  } else {
+    return C::TextOf(key);
+  }
+}
+
+// A damaged record may have any key.
+template <class C>
+bool LeafDivider<C>::Divides(const Left& left, const std::string& text) const {
+  if constexpr (C::kRecords) {
+    char low[8];
+    char high[8];
+    return text > TextOfLow(tree_.pool, left.low, low) &&
+           (left.high.node() == 0 || text < TextOfLow(tree_.pool, left.high.low, high));
+  } else {
+    return true;
+  }
+}
+
+// From the middle outwards.
+template <class C>
+bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
+                                  std::string* text) const {
+  const unsigned count = left.state.count();
+  if (place == count) {
+    *text = TextBelow(PairAt(left, count - 1), key);
+    made->stay = count;
+    if (Divides(left, *text)) return true;
+  }
+  const unsigned half = count / 2;
+  for (unsigned away = 0; away < half; ++away) {
+    for (const unsigned at : {half - away, half + away}) {
+      *text = TextBetween(PairAt(left, at - 1), PairAt(left, at));
+      made->stay = at;
+      if (Divides(left, *text)) return true;
+    }
+  }
+  return false;
+}
+
+template <class C>
+Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key, unsigned place,
+                               Division* made) {
+  std::string text;
+  if (!ChooseBorder(left, key, place, made, &text)) return Outcome::kDataLoss;
+  const bool of_batch = !worker.spare_leaves.empty();
+  const pmem::Offset right = tree_.Known(tree_.space.Take(worker.spare_leaves));
+  if (right == 0) return Outcome::kPoolFull;
+  const auto policy = of_batch ? pmem::ReservePolicy::kUse : pmem::ReservePolicy::kKeep;
+  if (!MakeLow(tree_, text, policy, &made->low)) {
+    tree_.nodes.Free(right);
+    return Outcome::kPoolFull;
+  }
+  made->right = tree_.NodeAt(right);
+  if constexpr (C::kRecords) {
+    made->goes_right = text <= key.text;
+  } else {
+    made->goes_right = made->low.word <= key.word;
+  }
+  return Outcome::kOk;
+}
+
+// Pairs are put into the last slots, so that the next insert finds room beside the state word.
+template <class C>
+void LeafDivider<C>::StoreRight(const Left& left, const Division& made, const Pair* added,
+                                unsigned place, bool flush) {
+  NodeImage<C> image;
+  NodeState state;
+  image.SetSibling(0, left.high);
+  const unsigned count = left.state.count() - made.stay + (added != nullptr ? 1 : 0);
+  const unsigned usable = tree_.parameters.leaf_slots;
+  unsigned slot = usable - std::min(usable, count);
+  for (unsigned at = made.stay, i = 0; i < count; ++i, ++slot) {
+    const bool is_added = added != nullptr && at == place && i == at - made.stay;
+    image.SetSlot(slot, is_added ? *added : PairAt(left, at));
+    if (!is_added) ++at;
+    state.Insert(i, slot);
+  }
+  image.SetState(state);
+  image.StoreTo(tree_.medium, made.right);
+  if (flush) image.Flush(tree_.medium, made.right);
+}
+
+template class LeafDivider<Fixed64Codec>;
+template class LeafDivider<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree

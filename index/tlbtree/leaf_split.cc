@@ -1,0 +1,57 @@
+// The log-free leaf split (TLBtree III (4)); its crash table: README.md, Split.
+#include "index/pmem/crash_point.h"
+#include "index/tlbtree/leaf_splitter.h"
+
+namespace lodgekv::tlbtree {
+
+template <class C>
+void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, const Division& made) {
+  pmem::Medium& medium = tree_.medium;
+  media::Node<C>* leaf = locked.leaf;
+  const LinkTo sibling = MakeLink(tree_.pool.OffsetOf(made.right), made.low);
+  const bool late = medium.Canary("tlbtree.split.sibling_after_commit");
+  NodeState state = left.state;
+  state.Truncate(made.stay);
+  state.FlipAlt();
+  if (!late) StoreLink(medium, leaf->sibling[state.alt()], sibling);
+  if (medium.strict_order()) medium.FlushLine(leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.split.1");
+  medium.Fence();
+  tree_.locks.BeginCommit(leaf, leaf->state);
+  if (medium.Canary("tlbtree.split.two_stores")) {
+    NodeState half = left.state;
+    half.Truncate(made.stay);
+    medium.Store(leaf->state, half.word());
+  }
+  medium.Store(leaf->state, state.word());
+  if (late) StoreLink(medium, leaf->sibling[state.alt()], sibling);
+  medium.FlushLine(leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.split.2");
+  medium.Fence();
+  tree_.locks.BeginPublish(leaf);
+  tree_.locks.EndPublish(leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.split.3");
+}
+
+template <class C>
+Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf<C>& locked, const Key& key,
+                               Pair pair) {
+  const media::Node<C>* leaf = locked.leaf;
+  const NodeState state(leaf->state.LoadRelaxed());
+  const Left left{leaf, state, locked.low, LoadLink(leaf->sibling[state.alt()])};
+  Division made;
+  const Outcome outcome = divider_.Divide(worker, left, key, locked.place, &made);
+  if (outcome != Outcome::kOk) return outcome;
+  const bool flush = !tree_.medium.Canary("tlbtree.split.leaf_not_flushed");
+  divider_.StoreRight(left, made, made.goes_right ? &pair : nullptr, locked.place, flush);
+  Commit(locked, left, made);
+  worker.counters.Add(WorkerCounters::kLeafSplits);
+  worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
+  if (!made.goes_right) (void)writer_.Insert(worker, locked, pair);
+  return Outcome::kOk;
+}
+
+template class LeafSplitter<Fixed64Codec>;
+template class LeafSplitter<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree

@@ -1,0 +1,104 @@
+#include "index/tlbtree/leaf_writer.h"
+
+#include <bit>
+
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::tlbtree {
+
+template <class C>
+void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
+  worker.counters.Add(beside_state ? WorkerCounters::kOneLineInserts
+                                   : WorkerCounters::kTwoLineInserts);
+}
+
+// The lowest free slot: one beside the state word, if there is one.
+template <class C>
+bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf<C>& locked, Pair pair) {
+  pmem::Medium& medium = tree_.medium;
+  Node* leaf = locked.leaf;
+  NodeState state(leaf->state.LoadRelaxed());
+  const uint32_t free = tree_.usable_slots() & ~state.Slots();
+  if (free == 0) return false;
+  const auto slot = static_cast<unsigned>(std::countr_zero(free));
+  const bool beside = LineOfSlot<C>(slot) == 0;
+  const bool state_first = medium.Canary("tlbtree.insert.state_first");
+  state.Insert(locked.place, slot);
+  if (state_first) medium.Store(leaf->state, state.word());
+  StoreSlot(leaf, slot, pair);
+  const bool fence = !beside || tree_.HasRecord(pair) || medium.strict_order();
+  if (!beside || medium.strict_order()) medium.FlushLine(&leaf->slots[slot]);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");
+  if (fence) medium.Fence();
+  LODGEKV_CRASH_POINT(medium, "tlbtree.insert.2");
+  tree_.locks.BeginCommit(leaf, leaf->state);
+  if (medium.Canary("tlbtree.insert.two_stores")) {
+    NodeState half(leaf->state.LoadRelaxed());
+    half.Insert(half.count(), slot);
+    medium.Store(leaf->state, half.word());
+  }
+  medium.Store(leaf->state, state.word());
+  medium.FlushLine(&leaf->state);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.insert.3");
+  medium.Fence();
+  tree_.locks.BeginPublish(leaf);
+  tree_.locks.EndPublish(leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.insert.4");
+  CountInsert(worker, beside);
+  return true;
+}
+
+template <class C>
+void LeafWriter<C>::Update(Worker& worker, const LockedLeaf<C>& locked, Pair pair) {
+  pmem::Medium& medium = tree_.medium;
+  media::Slot& slot = locked.leaf->slots[locked.slot];
+  const uint64_t old_value = slot.value.LoadRelaxed();
+  if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
+  FenceRecord(pair);
+  tree_.HoldRecord(old_value);
+  tree_.locks.BeginCommit(locked.leaf, slot.value);
+  medium.Store(slot.value, pair.value);
+  medium.FlushLine(&slot);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.update.1");
+  medium.Fence();
+  tree_.locks.BeginPublish(locked.leaf);
+  tree_.locks.EndPublish(locked.leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.update.2");
+  if (!medium.Canary("tlbtree.update.record_stays")) tree_.RetireRecord(worker, old_value);
+  worker.counters.Add(WorkerCounters::kUpdates);
+}
+
+template <class C>
+void LeafWriter<C>::FenceRecord(Pair pair) {
+  if constexpr (C::kRecords) {
+    if (C::IsRecord(pair.value)) {
+      LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.record.1");
+      tree_.medium.Fence();
+    }
+  }
+}
+
+template <class C>
+void LeafWriter<C>::Remove(Worker& worker, const LockedLeaf<C>& locked) {
+  pmem::Medium& medium = tree_.medium;
+  Node* leaf = locked.leaf;
+  const uint64_t old_value = locked.FoundPair().value;
+  NodeState state(leaf->state.LoadRelaxed());
+  state.Remove(locked.place);
+  tree_.HoldRecord(old_value);
+  tree_.locks.BeginCommit(leaf, leaf->state);
+  medium.Store(leaf->state, state.word());
+  medium.FlushLine(&leaf->state);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.delete.1");
+  medium.Fence();
+  tree_.locks.BeginPublish(leaf);
+  tree_.locks.EndPublish(leaf);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.delete.2");
+  tree_.RetireRecord(worker, old_value);
+  worker.counters.Add(WorkerCounters::kDeletes);
+}
+
+template class LeafWriter<Fixed64Codec>;
+template class LeafWriter<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree

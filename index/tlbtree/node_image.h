@@ -1,0 +1,126 @@
+// A node, or an anchor, that is written as a whole, into space that nobody reads yet; and the lower
+// bounds that go into it. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "index/tlbtree/tree_state.h"
+
+namespace lodgekv::tlbtree {
+
+template <class C>
+class NodeImage {
+ public:
+  using Node = media::Node<C>;
+
+  NodeImage() { SetState(NodeState()); }
+
+  void SetState(const NodeState& state) { words_[0] = state.word(); }
+  void SetLeftmost(pmem::Offset node) { words_[1] = CheckedWord(node); }
+  void SetSibling(unsigned alt, const LinkTo& link) { SetLink(2 + alt * kLinkWords, link); }
+  void SetChild(unsigned slot, const LinkTo& link) {
+    SetLink(kFirstWord + slot * kLinkWords, link);
+  }
+  // Its key is above all others, so that a search need not look whether it is valid.
+  void SetFreeChild(unsigned slot) { SetLink(kFirstWord + slot * kLinkWords, {{~uint64_t{0}}, 0}); }
+  void SetSlot(unsigned slot, Pair pair) {
+    const unsigned at = kFirstWord + 2 * slot;
+    words_[at] = pair.key;
+    words_[at + 1] = pair.value;
+    lines_ |= 1u << at / kWordsOfLine;
+  }
+
+  // Stores the lines in use.
+  void StoreTo(pmem::Medium& medium, Node* node) const {
+    ForEachLine([&](size_t at, const void* line) {
+      medium.StoreBulk(reinterpret_cast<char*>(node) + at, line, pmem::kLineBytes);
+    });
+  }
+  void Flush(pmem::Medium& medium, const Node* node) const {
+    ForEachLine([&](size_t at, const void*) {
+      medium.FlushLine(reinterpret_cast<const char*>(node) + at);
+    });
+  }
+  // Calls visit(place in the node, content) for each line in use.
+  template <class Visit>
+  void ForEachLine(Visit visit) const {
+    for (unsigned line = 0; line < sizeof(words_) / pmem::kLineBytes; ++line) {
+      if ((lines_ >> line & 1) != 0) visit(line * pmem::kLineBytes, words_ + line * kWordsOfLine);
+    }
+  }
+
+ private:
+  static constexpr unsigned kWordsOfLine = pmem::kLineBytes / sizeof(uint64_t);
+  static constexpr unsigned kLinkWords = sizeof(media::Link<C>) / sizeof(uint64_t);
+  static constexpr unsigned kFirstWord = Node::kHeaderBytes / sizeof(uint64_t);
+
+  void SetLink(unsigned at, const LinkTo& link) {
+    words_[at] = link.low.word;
+    if constexpr (C::kRecords) words_[at + 1] = link.low.meta;
+    words_[at + kLinkWords - 1] = link.word;
+    lines_ |= 1u << at / kWordsOfLine | 1u << (at + kLinkWords - 1) / kWordsOfLine;
+  }
+
+  alignas(pmem::kLineBytes) uint64_t words_[sizeof(Node) / sizeof(uint64_t)] = {};
+  uint32_t lines_ = 1;
+};
+
+// Stores an anchor, without a flush.
+template <class C>
+void StoreAnchor(TreeState<C>& tree, pmem::Offset offset, const AnchorRoot& root, pmem::Offset next,
+                 const Low& low) {
+  media::Anchor& anchor = *tree.AnchorAt(offset);
+  const uint64_t words[] = {root.word(), CheckedWord(next),
+                            0,           low.word,
+                            low.meta,    LowCheck(tree.pool, offset, low),
+                            0,           0};
+  static_assert(sizeof(words) == sizeof(anchor));
+  tree.medium.StoreBulk(&anchor, words, sizeof(words));
+}
+
+// A lower bound with a record of its own, if it needs one, which is flushed. False: the pool is
+// full.
+template <class C>
+bool MakeLow(TreeState<C>& tree, std::string_view text, pmem::ReservePolicy policy, Low* low) {
+  if constexpr (C::kRecords) {
+    FenceWords fence;
+    if (text.size() <= sizeof(uint64_t)) {
+      if (!text.empty()) fence = FenceWords::Inline(KeyWord(text, 0), text.size());
+    } else {
+      StagedRecord record = StageRecord(tree.pool, tree.slab, text, {}, 0, policy);
+      if (record.offset == 0) return false;
+      FinishRecord(tree.pool, record, tree.pool.TakeSequence(1));
+      fence = FenceWords::Record(KeyWord(text, 0), record.offset);
+    }
+    *low = {fence.word, fence.meta};
+  } else {
+    *low = {KeyWord(text, 0), 0};
+  }
+  return true;
+}
+
+// The root of a sub-index over these leaves; flushed, not fenced. 0: the pool is full.
+template <class C>
+pmem::Offset MakeRoot(TreeState<C>& tree, const LinkTo* links, unsigned count) {
+  const pmem::Offset offset = tree.NewUnit(tree.nodes, pmem::ReservePolicy::kKeep);
+  if (offset == 0) return 0;
+  NodeImage<C> image;
+  NodeState state;
+  image.SetLeftmost(links[0].node());
+  for (unsigned free = 0; free < media::Node<C>::kChildren; ++free) image.SetFreeChild(free);
+  // The first slot, beside the state word, stays free for the next entry, if there is room.
+  unsigned slot = count - 1 < tree.parameters.node_slots ? 1 : 0;
+  for (unsigned i = 1; i < count; ++i, ++slot) {
+    image.SetChild(slot, MakeLink(links[i].node(), links[i].low));
+    state.Insert(i - 1, slot);
+  }
+  image.SetState(state);
+  image.StoreTo(tree.medium, tree.NodeAt(offset));
+  if (!tree.medium.Canary("tlbtree.sub_index.root_not_flushed")) {
+    image.Flush(tree.medium, tree.NodeAt(offset));
+  }
+  return offset;
+}
+
+}  // namespace lodgekv::tlbtree

@@ -1,0 +1,141 @@
+// The search of one node (TLBtree III): wide compares over all of its words, of which those that
+// are keys of valid slots count. Their order is in the state word, so the number of smaller keys
+// is a key's place.
+//
+// Thread-safe. A node may be changing: the caller validates, or holds its lock. `Form`:
+// node/search_form.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "index/node/search_form.h"
+#include "index/tlbtree/node_locks.h"
+
+namespace lodgekv::tlbtree {
+
+template <class C>
+class NodeSearch {
+ public:
+  using Node = media::Node<C>;
+  using Key = typename C::Key;
+
+  NodeSearch(const pmem::Pool& pool, const C& codec) : pool_(pool), codec_(codec) {}
+
+  // A bit for each slot of a leaf whose first word is the key's.
+  template <class Form>
+  static uint32_t EqualSlots(const Node* leaf, uint64_t word) {
+    return _pext_u32(Form::Compare(WordsOf(leaf), word).equal, kSlotKeys);
+  }
+
+  // Sets slot and place of the key in a leaf whose state is `state`, which need not be the one on
+  // the medium.
+  void FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
+                 unsigned* place) const;
+
+  // The child of a root that covers the target, and its lower bound. `low`: that of the root.
+  template <class Form>
+  LinkTo ChildFor(const Node* root, const Low& low, const Target<C>& target) const;
+  // Its place in the order; 0: the leftmost one.
+  template <class Form>
+  unsigned ChildPlace(const Node* root, const NodeState& state, const Target<C>& target) const;
+
+ private:
+  // A bit for each word of a node that is the first of a slot, or of a child.
+  static constexpr uint32_t EachWord(unsigned count, unsigned words) {
+    uint32_t bits = 0;
+    for (unsigned i = 0; i < count; ++i)
+      bits |= uint32_t{1} << (Node::kHeaderBytes / 8 + words * i);
+    return bits;
+  }
+  static constexpr uint32_t kSlotKeys = EachWord(Node::kSlots, 2);
+  static constexpr uint32_t kChildKeys =
+      EachWord(Node::kChildren, sizeof(media::Link<C>) / sizeof(uint64_t));
+
+  static bool IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit, unsigned place);
+
+  static const uint64_t* WordsOf(const Node* node) {
+    return reinterpret_cast<const uint64_t*>(node);
+  }
+
+  const pmem::Pool& pool_;
+  const C& codec_;
+};
+
+template <class C>
+void NodeSearch<C>::FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
+                              unsigned* place) const {
+  const WordMasks masks = CompareWords(WordsOf(leaf), key.word);
+  const uint32_t valid = state.Slots();
+  const uint32_t equal = _pext_u32(masks.equal, kSlotKeys) & valid;
+  unsigned at = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kSlotKeys) & valid));
+  *slot = -1;
+  for (; equal != 0 && at < state.count(); ++at) {
+    const unsigned number = state.SlotAt(at);
+    if ((equal >> number & 1) == 0) break;
+    const Pair pair{leaf->slots[number].key.LoadRelaxed(), leaf->slots[number].value.LoadRelaxed()};
+    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) {
+      *slot = static_cast<int>(number);
+      break;
+    }
+    if constexpr (C::kRecords) {
+      char scratch[8];
+      if (codec_.KeyText(pair, scratch) > key.text) break;
+    }
+  }
+  *place = at;
+}
+
+template <class C>
+template <class Form>
+unsigned NodeSearch<C>::ChildPlace(const Node* root, const NodeState& state,
+                                   const Target<C>& target) const {
+  if (target.key == nullptr) return state.count();
+  const uint64_t word = target.key->word;
+  if constexpr (C::kRecords) {
+    const uint32_t valid = state.Slots();
+    const WordMasks masks = Form::Compare(WordsOf(root), word);
+    const uint32_t equal = _pext_u32(masks.equal, kChildKeys) & valid;
+    unsigned at = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kChildKeys) & valid));
+    for (; equal != 0 && at < state.count(); ++at) {
+      const unsigned slot = state.SlotAt(at);
+      if ((equal >> slot & 1) == 0) break;
+      if (!target.Reaches(pool_, LoadLow<C>(root->children[slot].low))) break;
+    }
+    return at;
+  } else {
+    if (target.before && word == 0) return 0;
+    const uint64_t limit = target.before ? word - 1 : word;
+    const uint32_t reached = _pext_u32(Form::NotAbove(WordsOf(root), limit), kChildKeys);
+    const auto place = static_cast<unsigned>(std::popcount(reached));
+    if (IsPlaceOf(root, state, limit, place)) [[likely]]
+      return place;
+    return static_cast<unsigned>(std::popcount(reached & state.Slots()));
+  }
+}
+
+// Free slots have keys that are reached by nothing, or, seldom, by anything.
+template <class C>
+bool NodeSearch<C>::IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit,
+                              unsigned place) {
+  const auto low_at = [&](unsigned at) {
+    return root->children[state.SlotAt(at) % Node::kChildren].low.word.LoadRelaxed();
+  };
+  return place <= state.count() && (place == 0 || low_at(place - 1) <= limit) &&
+         (place == state.count() || low_at(place) > limit);
+}
+
+template <class C>
+template <class Form>
+LinkTo NodeSearch<C>::ChildFor(const Node* root, const Low& low, const Target<C>& target) const {
+  const NodeState state(root->state.Load());
+  const unsigned place = ChildPlace<Form>(root, state, target);
+  if (place == 0) return {low, root->leftmost.LoadRelaxed()};
+  // A root that is being replaced may have any state.
+  const unsigned slot = state.SlotAt(place - 1) % Node::kChildren;
+  return LoadLink(root->children[slot]);
+}
+
+}  // namespace lodgekv::tlbtree

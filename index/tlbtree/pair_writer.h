@@ -1,0 +1,135 @@
+// Writes of one pair, each durable on return, and the other operations that the write paths need
+// from a tree: the Tree of write_tree.h. The protocols are those of Update, Insert, Split and
+// Delete in README.md.
+//
+// INVARIANT: a record is durable before a store links it.
+//
+// Thread-safe; for one leaf, only the holder of its lock may call Put and Remove.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "index/node/epoch.h"
+#include "index/node/search_form.h"
+#include "index/node/write_tree.h"
+#include "index/tlbtree/leaf_merger.h"
+#include "index/tlbtree/leaf_splitter.h"
+#include "index/tlbtree/leaf_writer.h"
+#include "index/tlbtree/top_rebuild.h"
+#include "index/tlbtree/write_group.h"
+
+namespace lodgekv::tlbtree {
+
+// Where a key's leaf was when Seek looked.
+template <class C>
+struct SeenNode : SeenLeaf<media::Node<C>> {
+  Low low;
+};
+
+template <class C>
+class PairWriter {
+ public:
+  using Node = media::Node<C>;
+  using Key = typename C::Key;
+  using Held = LockedLeaf<C>;
+  using Seen = SeenNode<C>;
+  using Group = WriteGroup<C>;
+
+  explicit PairWriter(TreeState<C>& tree)
+      : tree_(tree),
+        stages_(tree.pool, tree.slab, tree.codec, tree.values),
+        descent_(tree),
+        writer_(tree),
+        splitter_(tree),
+        merger_(tree),
+        sub_indices_(tree),
+        rebuild_(tree) {}
+
+  // A leaf of null: something is damaged on the way to it.
+  template <class Form = SearchByPointer>
+  Seen SeekBy(const Key& key) const;
+  Seen Seek(const Key& key) const { return SeekBy<SearchByPointer>(key); }
+  template <class Form = SearchByPointer>
+  Held Lock(const Key& key, bool of_batch, Seen seen = {});
+  void AwaitWriters(const Key& key, Seen seen);
+  Outcome Put(const Held& locked, const Key& key, Pair pair);
+  void Remove(const Held& locked, const Key& key);
+  void AfterWrite();
+  bool ReclaimSpace();
+
+  // For atomic batches.
+  bool SetAside(size_t puts) {
+    return tree_.space.SetAside(tree_.workers.Current().spare_leaves, puts);
+  }
+  void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current().spare_leaves); }
+  void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
+
+  OpStages<C>& stages() { return stages_; }
+  pmem::Medium& medium() { return tree_.medium; }
+  KeyLocks& key_locks() { return tree_.key_locks; }
+  BatchIntents& intents() { return tree_.intents; }
+  AppliedIndex& applied() { return tree_.applied; }
+  TreeState<C>& state() { return tree_; }
+  bool BecameSparse(unsigned before, unsigned after) const {
+    return merger_.BecameSparse(before, after);
+  }
+
+ private:
+  bool IsOutdated(const Seen& seen) const {
+    return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
+  }
+  void TidyUp(Worker& worker);
+
+  TreeState<C>& tree_;
+  OpStages<C> stages_;
+  const Descent<C> descent_;
+  LeafWriter<C> writer_;
+  LeafSplitter<C> splitter_;
+  LeafMerger<C> merger_;
+  SubIndices<C> sub_indices_;
+  TopRebuild<C> rebuild_;
+};
+
+template <class C>
+template <class Form>
+auto PairWriter<C>::SeekBy(const Key& key) const -> Seen {
+  LeafPlace<C> place;
+  {
+    const std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard> guard;
+    descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
+  }
+  if (place.anchor_steps + place.leaf_steps != 0) [[unlikely]]
+    rebuild_.NoteSteps(key, place.anchor_steps, place.leaf_steps);
+  Seen seen;
+  seen.leaf = place.leaf;
+  seen.snapshot = place.snapshot;
+  seen.low = place.low;
+  return seen;
+}
+
+// The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
+// the leaf since it was found.
+template <class C>
+template <class Form>
+auto PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) -> Held {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
+  for (Backoff backoff;; backoff.Pause()) {
+    Seen at = std::exchange(seen, {});
+    if (at.leaf == nullptr) at = SeekBy<Form>(key);
+    if (at.leaf == nullptr) return {};
+    VersionLock& lock = tree_.locks.Of(at.leaf);
+    if (!lock.TryUpgrade(at.snapshot)) continue;
+    const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
+    if (!waits || tree_.medium.Canary("tlbtree.write.batches_ignored")) [[likely]] {
+      Held held{.leaf = at.leaf, .lock = &lock, .low = at.low};
+      tree_.search.FindPlace(held.leaf, NodeState(held.leaf->state.LoadRelaxed()), key, &held.slot,
+                             &held.place);
+      return held;
+    }
+    lock.Unlock();
+    tree_.key_locks.AwaitFree(key.hash);
+  }
+}
+
+}  // namespace lodgekv::tlbtree

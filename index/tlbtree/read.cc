@@ -1,0 +1,130 @@
+#include <bit>
+#include <type_traits>
+
+#include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
+#include "index/tlbtree/lookups.h"
+#include "index/tlbtree/tlbtree.h"
+
+namespace lodgekv::tlbtree {
+
+namespace {
+
+// For what the top layer leads to. Where pairs have records the caller has entered an epoch.
+template <class C, class Form>
+using DescentGuard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
+
+}  // namespace
+
+// Reads one leaf as of its snapshot.
+template <class C>
+template <class Form>
+auto Lookups<C>::FindInLeaf(const LeafPlace<C>& place, const Key& key) const -> Answer {
+  if (place.leaf == nullptr) [[unlikely]]
+    return {Seen::kAbsent, kDamagedWay};
+  const VersionLock& lock = tree_.locks.Of(place.leaf);
+  const OptimisticSection section;
+  const LeafView<C> view = tree_.locks.ViewOf(place.leaf);
+  uint32_t slots = NodeSearch<C>::template EqualSlots<Form>(place.leaf, key.word);
+  for (; slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    const Pair pair = view.PairAt(slot);
+    if (!tree_.codec.MayMatch(key, pair) || !view.state().Has(slot)) continue;
+    if constexpr (C::kRecords) {
+      if (C::IsRecord(pair.value)) {
+        Prefetch(tree_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
+      }
+      if (!lock.Validate(place.snapshot)) return {};
+      const OptimisticSection::Validated validated;
+      if (!tree_.codec.Matches(key, pair)) continue;
+      return {Seen::kFound, pair.value};  // it was when it was validated
+    }
+    return {lock.Validate(place.snapshot) ? Seen::kFound : Seen::kChanged, pair.value};
+  }
+  const LinkTo sibling = view.sibling();
+  const bool beyond = sibling.node() != 0 && Target<C>{&key}.Reaches(tree_.pool, sibling.low);
+  if (!lock.Validate(place.snapshot)) return {};
+  return {beyond ? Seen::kBeyond : Seen::kAbsent};
+}
+
+template <class C>
+template <class Form>
+auto Lookups<C>::FindBeyond(const Key& key) const -> Answer {
+  LeafPlace<C> place;
+  descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
+  tree_.sideways.fetch_add(place.anchor_steps, std::memory_order_relaxed);
+  return FindInLeaf<Form>(place, key);
+}
+
+template <class C>
+template <class Form>
+bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
+  const DescentGuard<C, Form> guard;
+  for (;;) {
+    LeafPlace<C> place;
+    descent_.template NearLeaf<Form>(Target<C>{&key}, &place);
+    Answer answer = FindInLeaf<Form>(place, key);
+    if (answer.seen == Seen::kBeyond) [[unlikely]]
+      answer = FindBeyond<Form>(key);
+    if (answer.seen == Seen::kChanged || answer.seen == Seen::kBeyond) [[unlikely]]
+      continue;
+    *value_word = answer.value_word;
+    return answer.seen == Seen::kFound;
+  }
+}
+
+// The leaf's lines are being fetched, or in the cache.
+template <class C>
+void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
+  if (lookup.place.leaf == nullptr) return;
+  const OptimisticSection section;
+  const LeafView<C> view = tree_.locks.ViewOf(lookup.place.leaf);
+  uint32_t slots =
+      NodeSearch<C>::template EqualSlots<SearchByPointer>(lookup.place.leaf, lookup.key.word) &
+      view.state().Slots();
+  for (; slots != 0; slots &= slots - 1) {
+    const Pair pair = view.PairAt(static_cast<unsigned>(std::countr_zero(slots)));
+    if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
+    const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
+    Prefetch(record);
+    Prefetch(record + pmem::kLineBytes - 1);
+  }
+}
+
+template <class C>
+template <class Form>
+void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
+  const DescentGuard<C, Form> guard;
+  for (Lookup& lookup : lookups) {
+    descent_.template NearLeaf<Form>(Target<C>{&lookup.key}, &lookup.place);
+  }
+  if constexpr (C::kRecords) {
+    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+  }
+}
+
+template <class C>
+template <class Form>
+bool Lookups<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
+  const Answer answer = FindInLeaf<Form>(lookup.place, lookup.key);
+  if (answer.seen == Seen::kAbsent || answer.seen == Seen::kFound) [[likely]] {
+    *value_word = answer.value_word;
+    return answer.seen == Seen::kFound;
+  }
+  return FindValueWord<Form>(lookup.key, value_word);
+}
+
+template <class C>
+Outcome TlbTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                         const ReadOptions& options) {
+  return ReadPoints<C>(lookups_, tree_.values, keys, results, options);
+}
+
+template class Lookups<Fixed64Codec>;
+template class Lookups<BytesCodec>;
+template bool Lookups<BytesCodec>::FindValueWord<SearchByPointer>(const BytesCodec::Key&,
+                                                                  uint64_t*) const;
+template class TlbTree<Fixed64Codec>;
+template class TlbTree<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree

@@ -1,0 +1,125 @@
+#include "index/tlbtree/top_rebuild.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "index/node/epoch.h"
+#include "index/node/recovery_tasks.h"
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::tlbtree {
+
+namespace {
+
+// A step holds up the other tasks of the worker for some 50 us.
+constexpr unsigned kAnchorsOfStep = 4096;
+// A small array costs more to replace than to build.
+constexpr uint64_t kLeastSteps = 256;
+constexpr uint64_t kTracedSteps = 4;  // in the crash laboratory
+constexpr uint64_t kFewDead = 16;     // anchors: their space can wait
+
+}  // namespace
+
+template <class C>
+void TopRebuild<C>::NoteSteps(const typename C::Key& key, unsigned anchor_steps,
+                              unsigned leaf_steps) const {
+  constexpr size_t kMost = 16;
+  tree_.sideways.fetch_add(anchor_steps, std::memory_order_relaxed);
+  Worker& worker = tree_.workers.Current();
+  worker.stepped_aside = true;
+  worker.counters.Add(WorkerCounters::kSidewaysSteps, anchor_steps + leaf_steps);
+  if (leaf_steps != 0 && worker.unlisted.size() < kMost) worker.unlisted.push_back(C::TextOf(key));
+}
+
+template <class C>
+bool TopRebuild<C>::IsDue() const {
+  const uint64_t rate = tree_.parameters.rebuild_steps;
+  if (rate == 0) return false;
+  const uint64_t entries = tree_.top.entries();
+  const bool traced = tree_.medium.tracer() != nullptr;
+  const uint64_t least = traced ? kTracedSteps : kLeastSteps;
+  const uint64_t few_dead = traced ? 1 : kFewDead;
+  return tree_.sideways.load(std::memory_order_relaxed) >= std::max(least, rate * entries) ||
+         tree_.top.dropped() > std::max(few_dead, entries / 8);
+}
+
+template <class C>
+void TopRebuild<C>::RequestIfDue() {
+  if (IsDue()) Request();
+}
+
+template <class C>
+void TopRebuild<C>::Request() {
+  if (tree_.rebuild_posted.exchange(true)) return;
+  auto work = std::make_shared<Work>();
+  if (!tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); })) {
+    tree_.rebuild_posted.store(false);
+  }
+}
+
+template <class C>
+absl::StatusOr<BackgroundWorker::Progress> TopRebuild<C>::Step(TreeState<C>& tree, Work& work) {
+  if (!work.begun) {
+    work.begun = true;
+    work.at = tree.first_anchor();
+    work.dropped = tree.top.BeginRebuild();
+  }
+  absl::Status status = Collect(tree, work);
+  if (status.ok() && work.at != 0) return BackgroundWorker::Progress::kMore;
+  if (status.ok()) {
+    Finish(tree, work);
+  } else {
+    tree.top.EndRebuild(std::move(work.dropped));
+  }
+  tree.rebuild_posted.store(false);
+  if (!status.ok()) return status;
+  return BackgroundWorker::Progress::kDone;
+}
+
+// The next anchors. Those that are dead when the rebuild begins are freed at its end at the
+// earliest, by this thread, so the one where a step stops is still there at the next.
+template <class C>
+absl::Status TopRebuild<C>::Collect(TreeState<C>& tree, Work& work) {
+  const EpochGuard guard;
+  const Descent<C> descent(tree);
+  for (unsigned i = 0; i < kAnchorsOfStep && work.at != 0; ++i) {
+    AnchorPlace place;
+    if (!descent.ViewAnchor(work.at, &place)) {
+      return DamagedPool("tlbtree", "a damaged anchor", work.at);
+    }
+    if (!place.view.root.dead) work.entries.push_back({work.at, place.view.low});
+    work.at = place.view.next;
+  }
+  return absl::OkStatus();
+}
+
+template <class C>
+void TopRebuild<C>::Finish(TreeState<C>& tree, Work& work) {
+  LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.1");
+  tree.sideways.store(0, std::memory_order_relaxed);
+  if (!tree.top.Replace(work.entries, tree.parameters.gaps)) {
+    return tree.top.EndRebuild(std::move(work.dropped));
+  }
+  LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.2");
+  tree.top.EndRebuild({});
+  tree.workers.Current().counters.Add(WorkerCounters::kRebuilds);
+  FreeDropped(tree, work.dropped);
+}
+
+// Nothing leads to them any more but what a reader has found.
+template <class C>
+void TopRebuild<C>::FreeDropped(TreeState<C>& tree, const std::vector<pmem::Offset>& dropped) {
+  std::vector<pmem::Offset> records;
+  for (const pmem::Offset anchor : dropped) {
+    const media::Anchor& dead = *tree.AnchorAt(anchor);
+    const Low low{dead.low.LoadRelaxed(), dead.low_meta.LoadRelaxed()};
+    if (const pmem::Offset record = RecordOfLow<C>(low); record != 0) records.push_back(record);
+    tree.reclaimer.RetireUnit(tree.anchors, anchor);
+  }
+  (void)tree.reclaimer.Drain(records);
+}
+
+template class TopRebuild<Fixed64Codec>;
+template class TopRebuild<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree

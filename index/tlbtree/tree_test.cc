@@ -1,0 +1,84 @@
+// The two layers as they grow and shrink.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "index/node/engine_test_util.h"
+
+namespace lodgekv::tlbtree {
+
+const EngineInfo& GetEngineInfo();
+
+namespace {
+
+class TreeTest : public ::testing::TestWithParam<KeyFormat> {
+ protected:
+  static std::string Key(uint64_t i) {
+    if (GetParam() == KeyFormat::kFixed64) return Text(i);
+    // Long ones that share a prefix, and whose separators need records.
+    return "a-prefix-that-all-keys-share/" + std::to_string(i) + "/end";
+  }
+  static std::string Value(uint64_t i) { return Text(i); }
+  void Put(TestEngine& tree, uint64_t i) { ASSERT_EQ(tree.Put(Key(i), Value(i)), Outcome::kOk); }
+
+  static void ExpectAll(TestEngine& tree, uint64_t begin, uint64_t end, uint64_t step = 1) {
+    for (uint64_t i = begin; i < end; i += step) ASSERT_EQ(tree.Get(Key(i)), Value(i)) << i;
+  }
+  static TestEngine::Options Small() { return {{"leaf_slots", "4"}, {"node_slots", "3"}}; }
+};
+
+TEST_P(TreeTest, AscendingKeysFillLeavesAndAreFound) {
+  TestEngine tree(GetEngineInfo(), GetParam());
+  constexpr uint64_t kKeys = 20'000;
+  for (uint64_t i = 0; i < kKeys; ++i) Put(tree, i + 100'000);
+  ExpectAll(tree, 100'000, 100'000 + kKeys);
+  tree.ExpectSound();
+}
+
+TEST_P(TreeTest, ScatteredKeysAreFound) {
+  TestEngine tree(GetEngineInfo(), GetParam(), Small());
+  constexpr uint64_t kKeys = 10'000;
+  for (uint64_t i = 0; i < kKeys; ++i) Put(tree, i * 7919 % kKeys);
+  ExpectAll(tree, 0, kKeys);
+  tree.ExpectSound();
+  tree.KillAndRecover();
+  ExpectAll(tree, 0, kKeys);
+  tree.ExpectSound();
+}
+
+TEST_P(TreeTest, AnEmptiedTreeGivesItsSpaceBack) {
+  TestEngine tree(GetEngineInfo(), GetParam(), Small());
+  constexpr uint64_t kKeys = 5'000;
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(tree, i);
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(tree.Delete(Key(i)), Outcome::kOk);
+    tree.ExpectSound();
+  }
+  EXPECT_LT(tree.Counters()["nodes"], 20u);
+}
+
+TEST_P(TreeTest, TheTopLayerIsBuiltAnew) {
+  TestEngine tree(GetEngineInfo(), GetParam(), Small());
+  for (uint64_t i = 0; i < 20'000; ++i) Put(tree, i * 7919 % 20'000);
+  for (int i = 0; i < 1000 && tree.Counters()["rebuilds_total"] == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(tree.Counters()["rebuilds_total"], 0u);
+  EXPECT_GT(tree.Counters()["top_entries"], 100u);
+  tree.KillAndRecover();
+  EXPECT_GT(tree.Counters()["top_entries"], 100u);
+  ExpectAll(tree, 0, 20'000);
+  tree.ExpectSound();
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, TreeTest,
+                         ::testing::Values(KeyFormat::kFixed64, KeyFormat::kBytes),
+                         [](const auto& of) {
+                           return of.param == KeyFormat::kFixed64 ? "fixed64" : "bytes";
+                         });
+
+}  // namespace
+}  // namespace lodgekv::tlbtree

@@ -1,0 +1,48 @@
+// The state of each thread: keeps shared state out of the hot path.
+//
+// A Worker belongs to the thread of its slot (pmem/per_worker.h); other threads only sum its
+// counters, or read it while nobody writes (Check).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "index/node/retired_records.h"
+#include "index/node/thread_counts.h"
+#include "index/pmem/pool.h"
+
+namespace lodgekv::tlbtree {
+
+struct WorkerCounters {
+  enum Name : unsigned {
+    kOneLineInserts,
+    kTwoLineInserts,
+    kLeafSplits,
+    kLeafMerges,
+    kSubIndexSplits,
+    kSubIndexMerges,
+    kHelped,
+    kUpdates,
+    kDeletes,
+    kBatches,
+    kGroups,
+    kSidewaysSteps,
+    kRebuilds,
+    kCount
+  };
+};
+
+struct alignas(64) Worker {
+  // For an atomic batch, which must not run out of space.
+  std::vector<pmem::Offset> spare_leaves;
+  RetiredRecords retired;
+  std::vector<uint64_t> replaced;  // value words that a group will replace
+  // Keys of leaves whose entry is missing above them, and of those that have become sparse.
+  std::vector<std::string> unlisted;
+  std::vector<std::string> sparse;
+  bool stepped_aside = false;  // the top layer did not lead to a sub-index
+  ThreadCounts<WorkerCounters::kCount> counters;
+};
+
+}  // namespace lodgekv::tlbtree

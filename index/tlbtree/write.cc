@@ -1,0 +1,85 @@
+// Writes of one pair.
+#include "index/tlbtree/writes.h"
+
+namespace lodgekv::tlbtree {
+
+template <class C>
+void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
+  for (Backoff backoff;; backoff.Pause()) {
+    Seen at = std::exchange(seen, {});
+    if (at.leaf == nullptr) at = Seek(key);
+    if (at.leaf == nullptr) return;
+    VersionLock& lock = tree_.locks.Of(at.leaf);
+    if (!lock.TryUpgrade(at.snapshot)) continue;
+    return lock.Unlock();
+  }
+}
+
+template <class C>
+Outcome PairWriter<C>::Put(const Held& locked, const Key& key, Pair pair) {
+  Worker& worker = tree_.workers.Current();
+  if (locked.found()) {
+    writer_.Update(worker, locked, pair);
+    return Outcome::kOk;
+  }
+  if (writer_.Insert(worker, locked, pair)) return Outcome::kOk;
+  return splitter_.Split(worker, locked, key, pair);
+}
+
+template <class C>
+void PairWriter<C>::Remove(const Held& locked, const Key& key) {
+  Worker& worker = tree_.workers.Current();
+  writer_.Remove(worker, locked);
+  const unsigned left = NodeState(locked.leaf->state.LoadRelaxed()).count();
+  if (merger_.BecameSparse(left + 1, left)) LeafMerger<C>::Note(worker, C::TextOf(key));
+}
+
+template <class C>
+void PairWriter<C>::AfterWrite() {
+  // Data that the failed sync should have made durable may still refer to them: a batch's root.
+  if (tree_.medium.failed()) return;
+  Worker& worker = tree_.workers.Current();
+  if (worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
+      !worker.sparse.empty()) [[unlikely]]
+    TidyUp(worker);
+  // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
+  if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
+    worker.retired.HandTo(tree_.reclaimer);
+    tree_.rest.StepInPlace();
+  }
+}
+
+// What waits until the thread holds no lock: entries above leaves, and merges.
+template <class C>
+void PairWriter<C>::TidyUp(Worker& worker) {
+  for (const std::string& text : tree_.sweep.TakeDead()) sub_indices_.DropDead(text);
+  std::vector<std::string> sparse;
+  sparse.swap(worker.sparse);
+  for (const std::string& text : sparse) merger_.Merge(text);
+  std::vector<std::string> unlisted;
+  unlisted.swap(worker.unlisted);
+  for (const std::string& text : unlisted) sub_indices_.List(text);
+  worker.stepped_aside = false;
+  rebuild_.RequestIfDue();
+}
+
+// True: space was found that nobody owned, or retired records were freed.
+template <class C>
+bool PairWriter<C>::ReclaimSpace() {
+  if (tree_.medium.failed()) return false;
+  const bool found = tree_.rest.FinishNow();
+  return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
+}
+
+template class PairWriter<Fixed64Codec>;
+template class PairWriter<BytesCodec>;
+
+}  // namespace lodgekv::tlbtree
+
+namespace lodgekv {
+
+template class PointWrites<Fixed64Codec, tlbtree::PairWriter<Fixed64Codec>>;
+template class PointWrites<BytesCodec, tlbtree::PairWriter<BytesCodec>>;
+
+}  // namespace lodgekv
