@@ -30,7 +30,8 @@ constexpr seconds kIdleGrace{60};
 constexpr seconds kUnreachableGrace{2};
 constexpr milliseconds kBetweenReaps{2};
 // Closed by us while gRPC has not yet closed their descriptors: gRPC is too slow to follow. Further
-// connections wait in the kernel's queue for so long; if it still has not followed, they are refused.
+// connections wait in the kernel's queue for so long; if it still has not followed, they are
+// refused.
 constexpr uint64_t kMaxClosing = FrontDoor::kSpareDescriptors / 2;
 constexpr seconds kCrowdedGrace{1};
 constexpr seconds kBetweenMarks{10};
