@@ -91,17 +91,28 @@ class RequestCostTest(system_test.SystemTest):
         told = self.make_new_keys(server)
         after = self.scrape()
         total = less(self.engine_total(after, engine), self.engine_total(before, engine))
-        self.assertEqual(add(*self.told_and_counted(told, before, after).values()), total)
+        calls = add(*self.told_and_counted(told, before, after).values())
+        if self.steps(after, engine) == self.steps(before, engine):
+            self.assertEqual(calls, total)
+        else:
+            self.assert_most_of(calls, total)
         groups = (after["lodgekv_write_groups_total"] - before["lodgekv_write_groups_total"])
         writes = (after["lodgekv_write_group_operations_total"]
                   - before["lodgekv_write_group_operations_total"])
         self.assertLess(groups, writes / 2, "few writes shared a group, so the test shows little")
 
-        # Replaced and deleted records are freed by a thread of the engine, on behalf of no request.
+        # Replaced and deleted records are freed by a thread of the engine.
         told = self.replace_and_delete(server)
         last = self.scrape()
         total = less(self.engine_total(last, engine), self.engine_total(after, engine))
-        calls = add(*self.told_and_counted(told, after, last).values())
+        self.assert_most_of(add(*self.told_and_counted(told, after, last).values()), total)
+
+    @staticmethod
+    def steps(metrics, engine):
+        """Of a thread of the engine, on behalf of no request."""
+        return metrics.get(f'lodgekv_engine_background_steps_total{{engine="{engine}"}}', 0)
+
+    def assert_most_of(self, calls, total):
         for name, of_calls, of_all in zip(METRICS, calls, total):
             self.assertLessEqual(of_calls, of_all, name)
             self.assertGreater(of_calls, 0.95 * of_all, name)
