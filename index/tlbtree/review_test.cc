@@ -1,0 +1,249 @@
+// Found by review: states that only an unlucky order of several threads' steps leads to, made here
+// by calling their parts one by one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "index/node/engine_test_util.h"
+#include "index/tlbtree/tlbtree.h"
+
+namespace lodgekv::tlbtree {
+
+const EngineInfo& GetEngineInfo();
+
+namespace {
+
+// Access to the engine's parts.
+template <class Tag, auto kMember>
+struct Opened {
+  friend auto Open(Tag) { return kMember; }
+};
+struct FixedTag {
+  friend auto Open(FixedTag);
+};
+struct BytesTag {
+  friend auto Open(BytesTag);
+};
+template struct Opened<FixedTag, &TlbTree<Fixed64Codec>::tree_>;
+template struct Opened<BytesTag, &TlbTree<BytesCodec>::tree_>;
+
+TreeState<Fixed64Codec>& FixedState(TestEngine& tree) {
+  return static_cast<TlbTree<Fixed64Codec>&>(tree.engine()).*Open(FixedTag());
+}
+TreeState<BytesCodec>& BytesState(TestEngine& tree) {
+  return static_cast<TlbTree<BytesCodec>&>(tree.engine()).*Open(BytesTag());
+}
+
+// Anchors as they are linked.
+template <class C>
+std::vector<pmem::Offset> AnchorsOf(TreeState<C>& tree) {
+  std::vector<pmem::Offset> all;
+  for (pmem::Offset at = tree.first_anchor(); at != 0;) {
+    all.push_back(at);
+    at = AnchorView::Of(*tree.AnchorAt(at)).next;
+  }
+  return all;
+}
+
+// A pair written without what AfterWrite does, which is another thread's turn here.
+template <class C>
+Outcome PutOnly(PairWriter<C>& writer, std::string_view text, Pair pair) {
+  const typename C::Key key = C::MakeKey(text);
+  LockedLeaf<C> held = writer.Lock(key, false);
+  const Outcome outcome = writer.Put(held, key, pair);
+  held.Unlock();
+  return outcome;
+}
+
+const TestEngine::Options kSmall = {{"leaf_slots", "4"}, {"node_slots", "3"}};
+
+// All slots that the new options use stay valid after the split: the pair must find a place.
+TEST(ReviewTest, AFullLeafTakesAPairWhenFewerSlotsAreUsed) {
+  for (const char* slots : {"4", "5", "6", "8"}) {
+    TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64);
+    for (uint64_t i = 1; i <= 13; ++i) ASSERT_EQ(tree.Put(Text(10 * i), Text(i)), Outcome::kOk);
+    tree.KillAndRecoverWith({{"leaf_slots", slots}});
+    ASSERT_EQ(tree.Put(Text(15), Text(77)), Outcome::kOk);
+    EXPECT_EQ(tree.Get(Text(15)), Text(77)) << slots;
+    for (uint64_t i = 1; i <= 13; ++i) EXPECT_EQ(tree.Get(Text(10 * i)), Text(i));
+    tree.ExpectSound();
+  }
+}
+
+// The sweep stands at an anchor that is new since the pool was opened, when that dies, is freed by a
+// rebuild, and becomes one at the other end of the chain: the anchors between are not marked.
+TEST(ReviewTest, TheSweepDoesNotFollowAFreedAnchor) {
+  CallingTracer tracer("", [] {});
+  TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, kSmall);
+  constexpr uint64_t kKeys = 400;
+  uint64_t end = 0;
+  for (uint64_t i = 1; i <= kKeys; ++i) ASSERT_EQ(tree.Put(Text(1000 * i), Text(i)), Outcome::kOk);
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover();
+  {
+    TreeState<Fixed64Codec>& state = FixedState(tree);
+    PairWriter<Fixed64Codec> writer(state);
+    SubIndices<Fixed64Codec> sub_indices(state);
+    const auto old = AnchorsOf(state);
+    ASSERT_GT(old.size(), 10u);
+    // The first sub-index splits.
+    uint64_t next = 1001;
+    for (; AnchorsOf(state).size() == old.size(); ++next) {
+      ASSERT_EQ(PutOnly(writer, Text(next), Pair{next, 1}), Outcome::kOk);
+      sub_indices.List(Text(next));
+    }
+    const pmem::Offset made = AnchorsOf(state)[1];
+    ASSERT_TRUE(state.sweep.SettleSome(1));  // it stands at `made`
+    // That dies, with others: emptied, so that the sub-index to the left takes them.
+    LeafMerger<Fixed64Codec> merger(state);
+    end = AnchorView::Of(*state.AnchorAt(old[5])).low.word;
+    for (uint64_t key = 1; key < end; ++key) {
+      const auto k = Fixed64Codec::MakeKey(Text(key));
+      if (key > next && key % 1000 != 0) continue;
+      auto held = writer.Lock(k, false);
+      if (held.found()) writer.Remove(held, k);
+      held.Unlock();
+    }
+    for (int round = 0; round < 50; ++round) {
+      for (uint64_t key = 0; key < end; key += key < next ? 1 : 500) merger.Merge(Text(key));
+    }
+    const auto dropped = state.top.DroppedAnchors();
+    ASSERT_NE(std::ranges::find(dropped, made), dropped.end());
+    TopRebuild<Fixed64Codec>(state).Request();  // in place
+    // Splits at the right end.
+    for (uint64_t key = 1000 * kKeys + 1; key < 1000 * kKeys + 200; ++key) {
+      const auto all = AnchorsOf(state);
+      if (std::ranges::find(all, made) != all.end()) break;
+      ASSERT_EQ(PutOnly(writer, Text(key), Pair{key, 1}), Outcome::kOk);
+      sub_indices.List(Text(key));
+    }
+    (void)state.rest.FinishNow();
+    EXPECT_TRUE(state.sweep.status().ok()) << state.sweep.status();
+  }
+  tree.ExpectSound();
+  for (uint64_t i = end / 1000 + 1; i <= kKeys; ++i) {
+    EXPECT_EQ(tree.Get(Text(1000 * i)), Text(i));
+  }
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();
+}
+
+// A thread that finds no space ends the sweep while the rebuild is at work: an anchor that has died
+// since the pool was opened is freed once.
+TEST(ReviewTest, TheSweepDropsNoAnchorThatARebuildFrees) {
+  TestEngine* engine = nullptr;
+  bool armed = false;
+  CallingTracer tracer("tlbtree.rebuild.1", [&] {
+    if (std::exchange(armed, false)) (void)FixedState(*engine).rest.FinishNow();
+  });
+  TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, kSmall);
+  engine = &tree;
+  constexpr uint64_t kKeys = 4000;
+  for (uint64_t i = 1; i <= kKeys; ++i)
+    ASSERT_EQ(tree.Put(Text(1000 * (i * 1237 % kKeys)), Text(i)), Outcome::kOk);
+  for (int i = 0; i < 200 && tree.Counters()["rebuilds_total"] == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_GT(tree.Counters()["top_entries"], 50u);
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover();
+  {
+    TreeState<Fixed64Codec>& state = FixedState(tree);
+    PairWriter<Fixed64Codec> writer(state);
+    LeafMerger<Fixed64Codec> merger(state);
+    for (uint64_t i = 0; i < kKeys / 4; ++i) {
+      const auto key = Fixed64Codec::MakeKey(Text(1000 * i));
+      auto held = writer.Lock(key, false);
+      if (held.found()) writer.Remove(held, key);
+      held.Unlock();
+    }
+    for (int round = 0; round < 20; ++round) {
+      for (uint64_t i = 0; i < kKeys / 4; ++i) merger.Merge(Text(1000 * i));
+    }
+    ASSERT_GT(state.top.dropped(), 10u);
+    armed = true;
+    TopRebuild<Fixed64Codec>(state).Request();
+    (void)state.rest.FinishNow();
+    TopRebuild<Fixed64Codec>(state).Request();
+    EXPECT_EQ(state.top.dropped(), 0u);
+  }
+  tree.ExpectSound();
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();
+}
+
+std::string Long(uint64_t i) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "a-prefix-that-all-keys-share/%08lu/end", i);
+  return text;
+}
+
+// The bound of a leaf is that of its anchor, whose record goes with the anchor while the leaf stays
+// as it was: a writer that has found the leaf before still splits it.
+TEST(ReviewTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
+  CallingTracer tracer("", [] {});
+  TestEngine tree(GetEngineInfo(), KeyFormat::kBytes, kSmall);
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover();
+  uint64_t i = 0;
+  {
+    TreeState<BytesCodec>& state = BytesState(tree);
+    // The last sub-index has one full leaf.
+    for (;; ++i) {
+      ASSERT_EQ(tree.Put(Long(10 * i), "v"), Outcome::kOk);
+      const auto all = AnchorsOf(state);
+      if (all.size() < 4) continue;
+      const AnchorView last = AnchorView::Of(*state.AnchorAt(all.back()));
+      if (last.root.height == 1 && NodeState(state.NodeAt(last.root.node)->state.Load()).count() == 4)
+        break;
+    }
+    (void)state.rest.FinishNow();
+    // There is room in the one to its left.
+    for (uint64_t gone = i - 11; gone < i - 4; ++gone)
+      ASSERT_EQ(tree.Delete(Long(10 * gone)), Outcome::kOk);
+    const size_t anchors = AnchorsOf(state).size();
+    const pmem::Offset anchor = AnchorsOf(state).back();
+    const AnchorView last = AnchorView::Of(*state.AnchorAt(anchor));
+    ASSERT_EQ(last.root.height, 1u);
+    PairWriter<BytesCodec> writer(state);
+    const std::string text = Long(10 * i - 5);
+    const auto key = BytesCodec::MakeKey(text);
+    const auto seen = writer.Seek(key);
+    ASSERT_EQ(seen.low, last.low);
+    // Another thread tidies up, and the top layer is built anew.
+    SubIndices<BytesCodec> sub_indices(state);
+    ASSERT_TRUE(sub_indices.MergeSubIndex(text));
+    sub_indices.List(text);
+    ASSERT_EQ(AnchorsOf(state).size(), anchors - 1);
+    TopRebuild<BytesCodec>(state).Request();
+    ASSERT_EQ(state.top.dropped(), 0u);
+    // The record's space gets other records.
+    std::string other = "z";
+    char scratch[8];
+    const uint64_t size = TextOfLow(state.pool, last.low, scratch).size();
+    while (other.size() < size) other.push_back('z');
+    for (int n = 0; n < 4; ++n) {
+      Low low;
+      ASSERT_TRUE(MakeLow(state, other, pmem::ReservePolicy::kKeep, &low));
+    }
+    auto held = writer.Lock(key, false, seen);
+    ASSERT_EQ(held.leaf, seen.leaf);
+    ASSERT_EQ(held.low, last.low);  // as it was seen
+    WriteResult result;
+    PendingOp<BytesCodec> pending;
+    const WriteOp op{.kind = WriteKind::kPut, .key = text, .value = "v"};
+    writer.stages().Begin(op, &result, &pending);
+    ASSERT_EQ(writer.stages().Stage(&pending), Outcome::kOk);
+    writer.stages().Finish(&pending);
+    EXPECT_EQ(writer.Put(held, key, pending.staged.pair), Outcome::kOk);
+    held.Unlock();
+  }
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();
+}
+
+}  // namespace
+}  // namespace lodgekv::tlbtree
