@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -243,6 +245,122 @@ TEST(ReviewTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
   }
   tree.arena().options().tracer = nullptr;
   tree.KillAndRecover();
+}
+
+
+// A key of one of several groups whose separators need records of different sizes.
+std::string InGroup(unsigned group, size_t length, unsigned i) {
+  char digits[8];
+  std::snprintf(digits, sizeof(digits), "%04u", i);
+  return std::string(1, static_cast<char>('a' + group)) + std::string(length, 'x') + digits;
+}
+
+// A batch that splits leaves in a full pool: all of it is done, or nothing.
+TEST(ReviewTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
+  constexpr size_t kClasses[] = {256,  320,  384,  448,  512,  640,  768,
+                                 896, 1024, 1280, 1536, 1792, 2048, 2560};
+  constexpr unsigned kGroups = std::size(kClasses);
+  TestEngine tree(GetEngineInfo(), KeyFormat::kBytes);
+  const auto length = [&](unsigned group) { return kClasses[group] - 40; };
+  for (unsigned group = 0; group < kGroups; ++group) {
+    for (unsigned i = 0; i < 36; ++i)
+      ASSERT_EQ(tree.Put(InGroup(group, length(group), 10 * i), "v"), Outcome::kOk);
+  }
+  TreeState<BytesCodec>& state = BytesState(tree);
+  constexpr auto kKeep = pmem::ReservePolicy::kKeep;
+  std::vector<std::string> keys;
+  std::vector<pmem::Offset> wanted = {state.slab.Allocate((4 + 3 * kGroups) * 8, kKeep)};
+  for (unsigned group = 0; group < kGroups; ++group) {
+    keys.push_back(InGroup(group, length(group), 185));
+    wanted.push_back(state.slab.Allocate(RecordBytes(keys.back().size(), 1, false), kKeep));
+  }
+  std::vector<pmem::Offset> leaves;
+  for (unsigned i = 0; i < 2 * kGroups; ++i) leaves.push_back(state.nodes.Allocate(kKeep));
+  for (size_t bytes = 32768; bytes >= 32; bytes -= 16) {
+    while (state.slab.Allocate(bytes, kKeep) != 0) {
+    }
+  }
+  for (const pmem::Offset record : wanted) state.slab.Free(record);
+  for (const pmem::Offset leaf : leaves) state.nodes.Free(leaf);
+  std::vector<WriteOp> ops;
+  for (const std::string& key : keys)
+    ops.push_back({.kind = WriteKind::kPut, .key = key, .value = "w"});
+  const Outcome outcome = tree.Write(ops, {.atomic = true});
+  unsigned done = 0;
+  for (const std::string& key : keys) {
+    ReadResult result;
+    const std::string_view text = key;
+    EXPECT_EQ(tree.engine().Read({&text, 1}, {&result, 1}, {}), Outcome::kOk);
+    done += result.found ? 1 : 0;
+  }
+  EXPECT_EQ(done, outcome == Outcome::kOk ? kGroups : 0u) << static_cast<int>(outcome);
+  // The pool is full: nothing that a pair leads to is free.
+  for (const std::string& key : keys) {
+    uint64_t value = 0;
+    const bool found = Lookups<BytesCodec>(state).FindValueWord<SearchByPointer>(
+        BytesCodec::MakeKey(key), &value);
+    const pmem::Offset free = state.slab.Allocate(RecordBytes(key.size(), 1, false),
+                                                   pmem::ReservePolicy::kUse);
+    EXPECT_FALSE(found && free == BytesCodec::RecordOf(value)) << key[0];
+  }
+}
+
+// A batch that a crash has interrupted in a full pool is done again with the reserve, too.
+TEST(ReviewTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
+  TestEngine* engine = nullptr;
+  std::vector<std::byte> crashed;
+  CallingTracer tracer("node.batch_intent.2", [&] {
+    crashed.assign(engine->arena().data(), engine->arena().data() + engine->arena().size());
+  });
+  TestEngine tree(GetEngineInfo(), KeyFormat::kBytes);
+  engine = &tree;
+  constexpr size_t kLength = 1500;
+  for (unsigned i = 0; i < 36; ++i)
+    ASSERT_EQ(tree.Put(InGroup(0, kLength, 10 * i), "v"), Outcome::kOk);
+  const auto filler = [](char kind, unsigned i) {
+    char text[16];
+    std::snprintf(text, sizeof(text), "%c%05u", kind, i);
+    return std::string(text);
+  };
+  constexpr unsigned kFillers = 6000;
+  for (unsigned i = 0; i < kFillers; ++i) ASSERT_EQ(tree.Put(filler('m', i), ""), Outcome::kOk);
+  for (unsigned i = 0; i < 1000; ++i) ASSERT_EQ(tree.Put(filler('z', i), ""), Outcome::kOk);
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover();
+  unsigned next = 0;
+  std::map<size_t, unsigned> last;
+  for (size_t bytes = 32768; bytes >= 48; bytes -= 16) {
+    for (; next < kFillers; ++next) {
+      if (tree.Put(filler('m', next), std::string(bytes - 30, 'v')) != Outcome::kOk) break;
+      last[bytes] = next;
+    }
+  }
+  ASSERT_LT(next, kFillers);
+  for (unsigned i = 0; i < 1000; ++i) ASSERT_EQ(tree.Delete(filler('z', i)), Outcome::kOk);
+  const std::string key = InGroup(0, kLength, 185);
+  const auto free_one = [&](size_t at_most, size_t least) {
+    for (auto at = last.rbegin(); at != last.rend(); ++at) {
+      if (at->first > at_most || at->first < least) continue;
+      EXPECT_EQ(tree.Delete(filler('m', at->second)), Outcome::kOk);
+      last.erase(at->first);
+      return true;
+    }
+    return false;
+  };
+  // Space for the pair, and for the intent, of which the others are a part.
+  ASSERT_TRUE(free_one(5800, 1536));
+  ASSERT_TRUE(free_one(5800, 1536));
+  std::vector<std::string> others;
+  std::vector<WriteOp> ops = {{.kind = WriteKind::kPut, .key = key, .value = "w"}};
+  for (unsigned i = 1; i <= 60; ++i) others.push_back(filler('m', kFillers - i));
+  for (const std::string& other : others)
+    ops.push_back({.kind = WriteKind::kPut, .key = other, .value = ""});
+  ASSERT_EQ(tree.Write(ops, {.atomic = true}), Outcome::kOk);
+  ASSERT_FALSE(crashed.empty());
+  std::copy(crashed.begin(), crashed.end(), tree.arena().data());
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();
+  EXPECT_EQ(tree.Get(key), "w");
 }
 
 }  // namespace
