@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "index/node/epoch.h"
 #include "index/node/separator.h"
+#include "index/tlbtree/descent.h"
 
 namespace lodgekv::tlbtree {
 
@@ -57,6 +59,18 @@ bool LeafDivider<C>::Divides(const Left& left, const std::string& text) const {
   }
 }
 
+// The bound of a sub-index's first leaf is that of the anchor, whose record goes with the anchor,
+// perhaps before the leaf changes. So it is looked up again, by a caller in an EpochGuard. A leaf
+// that is not linked yet has a record of its own. False: something is damaged on the way.
+template <class C>
+bool LeafDivider<C>::FindLow(const Key& key, Left* left) const {
+  if (RecordOfLow<C>(left->low) == 0) return true;
+  LeafPlace<C> place;
+  Descent<C>(tree_).ToLeaf(Target<C>{&key}, &place);
+  if (place.leaf == left->leaf) left->low = place.low;
+  return place.leaf != nullptr;
+}
+
 // From the middle outwards.
 template <class C>
 bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
@@ -79,14 +93,20 @@ bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned pla
 }
 
 template <class C>
-Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key, unsigned place,
+Outcome LeafDivider<C>::Divide(Worker& worker, const Left& found, const Key& key, unsigned place,
                                Division* made) {
   std::string text;
-  if (!ChooseBorder(left, key, place, made, &text)) return Outcome::kDataLoss;
+  {
+    const EpochGuard guard;
+    Left left = found;
+    if (!FindLow(key, &left) || !ChooseBorder(left, key, place, made, &text)) {
+      return Outcome::kDataLoss;
+    }
+  }
   const bool of_batch = !worker.spare_leaves.empty();
   const pmem::Offset right = tree_.Known(tree_.space.Take(worker.spare_leaves));
   if (right == 0) return Outcome::kPoolFull;
-  const auto policy = of_batch ? pmem::ReservePolicy::kUse : pmem::ReservePolicy::kKeep;
+  const auto policy = of_batch ? pmem::ReservePolicy::kUse : tree_.space.reserve();
   if (!MakeLow(tree_, text, policy, &made->low)) {
     tree_.nodes.Free(right);
     return Outcome::kPoolFull;
