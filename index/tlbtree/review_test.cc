@@ -363,5 +363,49 @@ TEST(ReviewTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
   EXPECT_EQ(tree.Get(key), "w");
 }
 
+// A crash has left a dead anchor. Before it is unlinked, the sub-index to the right of it goes to the
+// one to its left.
+TEST(ReviewTest, ADeadAnchorThatAMergeSkipsIsFreed) {
+  CallingTracer tracer("", [] {});
+  TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, {{"leaf_slots", "4"}, {"height", "1"}});
+  for (uint64_t i = 1; i <= 40; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  for (uint64_t i = 13; i <= 16; ++i) ASSERT_EQ(tree.Delete(Text(i)), Outcome::kOk);
+  {
+    TreeState<Fixed64Codec>& state = FixedState(tree);
+    const auto all = AnchorsOf(state);
+    ASSERT_GE(all.size(), 5u);
+    // As after the first step of a merge.
+    AnchorPlace place;
+    ASSERT_TRUE(Descent<Fixed64Codec>(state).ViewAnchor(all[2], &place));
+    AnchorRoot dead = place.view.root;
+    dead.dead = true;
+    AnchorWriter<Fixed64Codec>(state).Commit(&place, dead);
+  }
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover();
+  {
+    TreeState<Fixed64Codec>& state = FixedState(tree);
+    (void)state.rest.FinishNow();
+    const auto all = AnchorsOf(state);
+    PairWriter<Fixed64Codec> writer(state);
+    SubIndices<Fixed64Codec> sub_indices(state);
+    // One thread has taken the notice of it, and another one merges.
+    const auto texts = state.sweep.TakeDead();
+    ASSERT_EQ(texts.size(), 1u);
+    const uint64_t low = AnchorView::Of(*state.AnchorAt(all[3])).low.word;
+    for (uint64_t i = low; i < low + 4; ++i) {
+      const auto key = Fixed64Codec::MakeKey(Text(i));
+      auto held = writer.Lock(key, false);
+      if (held.found()) writer.Remove(held, key);
+      held.Unlock();
+    }
+    ASSERT_TRUE(sub_indices.MergeSubIndex(Text(low)));
+    for (const std::string& text : texts) sub_indices.DropDead(text);
+  }
+  tree.ExpectSound();
+  tree.arena().options().tracer = nullptr;
+  tree.KillAndRecover();
+}
+
 }  // namespace
 }  // namespace lodgekv::tlbtree
