@@ -56,6 +56,9 @@ class LeafDivider {
                     std::string* text) const;
   bool Divides(const Left& left, const std::string& text) const;
   bool FindLow(const Key& key, Left* left) const;
+  bool DivideAtKey(const Left& left, const Key& key, unsigned place, Division* made,
+                   std::string* text) const;
+  bool MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy, Low* low);
   std::string TextBelow(Pair left, const Key& key) const;
 
   TreeState<C>& tree_;

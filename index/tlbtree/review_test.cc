@@ -328,26 +328,27 @@ TEST(ReviewTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
   tree.arena().options().tracer = &tracer;
   tree.KillAndRecover();
   unsigned next = 0;
-  std::map<size_t, unsigned> last;
+  std::multimap<size_t, unsigned> last;
   for (size_t bytes = 32768; bytes >= 48; bytes -= 16) {
     for (; next < kFillers; ++next) {
       if (tree.Put(filler('m', next), std::string(bytes - 30, 'v')) != Outcome::kOk) break;
-      last[bytes] = next;
+      last.emplace(bytes, next);
     }
   }
   ASSERT_LT(next, kFillers);
   for (unsigned i = 0; i < 1000; ++i) ASSERT_EQ(tree.Delete(filler('z', i)), Outcome::kOk);
   const std::string key = InGroup(0, kLength, 185);
   const auto free_one = [&](size_t at_most, size_t least) {
-    for (auto at = last.rbegin(); at != last.rend(); ++at) {
+    for (auto at = last.begin(); at != last.end(); ++at) {
       if (at->first > at_most || at->first < least) continue;
       EXPECT_EQ(tree.Delete(filler('m', at->second)), Outcome::kOk);
-      last.erase(at->first);
+      last.erase(at);
       return true;
     }
     return false;
   };
-  // Space for the pair, and for the intent, of which the others are a part.
+  // Space for the pair, its leaf's bound, and the intent, of which the others are a part.
+  ASSERT_TRUE(free_one(5800, 1536));
   ASSERT_TRUE(free_one(5800, 1536));
   ASSERT_TRUE(free_one(5800, 1536));
   std::vector<std::string> others;
