@@ -169,8 +169,23 @@ template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::SetAside(const Batch& batch, BatchIntents::Intent* intent) {
   const auto puts = static_cast<size_t>(
       std::ranges::count_if(batch.all, [](const Pending& pending) { return !pending.remove(); }));
+  // Of keys that fill a word, from which a tree may make a text that does not fit into one.
+  size_t long_puts = 0;
+  size_t longest = 0;
+  for (const Pending& pending : batch.all) {
+    if (pending.remove() || pending.op->key.size() < sizeof(uint64_t)) continue;
+    ++long_puts;
+    longest = std::max(longest, pending.op->key.size());
+  }
+  const auto set_aside = [&] {
+    if constexpr (requires { tree_.SetAside(puts, long_puts, longest); }) {
+      return tree_.SetAside(puts, long_puts, longest);
+    } else {
+      return tree_.SetAside(puts);
+    }
+  };
   const auto policy = puts > 0 ? pmem::ReservePolicy::kKeep : pmem::ReservePolicy::kUse;
-  return tree_.SetAside(puts) &&
+  return set_aside() &&
          (intent->body != 0 || tree_.intents().Allocate(batch.all.size(), policy, intent));
 }
 

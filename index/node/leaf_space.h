@@ -40,6 +40,7 @@ class LeafSpace {
 
   // kUse: splits may also use the space reserved for emptying the pool.
   void set_reserve(pmem::ReservePolicy policy) { reserve_ = policy; }
+  pmem::ReservePolicy reserve() const { return reserve_; }
 
  private:
   pmem::UnitArena& leaves_;

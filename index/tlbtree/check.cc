@@ -215,6 +215,7 @@ void Checker<C>::CheckSpace() {
   uint64_t waiting = 0;  // retired, not yet freed
   tree_.workers.ForEach([&](const Worker& worker) {
     spare += worker.spare_leaves.size();
+    for (const pmem::Offset record : worker.spare_lows) waiting += tree_.slab.SpaceAt(record);
     waiting += worker.retired.bytes();
   });
   for (const pmem::Offset anchor : tree_.top.DroppedAnchors()) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "index/node/epoch.h"
 #include "index/node/separator.h"
+#include "index/tlbtree/descent.h"
 
 namespace lodgekv::tlbtree {
 
@@ -57,6 +59,18 @@ bool LeafDivider<C>::Divides(const Left& left, const std::string& text) const {
   }
 }
 
+// The bound of a sub-index's first leaf is that of the anchor, whose record goes with the anchor,
+// perhaps before the leaf changes. So it is looked up again, by a caller in an EpochGuard. A leaf
+// that is not linked yet has a record of its own. False: something is damaged on the way.
+template <class C>
+bool LeafDivider<C>::FindLow(const Key& key, Left* left) const {
+  if (RecordOfLow<C>(left->low) == 0) return true;
+  LeafPlace<C> place;
+  Descent<C>(tree_).ToLeaf(Target<C>{&key}, &place);
+  if (place.leaf == left->leaf) left->low = place.low;
+  return place.leaf != nullptr;
+}
+
 // From the middle outwards.
 template <class C>
 bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
@@ -78,18 +92,75 @@ bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned pla
   return false;
 }
 
+// Beside the new key, so that the bound is not much longer than that.
 template <class C>
-Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key, unsigned place,
+bool LeafDivider<C>::DivideAtKey(const Left& left, const Key& key, unsigned place, Division* made,
+                                 std::string* text) const {
+  made->stay = place;
+  if (place > 0) {
+    *text = TextBelow(PairAt(left, place - 1), key);
+  } else if constexpr (C::kRecords) {
+    const Pair first = PairAt(left, 0);
+    char scratch[8];
+    *text = first.key != key.word
+                ? BetweenWords(key.word, first.key)
+                : std::string(ShortestSeparator(key.text, tree_.codec.KeyText(first, scratch)));
+  }
+  return Divides(left, *text);
+}
+
+// With the space that a batch has set aside, if there is no other.
+template <class C>
+bool LeafDivider<C>::MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy,
+                               Low* low) {
+  if (MakeLow(tree_, text, policy, low)) return true;
+  if constexpr (C::kRecords) {
+    const uint64_t bytes = worker.spare_low_bytes;
+    if (worker.spare_lows.empty() || RecordBytes(text.size(), 0, false) > bytes) return false;
+    const pmem::Offset space = worker.spare_lows.back();
+    worker.spare_lows.pop_back();
+    StagedRecord record = StageRecordAt(tree_.pool, tree_.slab, space, text, {}, 0);
+    if (tree_.slab.IsLarge(bytes) && !record.large) {
+      tree_.medium.Persist(tree_.pool.template At<char>(space), record.bytes);
+      tree_.slab.Commit(space);
+    }
+    FinishRecord(tree_.pool, record, tree_.pool.TakeSequence(1));
+    const FenceWords fence = FenceWords::Record(KeyWord(text, 0), space);
+    *low = {fence.word, fence.meta};
+    return true;
+  }
+  return false;
+}
+
+template <class C>
+Outcome LeafDivider<C>::Divide(Worker& worker, const Left& found, const Key& key, unsigned place,
                                Division* made) {
   std::string text;
-  if (!ChooseBorder(left, key, place, made, &text)) return Outcome::kDataLoss;
+  Division at_key;
+  std::string key_text;
+  bool has_key_text = false;
+  {
+    const EpochGuard guard;
+    Left left = found;
+    if (!FindLow(key, &left) || !ChooseBorder(left, key, place, made, &text)) {
+      return Outcome::kDataLoss;
+    }
+    if constexpr (C::kRecords) {
+      has_key_text = text.size() > sizeof(uint64_t) &&
+                     DivideAtKey(left, key, place, &at_key, &key_text);
+    }
+  }
   const bool of_batch = !worker.spare_leaves.empty();
   const pmem::Offset right = tree_.Known(tree_.space.Take(worker.spare_leaves));
   if (right == 0) return Outcome::kPoolFull;
-  const auto policy = of_batch ? pmem::ReservePolicy::kUse : pmem::ReservePolicy::kKeep;
-  if (!MakeLow(tree_, text, policy, &made->low)) {
-    tree_.nodes.Free(right);
-    return Outcome::kPoolFull;
+  const auto policy = of_batch ? pmem::ReservePolicy::kUse : tree_.space.reserve();
+  if (!MakeLowOf(worker, text, policy, &made->low)) {
+    if (!has_key_text || !MakeLowOf(worker, key_text, policy, &made->low)) {
+      tree_.nodes.Free(right);
+      return Outcome::kPoolFull;
+    }
+    made->stay = at_key.stay;
+    text = key_text;
   }
   made->right = tree_.NodeAt(right);
   if constexpr (C::kRecords) {

@@ -26,7 +26,7 @@ class LeafDivider {
   struct Left {
     const Node* leaf;
     NodeState state;
-    Low low;
+    Low low;  // as it was found: its text may be gone (FindLow)
     LinkTo high;
   };
   struct Division {
@@ -55,6 +55,10 @@ class LeafDivider {
   bool ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
                     std::string* text) const;
   bool Divides(const Left& left, const std::string& text) const;
+  bool FindLow(const Key& key, Left* left) const;
+  bool DivideAtKey(const Left& left, const Key& key, unsigned place, Division* made,
+                   std::string* text) const;
+  bool MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy, Low* low);
   std::string TextBelow(Pair left, const Key& key) const;
 
   TreeState<C>& tree_;

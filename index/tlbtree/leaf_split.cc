@@ -47,7 +47,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf<C>& locked, cons
   Commit(locked, left, made);
   worker.counters.Add(WorkerCounters::kLeafSplits);
   worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
-  if (!made.goes_right) (void)writer_.Insert(worker, locked, pair);
+  if (!made.goes_right) (void)writer_.InsertAnywhere(worker, locked, pair);
   return Outcome::kOk;
 }
 

@@ -14,11 +14,12 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
 
 // The lowest free slot: one beside the state word, if there is one.
 template <class C>
-bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf<C>& locked, Pair pair) {
+bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair pair,
+                               uint32_t usable) {
   pmem::Medium& medium = tree_.medium;
   Node* leaf = locked.leaf;
   NodeState state(leaf->state.LoadRelaxed());
-  const uint32_t free = tree_.usable_slots() & ~state.Slots();
+  const uint32_t free = usable & ~state.Slots();
   if (free == 0) return false;
   const auto slot = static_cast<unsigned>(std::countr_zero(free));
   const bool beside = LineOfSlot<C>(slot) == 0;

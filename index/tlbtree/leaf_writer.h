@@ -29,7 +29,14 @@ class LeafWriter {
   explicit LeafWriter(TreeState<C>& tree) : tree_(tree) {}
 
   // Durable on return. Insert returns false if the leaf is full.
-  bool Insert(Worker& worker, const LockedLeaf<C>& locked, Pair pair);
+  bool Insert(Worker& worker, const LockedLeaf<C>& locked, Pair pair) {
+    return InsertInto(worker, locked, pair, tree_.usable_slots());
+  }
+  // Into any slot: a pool may have been opened with a smaller `leaf_slots`, and then all that are
+  // used may stay valid in a leaf that was just split.
+  bool InsertAnywhere(Worker& worker, const LockedLeaf<C>& locked, Pair pair) {
+    return InsertInto(worker, locked, pair, (uint32_t{1} << Node::kSlots) - 1);
+  }
   void Update(Worker& worker, const LockedLeaf<C>& locked, Pair pair);
   void Remove(Worker& worker, const LockedLeaf<C>& locked);
 
@@ -39,6 +46,7 @@ class LeafWriter {
   static void CountInsert(Worker& worker, bool beside_state);
 
  private:
+  bool InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair pair, uint32_t usable);
   void FenceRecord(Pair pair);
 
   TreeState<C>& tree_;

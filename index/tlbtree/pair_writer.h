@@ -62,7 +62,16 @@ class PairWriter {
   bool SetAside(size_t puts) {
     return tree_.space.SetAside(tree_.workers.Current().spare_leaves, puts);
   }
-  void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current().spare_leaves); }
+  // `long_puts` of them have keys of 8 bytes and more, of which the longest has `longest`.
+  bool SetAside(size_t puts, size_t long_puts, size_t longest) {
+    return SetAside(puts) && SetLowsAside(long_puts, longest);
+  }
+  void FreeSpare() {
+    Worker& worker = tree_.workers.Current();
+    tree_.space.FreeSpare(worker.spare_leaves);
+    for (const pmem::Offset record : worker.spare_lows) tree_.slab.Free(record);
+    worker.spare_lows.clear();
+  }
   void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
 
   OpStages<C>& stages() { return stages_; }
@@ -80,6 +89,7 @@ class PairWriter {
     return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
   }
   void TidyUp(Worker& worker);
+  bool SetLowsAside(size_t count, size_t longest);
 
   TreeState<C>& tree_;
   OpStages<C> stages_;

@@ -130,10 +130,11 @@ std::vector<pmem::Offset> TopLayer<C>::DroppedAnchors() const {
 // --- rebuild ---
 
 template <class C>
-std::vector<pmem::Offset> TopLayer<C>::BeginRebuild() {
+std::vector<pmem::Offset> TopLayer<C>::BeginRebuild(bool take_dropped) {
   const std::lock_guard lock(mutex_);
   rebuilding_ = true;
   added_.clear();
+  if (!take_dropped) return {};
   return std::exchange(dropped_, {});
 }
 

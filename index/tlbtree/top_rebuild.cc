@@ -40,7 +40,7 @@ bool TopRebuild<C>::IsDue() const {
   const uint64_t least = traced ? kTracedSteps : kLeastSteps;
   const uint64_t few_dead = traced ? 1 : kFewDead;
   return tree_.sideways.load(std::memory_order_relaxed) >= std::max(least, rate * entries) ||
-         tree_.top.dropped() > std::max(few_dead, entries / 8);
+         (!tree_.touch.active() && tree_.top.dropped() > std::max(few_dead, entries / 8));
 }
 
 template <class C>
@@ -62,7 +62,8 @@ absl::StatusOr<BackgroundWorker::Progress> TopRebuild<C>::Step(TreeState<C>& tre
   if (!work.begun) {
     work.begun = true;
     work.at = tree.first_anchor();
-    work.dropped = tree.top.BeginRebuild();
+    // The sweep stands at an anchor between its steps, and drops what it finds dead.
+    work.dropped = tree.top.BeginRebuild(/*take_dropped=*/!tree.touch.active());
   }
   absl::Status status = Collect(tree, work);
   if (status.ok() && work.at != 0) return BackgroundWorker::Progress::kMore;

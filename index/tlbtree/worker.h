@@ -36,6 +36,8 @@ struct WorkerCounters {
 struct alignas(64) Worker {
   // For an atomic batch, which must not run out of space.
   std::vector<pmem::Offset> spare_leaves;
+  std::vector<pmem::Offset> spare_lows;  // records for bounds, of spare_low_bytes each
+  uint64_t spare_low_bytes = 0;
   RetiredRecords retired;
   std::vector<uint64_t> replaced;  // value words that a group will replace
   // Keys of leaves whose entry is missing above them, and of those that have become sparse.
