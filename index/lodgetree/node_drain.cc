@@ -35,6 +35,7 @@ template <class C>
 void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   worker_.round.Clear();
   worker_.unlinked.clear();
+  const unsigned leaves = node->index_count;
   NodeTurn<C>& turn = worker_.round.turns.emplace_back();
   turn.node = node;
   turn.watermark = watermark;
@@ -49,6 +50,7 @@ void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   round.CommitAndPublish();
   round.RetireUnlinked();
   round.FinishTurn(turn);
+  moved_ |= turn.splits || node->index_count != leaves;
 }
 
 template <class C>
@@ -77,27 +79,34 @@ typename NodeWriter<C>::Node* NodeWriter<C>::DrainOrSplit(Node* node, const Key&
   return DrainPlanned(node, key, watermark);
 }
 
-// Drains until a pair of `pending`'s key can be buffered; returns the node that covers it then, and
-// its place there.
 template <class C>
-typename NodeWriter<C>::Node* NodeWriter<C>::MakeBufferRoom(Node* node, const PendingOp<C>& pending,
-                                                            typename Node::Position* place) {
+typename NodeWriter<C>::Node* NodeWriter<C>::MakeBufferRoom(Node* node, const Key& key,
+                                                            uint64_t sequence, unsigned* leaf) {
+  const uint64_t own = parts_.medium.Canary("lodgetree.flush.own_number") ? 1 : 0;
   do {
     if (stuck) {
       if (!replaying) DieWithoutLeaf();
       return node;
     }
-    if (!plan_ready) parts_.planner.ChooseTargets(node, place->leaf, &plan);
+    if (!plan_ready) parts_.planner.ChooseTargets(node, *leaf, &plan);
     plan_ready = false;
-    const uint64_t own = parts_.medium.Canary("lodgetree.flush.own_number") ? 1 : 0;
-    node = DrainOrSplit(node, pending.key, pending.sequence - 1 + own);
-    *place = node->Search(pending.key);
-  } while (parts_.planner.NeedsDrain(node, place->leaf));
+    moved_ = false;
+    node = DrainOrSplit(node, key, sequence - 1 + own);
+    if (moved_) *leaf = node->Search(key).leaf;
+  } while (parts_.planner.NeedsDrain(node, *leaf));
   return node;
 }
 
 template <class C>
+void NodeWriter<C>::DrainLeaf(Node* node, unsigned leaf, const Key& key, uint64_t sequence) {
+  plan.Clear();
+  (void)parts_.planner.AddTarget(node, leaf, &plan);
+  (void)DrainWhereRoom(node, key, sequence);
+}
+
+template <class C>
 typename NodeWriter<C>::Node* NodeWriter<C>::Split(Node* node, const Key& key) {
+  moved_ = true;
   return NodeSplitter<C>(parts_, worker_).Split(held, node, key);
 }
 

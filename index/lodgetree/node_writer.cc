@@ -60,16 +60,13 @@ void NodeWriter<C>::Apply(PendingOp<C>& pending) {
     return;
   }
   if (parts_.planner.NeedsDrain(node, place.leaf)) {
-    node = MakeBufferRoom(node, pending, &place);
+    node = MakeBufferRoom(node, pending.key, pending.sequence, &place.leaf);
     if (stuck) return;
   }
   EnsureFenced();
   Insert(node, place.leaf, pending);
-  if (!parts_.parameters.surrogate_buffer || drains_own) {
-    plan.Clear();
-    (void)parts_.planner.AddTarget(node, place.leaf, &plan);
-    (void)DrainWhereRoom(node, pending.key, pending.sequence);
-  }
+  if (!parts_.parameters.surrogate_buffer || drains_own)
+    DrainLeaf(node, place.leaf, pending.key, pending.sequence);
 }
 
 template class NodeWriter<Fixed64Codec>;

@@ -38,7 +38,7 @@ class NodeWriter {
   using Node = LastLevelNode<C>;
 
   NodeWriter(TreeParts<C>& parts, Worker<C>& worker)
-      : held(parts), parts_(parts), worker_(worker) {}
+      : held(parts), plan(worker.plan), parts_(parts), worker_(worker) {}
 
   // Locks the node that covers `key`; waits for it. Searches and chooses what to drain before that,
   // so that the lines are fetched while it waits; if the lock is acquired as of the same version,
@@ -49,6 +49,11 @@ class NodeWriter {
 
   // For an operation that is in the log: buffers its pair, after a drain if necessary.
   void Apply(PendingOp<C>& pending);
+  // Drains until a pair of `key`, which is in the log under `sequence`, can be buffered for its
+  // leaf `*leaf`. Returns the node that covers the key then, and the leaf there.
+  Node* MakeBufferRoom(Node* node, const Key& key, uint64_t sequence, unsigned* leaf);
+  // Drains everything buffered for `leaf`, as of the operation under `sequence`.
+  void DrainLeaf(Node* node, unsigned leaf, const Key& key, uint64_t sequence);
   // Buffers a pair for `leaf`; there is room.
   void Insert(Node* node, unsigned leaf, const PendingOp<C>& pending);
   // Replaces the buffered pair `at` by a newer one of the same key.
@@ -67,7 +72,7 @@ class NodeWriter {
   HeldNodes<C> held;
   // For a single key, from before its lock was acquired: its place, and what to drain first.
   typename Node::Position position;
-  DrainPlan plan;
+  DrainPlan& plan;
   bool searched = false;
   bool plan_ready = false;
   bool fenced = false;
@@ -80,10 +85,11 @@ class NodeWriter {
   bool stuck = false;  // no leaf, and nothing else makes room
 
  private:
-  Node* MakeBufferRoom(Node* node, const PendingOp<C>& pending, typename Node::Position* place);
   void FitPlan(const Node* node);
   Node* DrainOrSplit(Node* node, const Key& key, uint64_t watermark);
   void Drain(Node* node, uint64_t watermark);
+
+  bool moved_ = false;  // leaves have other places in the node, or are in another one
 
   TreeParts<C>& parts_;
   Worker<C>& worker_;

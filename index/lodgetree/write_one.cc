@@ -5,6 +5,7 @@
 
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/space_reclaim.h"
 #include "index/node/log_fence.h"
 #include "index/node/op_rules.h"
@@ -23,15 +24,15 @@ void FetchMirrors(const Node* node) {
 }
 }  // namespace
 
-// Finds the node, and puts the pair into its buffer if that is all there is to do: then `result` is
-// set, and what is returned is empty.
+// Finds the node, and writes the pair if that is all there is to decide: then `result` is set, and
+// what is returned is empty.
 template <class C>
 template <class Form>
 SeenNode<C> LodgeTree<C>::Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
                                 WriteResult* result) {
   SeenNode<C> seen;
   seen.node = parts_.tree.template DescendForWrite<Form>(key, &seen.snapshot);
-  if (PutIntoBuffer<Form>(op, key, options, seen, result)) return {};
+  if (WriteAlone<Form>(op, key, options, seen, result)) return {};
   return seen;
 }
 
@@ -53,7 +54,6 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
       },
       this, &op, &key, &options, result);
   if (seen.node == nullptr) return result->outcome;
-  if (!C::kRecords && DeleteInBuffer(op, key, seen, result)) return result->outcome;
   FetchCurrent(op, key, seen.node);
   return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] {
     PendingOp<C> pending;
@@ -63,35 +63,65 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
   });
 }
 
-// The fast path of a Put: nothing to decide, room in the log and in the buffer. Does the same as
-// WriteGroup in that case. False: nothing was done.
+// The fast path: no condition, a key that is not buffered, room in the log and in the pool. Does
+// the same as WriteGroup in that case. False: nothing was done.
 template <class C>
 template <class Form>
-bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteOptions& options,
-                                 SeenNode<C> seen, WriteResult* result) {
-  if (op.kind != WriteKind::kPut || op.condition != Condition::kNone) return false;
-  if (options.applied_index.has_value() || !parts_.parameters.surrogate_buffer) return false;
-  if (parts_.log.OpenRoom() == 0 || parts_.medium.failed() || parts_.pool.tight()) return false;
-  Node* node = seen.node;
-  typename Node::Position position;
+bool LodgeTree<C>::WriteAlone(const WriteOp& op, const Key& key, const WriteOptions& options,
+                              SeenNode<C> seen, WriteResult* result) {
+  if (op.condition != Condition::kNone || options.applied_index.has_value()) return false;
+  if (!parts_.parameters.surrogate_buffer || parts_.log.OpenRoom() == 0) return false;
+  if (parts_.medium.failed() || parts_.pool.tight()) return false;
+  const bool deletes = op.kind == WriteKind::kDelete;
+  if (deletes) FetchMirrors(seen.node);
+  Worker<C>& worker = parts_.CurrentWorker();
+  Place place{.node = seen.node, .snapshot = seen.snapshot};
   {
     const OptimisticSection section;
-    position = node->template Search<Form>(key);
-    if (position.hits != 0 || parts_.planner.NeedsDrain(node, position.leaf)) return false;
+    const auto position = place.node->template Search<Form>(key);
+    if (position.hits != 0) return false;
+    place.leaf = position.leaf;
+    place.drains = parts_.planner.NeedsDrain(place.node, place.leaf);
+    if (place.drains) PlanDrain(place, worker);
   }
+  return deletes ? DeleteAlone(key, &place, worker, options, result)
+                 : PutAlone(op, key, place, worker, result);
+}
+
+// Before the lock, so that the lines are fetched while the previous fence is waited for.
+template <class C>
+[[gnu::noinline]] void LodgeTree<C>::PlanDrain(const Place& place, Worker<C>& worker) const {
+  parts_.planner.ChooseTargets(place.node, place.leaf, &worker.plan);
+  if (worker.plan.splits > 0) worker.spares.Prefetch(parts_.pool);
+}
+
+// Locks the node as it was seen, if there is a leaf for what the plan may split.
+template <class C>
+bool LodgeTree<C>::LockPlace(const Place& place, pmem::ReservePolicy policy, Worker<C>& worker) {
+  if (!place.node->lock.TryUpgrade(place.snapshot)) return false;
+  if (!place.drains || worker.plan.splits == 0) return true;
+  if (worker.spares.Ensure(parts_.spare_source, 1, policy)) return true;
+  place.node->lock.Unlock();
+  return false;
+}
+
+template <class C>
+bool LodgeTree<C>::PutAlone(const WriteOp& op, const Key& key, const Place& place,
+                            Worker<C>& worker, WriteResult* result) {
   StagedPair<C> staged;
   if constexpr (C::kRecords) {
     parts_.longest_key.Note(op.key.size());
     if (StagePair(parts_.pool, parts_.slab, parts_.codec, op, key, &staged) != Outcome::kOk)
       return false;
   }
-  if (!node->lock.TryUpgrade(seen.snapshot)) {
+  if (!LockPlace(place, pmem::ReservePolicy::kKeep, worker)) {
     DiscardStaged(parts_.slab, &staged);
     return false;
   }
   // Not before the lock: measured, that makes inserts of such pairs a tenth slower.
   if constexpr (!C::kRecords) staged.pair = {key.word, KeyWord(op.value, 0)};
-  const uint64_t version = LogAndBuffer(node, position.leaf, key, &staged, LogOp::kPut);
+  const uint64_t version = place.drains ? LogAndDrain(place, key, &staged, LogOp::kPut, worker)
+                                        : LogAndBuffer(place, key, &staged, LogOp::kPut, worker);
   *result = {};
   if (parts_.medium.failed()) {
     result->outcome = Outcome::kMediumFailed;
@@ -101,12 +131,10 @@ bool LodgeTree<C>::PutIntoBuffer(const WriteOp& op, const Key& key, const WriteO
   return true;
 }
 
-// Logs the pair, makes that durable, and buffers it for `leaf` in the node, which has room. The
-// caller holds the node's lock, which is released. Returns the pair's number.
+// Numbers the pair and logs it; not fenced.
 template <class C>
-uint64_t LodgeTree<C>::LogAndBuffer(Node* node, unsigned leaf, const Key& key,
-                                    StagedPair<C>* staged, LogOp op) {
-  parts_.CurrentWorker().ReleaseDrainedLogs(parts_.log);
+auto LodgeTree<C>::LogPair(StagedPair<C>* staged, LogOp op, Worker<C>& worker) -> Logged {
+  worker.ReleaseDrainedLogs(parts_.log);
   if constexpr (C::kRecords) parts_.horizon.BeginTaking();
   const uint64_t sequence = parts_.pool.TakeSequence(1);
   if constexpr (C::kRecords) {
@@ -114,12 +142,45 @@ uint64_t LodgeTree<C>::LogAndBuffer(Node* node, unsigned leaf, const Key& key,
   }
   const uint32_t log = parts_.log.Append(staged->pair, sequence, op, 0, staged->record.crc);
   EndAppend(parts_.medium);
+  return {sequence, log};
+}
+
+// Logs the pair, makes that durable, and buffers it in the node, which has room. The caller holds
+// the node's lock, which is released. Returns the pair's number.
+template <class C>
+uint64_t LodgeTree<C>::LogAndBuffer(const Place& place, const Key& key, StagedPair<C>* staged,
+                                    LogOp op, Worker<C>& worker) {
+  const Logged logged = LogPair(staged, op, worker);
   FenceLog(parts_.medium);
+  if constexpr (C::kRecords) parts_.horizon.EndTaking();
+  const bool tombstone = op == LogOp::kDelete;
+  place.node->InsertBuffered(place.leaf, key, staged->pair, logged.log, tombstone);
+  if (C::kRecords || tombstone) parts_.holders.Note(place.node);
+  place.node->lock.Unlock();
+  return logged.sequence;
+}
+
+// The same with a drain: before the pair is buffered, if there is no room, and after it, if it may
+// leave a leaf without pairs.
+template <class C>
+[[gnu::noinline]] uint64_t LodgeTree<C>::LogAndDrain(const Place& place, const Key& key,
+                                                     StagedPair<C>* staged, LogOp op,
+                                                     Worker<C>& worker) {
+  const auto [sequence, log] = LogPair(staged, op, worker);
+  Node* node = place.node;
+  unsigned leaf = place.leaf;
+  NodeWriter<C> nodes(parts_, worker);
+  nodes.held.Add(node);
+  nodes.plan_ready = place.drains;
+  if (place.drains) node = nodes.MakeBufferRoom(node, key, sequence, &leaf);
+  nodes.EnsureFenced();
   if constexpr (C::kRecords) parts_.horizon.EndTaking();
   const bool tombstone = op == LogOp::kDelete;
   node->InsertBuffered(leaf, key, staged->pair, log, tombstone);
   if (C::kRecords || tombstone) parts_.holders.Note(node);
-  node->lock.Unlock();
+  if (tombstone && parts_.planner.IsEmptied(node, leaf)) nodes.DrainLeaf(node, leaf, key, sequence);
+  nodes.held.UnlockAll();
+  FinishWrite(parts_, worker);
   return sequence;
 }
 
@@ -140,34 +201,61 @@ bool LodgeTree<C>::HasInLeaf(const Node* node, unsigned leaf, const Key& key, ui
   return true;
 }
 
-// The fast path of a Delete of a key that is not buffered, of pairs without records: its leaf is
-// read before the lock, which proves what was found there, so that its cache misses overlap with
-// the previous fence. Does the same as WriteGroup in that case. False: nothing was done.
+// Of pairs without records: the leaf is read before the lock, which proves what was found there, so
+// that its cache misses overlap with the previous fence.
 template <class C>
-bool LodgeTree<C>::DeleteInBuffer(const WriteOp& op, const Key& key, SeenNode<C> seen,
-                                  WriteResult* result) {
-  if (op.kind != WriteKind::kDelete || op.condition != Condition::kNone) return false;
-  if (!parts_.parameters.surrogate_buffer || parts_.log.OpenRoom() == 0) return false;
-  if (parts_.medium.failed() || parts_.pool.tight()) return false;
-  Node* node = seen.node;
-  FetchMirrors(node);
-  typename Node::Position position;
-  {
-    const OptimisticSection section;
-    position = node->Search(key);
-    bool has;
-    if (!HasInLeaf(node, position.leaf, key, seen.snapshot, &has)) return false;
-    if (position.hits != 0 || parts_.planner.NeedsDrain(node, position.leaf)) return false;
-    // A leaf that may be emptied is drained at once.
-    const auto deleted = static_cast<unsigned>(std::popcount(node->GroupMask(position.leaf))) + 1;
-    if (has && deleted >= node->leaf_count[position.leaf]) return false;
-    if (has ? !node->lock.TryUpgrade(seen.snapshot) : !node->lock.Validate(seen.snapshot))
-      return false;
-    *result = {Outcome::kOk, has, 0};
-    if (!has) return true;
+auto LodgeTree<C>::LockIfInLeaf(const Key& key, const Place& place, Worker<C>& worker) -> Victim {
+  bool has;
+  if (!HasInLeaf(place.node, place.leaf, key, place.snapshot, &has)) return Victim::kUndecided;
+  if (!has) return place.node->lock.Validate(place.snapshot) ? Victim::kAbsent : Victim::kUndecided;
+  return LockPlace(place, pmem::ReservePolicy::kUse, worker) ? Victim::kLocked : Victim::kUndecided;
+}
+
+// Of pairs with records, which only the lock keeps from being freed: the tombstone names the pair.
+template <class C>
+auto LodgeTree<C>::LockAndName(const Key& key, const Place& place, Worker<C>& worker, uint64_t now,
+                               StagedPair<C>* staged, WriteResult* result) -> Victim
+  requires C::kRecords
+{
+  if (!LockPlace(place, pmem::ReservePolicy::kUse, worker)) return Victim::kUndecided;
+  const int slot = parts_.access.FindInLeaf(place.node, place.leaf, key);
+  if (slot >= 0) {
+    const media::Leaf* leaf = parts_.access.LeafAt(place.node, place.leaf);
+    const uint64_t value = SlotPair(leaf, static_cast<unsigned>(slot)).value;
+    staged->pair.value = value;
+    result->found = parts_.values.Describe(value, now).live();
+    if (parts_.values.IsSound(value)) {
+      if (C::IsRecord(value))
+        staged->record.crc = ViewRecord(parts_.pool, C::RecordOf(value)).crc;
+      return Victim::kLocked;
+    }
   }
+  place.node->lock.Unlock();
+  return slot < 0 ? Victim::kAbsent : Victim::kUndecided;
+}
+
+template <class C>
+[[gnu::noinline]] bool LodgeTree<C>::DeleteAlone(const Key& key, Place* place, Worker<C>& worker,
+                                                 const WriteOptions& options,
+                                                 WriteResult* result) {
   StagedPair<C> staged{.pair = {key.word, 0}};
-  LogAndBuffer(node, position.leaf, key, &staged, LogOp::kDelete);
+  *result = {};
+  Victim victim;
+  if constexpr (C::kRecords) {
+    victim = LockAndName(key, *place, worker, options.now_unix_ms, &staged, result);
+  } else {
+    victim = LockIfInLeaf(key, *place, worker);
+    result->found = victim == Victim::kLocked;
+  }
+  if (victim != Victim::kLocked) return victim == Victim::kAbsent;
+  const unsigned deleted = static_cast<unsigned>(
+      std::popcount(place->node->GroupMask(place->leaf))) + 1;
+  place->empties = deleted >= place->node->leaf_count[place->leaf];
+  if (place->drains || place->empties) {
+    LogAndDrain(*place, key, &staged, LogOp::kDelete, worker);
+  } else {
+    LogAndBuffer(*place, key, &staged, LogOp::kDelete, worker);
+  }
   if (parts_.medium.failed()) *result = {Outcome::kMediumFailed, false, 0};
   return true;
 }

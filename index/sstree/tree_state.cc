@@ -56,7 +56,8 @@ uint64_t ThreadNumber() {
   return number;
 }
 
-// A fence covers the flushes of its own thread: what a thread that has ended left is flushed anew.
+// A fence covers the flushes of its own thread: what a thread that has ended left is flushed anew,
+// unless the space of the line has gone back to the pool.
 template <class C>
 void TreeState<C>::FreeCutOff(Worker& worker) {
   if (medium.failed()) return;
@@ -66,7 +67,7 @@ void TreeState<C>::FreeCutOff(Worker& worker) {
       subnodes.Free(cut.subnode);
       continue;
     }
-    medium.FlushLine(cut.before);
+    if (subnodes.IsUnit(pool.OffsetOf(cut.before))) medium.FlushLine(cut.before);
     cut.thread = ThreadNumber();
     kept.push_back(cut);
   }
