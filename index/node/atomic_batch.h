@@ -49,6 +49,7 @@ class AtomicBatch {
   void Seek(std::span<const WriteOp> ops, Batch& batch);
   Outcome Abort(Batch& batch, std::span<WriteResult> results);
   Outcome Commit(Batch& batch, const WriteOptions& options);
+  static LongPuts LongPutsOf(const Batch& batch);
   bool SetAside(const Batch& batch, BatchIntents::Intent* intent);
   bool Evaluate(Batch& batch, uint64_t now);
   void Intend(Batch& batch);
@@ -164,22 +165,25 @@ Outcome AtomicBatch<C, Tree>::Commit(Batch& batch, const WriteOptions& options) 
   return outcome;
 }
 
+template <class C, WriteTree<C> Tree>
+LongPuts AtomicBatch<C, Tree>::LongPutsOf(const Batch& batch) {
+  LongPuts puts;
+  for (const Pending& pending : batch.all) {
+    if (pending.remove() || pending.op->key.size() < sizeof(uint64_t)) continue;
+    ++puts.count;
+    puts.longest = std::max(puts.longest, pending.op->key.size());
+  }
+  return puts;
+}
+
 // Allocates the missing space for the operations and the intent. False: the pool is full.
 template <class C, WriteTree<C> Tree>
 bool AtomicBatch<C, Tree>::SetAside(const Batch& batch, BatchIntents::Intent* intent) {
   const auto puts = static_cast<size_t>(
       std::ranges::count_if(batch.all, [](const Pending& pending) { return !pending.remove(); }));
-  // Of keys that fill a word, from which a tree may make a text that does not fit into one.
-  size_t long_puts = 0;
-  size_t longest = 0;
-  for (const Pending& pending : batch.all) {
-    if (pending.remove() || pending.op->key.size() < sizeof(uint64_t)) continue;
-    ++long_puts;
-    longest = std::max(longest, pending.op->key.size());
-  }
   const auto set_aside = [&] {
-    if constexpr (requires { tree_.SetAside(puts, long_puts, longest); }) {
-      return tree_.SetAside(puts, long_puts, longest);
+    if constexpr (requires { tree_.SetAside(puts, LongPuts{}); }) {
+      return tree_.SetAside(puts, LongPutsOf(batch));
     } else {
       return tree_.SetAside(puts);
     }

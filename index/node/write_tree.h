@@ -48,6 +48,12 @@ struct SoughtKey {
   Seen seen;
 };
 
+// The puts of a batch whose keys fill a word: a bound made of such a key may need a record.
+struct LongPuts {
+  size_t count = 0;
+  size_t longest = 0;  // bytes of the longest key
+};
+
 // Held:
 //   found, FoundPair   the key's pair, if it is there
 //   Unlock             releases the lock
@@ -110,7 +116,8 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //   ReclaimSpace  an allocation has failed. True: a retry may succeed
 // For atomic batches:
 //   SetAside      allocates everything that `puts` puts can need besides their records: until
-//                 FreeSpare none of them fails for lack of it. False: the pool is full
+//                 FreeSpare none of them fails for lack of it. False: the pool is full. Of a tree
+//                 whose bounds have records on the medium: SetAside(puts, LongPuts)
 //   FreeSpare     frees what is left of it
 //   CountBatch    one has been committed
 template <class Tree, class C>

@@ -62,9 +62,8 @@ class PairWriter {
   bool SetAside(size_t puts) {
     return tree_.space.SetAside(tree_.workers.Current().spare_leaves, puts);
   }
-  // `long_puts` of them have keys of 8 bytes and more, of which the longest has `longest`.
-  bool SetAside(size_t puts, size_t long_puts, size_t longest) {
-    return SetAside(puts) && SetLowsAside(long_puts, longest);
+  bool SetAside(size_t puts, const LongPuts& long_puts) {
+    return SetAside(puts) && SetLowsAside(long_puts);
   }
   void FreeSpare() {
     Worker& worker = tree_.workers.Current();
@@ -89,7 +88,7 @@ class PairWriter {
     return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
   }
   void TidyUp(Worker& worker);
-  bool SetLowsAside(size_t count, size_t longest);
+  bool SetLowsAside(const LongPuts& puts);
 
   TreeState<C>& tree_;
   OpStages<C> stages_;

@@ -52,11 +52,11 @@ void PairWriter<C>::AfterWrite() {
 
 // A leaf can always be divided beside the new key, by a bound that is one byte longer at most.
 template <class C>
-bool PairWriter<C>::SetLowsAside(size_t count, size_t longest) {
+bool PairWriter<C>::SetLowsAside(const LongPuts& puts) {
   if (!C::kRecords) return true;
   Worker& worker = tree_.workers.Current();
-  worker.spare_low_bytes = RecordBytes(longest + 1, 0, false);
-  while (worker.spare_lows.size() < count) {
+  worker.spare_low_bytes = RecordBytes(puts.longest + 1, 0, false);
+  while (worker.spare_lows.size() < puts.count) {
     const pmem::Offset record =
         tree_.slab.Allocate(worker.spare_low_bytes, pmem::ReservePolicy::kKeep);
     if (record == 0) return false;
