@@ -85,7 +85,7 @@ bool Sweep<C>::StepAnchor() {
   const NodeCheck<C> check(tree_);
   AnchorPlace place;
   if (!descent.ViewAnchor(anchor_, &place)) return Damaged("a damaged anchor", anchor_);
-  (void)tree_.anchors.Mark(anchor_);
+  if (!tree_.medium.Canary("tlbtree.sweep.anchor_unmarked")) (void)tree_.anchors.Mark(anchor_);
   if (!MarkLow(anchor_, RecordOfLow<C>(place.view.low))) return false;
   if (place.view.root.dead) {
     const std::lock_guard lock(mutex_);
@@ -99,7 +99,9 @@ bool Sweep<C>::StepAnchor() {
         const bool same = tree_.locks.Of(tree_.AnchorAt(anchor_)).Validate(place.snapshot);
         return same ? Damaged("a damaged root of a sub-index", place.view.root.node) : true;
       }
-      (void)tree_.nodes.Mark(place.view.root.node);
+      if (!tree_.medium.Canary("tlbtree.sweep.root_unmarked")) {
+        (void)tree_.nodes.Mark(place.view.root.node);
+      }
     }
   }
   anchor_ = place.view.next;
@@ -109,6 +111,7 @@ bool Sweep<C>::StepAnchor() {
 
 template <class C>
 bool Sweep<C>::MarkLow(pmem::Offset where, pmem::Offset record) {
+  if (tree_.medium.Canary("tlbtree.sweep.bound_unmarked")) return true;
   if (record != 0 && tree_.slab.Mark(record) == UnitArena::MarkResult::kNotAUnit) {
     return Damaged("a bound whose record is none of", where);
   }
@@ -140,7 +143,7 @@ bool Sweep<C>::VisitLeaf(const LeafPlace<C>& place) {
     if (!tree_.locks.Of(place.leaf).Validate(place.snapshot)) return true;  // once more
   }
   const pmem::Offset leaf = tree_.pool.OffsetOf(place.leaf);
-  (void)tree_.nodes.Mark(leaf);
+  if (!tree_.medium.Canary("tlbtree.sweep.leaf_unmarked")) (void)tree_.nodes.Mark(leaf);
   if (!MarkLow(leaf, RecordOfLow<C>(sibling.low))) return false;
   for (unsigned i = 0; i < count; ++i) {
     if (!MarkPair(leaf, pairs[i].value)) return false;
@@ -161,6 +164,7 @@ bool Sweep<C>::VisitLeaf(const LeafPlace<C>& place) {
 template <class C>
 bool Sweep<C>::MarkPair(pmem::Offset leaf, uint64_t value_word) {
   if constexpr (C::kRecords) {
+    if (tree_.medium.Canary("tlbtree.sweep.record_unmarked")) return true;
     if (C::IsRecord(value_word) &&
         tree_.slab.Mark(C::RecordOf(value_word)) == UnitArena::MarkResult::kNotAUnit) {
       return Damaged("a pair whose record is none in the leaf", leaf);

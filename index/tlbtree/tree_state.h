@@ -73,11 +73,14 @@ struct TreeState {
   // Call before the store that unlinks it, and before one that moves a link to the left
   // (pmem/unit_arena.h, invariant 3).
   void HoldUnit(pmem::UnitArena& arena, pmem::Offset unit) const {
-    if (pool.finding_space()) arena.Hold(unit);
+    if (pool.finding_space() && !medium.Canary("tlbtree.sweep.unit_not_held")) arena.Hold(unit);
   }
   void HoldRecord(uint64_t value_word) {
     if constexpr (C::kRecords) {
-      if (pool.finding_space() && C::IsRecord(value_word)) slab.Hold(C::RecordOf(value_word));
+      if (pool.finding_space() && C::IsRecord(value_word) &&
+          !medium.Canary("tlbtree.sweep.record_not_held")) {
+        slab.Hold(C::RecordOf(value_word));
+      }
     }
   }
   // Nothing refers to it any more: its space is freed once no reader can access it.

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -164,6 +165,24 @@ TEST_P(RecoveringTest, AKillBeforeItsEndLosesNothing) {
     EXPECT_TRUE(ends.Take().empty());
     WriteMore(kMostPut);
     ExpectRange(0, keys() + 100);
+  }
+}
+
+// What the threads have done by then counts for nothing, and they begin again.
+TEST_P(RecoveringTest, AKillInTheMiddleLosesNothing) {
+  PutRange(0, keys());
+  for (uint64_t round = 0; round < 3; ++round) {
+    const bool left = KillAndHold();
+    PutRange(keys(), keys() + kMostPut);  // few leaves: it has something left to fence
+    tracer.Hold(left ? At::kFence : At::kNowhere);
+    if (left) tracer.AwaitHeld(At::kFence);
+    ASSERT_TRUE(harness().KillAndReopen().ok());
+    tracer.Hold(At::kNowhere);
+    WriteMore(kMostPut);
+    while (!State().finished) std::this_thread::yield();
+    (void)ends.Take();
+    WriteMore(kMostPut);
+    ExpectRange(0, keys() + kMostPut);
   }
 }
 

@@ -62,7 +62,7 @@ constexpr Canary GenerationsRow(std::string_view name, Bugs bugs, Fault fault) {
   return {name, "generations", bugs, fault, Under::kBoth, In::kAny, By::kGenerations};
 }
 
-constexpr Canary kUnusedParts[] = {
+constexpr Canary kNodeParts[] = {
     GenerationsRow("content not flushed", Bc(1), Forget("node.two_generations.1")),
     GenerationsRow("header not flushed", Bc(1), Ask("node.two_generations.header_not_flushed")),
     GenerationsRow("content not fenced before the root", Bc(3),
@@ -90,6 +90,6 @@ std::span<const Canary> ScheduleCanariesOf(std::string_view engine) {
 
 std::span<const Canary> PoolCanaries() { return kPool; }
 
-std::span<const Canary> UnusedPartCanaries() { return kUnusedParts; }
+std::span<const Canary> NodePartCanaries() { return kNodeParts; }
 
 }  // namespace lodgekv::test

@@ -53,7 +53,7 @@ std::span<const Canary> CanariesOf(std::string_view engine);
 std::span<const Canary> ScheduleCanariesOf(std::string_view engine);
 // Of the pool, on which every engine is built.
 std::span<const Canary> PoolCanaries();
-// Of parts of index/node that no engine uses yet.
-std::span<const Canary> UnusedPartCanaries();
+// Of parts of index/node, which have a scenario of their own.
+std::span<const Canary> NodePartCanaries();
 
 }  // namespace lodgekv::test

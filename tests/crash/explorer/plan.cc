@@ -128,6 +128,23 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
                     1,
                     kRoomy,
                     10});
+    // A small tree that shrinks and grows while a sweep, a step of it with each write, goes over it
+    // and comes to its end, again and again: so what the sweep found free is used.
+    runs.push_back({{.name = "swept",
+                     .family = family,
+                     .keys = 36,
+                     .deletes = 45,
+                     .conditions = 0,
+                     .groups = 10,
+                     .batches = 5,
+                     .largest_group = 6,
+                     .largest_value = 1500,
+                     .tide = 20},
+                    24,
+                    50,
+                    1,
+                    kRoomy,
+                    3});
     // More operations for one node than its buffer or two leaves hold: they go to their leaves
     // directly, and those without room in a second round.
     runs.push_back({{.name = "throngs",

@@ -316,12 +316,12 @@ TEST(GenerationsTest, OneOfTwoIsFoundInEveryImage) {
   }
 }
 
-// Of parts that no engine uses yet.
-TEST(UnusedPartsTest, CanariesAreAllCaught) {
-  for (const Canary& canary : UnusedPartCanaries()) {
+// Of parts of index/node, which have a scenario of their own.
+TEST(NodePartsTest, CanariesAreAllCaught) {
+  for (const Canary& canary : NodePartCanaries()) {
     ASSERT_EQ(canary.by, By::kGenerations) << canary.name << ": no scenario plants it";
     for (const CrashModel model : kModels) {
-      (void)Throw("unused part", canary, model, [&] { return TryGenerations(canary, model); });
+      (void)Throw("node part", canary, model, [&] { return TryGenerations(canary, model); });
     }
   }
 }
@@ -341,7 +341,7 @@ TEST(CanariesTest, AndSwitchesInTheSourcesAreTheSame) {
     }
   };
   list(PoolCanaries());
-  list(UnusedPartCanaries());
+  list(NodePartCanaries());
   for (const EngineInfo* engine : AllPersistentEngines()) {
     list(CanariesOf(engine->name));
     for (const Canary& canary : ScheduleCanariesOf(engine->name)) {
