@@ -84,6 +84,60 @@ std::vector<PlannedRun> CommonRuns(const EngineCase& engine_case) {
   };
 }
 
+// Runs for small nodes.
+std::vector<PlannedRun> SmallRuns(std::string_view family) {
+  return {
+      // A tree of several inner nodes, which is nearly emptied and then grows again. One crash
+      // after another.
+      {{.name = "emptied",
+        .family = family,
+        .keys = 130,
+        .deletes = 90,
+        .conditions = 0,
+        .groups = 40,
+        .batches = 0,
+        .largest_group = 16,
+        .tide = 25},
+       130,
+       12,
+       1,
+       kRoomy,
+       10},
+      // A small tree that shrinks and grows while a sweep, a step of it with each write, goes over
+      // it and comes to its end, again and again: so what the sweep found free is used.
+      {{.name = "swept",
+        .family = family,
+        .keys = 36,
+        .deletes = 45,
+        .conditions = 0,
+        .groups = 10,
+        .batches = 5,
+        .largest_group = 6,
+        .largest_value = 1500,
+        .tide = 20},
+       24,
+       50,
+       1,
+       kRoomy,
+       3},
+      // More operations for one node than its buffer or two leaves hold: they go to their leaves
+      // directly, and those without room in a second round.
+      {{.name = "throngs",
+        .family = family,
+        .keys = 60,
+        .deletes = 20,
+        .conditions = 5,
+        .groups = 45,
+        .batches = 45,
+        .largest_group = 20,
+        .tide = 8},
+       20,
+       16,
+       1,
+       kRoomy},
+  };
+}
+
 std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
   const bool fixed = engine_case.fixed64();
   const std::string_view family = fixed ? "dense" : engine_case.inline_pairs ? "short" : "same_8";
@@ -112,54 +166,7 @@ std::vector<PlannedRun> RunsFor(const EngineCase& engine_case) {
     runs.push_back({{.name = "any", .family = "any", .keys = 24, .expiries = 30}, 0, 60, 2});
   }
   if (engine_case.small_nodes) {
-    // A tree of several inner nodes, which is nearly emptied and then grows again. One crash after
-    // another.
-    runs.push_back({{.name = "emptied",
-                     .family = family,
-                     .keys = 130,
-                     .deletes = 90,
-                     .conditions = 0,
-                     .groups = 40,
-                     .batches = 0,
-                     .largest_group = 16,
-                     .tide = 25},
-                    130,
-                    12,
-                    1,
-                    kRoomy,
-                    10});
-    // A small tree that shrinks and grows while a sweep, a step of it with each write, goes over it
-    // and comes to its end, again and again: so what the sweep found free is used.
-    runs.push_back({{.name = "swept",
-                     .family = family,
-                     .keys = 36,
-                     .deletes = 45,
-                     .conditions = 0,
-                     .groups = 10,
-                     .batches = 5,
-                     .largest_group = 6,
-                     .largest_value = 1500,
-                     .tide = 20},
-                    24,
-                    50,
-                    1,
-                    kRoomy,
-                    3});
-    // More operations for one node than its buffer or two leaves hold: they go to their leaves
-    // directly, and those without room in a second round.
-    runs.push_back({{.name = "throngs",
-                     .family = family,
-                     .keys = 60,
-                     .deletes = 20,
-                     .conditions = 5,
-                     .groups = 45,
-                     .batches = 45,
-                     .largest_group = 20,
-                     .tide = 8},
-                    20,
-                    16,
-                    1,
-                    kRoomy});
+    for (const PlannedRun& run : SmallRuns(family)) runs.push_back(run);
   } else {
     // Nodes of the default size: full ones are made first, without images.
     runs.push_back({{.name = "grown", .family = fixed ? "dense" : "user_ids", .keys = 700},
