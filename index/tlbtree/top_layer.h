@@ -65,8 +65,8 @@ class TopLayer {
   void Drop(pmem::Offset anchor);
 
   // --- rebuild (top_rebuild.h), by one thread ---
-  // From here on what is added is remembered. Returns the anchors dropped so far, or none: then they
-  // are kept.
+  // From here on what is added is remembered. Returns the anchors dropped so far, or none: then
+  // they are kept.
   std::vector<pmem::Offset> BeginRebuild(bool take_dropped);
   // Replaces the array by one over `entries`, which ascend. False: there is no room, or a sync has
   // failed; then nothing has changed. Not inside an EpochGuard.

@@ -1,4 +1,4 @@
-// Found by review: states that only an unlucky order of several threads' steps leads to, made here
+// States that only an unlucky order of several threads' steps leads to, made here
 // by calling their parts one by one.
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ Outcome PutOnly(PairWriter<C>& writer, std::string_view text, Pair pair) {
 const TestEngine::Options kSmall = {{"leaf_slots", "4"}, {"node_slots", "3"}};
 
 // All slots that the new options use stay valid after the split: the pair must find a place.
-TEST(ReviewTest, AFullLeafTakesAPairWhenFewerSlotsAreUsed) {
+TEST(InterleavingTest, AFullLeafTakesAPairWhenFewerSlotsAreUsed) {
   for (const char* slots : {"4", "5", "6", "8"}) {
     TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64);
     for (uint64_t i = 1; i <= 13; ++i) ASSERT_EQ(tree.Put(Text(10 * i), Text(i)), Outcome::kOk);
@@ -76,9 +76,9 @@ TEST(ReviewTest, AFullLeafTakesAPairWhenFewerSlotsAreUsed) {
   }
 }
 
-// The sweep stands at an anchor that is new since the pool was opened, when that dies, is freed by a
-// rebuild, and becomes one at the other end of the chain: the anchors between are not marked.
-TEST(ReviewTest, TheSweepDoesNotFollowAFreedAnchor) {
+// The sweep stands at an anchor that is new since the pool was opened, when that dies, is freed by
+// a rebuild, and becomes one at the other end of the chain: the anchors between are not marked.
+TEST(InterleavingTest, TheSweepDoesNotFollowAFreedAnchor) {
   CallingTracer tracer("", [] {});
   TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, kSmall);
   constexpr uint64_t kKeys = 400;
@@ -136,7 +136,7 @@ TEST(ReviewTest, TheSweepDoesNotFollowAFreedAnchor) {
 
 // A thread that finds no space ends the sweep while the rebuild is at work: an anchor that has died
 // since the pool was opened is freed once.
-TEST(ReviewTest, TheSweepDropsNoAnchorThatARebuildFrees) {
+TEST(InterleavingTest, TheSweepDropsNoAnchorThatARebuildFrees) {
   TestEngine* engine = nullptr;
   bool armed = false;
   CallingTracer tracer("tlbtree.rebuild.1", [&] {
@@ -185,7 +185,7 @@ std::string Long(uint64_t i) {
 
 // The bound of a leaf is that of its anchor, whose record goes with the anchor while the leaf stays
 // as it was: a writer that has found the leaf before still splits it.
-TEST(ReviewTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
+TEST(InterleavingTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
   CallingTracer tracer("", [] {});
   TestEngine tree(GetEngineInfo(), KeyFormat::kBytes, kSmall);
   tree.arena().options().tracer = &tracer;
@@ -199,8 +199,8 @@ TEST(ReviewTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
       const auto all = AnchorsOf(state);
       if (all.size() < 4) continue;
       const AnchorView last = AnchorView::Of(*state.AnchorAt(all.back()));
-      if (last.root.height == 1 && NodeState(state.NodeAt(last.root.node)->state.Load()).count() == 4)
-        break;
+      const NodeState leaf(state.NodeAt(last.root.node)->state.Load());
+      if (last.root.height == 1 && leaf.count() == 4) break;
     }
     (void)state.rest.FinishNow();
     // There is room in the one to its left.
@@ -256,7 +256,7 @@ std::string InGroup(unsigned group, size_t length, unsigned i) {
 }
 
 // A batch that splits leaves in a full pool: all of it is done, or nothing.
-TEST(ReviewTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
+TEST(InterleavingTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
   constexpr size_t kClasses[] = {256,  320,  384,  448,  512,  640,  768,
                                  896, 1024, 1280, 1536, 1792, 2048, 2560};
   constexpr unsigned kGroups = std::size(kClasses);
@@ -306,7 +306,7 @@ TEST(ReviewTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
 }
 
 // A batch that a crash has interrupted in a full pool is done again with the reserve, too.
-TEST(ReviewTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
+TEST(InterleavingTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
   TestEngine* engine = nullptr;
   std::vector<std::byte> crashed;
   CallingTracer tracer("node.batch_intent.2", [&] {
@@ -364,9 +364,9 @@ TEST(ReviewTest, AnInterruptedBatchIsDoneAgainInAFullPool) {
   EXPECT_EQ(tree.Get(key), "w");
 }
 
-// A crash has left a dead anchor. Before it is unlinked, the sub-index to the right of it goes to the
-// one to its left.
-TEST(ReviewTest, ADeadAnchorThatAMergeSkipsIsFreed) {
+// A crash has left a dead anchor. Before it is unlinked, the sub-index to the right of it goes to
+// the one to its left.
+TEST(InterleavingTest, ADeadAnchorThatAMergeSkipsIsFreed) {
   CallingTracer tracer("", [] {});
   TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, {{"leaf_slots", "4"}, {"height", "1"}});
   for (uint64_t i = 1; i <= 40; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
