@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bench/engine_bench/workload.h"
 #include "index/key_format_name.h"
+#include "index/registry.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -197,6 +199,19 @@ TargetId Subject::Id() const {
   id.key_format = KeyFormatName(key_format);
   id.key_shape = key_format == KeyFormat::kFixed64 ? "integer" : KeyShapeName(key_shape);
   return id;
+}
+
+absl::StatusOr<Subject> FindSubject(std::string_view engine, std::string_view key_format) {
+  const auto info = FindEngine(engine);
+  if (!info.ok()) return info.status();
+  const auto format = ParseKeyFormat(key_format);
+  if (!format.ok()) return format.status();
+  Subject subject;
+  subject.engine = engine;
+  subject.key_format = *format;
+  subject.persistent = (*info)->persistent;
+  subject.discards = (*info)->discards;
+  return subject;
 }
 
 StoreOptions StoreOptionsFor(const Subject& subject, const StoreSettings& settings,

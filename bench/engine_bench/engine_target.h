@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +27,10 @@ struct Subject {
 
   TargetId Id() const;
 };
+
+// An engine of this build with its default options. NotFound, InvalidArgument: the message names
+// what there is.
+absl::StatusOr<Subject> FindSubject(std::string_view engine, std::string_view key_format);
 
 // Shared by all subjects of a run.
 struct StoreSettings {

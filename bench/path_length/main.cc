@@ -42,19 +42,6 @@ struct Options {
   bool list = false;
 };
 
-absl::StatusOr<Subject> SubjectOf(const Options& options) {
-  const auto info = FindEngine(options.engine);
-  if (!info.ok()) return info.status();
-  const auto format = ParseKeyFormat(options.key_format);
-  if (!format.ok()) return format.status();
-  Subject subject;
-  subject.engine = options.engine;
-  subject.key_format = *format;
-  subject.persistent = (*info)->persistent;
-  subject.discards = (*info)->discards;
-  return subject;
-}
-
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -113,7 +100,7 @@ absl::Status RunPaths(const Options& options, EngineTarget& target) {
 }
 
 absl::Status Run(const Options& options) {
-  const auto subject = SubjectOf(options);
+  const auto subject = FindSubject(options.engine, options.key_format);
   if (!subject.ok()) return subject.status();
   const uint64_t capacity = options.keys + PathRunner::MostKeysAdded(options.calls);
   StoreSettings settings;
