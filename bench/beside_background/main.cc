@@ -38,7 +38,7 @@ absl::Status RunTurns(const Options& options, EngineTarget& target) {
   Turns turns(target, kSeed);
   if (auto status = turns.Load(options.keys); !status.ok()) return status;
   if (auto status = turns.Run(options.ops); !status.ok()) return status;
-  std::printf("%s, %s, %llu keys and as many inserts as %llu; the background thread was\n",
+  std::printf("%s, %s, %llu keys loaded and %llu inserted; the background thread was\n",
               options.engine.c_str(), options.key_format.c_str(),
               static_cast<unsigned long long>(options.keys),
               static_cast<unsigned long long>(options.ops));

@@ -117,6 +117,7 @@ template <class C>
 void Cursor<C>::PrefetchHeadAhead(unsigned distance, bool reverse, uint64_t wanted) const {
   const sstree::Leaf* leaf = LeafAhead(distance, reverse, wanted);
   if (leaf == nullptr) return;
+  const OptimisticSection section;  // where it was is as good for a prefetch
   const char* at = reinterpret_cast<const char*>(tree_.HeadOf(*leaf));
   for (size_t line = 0; line < sizeof(media::Subnode); line += pmem::kLineBytes) {
     Prefetch(at + line);
