@@ -31,7 +31,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="few keys: under 5 minutes")
     parser.add_argument("--keys", type=int, help="of the main run")
     parser.add_argument("--ops", type=int, help="of each phase")
-    parser.add_argument("--rounds", type=int, default=5, help="a figure is the median of these")
+    parser.add_argument("--rounds", type=int, default=4, help="a figure is the median of these")
     parser.add_argument("--write-docs", action="store_true",
                         help="results go to docs/benchmarks: for a quiet machine alone")
     arguments = parser.parse_args()
