@@ -91,7 +91,7 @@ class TopView {
   media::TopLeaf& LeafAt(uint64_t node) const {
     return reinterpret_cast<media::TopLeaf*>(content_ + shape_.leaves_at)[node];
   }
-  // 0: the slot is not used, or a bit of it has flipped. What the anchor leads to was stored before.
+  // 0: the slot is not used, or a bit of it has flipped. What it leads to was stored before.
   pmem::Offset AnchorAt(uint64_t node, unsigned slot) const {
     pmem::Offset anchor;
     return ReadChecked(LeafAt(node).anchors[slot].Load(), &anchor) ? anchor : 0;
