@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "bench/engine_bench/background.h"
 #include "bench/engine_bench/tally_check.h"
 
 namespace lodgekv::bench {
-
-// A task that waits begins at once.
-bool Turns::BackgroundRuns() const {
-  bool runs = false;
-  target_.VisitCounters([&](const CounterSample& sample) {
-    const bool is_one =
-        sample.name == "background_running_tasks" || sample.name == "background_queued_tasks";
-    runs |= is_one && sample.value > 0;
-  });
-  return runs;
-}
 
 // Lines are counted insert by insert, which adds some 40 ns to each.
 absl::StatusOr<Turns::Done> Turns::Apply(Workload workload, uint64_t count) {
@@ -50,12 +40,12 @@ absl::Status Turns::Load(uint64_t keys) {
 
 absl::Status Turns::Run(uint64_t inserts) {
   for (uint64_t i = 0; i < inserts; i += kInserts) {
-    const bool before = BackgroundRuns();
+    const bool before = BackgroundWorks(target_);
     const auto inserted = Apply(Workload::kInsert, kInserts);
     if (!inserted.ok()) return inserted.status();
     const auto read = Apply(Workload::kRead, kReads);
     if (!read.ok()) return read.status();
-    if (BackgroundRuns() != before) continue;
+    if (BackgroundWorks(target_) != before) continue;
     TurnSums& sums = before ? at_work_ : idle_;
     ++sums.turns;
     sums.inserts += kInserts;

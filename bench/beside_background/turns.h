@@ -42,7 +42,6 @@ class Turns {
     double seconds = 0;
     uint64_t most_lines = 0;
   };
-  bool BackgroundRuns() const;
   absl::StatusOr<Done> Apply(Workload workload, uint64_t count);
 
   EngineTarget& target_;

@@ -5,17 +5,18 @@
 
 namespace lodgekv::bench {
 
+bool BackgroundWorks(const Target& target) {
+  double tasks = 0;
+  target.VisitCounters([&](const CounterSample& sample) {
+    if (sample.name == "background_queued_tasks") tasks += sample.value;
+    if (sample.name == "background_running_tasks") tasks += sample.value;
+  });
+  return tasks > 0;
+}
+
 void AwaitBackground(const Target& target) {
   constexpr std::chrono::microseconds kBetweenLooks{50};
-  for (;;) {
-    double tasks = 0;
-    target.VisitCounters([&](const CounterSample& sample) {
-      if (sample.name == "background_queued_tasks") tasks += sample.value;
-      if (sample.name == "background_running_tasks") tasks += sample.value;
-    });
-    if (tasks == 0) return;
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
+  while (BackgroundWorks(target)) std::this_thread::sleep_for(kBetweenLooks);
 }
 
 }  // namespace lodgekv::bench

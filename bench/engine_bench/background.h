@@ -5,7 +5,9 @@
 
 namespace lodgekv::bench {
 
-// Returns when no task of it is queued or running: its lines are then counted with the operations
+// Whether a task of it is queued, to begin at once, or running.
+bool BackgroundWorks(const Target& target);
+// Returns when it does not: its lines are then counted with the operations
 // that caused them, and it does not take part in those to come. Nobody writes meanwhile.
 void AwaitBackground(const Target& target);
 

@@ -8,17 +8,22 @@ namespace lodgekv::tlbtree {
 
 namespace {
 
-// Dead anchors that a crash left between two live ones, whose merge will skip them. They are held
-// for the sweep, which may not have come to them.
+// Call before it is unlinked: the sweep may not have come to it.
+template <class C>
+void HoldAnchor(TreeState<C>& tree, pmem::Offset anchor, const AnchorView& view) {
+  tree.HoldUnit(tree.anchors, anchor);
+  if (const pmem::Offset low = RecordOfLow<C>(view.low); low != 0 && tree.pool.finding_space())
+    tree.slab.Hold(low);
+}
+
+// Dead anchors that a crash left between two live ones, whose merge will skip them.
 template <class C>
 std::vector<pmem::Offset> DeadBetween(TreeState<C>& tree, const AnchorView& left,
                                       pmem::Offset right) {
   std::vector<pmem::Offset> dead;
   for (pmem::Offset at = left.next; at != right;) {
     const AnchorView view = AnchorView::Of(*tree.AnchorAt(at));
-    tree.HoldUnit(tree.anchors, at);
-    if (const pmem::Offset low = RecordOfLow<C>(view.low); low != 0 && tree.pool.finding_space())
-      tree.slab.Hold(low);
+    HoldAnchor(tree, at, view);
     dead.push_back(at);
     at = view.next;
   }
@@ -51,10 +56,7 @@ void SubIndices<C>::Absorb(AnchorPlace* left, AnchorPlace* right) {
   if (old.height > 1) tree_.HoldUnit(tree_.nodes, old.node);
   if (!tree_.medium.Canary("tlbtree.sub_index_merge.alive")) anchors_.Commit(right, dead);
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.sub_index_merge.1");
-  tree_.HoldUnit(tree_.anchors, right->offset);
-  if (const pmem::Offset low = RecordOfLow<C>(right->view.low);
-      low != 0 && tree_.pool.finding_space())
-    tree_.slab.Hold(low);
+  HoldAnchor(tree_, right->offset, right->view);
   anchors_.Relink(left, right->view.next, left->view.root);
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.sub_index_merge.2");
   if (tree_.medium.failed()) return;
