@@ -102,13 +102,14 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 // Tree:
 //   Seek          finds the key's leaf and fetches what a write there needs into the cache, without
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
-//                 be outdated when it is used: whoever locks the leaf by it validates it
+//                 be outdated when it is used: whoever locks the leaf by it validates it. A
+//                 template over the form of search (search_form.h)
 //   FetchFound    optional: fetches what only the leaf leads to. A group calls it when it has
 //                 sought all of its keys, so that the leaves are on their way or here. It waits for
 //                 no lock, and may be called with what is outdated
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
-//                 batch has the key (key_locks.h). A template over the form of search
-//                 (search_form.h); by pointer unless one is given
+//                 batch has the key (key_locks.h). A template like Seek; by pointer unless a form
+//                 is given
 //   AwaitWriters  waits until all writers have unlocked the key's leaf that hold its lock now
 //   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
 //                 nothing done. Remove: the pair must exist
@@ -124,7 +125,7 @@ template <class Tree, class C>
 concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tree::Held& held) {
   requires HeldLeaf<typename Tree::Held>;
   requires GroupOfWrites<typename Tree::Group, C, typename Tree::Seen>;
-  { tree.Seek(key) } -> std::same_as<typename Tree::Seen>;
+  { tree.template Seek<SearchByPointer>(key) } -> std::same_as<typename Tree::Seen>;
   { tree.template Lock<SearchByPointer>(key, true) } -> std::same_as<typename Tree::Held>;
   { tree.Lock(key, true, typename Tree::Seen{}) } -> std::same_as<typename Tree::Held>;
   tree.AwaitWriters(key, typename Tree::Seen{});
@@ -145,14 +146,20 @@ concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tr
 // Seeks the keys of `ops` and appends them to `sought`.
 template <class C, WriteTree<C> Tree, class List>
 void SeekAll(Tree& tree, std::span<const WriteOp> ops, List& sought) {
-  const size_t begin = sought.size();
-  for (const WriteOp& op : ops) {
-    const typename C::Key key = C::MakeKey(op.key);
-    sought.push_back({key, tree.Seek(key)});
-  }
-  if constexpr (requires { tree.FetchFound(sought[0].key, sought[0].seen); }) {
-    for (size_t i = begin; i < sought.size(); ++i) tree.FetchFound(sought[i].key, sought[i].seen);
-  }
+  RunBySearchForm(
+      [](auto form, const Tree* of, std::span<const WriteOp> its_ops, List* list) {
+        const size_t begin = list->size();
+        for (const WriteOp& op : its_ops) {
+          const typename C::Key key = C::MakeKey(op.key);
+          list->push_back({key, of->template Seek<decltype(form)>(key)});
+        }
+        if constexpr (requires { of->FetchFound((*list)[0].key, (*list)[0].seen); }) {
+          for (size_t i = begin; i < list->size(); ++i) {
+            of->FetchFound((*list)[i].key, (*list)[i].seen);
+          }
+        }
+      },
+      &tree, ops, &sought);
 }
 
 }  // namespace lodgekv

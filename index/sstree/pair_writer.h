@@ -46,9 +46,10 @@ class PairWriter {
         splitter_(tree),
         dropper_(tree) {}
 
+  template <class Form = SearchByPointer>
   Seen Seek(const Key& key) const {
     Seen seen;
-    seen.leaf = tree_.inner.DescendForWrite(key, &seen.snapshot);
+    seen.leaf = tree_.inner.template DescendForWrite<Form>(key, &seen.snapshot);
     return seen;
   }
   void FetchFound(const Key& key, const Seen& seen) const {

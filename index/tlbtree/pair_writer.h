@@ -48,8 +48,7 @@ class PairWriter {
 
   // A leaf of null: something is damaged on the way to it.
   template <class Form = SearchByPointer>
-  Seen SeekBy(const Key& key) const;
-  Seen Seek(const Key& key) const { return SeekBy<SearchByPointer>(key); }
+  Seen Seek(const Key& key) const;
   template <class Form = SearchByPointer>
   Held Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);
@@ -102,7 +101,7 @@ class PairWriter {
 
 template <class C>
 template <class Form>
-auto PairWriter<C>::SeekBy(const Key& key) const -> Seen {
+auto PairWriter<C>::Seek(const Key& key) const -> Seen {
   LeafPlace<C> place;
   {
     const std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard> guard;
@@ -125,7 +124,7 @@ auto PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) -> Held {
   if (IsOutdated(seen)) seen = {};  // nobody is waited for then
   for (Backoff backoff;; backoff.Pause()) {
     Seen at = std::exchange(seen, {});
-    if (at.leaf == nullptr) at = SeekBy<Form>(key);
+    if (at.leaf == nullptr) at = Seek<Form>(key);
     if (at.leaf == nullptr) return {};
     VersionLock& lock = tree_.locks.Of(at.leaf);
     if (!lock.TryUpgrade(at.snapshot)) continue;
