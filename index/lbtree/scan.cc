@@ -54,6 +54,7 @@ template <class C>
 void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
   const auto seek = reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
   leaf_ = tree_.inner.DescendToPlace(near, seek, &snapshot_, &place_);
+  place_.PrefetchBeside(/*to_left=*/reverse, wanted / kUsualPairs);
   for (unsigned i = 1; i < kLeavesAhead; ++i) PrefetchAhead(i, reverse, wanted);
 }
 
@@ -92,7 +93,7 @@ template <class C>
 void Cursor<C>::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
   if (wanted <= distance * kUsualPairs) return;
   const int step = static_cast<int>(distance);
-  const auto* leaf = tree_.inner.NeighbourAt(place_, reverse ? -step : step);
+  const auto* leaf = place_.NeighbourAt(reverse ? -step : step);
   if (leaf == nullptr) return;
   Prefetch(&tree_.locks.Of(leaf));
   const char* at = reinterpret_cast<const char*>(leaf);

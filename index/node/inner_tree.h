@@ -18,7 +18,7 @@
 //       - a reader that took the version later came from a parent, or from root_, that had changed
 //         before, and notices that afterwards: DescendBy, DescendToLevel and MoveToNeighbour take a
 //         child's version and then validate the parent, or compare root_ again.
-//     Nobody uses what a place (Place) or NeighbourAt has read before that.
+//     Nobody uses what a place (inner_place.h) has read before that.
 //  6. Each slot that holds a separator owns it (separator_texts.h).
 //  7. An inner node except the root has two or more children, unless a lock was busy; after a
 //     recovery some may have one.
@@ -38,6 +38,8 @@
 #include <vector>
 
 #include "index/node/dram_arena.h"
+#include "index/node/inner_node.h"
+#include "index/node/inner_place.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/node/recovery_tasks.h"
@@ -46,56 +48,6 @@
 #include "index/node/version_lock.h"
 
 namespace lodgekv {
-
-inline constexpr unsigned kInnerCapacity = 30;  // separators of a node
-
-// What a codec with equal words (kRecords) stores besides the words.
-template <class Separator, bool kTies>
-struct InnerSeparators {
-  Separator low;   // the node's bounds
-  Separator high;  // only when bounded
-  Separator at[kInnerCapacity];
-};
-template <class Separator>
-struct InnerSeparators<Separator, false> {};
-
-template <class C>
-struct alignas(64) InnerNode {
-  using Separator = typename C::Separator;
-
-  VersionLock lock;
-  uint16_t count;  // separators; there is one more child
-  uint8_t level;   // 1: children are the lower nodes
-  bool bounded;    // `high` is set
-  bool check_prefix;
-  uint8_t reserved[3];
-  uint64_t words[kInnerCapacity];
-  void* children[kInnerCapacity + 1];
-  uint32_t prefix;
-  [[no_unique_address]] InnerSeparators<Separator, C::kRecords> separators;
-
-  Separator SeparatorAt(unsigned i) const {
-    if constexpr (C::kRecords) {
-      return separators.at[i];
-    } else {
-      return words[i];
-    }
-  }
-  void SetSeparator(unsigned i, Separator separator) {
-    if constexpr (C::kRecords) separators.at[i] = separator;
-    words[i] = C::WordOf(separator, prefix);
-  }
-  // Whether the separator at `i`, whose word is the key's, is above the key or, if `or_equal`, is
-  // the key. May read a node that is changing.
-  [[gnu::noinline]] bool IsAbove(unsigned i, const typename C::Key& key, bool or_equal) const {
-    const Separator separator = SeparatorAt(i);
-    if constexpr (C::kRecords) {
-      if (separator == nullptr) return true;
-    }
-    const int order = C::CompareToKey(separator, key);
-    return order > 0 || (order == 0 && or_equal);
-  }
-};
 
 // How a tree accesses its lower nodes. Here: they have their own locks.
 template <class Below>
@@ -123,21 +75,8 @@ class InnerTree {
     kBefore,    // the node that covers the largest key below it
   };
 
-  // The range of a lower node as its parents say. Its separators are valid for a thread that holds
-  // an EpochGuard from before, or the locks that keep these nodes in the tree.
-  struct Bounds {
-    Separator low = C::MinusInfinity();
-    Separator high{};
-    bool bounded = false;  // `high` is set
-  };
-  // Where a descent has ended; a walk continues from there to neighbours under the same parent.
-  struct Place {
-    const Node* parent = nullptr;
-    uint64_t version = 0;
-    unsigned rank = 0;
-    Bounds around;  // range of the parent
-    Bounds bounds;  // range of the lower node
-  };
+  using Bounds = InnerBounds<C>;
+  using Place = InnerPlace<C, Below>;
 
   InnerTree(DramArena& arena, SeparatorTexts& texts, Access access = {})
       : arena_(arena), texts_(texts), access_(access) {}
@@ -187,8 +126,6 @@ class InnerTree {
   // Moves `place` to its left or right neighbour. Null, with `place` unchanged: there is none under
   // this parent, or the parent has changed.
   Below* MoveToNeighbour(bool left, Place* place, uint64_t* snapshot) const;
-  // The neighbour at `distance` from `place`, only for prefetching; null: none is known.
-  const Below* NeighbourAt(const Place& place, int distance) const;
 
   // Locks the parent of the node that covers `key` and ensures that it has room for at least one
   // separator. The caller holds the lock of the lower node.
@@ -234,7 +171,6 @@ class InnerTree {
   template <class Form = SearchByPointer>
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
-  static void SetBounds(unsigned count, Place* place);
   template <bool kForWrite, class Choose>
   Fetched FetchBy(Choose choose) const;
   template <bool kForWrite, class Choose>
@@ -406,25 +342,14 @@ Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* sn
 }
 
 template <class C, class Below, class Access>
-void InnerTree<C, Below, Access>::SetBounds(unsigned count, Place* place) {
-  place->bounds = place->around;
-  if (place->rank > 0) place->bounds.low = place->parent->SeparatorAt(place->rank - 1);
-  if (place->rank == count) return;
-  place->bounds.high = place->parent->SeparatorAt(place->rank);
-  place->bounds.bounded = true;
-}
-
-template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot,
                                                    Place* place) const {
   return DescendBy<false>(
       [&](const Node* node, uint64_t version, bool is_root) {
-        place->around = is_root ? Bounds{} : place->bounds;
-        place->parent = node;
-        place->version = version;
+        place->Enter(node, version, is_root);
         const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
         place->rank = key == nullptr ? count : Rank(node, *key, seek);
-        SetBounds(count, place);
+        place->SetBounds(count);
         return place->rank;
       },
       snapshot);
@@ -439,7 +364,7 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
   if (left ? place->rank == 0 : place->rank >= count) return nullptr;
   Place there = *place;
   there.rank += left ? -1u : 1u;
-  SetBounds(count, &there);
+  there.SetBounds(count);
   auto* node = static_cast<Below*>(parent->children[there.rank]);
   // A pointer that may not be a node is not followed.
   if (!parent->lock.Validate(place->version)) return nullptr;
@@ -447,14 +372,6 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
   if (!parent->lock.Validate(place->version)) return nullptr;
   *place = there;
   return node;
-}
-
-template <class C, class Below, class Access>
-const Below* InnerTree<C, Below, Access>::NeighbourAt(const Place& place, int distance) const {
-  const OptimisticSection section;
-  const int at = static_cast<int>(place.rank) + distance;
-  if (at < 0 || at > static_cast<int>(kInnerCapacity)) return nullptr;
-  return static_cast<const Below*>(place.parent->children[at]);
 }
 
 template <class C, class Below, class Access>

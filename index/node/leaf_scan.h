@@ -34,9 +34,9 @@
 #include "index/node/record.h"
 #include "index/node/scan_page.h"
 #include "index/node/scan_steps.h"
+#include "index/node/search_form.h"
 #include "index/node/separator.h"
 #include "index/node/stored_values.h"
-#include "index/node/word_search.h"
 #include "index/pmem/pool.h"
 
 namespace lodgekv {
@@ -289,14 +289,19 @@ void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
 template <class C, class Cursor>
 bool LeafScan<C, Cursor>::SortByWords(const Leaf& leaf, const uint64_t* words) {
   if (leaf.count > 31) return false;
-  const uint32_t valid = (uint32_t{1} << leaf.count) - 1;
-  uint32_t taken = 0;
-  for (unsigned i = 0; i < leaf.count; ++i) {
-    const auto place = static_cast<unsigned>(std::popcount(NotAbove(words, words[i]) & valid)) - 1;
-    run_[place] = leaf.PairAt(i);
-    taken |= uint32_t{1} << place;
-  }
-  return taken == valid;
+  return RunBySearchForm(
+      [](auto form, const Leaf* of, const uint64_t* its_words, Pair* sorted) {
+        const uint32_t valid = (uint32_t{1} << of->count) - 1;
+        uint32_t taken = 0;
+        for (unsigned i = 0; i < of->count; ++i) {
+          const uint32_t not_above = form.NotAbove(its_words, its_words[i]) & valid;
+          const auto place = static_cast<unsigned>(std::popcount(not_above)) - 1;
+          sorted[place] = of->PairAt(i);
+          taken |= uint32_t{1} << place;
+        }
+        return taken == valid;
+      },
+      &leaf, words, run_.data());
 }
 
 // Removes what is not in the range. The run ascends.

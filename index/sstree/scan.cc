@@ -44,10 +44,17 @@ class Cursor {
   void CopySlots(const media::Subnode& subnode, uint32_t slots, Leaf* copy) const;
   void PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const;
   void PrefetchHeadAhead(unsigned distance, bool reverse, uint64_t wanted) const;
+  void PrefetchOverflowAhead(unsigned distance, bool reverse, uint64_t wanted) const;
+  static void PrefetchSubnode(const media::Subnode* subnode) {
+    const char* at = reinterpret_cast<const char*>(subnode);
+    for (size_t line = 0; line < sizeof(media::Subnode); line += pmem::kLineBytes) {
+      Prefetch(at + line);
+    }
+  }
   const sstree::Leaf* LeafAhead(unsigned distance, bool reverse, uint64_t wanted) const {
     if (wanted <= distance * kUsualPairs) return nullptr;
     const int step = static_cast<int>(distance);
-    return tree_.inner.NeighbourAt(place_, reverse ? -step : step);
+    return place_.NeighbourAt(reverse ? -step : step);
   }
 
   const TreeState<C>& tree_;
@@ -60,6 +67,7 @@ template <class C>
 void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
   const auto seek = reverse ? Inner::Seek::kBefore : Inner::Seek::kCovering;
   leaf_ = tree_.inner.DescendToPlace(near, seek, &snapshot_, &place_);
+  place_.PrefetchBeside(/*to_left=*/reverse, wanted / kUsualPairs);
   for (unsigned i = 1; i <= kLeavesAhead; ++i) PrefetchAhead(i, reverse, wanted);
   for (unsigned i = 1; i < kLeavesAhead; ++i) PrefetchHeadAhead(i, reverse, wanted);
 }
@@ -92,6 +100,7 @@ bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) const {
     subnode = tree_.SubnodeAt(next);
     CopySlots(*subnode, SlotsOf(valid, i), copy);
   }
+  PrefetchOverflowAhead(1, reverse, wanted);
   copy->prefix = 0;
   copy->low = place_.bounds.low;
   copy->high = place_.bounds.high;
@@ -118,10 +127,19 @@ void Cursor<C>::PrefetchHeadAhead(unsigned distance, bool reverse, uint64_t want
   const sstree::Leaf* leaf = LeafAhead(distance, reverse, wanted);
   if (leaf == nullptr) return;
   const OptimisticSection section;  // where it was is as good for a prefetch
-  const char* at = reinterpret_cast<const char*>(tree_.HeadOf(*leaf));
-  for (size_t line = 0; line < sizeof(media::Subnode); line += pmem::kLineBytes) {
-    Prefetch(at + line);
-  }
+  PrefetchSubnode(tree_.HeadOf(*leaf));
+}
+
+// Of a leaf whose head was fetched before: the subnode that only the head leads to. What it says
+// may be outdated; it leads to a prefetch, which may be of anything.
+template <class C>
+void Cursor<C>::PrefetchOverflowAhead(unsigned distance, bool reverse, uint64_t wanted) const {
+  const sstree::Leaf* leaf = LeafAhead(distance, reverse, wanted);
+  if (leaf == nullptr) return;
+  const OptimisticSection section;
+  const LeafPlace place = leaf->place;
+  if (!place.more() || place.head() >= tree_.pool.bytes()) return;
+  PrefetchSubnode(tree_.NextOf(*tree_.SubnodeAt(place.head())));
 }
 
 }  // namespace
