@@ -36,9 +36,7 @@ bool NodeState::IsSound() const {
 }
 
 void NodeState::Insert(unsigned place, unsigned slot) {
-  unsigned from = count();
-  while (SlotAt(from) != slot) ++from;
-  Set(WithDigit(WithoutDigit(order(), from), place, slot), count() + 1);
+  Set(WithDigit(WithoutDigit(order(), PlaceOf(slot)), place, slot), count() + 1);
 }
 
 void NodeState::Remove(unsigned place) {

@@ -9,6 +9,8 @@
 // A plain value.
 #pragma once
 
+#include <immintrin.h>
+
 #include <bit>
 #include <cstdint>
 
@@ -29,12 +31,7 @@ class NodeState {
     return static_cast<unsigned>(word_ >> (kOrderBit + 4 * place) & 0xf);
   }
   // Whether the slot is valid: its digit is among the first count().
-  bool Has(unsigned slot) const {
-    constexpr uint64_t kOnes = 0x1111111111111;
-    const uint64_t differ = order() ^ kOnes * slot;
-    const uint64_t equal = ~(differ | differ >> 1 | differ >> 2 | differ >> 3) & kOnes;
-    return static_cast<unsigned>(std::countr_zero(equal)) < 4 * count();
-  }
+  bool Has(unsigned slot) const { return PlaceOf(slot) < count(); }
   // A bit for each valid slot.
   uint32_t Slots() const { return SlotsUpTo(count()); }
   // False: bits have flipped, or it was never written.
@@ -62,12 +59,28 @@ class NodeState {
   static constexpr uint64_t kOrderMask = (uint64_t{1} << (4 * kPlaces)) - 1;
   static constexpr uint64_t kEmptyBits = uint64_t{0xcba9876543210} << kOrderBit;
 
-  // A bit for each slot at the first `places` places.
+  // Where the slot's digit is in the order.
+  unsigned PlaceOf(unsigned slot) const {
+    constexpr uint64_t kOnes = 0x1111111111111;
+    const uint64_t differ = order() ^ kOnes * slot;
+    const uint64_t equal = ~(differ | differ >> 1 | differ >> 2 | differ >> 3) & kOnes;
+    return static_cast<unsigned>(std::countr_zero(equal)) / 4;
+  }
+  // A bit for each slot at the first `places` places: a table turns all digits into bits at once.
+  // Digits are distinct, or the word is damaged, and then any bits may come out.
   uint32_t SlotsUpTo(unsigned places) const {
-    uint64_t order = word_ >> kOrderBit | ~uint64_t{0} << (4 * places);
-    uint32_t slots = 0;
-    for (unsigned i = 0; i < kPlaces; ++i, order >>= 4) slots |= uint32_t{1} << (order & 0xf);
-    return slots & ((uint32_t{1} << kPlaces) - 1);
+    constexpr uint64_t kDigits = 0x0f0f0f0f0f0f0f0f;
+    const __m128i low_bits = _mm_set_epi64x(0, static_cast<int64_t>(0x8040201008040201));
+    const __m128i high_bits = _mm_set_epi64x(0x1008040201, 0);
+    const uint64_t order = word_ >> kOrderBit | ~uint64_t{0} << (4 * places);
+    const __m128i digits = _mm_set_epi64x(static_cast<int64_t>(_pdep_u64(order >> 32, kDigits)),
+                                          static_cast<int64_t>(_pdep_u64(order, kDigits)));
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i low = _mm_sad_epu8(_mm_shuffle_epi8(low_bits, digits), zero);
+    const __m128i high = _mm_sad_epu8(_mm_shuffle_epi8(high_bits, digits), zero);
+    const __m128i both = _mm_add_epi64(low, _mm_slli_epi64(high, 8));
+    return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_add_epi64(both, _mm_srli_si128(both, 8)))) &
+           ((uint32_t{1} << kPlaces) - 1);
   }
   uint64_t order() const { return word_ >> kOrderBit & kOrderMask; }
   void Set(uint64_t order, unsigned count) {
