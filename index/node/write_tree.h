@@ -104,6 +104,8 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //                 waiting for it: a group seeks all of its keys first. The result, a SeenLeaf, may
 //                 be outdated when it is used: whoever locks the leaf by it validates it. A
 //                 template over the form of search (search_form.h)
+//   SeekEach      optional, a template like Seek: for all keys of a group, and faster. Find, Lock
+//                 and AwaitWriters get what it has seen, and find out if the key is in another leaf
 //   FetchFound    optional: fetches what only the leaf leads to. A group calls it when it has
 //                 sought all of its keys, so that the leaves are on their way or here. It waits for
 //                 no lock, and may be called with what is outdated
@@ -148,15 +150,17 @@ template <class C, WriteTree<C> Tree, class List>
 void SeekAll(Tree& tree, std::span<const WriteOp> ops, List& sought) {
   RunBySearchForm(
       [](auto form, const Tree* of, std::span<const WriteOp> its_ops, List* list) {
+        using Form = decltype(form);
         const size_t begin = list->size();
-        for (const WriteOp& op : its_ops) {
-          const typename C::Key key = C::MakeKey(op.key);
-          list->push_back({key, of->template Seek<decltype(form)>(key)});
+        for (const WriteOp& op : its_ops) list->push_back({C::MakeKey(op.key), {}});
+        const std::span keys(list->data() + begin, its_ops.size());
+        if constexpr (requires { of->template SeekEach<Form>(keys); }) {
+          of->template SeekEach<Form>(keys);
+        } else {
+          for (auto& one : keys) one.seen = of->template Seek<Form>(one.key);
         }
-        if constexpr (requires { of->FetchFound((*list)[0].key, (*list)[0].seen); }) {
-          for (size_t i = begin; i < list->size(); ++i) {
-            of->FetchFound((*list)[i].key, (*list)[i].seen);
-          }
+        if constexpr (requires { of->FetchFound(keys[0].key, keys[0].seen); }) {
+          for (const auto& one : keys) of->FetchFound(one.key, one.seen);
         }
       },
       &tree, ops, &sought);

@@ -9,6 +9,7 @@
 // Thread-safe; inside an EpochGuard.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -51,6 +52,10 @@ class Descent {
   // set.
   template <class Form>
   void NearLeaf(const Target<C>& target, LeafPlace<C>* place) const;
+  // NearLeaf for several keys, a level of all after another: what the next level reads is fetched
+  // for all of them at once. Calls found(i, place) for each key_at(i), in order.
+  template <class Form, class KeyAt, class Found>
+  void NearLeaves(size_t count, KeyAt key_at, Found found) const;
   // Without any step beyond the anchors. False: something is damaged.
   bool ToAnchor(const Target<C>& target, AnchorPlace* place) const;
   // The next live anchor to the right, whatever it covers; offset 0: there is none. False: damaged.
@@ -60,8 +65,23 @@ class Descent {
 
  private:
   enum class Step : uint8_t { kDone, kChanged, kDamaged };
+  using TopStart = typename TopLayer<C>::Start;
+  // Keys of NearLeaves that are under way together.
+  static constexpr size_t kAtOnce = 8;  // a processor fetches some two dozen lines at once
+  struct Way {
+    TopStart start;
+    pmem::Offset at;
+    AnchorPlace anchor;
+    bool sound;
+  };
   template <class Form>
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
+  bool StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
+                 AnchorPlace* place) const;
+  void FetchNode(const Node* node) const {
+    const char* at = reinterpret_cast<const char*>(node);
+    for (size_t line = 0; line < sizeof(Node); line += pmem::kLineBytes) Prefetch(at + line);
+  }
   Step Judge(const VersionLock& lock, uint64_t snapshot, const Node* node,
              LeafPlace<C>* place) const;
   bool Sideways(const Target<C>& target, AnchorPlace* place, unsigned* steps) const;
@@ -93,10 +113,16 @@ bool Descent<C>::ViewAnchor(pmem::Offset offset, AnchorPlace* place) const {
 template <class C>
 template <class Form>
 bool Descent<C>::StartAt(const Target<C>& target, AnchorPlace* place) const {
-  typename TopLayer<C>::Start start;
+  TopStart start;
+  const pmem::Offset at = tree_.top.template First<Form>(target, &start);
+  return StartFrom(target, at, &start, place);
+}
+
+template <class C>
+bool Descent<C>::StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
+                           AnchorPlace* place) const {
   const pmem::Offset first = tree_.first_anchor();
-  pmem::Offset at = tree_.top.template First<Form>(target, &start);
-  for (;; at = tree_.top.Before(&start)) {
+  for (;; at = tree_.top.Before(start)) {
     if (at == 0) at = first;
     const bool sound = ViewAnchor(at, place);
     if (at == first) return sound;
@@ -154,8 +180,7 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   Node* leaf = tree_.NodeAt(child.node());
   if (!lock.Validate(anchor.snapshot)) [[unlikely]]
     return Step::kChanged;
-  const char* at = reinterpret_cast<const char*>(leaf);
-  for (size_t line = 0; line < sizeof(Node); line += pmem::kLineBytes) Prefetch(at + line);
+  FetchNode(leaf);
   place->snapshot = tree_.locks.Of(leaf).ReadBegin();
   if (!lock.Validate(anchor.snapshot)) [[unlikely]]
     return Step::kChanged;
@@ -232,6 +257,35 @@ void Descent<C>::NearLeaf(const Target<C>& target, LeafPlace<C>* place) const {
       step = Judge(tree_.locks.Of(place->leaf), place->snapshot, place->leaf, place);
     }
     if (step == Step::kDamaged) place->leaf = nullptr;
+  }
+}
+
+template <class C>
+template <class Form, class KeyAt, class Found>
+void Descent<C>::NearLeaves(size_t count, KeyAt key_at, Found found) const {
+  Way ways[kAtOnce];
+  for (size_t begin = 0; begin < count; begin += kAtOnce) {
+    const size_t end = std::min(count, begin + kAtOnce);
+    for (size_t i = begin; i < end; ++i) {
+      Way& way = ways[i - begin];
+      way.at = tree_.top.template First<Form>(Target<C>{&key_at(i)}, &way.start);
+      Prefetch(tree_.AnchorAt(way.at));
+    }
+    for (size_t i = begin; i < end; ++i) {
+      Way& way = ways[i - begin];
+      way.sound = StartFrom(Target<C>{&key_at(i)}, way.at, &way.start, &way.anchor);
+      FetchNode(tree_.NodeAt(way.anchor.view.root.node));
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const Way& way = ways[i - begin];
+      const Target<C> target{&key_at(i)};
+      LeafPlace<C> place;
+      const bool alone = !way.sound || tree_.touch.active() ||
+                         Down<Form>(target, way.anchor, &place) != Step::kDone;
+      if (alone) [[unlikely]]
+        NearLeaf<Form>(target, &place);
+      found(i, place);
+    }
   }
 }
 

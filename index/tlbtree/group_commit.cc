@@ -25,9 +25,9 @@ bool WriteGroup<C>::Find(const Key& key, Seen seen) {
   return true;
 }
 
-// The leaf seen serves if its lock can be acquired, or is held, as of that version. If not, the key
-// is sought once more. Null: the leaf cannot be locked without waiting, or shares its lock with
-// another one that is held.
+// The leaf seen serves if its lock can be acquired, or is held, as of that version, and it covers
+// the key. If not, the key is sought once more. Null: the leaf cannot be locked without waiting, or
+// shares its lock with another one that is held.
 template <class C>
 auto WriteGroup<C>::Join(const Key& key, Seen seen) -> Held* {
   const bool waits = leaves_.empty();
@@ -39,10 +39,15 @@ auto WriteGroup<C>::Join(const Key& key, Seen seen) -> Held* {
     VersionLock& lock = tree_.locks.Of(seen.leaf);
     Held* held = nullptr;
     if (lock.TryUpgrade(seen.snapshot)) {
-      held = Hold(seen, lock, key);
+      if (tree_.search.Covers(seen.leaf, key)) {
+        held = Hold(seen, lock, key);
+      } else {
+        lock.Unlock();
+      }
     } else if (lock.Validate(seen.snapshot)) {
       held = FindHeld(lock);
       if (held != nullptr && held->leaf != seen.leaf) return nullptr;
+      if (held != nullptr && !tree_.search.Covers(seen.leaf, key)) held = nullptr;
     }
     if (held != nullptr) {
       const bool taken = !of_batch_ && tree_.key_locks.IsTaken(key.hash);

@@ -32,8 +32,16 @@ class NodeSearch {
 
   // Sets slot and place of the key in a leaf whose state is `state`, which need not be the one on
   // the medium.
+  template <class Form = SearchByPointer>
   void FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
                  unsigned* place) const;
+  // Whether a key, not below the leaf's own bound, is below that of its sibling. The caller holds
+  // the leaf's lock, without which nobody unlinks the sibling: so that keeps its bound's record.
+  bool Covers(const Node* leaf, const Key& key) const {
+    const NodeState state(leaf->state.LoadRelaxed());
+    const LinkTo sibling = LoadLink(leaf->sibling[state.alt()]);
+    return sibling.node() == 0 || !Target<C>{&key}.Reaches(pool_, sibling.low);
+  }
 
   // The child of a root that covers the target, and its lower bound. `low`: that of the root.
   template <class Form>
@@ -65,9 +73,10 @@ class NodeSearch {
 };
 
 template <class C>
+template <class Form>
 void NodeSearch<C>::FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
                               unsigned* place) const {
-  const WordMasks masks = CompareWords(WordsOf(leaf), key.word);
+  const WordMasks masks = Form::Compare(WordsOf(leaf), key.word);
   const uint32_t valid = state.Slots();
   const uint32_t equal = _pext_u32(masks.equal, kSlotKeys) & valid;
   unsigned at = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kSlotKeys) & valid));

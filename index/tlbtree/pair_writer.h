@@ -7,6 +7,7 @@
 // Thread-safe; for one leaf, only the holder of its lock may call Put and Remove.
 #pragma once
 
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -21,7 +22,8 @@
 
 namespace lodgekv::tlbtree {
 
-// Where a key's leaf was when Seek looked.
+// Where a key's leaf was when Seek looked, or, of SeekEach, a leaf not to the right of that:
+// whoever locks it looks at its upper bound (NodeSearch::Covers).
 template <class C>
 struct SeenNode : SeenLeaf<media::Node<C>> {
   Low low;
@@ -49,6 +51,8 @@ class PairWriter {
   // A leaf of null: something is damaged on the way to it.
   template <class Form = SearchByPointer>
   Seen Seek(const Key& key) const;
+  template <class Form>
+  void SeekEach(std::span<SoughtKey<Key, Seen>> keys) const;
   template <class Form = SearchByPointer>
   Held Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);
@@ -83,6 +87,17 @@ class PairWriter {
   }
 
  private:
+  template <class Form>
+  using Guard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
+  template <class Form>
+  Seen SeekNear(const Key& key) const;
+  static Seen SeenAt(const LeafPlace<C>& place) {
+    Seen seen;
+    seen.leaf = place.leaf;
+    seen.snapshot = place.snapshot;
+    seen.low = place.low;
+    return seen;
+  }
   bool IsOutdated(const Seen& seen) const {
     return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
   }
@@ -104,37 +119,57 @@ template <class Form>
 auto PairWriter<C>::Seek(const Key& key) const -> Seen {
   LeafPlace<C> place;
   {
-    const std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard> guard;
+    const Guard<Form> guard;
     descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
   }
   if (place.anchor_steps + place.leaf_steps != 0) [[unlikely]]
     rebuild_.NoteSteps(key, place.anchor_steps, place.leaf_steps);
-  Seen seen;
-  seen.leaf = place.leaf;
-  seen.snapshot = place.snapshot;
-  seen.low = place.low;
-  return seen;
+  return SeenAt(place);
 }
 
-// The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
-// the leaf since it was found.
+template <class C>
+template <class Form>
+void PairWriter<C>::SeekEach(std::span<SoughtKey<Key, Seen>> keys) const {
+  const Guard<Form> guard;
+  descent_.template NearLeaves<Form>(
+      keys.size(), [&](size_t i) -> const Key& { return keys[i].key; },
+      [&](size_t i, const LeafPlace<C>& place) { keys[i].seen = SeenAt(place); });
+}
+
+template <class C>
+template <class Form>
+auto PairWriter<C>::SeekNear(const Key& key) const -> Seen {
+  LeafPlace<C> place;
+  const Guard<Form> guard;
+  descent_.template NearLeaf<Form>(Target<C>{&key}, &place);
+  return SeenAt(place);
+}
+
+// A leaf that was locked as of its snapshot is one not to the right of the key's: nothing was
+// published in it since it was found. Its lines are read under the lock only, all being fetched by
+// then; that the key is not to the right of them all is seen there, if it is not among them.
 template <class C>
 template <class Form>
 auto PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) -> Held {
   if (IsOutdated(seen)) seen = {};  // nobody is waited for then
+  bool beyond = false;
   for (Backoff backoff;; backoff.Pause()) {
     Seen at = std::exchange(seen, {});
-    if (at.leaf == nullptr) at = Seek<Form>(key);
+    if (at.leaf == nullptr) at = beyond ? Seek(key) : SeekNear<Form>(key);
     if (at.leaf == nullptr) return {};
     VersionLock& lock = tree_.locks.Of(at.leaf);
     if (!lock.TryUpgrade(at.snapshot)) continue;
-    const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
-    if (!waits || tree_.medium.Canary("tlbtree.write.batches_ignored")) [[likely]] {
-      Held held{.leaf = at.leaf, .lock = &lock, .low = at.low};
-      tree_.search.FindPlace(held.leaf, NodeState(held.leaf->state.LoadRelaxed()), key, &held.slot,
-                             &held.place);
-      return held;
+    Held held{.leaf = at.leaf, .lock = &lock, .low = at.low};
+    tree_.search.template FindPlace<Form>(held.leaf, NodeState(held.leaf->state.LoadRelaxed()), key,
+                                          &held.slot, &held.place);
+    beyond = !held.found() && !tree_.search.Covers(held.leaf, key);
+    if (beyond) [[unlikely]] {
+      lock.Unlock();
+      continue;
     }
+    const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
+    if (!waits || tree_.medium.Canary("tlbtree.write.batches_ignored")) [[likely]]
+      return held;
     lock.Unlock();
     tree_.key_locks.AwaitFree(key.hash);
   }

@@ -95,9 +95,9 @@ template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
   const DescentGuard<C, Form> guard;
-  for (Lookup& lookup : lookups) {
-    descent_.template NearLeaf<Form>(Target<C>{&lookup.key}, &lookup.place);
-  }
+  descent_.template NearLeaves<Form>(
+      lookups.size(), [&](size_t i) -> const Key& { return lookups[i].key; },
+      [&](size_t i, const LeafPlace<C>& place) { lookups[i].place = place; });
   if constexpr (C::kRecords) {
     for (const Lookup& lookup : lookups) FetchRecords(lookup);
   }

@@ -12,7 +12,9 @@ void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
     if (at.leaf == nullptr) return;
     VersionLock& lock = tree_.locks.Of(at.leaf);
     if (!lock.TryUpgrade(at.snapshot)) continue;
-    return lock.Unlock();
+    const bool covers = tree_.search.Covers(at.leaf, key);
+    lock.Unlock();
+    if (covers) return;
   }
 }
 
