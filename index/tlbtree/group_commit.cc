@@ -9,7 +9,12 @@ namespace lodgekv::tlbtree {
 
 template <class C>
 WriteGroup<C>::WriteGroup(PairWriter<C>& writer, bool of_batch)
-    : tree_(writer.state()), pairs_(writer), divider_(tree_), writer_(tree_), of_batch_(of_batch) {}
+    : tree_(writer.state()),
+      pairs_(writer),
+      worker_(tree_.workers.Current()),
+      divider_(tree_),
+      writer_(tree_),
+      of_batch_(of_batch) {}
 
 template <class C>
 bool WriteGroup<C>::Find(const Key& key, Seen seen) {
@@ -89,20 +94,19 @@ auto WriteGroup<C>::Hold(const Seen& seen, VersionLock& lock, const Key& key) ->
 
 // The pair found is invalid once the group is committed.
 template <class C>
-void WriteGroup<C>::Drop(Worker& worker) {
+void WriteGroup<C>::Drop() {
   const uint64_t value = FoundPair().value;
   tree_.HoldRecord(value);
-  worker.replaced.push_back(value);
+  worker_.replaced.push_back(value);
   state().Remove(place_);
 }
 
 template <class C>
 Joining WriteGroup<C>::Remove() {
-  Worker& worker = tree_.workers.Current();
-  Drop(worker);
+  Drop();
   StoreState();
   changes_ = true;
-  worker.counters.Add(WorkerCounters::kDeletes);
+  worker_.counters.Add(WorkerCounters::kDeletes);
   return Joining::kJoined;
 }
 
@@ -110,12 +114,10 @@ Joining WriteGroup<C>::Remove() {
 template <class C>
 void WriteGroup<C>::Put(Pair pair) {
   changes_ = true;
-  const uint32_t free = FreeSlots();
-  if (free == 0) return ChangeInSlot(pair);
-  Worker& worker = tree_.workers.Current();
+  if (free_ == 0) return ChangeInSlot(pair);
   const bool update = found();
-  if (update) Drop(worker);
-  const auto slot = static_cast<unsigned>(std::countr_zero(free));
+  if (update) Drop();
+  const auto slot = static_cast<unsigned>(std::countr_zero(free_));
   writer_.StoreSlot(node(), slot, pair);
   state().Insert(place_, slot);
   StoreState();
@@ -126,40 +128,38 @@ void WriteGroup<C>::Put(Pair pair) {
   }
   fences_first_ |= line != 0 || tree_.HasRecord(pair) || tree_.medium.strict_order();
   if (update) {
-    worker.counters.Add(WorkerCounters::kUpdates);
+    worker_.counters.Add(WorkerCounters::kUpdates);
   } else {
-    LeafWriter<C>::CountInsert(worker, line == 0);
+    LeafWriter<C>::CountInsert(worker_, line == 0);
   }
 }
 
 // The leaf's only change in this pass.
 template <class C>
 void WriteGroup<C>::ChangeInSlot(Pair pair) {
-  Worker& worker = tree_.workers.Current();
   held_->value = &held_->leaf->slots[slot_].value;
   held_->new_value = pair.value;
   const uint64_t old_value = held_->value->LoadRelaxed();
   tree_.HoldRecord(old_value);
-  worker.replaced.push_back(old_value);
+  worker_.replaced.push_back(old_value);
   fences_first_ |= tree_.HasRecord(pair) && !tree_.medium.Canary("tlbtree.group.value_not_fenced");
-  worker.counters.Add(WorkerCounters::kUpdates);
+  worker_.counters.Add(WorkerCounters::kUpdates);
 }
 
 // Releases the locks that no later pass needs.
 template <class C>
 void WriteGroup<C>::Commit() {
-  Worker& worker = tree_.workers.Current();
   if (changes_) {
     PersistStaged();
     CommitLeaves();
-    worker.counters.Add(WorkerCounters::kGroups);
+    worker_.counters.Add(WorkerCounters::kGroups);
   }
   LetGo();
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.group.4");
   if (!tree_.medium.Canary("tlbtree.group.records_stay")) {
-    for (const uint64_t value_word : worker.replaced) tree_.RetireRecord(worker, value_word);
+    for (const uint64_t value_word : worker_.replaced) tree_.RetireRecord(worker_, value_word);
   }
-  worker.replaced.clear();
+  worker_.replaced.clear();
 }
 
 template <class C>
@@ -213,12 +213,11 @@ void WriteGroup<C>::CommitTogether(std::span<Held*> leaves) {
 // Leaves from which pairs were removed, for a merge after the write.
 template <class C>
 void WriteGroup<C>::NoteSparse() {
-  Worker& worker = tree_.workers.Current();
   for (const Held& held : leaves_) {
     const auto before = static_cast<unsigned>(std::popcount(held.busy));
     const unsigned after = held.state.count();
     if (after >= before || !pairs_.BecameSparse(before, after)) continue;
-    LeafMerger<C>::Note(worker, OwnTextOfLow<C>(tree_.pool, held.low));
+    LeafMerger<C>::Note(worker_, OwnTextOfLow<C>(tree_.pool, held.low));
   }
 }
 
@@ -237,7 +236,8 @@ void WriteGroup<C>::LetGo() {
                        .lock = held.lock,
                        .low = held.low,
                        .state = state,
-                       .busy = state.Slots()};
+                       .busy = state.Slots(),
+                       .split_before = held.right != nullptr};
   }
   locks_.resize(kept);
   leaves_.resize(kept);

@@ -4,22 +4,26 @@
 
 namespace lodgekv::tlbtree {
 
-// Slots for the pair of the current place: neither valid until the commit, nor after it.
+// Slots for the pair of the current place: neither valid until the commit, nor after it. In a leaf
+// that was just split any slot serves: a pool may have been opened with a smaller `leaf_slots`, and
+// then all that are used may stay valid in it.
 template <class C>
-uint32_t WriteGroup<C>::FreeSlots() {
+uint32_t WriteGroup<C>::FreeSlots(bool just_split) {
   uint32_t taken = state().Slots();
   if (target_ == nullptr) {
     taken |= held_->busy;
   } else if (slot_ >= 0) {
     taken &= ~(uint32_t{1} << slot_);
   }
-  return tree_.usable_slots() & ~taken;
+  const uint32_t free = tree_.usable_slots() & ~taken;
+  return free != 0 || !just_split ? free : ~taken & ((uint32_t{1} << Node::kSlots) - 1);
 }
 
 // kJoined: there is a free slot where the key belongs, or its value can change in its slot.
 template <class C>
 Joining WriteGroup<C>::MakeRoom(const Key& key) {
-  if (FreeSlots() != 0) return Joining::kJoined;
+  free_ = FreeSlots(target_ == nullptr && held_->split_before);
+  if (free_ != 0) return Joining::kJoined;
   const bool untouched = target_ == nullptr && !held_->changes();
   if (found() && untouched) return Joining::kJoined;
   const bool was_split = target_ == nullptr && held_->right != nullptr;
@@ -27,7 +31,9 @@ Joining WriteGroup<C>::MakeRoom(const Key& key) {
   const bool splits = !was_split && !found() && state().count() >= tree_.parameters.leaf_slots;
   if (!splits) return Joining::kLater;
   const Joining split = Split(key);
-  if (split != Joining::kJoined || FreeSlots() != 0) return split;
+  if (split != Joining::kJoined) return split;
+  free_ = FreeSlots(/*just_split=*/true);
+  if (free_ != 0) return split;
   held_->awaited = true;
   return Joining::kLater;
 }
@@ -42,8 +48,7 @@ Joining WriteGroup<C>::Split(const Key& key) {
   const typename LeafDivider<C>::Left left{node(), old,
                                            target_ == nullptr ? held_->low : target_->low, high};
   typename LeafDivider<C>::Division made;
-  Worker& worker = tree_.workers.Current();
-  if (divider_.Divide(worker, left, key, place_, &made) != Outcome::kOk) return Joining::kAlone;
+  if (divider_.Divide(worker_, left, key, place_, &made) != Outcome::kOk) return Joining::kAlone;
   divider_.StoreRight(left, made, nullptr, 0, /*flush=*/false);
   NewLeaf& right = new_leaves_.emplace_back();
   right = {made.right, made.low, NodeState(made.right->state.LoadRelaxed()), nullptr};
@@ -55,7 +60,7 @@ Joining WriteGroup<C>::Split(const Key& key) {
   }
   changes_ = true;
   fences_first_ |= !tree_.medium.Canary("tlbtree.group.split_not_fenced");
-  worker.counters.Add(WorkerCounters::kLeafSplits);
+  worker_.counters.Add(WorkerCounters::kLeafSplits);
   if (made.goes_right) {
     target_ = &right;
     place_ -= made.stay;
@@ -110,9 +115,8 @@ void WriteGroup<C>::FlushNewLeaves() {
 // others may merge them.
 template <class C>
 void WriteGroup<C>::NoteNewLeaves() {
-  Worker& worker = tree_.workers.Current();
   for (const NewLeaf& made : new_leaves_) {
-    worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
+    worker_.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
   }
 }
 

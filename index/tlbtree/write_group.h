@@ -85,6 +85,7 @@ class WriteGroup {
     uint32_t lines = 0;           // to be flushed besides the state's
     bool staged = false;          // something was stored beside the state word
     bool awaited = false;         // the next pass needs it, so it keeps the lock
+    bool split_before = false;    // in the pass before, which has kept the lock
     pmem::Word* value = nullptr;  // if not null, this word changes instead of the state
     uint64_t new_value = 0;
     NewLeaf* right = nullptr;  // leaves split off it, ascending
@@ -99,7 +100,7 @@ class WriteGroup {
   Held* FindHeld(const VersionLock& lock);
   Node* node() const { return target_ != nullptr ? target_->leaf : held_->leaf; }
   NodeState& state() { return target_ != nullptr ? target_->state : held_->state; }
-  void Drop(Worker& worker);
+  void Drop();
   void ChangeInSlot(Pair pair);
   void PersistStaged();
   void CommitLeaves();
@@ -108,7 +109,7 @@ class WriteGroup {
   void LetGo();
 
   // group_split.cc
-  uint32_t FreeSlots();
+  uint32_t FreeSlots(bool just_split);
   void StoreState();
   Joining Split(const Key& key);
   void StageHeld(NewLeaf* right);
@@ -118,6 +119,7 @@ class WriteGroup {
 
   TreeState<C>& tree_;
   PairWriter<C>& pairs_;
+  Worker& worker_;
   LeafDivider<C> divider_;
   LeafWriter<C> writer_;
   const bool of_batch_;
@@ -130,6 +132,7 @@ class WriteGroup {
   NewLeaf* target_ = nullptr;  // not null: where the key belongs
   int slot_ = -1;
   unsigned place_ = 0;
+  uint32_t free_ = 0;  // slots that Put may use, as MakeRoom has found
   bool damaged_ = false;  // Find has come to no leaf
   bool changes_ = false;
   bool fences_first_ = false;  // a fence is needed before the commits
