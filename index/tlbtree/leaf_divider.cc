@@ -1,6 +1,7 @@
 #include "index/tlbtree/leaf_divider.h"
 
 #include <algorithm>
+#include <span>
 
 #include "index/node/epoch.h"
 #include "index/node/separator.h"
@@ -73,20 +74,18 @@ bool LeafDivider<C>::FindLow(const Key& key, Left* left) const {
 
 // From the middle outwards.
 template <class C>
-bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
-                                  std::string* text) const {
+bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned place,
+                                  Border* border) const {
   const unsigned count = left.state.count();
   if (place == count) {
-    *text = TextBelow(PairAt(left, count - 1), key);
-    made->stay = count;
-    if (Divides(left, *text)) return true;
+    *border = {count, TextBelow(PairAt(left, count - 1), key)};
+    if (Divides(left, border->text)) return true;
   }
   const unsigned half = count / 2;
   for (unsigned away = 0; away < half; ++away) {
     for (const unsigned at : {half - away, half + away}) {
-      *text = TextBetween(PairAt(left, at - 1), PairAt(left, at));
-      made->stay = at;
-      if (Divides(left, *text)) return true;
+      *border = {at, TextBetween(PairAt(left, at - 1), PairAt(left, at))};
+      if (Divides(left, border->text)) return true;
     }
   }
   return false;
@@ -94,19 +93,37 @@ bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned pla
 
 // Beside the new key, so that the bound is not much longer than that.
 template <class C>
-bool LeafDivider<C>::DivideAtKey(const Left& left, const Key& key, unsigned place, Division* made,
-                                 std::string* text) const {
-  made->stay = place;
+bool LeafDivider<C>::DivideAtKey(const Left& left, const Key& key, unsigned place,
+                                 Border* border) const {
+  border->stay = place;
   if (place > 0) {
-    *text = TextBelow(PairAt(left, place - 1), key);
+    border->text = TextBelow(PairAt(left, place - 1), key);
   } else if constexpr (C::kRecords) {
     const Pair first = PairAt(left, 0);
     char scratch[8];
-    *text = first.key != key.word
-                ? BetweenWords(key.word, first.key)
-                : std::string(ShortestSeparator(key.text, tree_.codec.KeyText(first, scratch)));
+    if (first.key != key.word) {
+      border->text = BetweenWords(key.word, first.key);
+    } else {
+      border->text = ShortestSeparator(key.text, tree_.codec.KeyText(first, scratch));
+    }
   }
-  return Divides(left, *text);
+  return Divides(left, border->text);
+}
+
+// The second one is for a pool in which the first one's bound finds no room. Returns how many there
+// are; 0: something is damaged.
+template <class C>
+unsigned LeafDivider<C>::Borders(const Left& found, const Key& key, unsigned place,
+                                 Border (&borders)[2]) const {
+  const EpochGuard guard;
+  Left left = found;
+  if (!FindLow(key, &left) || !ChooseBorder(left, key, place, &borders[0])) return 0;
+  if constexpr (C::kRecords) {
+    if (borders[0].text.size() > sizeof(uint64_t) && DivideAtKey(left, key, place, &borders[1])) {
+      return 2;
+    }
+  }
+  return 1;
 }
 
 // With the space that a batch has set aside, if there is no other.
@@ -117,58 +134,35 @@ bool LeafDivider<C>::MakeLowOf(Worker& worker, const std::string& text, pmem::Re
   if constexpr (C::kRecords) {
     const uint64_t bytes = worker.spare_low_bytes;
     if (worker.spare_lows.empty() || RecordBytes(text.size(), 0, false) > bytes) return false;
-    const pmem::Offset space = worker.spare_lows.back();
+    *low = MakeLowIn(tree_, worker.spare_lows.back(), bytes, text);
     worker.spare_lows.pop_back();
-    StagedRecord record = StageRecordAt(tree_.pool, tree_.slab, space, text, {}, 0);
-    if (tree_.slab.IsLarge(bytes) && !record.large) {
-      tree_.medium.Persist(tree_.pool.template At<char>(space), record.bytes);
-      tree_.slab.Commit(space);
-    }
-    FinishRecord(tree_.pool, record, tree_.pool.TakeSequence(1));
-    const FenceWords fence = FenceWords::Record(KeyWord(text, 0), space);
-    *low = {fence.word, fence.meta};
     return true;
   }
   return false;
 }
 
 template <class C>
-Outcome LeafDivider<C>::Divide(Worker& worker, const Left& found, const Key& key, unsigned place,
+Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key, unsigned place,
                                Division* made) {
-  std::string text;
-  Division at_key;
-  std::string key_text;
-  bool has_key_text = false;
-  {
-    const EpochGuard guard;
-    Left left = found;
-    if (!FindLow(key, &left) || !ChooseBorder(left, key, place, made, &text)) {
-      return Outcome::kDataLoss;
-    }
-    if constexpr (C::kRecords) {
-      has_key_text = text.size() > sizeof(uint64_t) &&
-                     DivideAtKey(left, key, place, &at_key, &key_text);
-    }
-  }
-  const bool of_batch = !worker.spare_leaves.empty();
+  Border borders[2];
+  const unsigned count = Borders(left, key, place, borders);
+  if (count == 0) return Outcome::kDataLoss;
   const pmem::Offset right = tree_.Known(tree_.space.Take(worker.spare_leaves));
   if (right == 0) return Outcome::kPoolFull;
-  const auto policy = of_batch ? pmem::ReservePolicy::kUse : tree_.space.reserve();
-  if (!MakeLowOf(worker, text, policy, &made->low)) {
-    if (!has_key_text || !MakeLowOf(worker, key_text, policy, &made->low)) {
-      tree_.nodes.Free(right);
-      return Outcome::kPoolFull;
+  const auto policy = worker.has_set_aside ? pmem::ReservePolicy::kUse : tree_.space.reserve();
+  for (const Border& border : std::span(borders, count)) {
+    if (!MakeLowOf(worker, border.text, policy, &made->low)) continue;
+    made->right = tree_.NodeAt(right);
+    made->stay = border.stay;
+    if constexpr (C::kRecords) {
+      made->goes_right = border.text <= key.text;
+    } else {
+      made->goes_right = made->low.word <= key.word;
     }
-    made->stay = at_key.stay;
-    text = key_text;
+    return Outcome::kOk;
   }
-  made->right = tree_.NodeAt(right);
-  if constexpr (C::kRecords) {
-    made->goes_right = text <= key.text;
-  } else {
-    made->goes_right = made->low.word <= key.word;
-  }
-  return Outcome::kOk;
+  tree_.nodes.Free(right);
+  return Outcome::kPoolFull;
 }
 
 // Pairs are put into the last slots, so that the next insert finds room beside the state word.

@@ -52,12 +52,16 @@ class LeafDivider {
     const media::Slot& slot = left.leaf->slots[left.state.SlotAt(place)];
     return {slot.key.LoadRelaxed(), slot.value.LoadRelaxed()};
   }
-  bool ChooseBorder(const Left& left, const Key& key, unsigned place, Division* made,
-                    std::string* text) const;
+  // How many pairs stay, and the bound of what does not, as text.
+  struct Border {
+    unsigned stay = 0;
+    std::string text;
+  };
+  unsigned Borders(const Left& found, const Key& key, unsigned place, Border (&borders)[2]) const;
+  bool ChooseBorder(const Left& left, const Key& key, unsigned place, Border* border) const;
   bool Divides(const Left& left, const std::string& text) const;
   bool FindLow(const Key& key, Left* left) const;
-  bool DivideAtKey(const Left& left, const Key& key, unsigned place, Division* made,
-                   std::string* text) const;
+  bool DivideAtKey(const Left& left, const Key& key, unsigned place, Border* border) const;
   bool MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy, Low* low);
   std::string TextBelow(Pair left, const Key& key) const;
 

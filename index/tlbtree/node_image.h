@@ -79,23 +79,35 @@ void StoreAnchor(TreeState<C>& tree, pmem::Offset offset, const AnchorRoot& root
   tree.medium.StoreBulk(&anchor, words, sizeof(words));
 }
 
+// A lower bound whose record is written to `space`, which has `bytes`; flushed. The space may be
+// larger than the record.
+template <class C>
+Low MakeLowIn(TreeState<C>& tree, pmem::Offset space, uint64_t bytes, std::string_view text) {
+  StagedRecord record = StageRecordAt(tree.pool, tree.slab, space, text, {}, 0);
+  if (tree.slab.IsLarge(bytes) && !record.large) {
+    tree.medium.Persist(tree.pool.template At<char>(space), record.bytes);
+    tree.slab.Commit(space);
+  }
+  FinishRecord(tree.pool, record, tree.pool.TakeSequence(1));
+  const FenceWords fence = FenceWords::Record(KeyWord(text, 0), space);
+  return {fence.word, fence.meta};
+}
+
 // A lower bound with a record of its own, if it needs one, which is flushed. False: the pool is
 // full.
 template <class C>
 bool MakeLow(TreeState<C>& tree, std::string_view text, pmem::ReservePolicy policy, Low* low) {
-  if constexpr (C::kRecords) {
+  if constexpr (!C::kRecords) {
+    *low = {KeyWord(text, 0), 0};
+  } else if (text.size() <= sizeof(uint64_t)) {
     FenceWords fence;
-    if (text.size() <= sizeof(uint64_t)) {
-      if (!text.empty()) fence = FenceWords::Inline(KeyWord(text, 0), text.size());
-    } else {
-      StagedRecord record = StageRecord(tree.pool, tree.slab, text, {}, 0, policy);
-      if (record.offset == 0) return false;
-      FinishRecord(tree.pool, record, tree.pool.TakeSequence(1));
-      fence = FenceWords::Record(KeyWord(text, 0), record.offset);
-    }
+    if (!text.empty()) fence = FenceWords::Inline(KeyWord(text, 0), text.size());
     *low = {fence.word, fence.meta};
   } else {
-    *low = {KeyWord(text, 0), 0};
+    const uint64_t bytes = RecordBytes(text.size(), 0, false);
+    const pmem::Offset space = tree.slab.Allocate(bytes, policy);
+    if (space == 0) return false;
+    *low = MakeLowIn(tree, space, bytes, text);
   }
   return true;
 }

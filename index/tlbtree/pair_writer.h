@@ -62,18 +62,11 @@ class PairWriter {
   bool ReclaimSpace();
 
   // For atomic batches.
-  bool SetAside(size_t puts) {
-    return tree_.space.SetAside(tree_.workers.Current().spare_leaves, puts);
-  }
+  bool SetAside(size_t puts);
   bool SetAside(size_t puts, const LongPuts& long_puts) {
     return SetAside(puts) && SetLowsAside(long_puts);
   }
-  void FreeSpare() {
-    Worker& worker = tree_.workers.Current();
-    tree_.space.FreeSpare(worker.spare_leaves);
-    for (const pmem::Offset record : worker.spare_lows) tree_.slab.Free(record);
-    worker.spare_lows.clear();
-  }
+  void FreeSpare();
   void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }
 
   OpStages<C>& stages() { return stages_; }
@@ -103,6 +96,7 @@ class PairWriter {
   }
   void TidyUp(Worker& worker);
   bool SetLowsAside(const LongPuts& puts);
+  void Trim(Worker& worker, size_t leaves, uint64_t low_bytes);
 
   TreeState<C>& tree_;
   OpStages<C> stages_;

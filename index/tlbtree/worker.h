@@ -34,7 +34,9 @@ struct WorkerCounters {
 };
 
 struct alignas(64) Worker {
-  // For an atomic batch, which must not run out of space.
+  // For an atomic batch, which must not run out of space. Unless the pool is tight some of it is
+  // kept for the next batch; meanwhile other splits may take it.
+  bool has_set_aside = false;  // a batch with puts is in progress
   std::vector<pmem::Offset> spare_leaves;
   std::vector<pmem::Offset> spare_lows;  // records for bounds, of spare_low_bytes each
   uint64_t spare_low_bytes = 0;

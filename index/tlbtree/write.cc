@@ -52,12 +52,23 @@ void PairWriter<C>::AfterWrite() {
   }
 }
 
+template <class C>
+bool PairWriter<C>::SetAside(size_t puts) {
+  Worker& worker = tree_.workers.Current();
+  worker.has_set_aside = puts > 0;
+  return tree_.space.SetAside(worker.spare_leaves, puts);
+}
+
 // A leaf can always be divided beside the new key, by a bound that is one byte longer at most.
 template <class C>
 bool PairWriter<C>::SetLowsAside(const LongPuts& puts) {
   if (!C::kRecords) return true;
   Worker& worker = tree_.workers.Current();
-  worker.spare_low_bytes = RecordBytes(puts.longest + 1, 0, false);
+  const uint64_t bytes = RecordBytes(puts.longest + 1, 0, false);
+  if (bytes > worker.spare_low_bytes) {
+    Trim(worker, worker.spare_leaves.size(), 0);
+    worker.spare_low_bytes = bytes;
+  }
   while (worker.spare_lows.size() < puts.count) {
     const pmem::Offset record =
         tree_.slab.Allocate(worker.spare_low_bytes, pmem::ReservePolicy::kKeep);
@@ -65,6 +76,32 @@ bool PairWriter<C>::SetLowsAside(const LongPuts& puts) {
     worker.spare_lows.push_back(record);
   }
   return true;
+}
+
+// What the next batch is likely to need as well is kept, but not in a tight pool. It has to be set
+// aside there, too: a pool that is not tight may be full by the time a batch has committed its
+// intent, if others write.
+template <class C>
+void PairWriter<C>::FreeSpare() {
+  constexpr size_t kKeptLeaves = 128;
+  constexpr uint64_t kKeptLowBytes = 8192;
+  Worker& worker = tree_.workers.Current();
+  worker.has_set_aside = false;
+  const bool keep = !tree_.pool.tight() && tree_.medium.tracer() == nullptr;
+  Trim(worker, keep ? kKeptLeaves : 0, keep ? kKeptLowBytes : 0);
+}
+
+// Of the records for bounds, at most so many bytes are left.
+template <class C>
+void PairWriter<C>::Trim(Worker& worker, size_t leaves, uint64_t low_bytes) {
+  for (; worker.spare_leaves.size() > leaves; worker.spare_leaves.pop_back()) {
+    tree_.nodes.Free(worker.spare_leaves.back());
+  }
+  while (worker.spare_lows.size() * worker.spare_low_bytes > low_bytes) {
+    tree_.slab.Free(worker.spare_lows.back());
+    worker.spare_lows.pop_back();
+  }
+  if (worker.spare_lows.empty()) worker.spare_low_bytes = 0;
 }
 
 // What waits until the thread holds no lock: entries above leaves, and merges.
@@ -85,8 +122,12 @@ void PairWriter<C>::TidyUp(Worker& worker) {
 template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;
+  Worker& worker = tree_.workers.Current();
+  const bool kept = !worker.has_set_aside &&
+                    !(worker.spare_leaves.empty() && worker.spare_lows.empty());
+  if (kept) Trim(worker, 0, 0);
   const bool found = tree_.rest.FinishNow();
-  return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
+  return worker.retired.Drain(tree_.reclaimer) || found || kept;
 }
 
 template class PairWriter<Fixed64Codec>;
