@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
 #include "index/node/search_form.h"
 #include "index/node/two_generations.h"
 #include "index/tlbtree/fence.h"
@@ -193,7 +194,10 @@ template <class C>
 template <class Form>
 pmem::Offset TopLayer<C>::Find(const TopView& view, const Target<C>& target, Start* start) const {
   const uint64_t node = LeafFor<Form>(view, target);
-  const auto* words = reinterpret_cast<const uint64_t*>(view.LeafAt(node).keys);
+  const media::TopLeaf& leaf = view.LeafAt(node);
+  Prefetch(&leaf.anchors[0]);
+  Prefetch(&leaf.anchors[kTopLeafSlots / 2]);
+  const auto* words = reinterpret_cast<const uint64_t*>(leaf.keys);
   const unsigned rank = Rank<Form>(view, words, kTopLeafSlots, target,
                                    [&](unsigned i) { return view.AnchorAt(node, i); });
   start->node = node;
