@@ -5,6 +5,7 @@
 #include "index/node/prefetch.h"
 #include "index/tlbtree/lookups.h"
 #include "index/tlbtree/tlbtree.h"
+#include "index/tlbtree/top_rebuild.h"
 
 namespace lodgekv::tlbtree {
 
@@ -52,7 +53,11 @@ template <class Form>
 auto Lookups<C>::FindBeyond(const Key& key) const -> Answer {
   LeafPlace<C> place;
   descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
-  tree_.sideways.fetch_add(place.anchor_steps, std::memory_order_relaxed);
+  if (place.anchor_steps != 0) {
+    tree_.sideways.fetch_add(place.anchor_steps, std::memory_order_relaxed);
+    // Under a tracer it would be done here, inside the EpochGuard.
+    if (tree_.medium.tracer() == nullptr) TopRebuild<C>(tree_).RequestIfDue();
+  }
   return FindInLeaf<Form>(place, key);
 }
 

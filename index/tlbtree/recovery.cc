@@ -8,6 +8,7 @@
 #include "index/pmem/crash_point.h"
 #include "index/tlbtree/lookups.h"
 #include "index/tlbtree/tlbtree.h"
+#include "index/tlbtree/top_rebuild.h"
 #include "index/tlbtree/writes.h"
 
 namespace lodgekv::tlbtree {
@@ -170,6 +171,7 @@ absl::Status Recovery<C>::Run() {
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
   tree_.rest.Start(report_, start, context_.on_recovery_end);
+  if (tree_.top.lost()) TopRebuild<C>(tree_).Request();
   return absl::OkStatus();
 }
 

@@ -167,7 +167,8 @@ absl::Status TopLayer<C>::Recover(std::string_view engine) {
   if (!status.ok() || content.data == nullptr) return status;
   TopView view;
   // A damaged array is not used: the search begins at the first anchor until there is a new one.
-  if (TopView::Read(content.data, content.bytes, pool_.crc_seed(), &view)) Publish(view);
+  lost_ = !TopView::Read(content.data, content.bytes, pool_.crc_seed(), &view);
+  if (!lost_) Publish(view);
   return absl::OkStatus();
 }
 

@@ -82,6 +82,8 @@ class TopLayer {
   void ForEach(Visit visit) const;
 
   uint64_t space_bytes() const { return generations_.space_bytes(); }
+  // Recover has found the array damaged.
+  bool lost() const { return lost_; }
   uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
   size_t dropped() const;
   // With the mutex held: for Check.
@@ -113,6 +115,7 @@ class TopLayer {
   TwoGenerations generations_;
   std::atomic<const TopView*> view_{nullptr};  // null: there is no array
   std::atomic<uint64_t> entries_{0};
+  bool lost_ = false;
   mutable std::mutex mutex_;  // of Add and Drop
   bool rebuilding_ = false;
   std::vector<pmem::Offset> added_;    // while rebuilding_

@@ -3,7 +3,7 @@
 //
 // It begins when the steps that were made sideways since the last one have cost as much as building
 // the array does: `rebuild_steps` for each of its entries. Or when many anchors are dead, whose
-// space it frees.
+// space it frees; or when recovery has found the array damaged.
 //
 // Request and NoteSteps are thread-safe. One rebuild runs at a time.
 #pragma once
