@@ -47,7 +47,13 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf<C>& locked, cons
   Commit(locked, left, made);
   worker.counters.Add(WorkerCounters::kLeafSplits);
   worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
-  if (!made.goes_right) (void)writer_.InsertAnywhere(worker, locked, pair);
+  if (!made.goes_right) {
+    (void)writer_.InsertAnywhere(worker, locked, pair);
+  } else {
+    const NodeState right(made.right->state.LoadRelaxed());
+    const unsigned slot = right.SlotAt(locked.place - made.stay);
+    LeafWriter<C>::CountInsert(worker, LineOfSlot<C>(slot) == 0);
+  }
   return Outcome::kOk;
 }
 
