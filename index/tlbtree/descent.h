@@ -33,7 +33,10 @@ struct LeafPlace {
   media::Node<C>* leaf = nullptr;
   uint64_t snapshot = 0;
   Low low;
-  LinkTo high;                // to its right sibling; node 0: none
+  LinkTo high;  // to its right sibling; node 0: none
+  // What the descent came by: the root, if there is one, and the anchor after that of the leaf.
+  const media::Node<C>* root = nullptr;
+  pmem::Offset next_anchor = 0;
   unsigned anchor_steps = 0;  // sideways
   unsigned leaf_steps = 0;
   pmem::Offset damaged = 0;  // what is: an anchor, a root or a leaf
@@ -170,8 +173,10 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
     -> Step {
   const VersionLock& lock = tree_.locks.Of(tree_.AnchorAt(anchor.offset));
   LinkTo child{anchor.view.low, anchor.view.root.node};
+  place->root = nullptr;
+  place->next_anchor = anchor.view.next;
   if (anchor.view.root.height > 1) {
-    const Node* root = tree_.NodeAt(anchor.view.root.node);
+    const Node* root = place->root = tree_.NodeAt(anchor.view.root.node);
     if (tree_.touch.active() && !check_.TouchRoot(root)) [[unlikely]]
       return Judge(lock, anchor.snapshot, root, place);
     const OptimisticSection section;

@@ -7,6 +7,7 @@
 
 #include "index/node/leaf_scan.h"
 #include "index/node/optimistic_section.h"
+#include "index/tlbtree/leaves_ahead.h"
 #include "index/tlbtree/tlbtree.h"
 
 namespace lodgekv::tlbtree {
@@ -49,7 +50,7 @@ class Cursor {
     }
   };
 
-  explicit Cursor(TreeState<C>& tree) : tree_(tree), descent_(tree) {}
+  explicit Cursor(TreeState<C>& tree) : tree_(tree), descent_(tree), ahead_(tree) {}
 
   bool has_place() const { return place_.leaf != nullptr; }
   void Forget() { place_.leaf = nullptr; }
@@ -70,14 +71,16 @@ class Cursor {
   LeafPlace<C> place_;  // the next leaf
   // What the leaf that was copied leads to.
   LinkTo sibling_;
+  LeavesAhead<C> ahead_;  // forwards
   std::array<BoundText, kBoundsKept> texts_;
   unsigned next_text_ = 0;
 };
 
 template <class C>
-void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t) {
+void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t wanted) {
   const EpochGuard guard;
   descent_.ToLeaf(Target<C>{near, reverse}, &place_);
+  if (!reverse && place_.leaf != nullptr) ahead_.Start(place_, wanted);
 }
 
 template <class C>
@@ -92,8 +95,9 @@ typename C::Separator Cursor<C>::Bound(const Low& low) {
 
 // False: the leaf has changed since it was found.
 template <class C>
-bool Cursor<C>::Copy(bool, uint64_t, Leaf* copy) {
+bool Cursor<C>::Copy(bool, uint64_t wanted, Leaf* copy) {
   const OptimisticSection section;
+  ahead_.Fetch(wanted);
   const LeafView<C> view = tree_.locks.ViewOf(place_.leaf);
   const unsigned count = std::min(view.state().count(), Node::kSlots);
   for (unsigned i = 0; i < count; ++i) {
@@ -127,6 +131,7 @@ void Cursor<C>::Advance(bool reverse, const Leaf&) {
   place_.leaf = next;
   place_.snapshot = snapshot;
   place_.low = sibling_.low;
+  ahead_.Pass();
 }
 
 }  // namespace
