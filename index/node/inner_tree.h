@@ -119,6 +119,10 @@ class InnerTree {
   template <class Form = SearchByPointer>
   Fetched FetchForWrite(const Key& key) const;
   Below* Arrive(const Fetched& fetched, uint64_t* snapshot) const;
+  // Descend for `count` keys, key_at(i), a level of all after another: what the next level reads is
+  // on its way for all of them at once. Calls found(i, node, snapshot) for each, in order.
+  template <class Form, class KeyAt, class Found>
+  void DescendEach(size_t count, KeyAt key_at, Found found) const;
   // The last lower node.
   Below* DescendLast(uint64_t* snapshot) const;
   // The same, and how to continue from there. `key` null: the last lower node.
@@ -176,7 +180,11 @@ class InnerTree {
   template <bool kForWrite, class Choose>
   Below* DescendBy(Choose choose, uint64_t* snapshot) const;
   template <bool kFetch, class Choose>
-  const Node* DescendToLowest(Choose choose, uint64_t* version, bool* is_root) const;
+  const Node* DescendToLowest(Choose choose, uint64_t* version, bool* is_root,
+                              unsigned lowest = 1) const;
+  struct Way;
+  template <class Form>
+  void BeginWay(const Key& key, Way* way) const;
   Node* DescendToLevel(const Key& key, unsigned level, uint64_t* snapshot) const;
   Node* LockWithRoom(const Key& key, unsigned level);
   void SplitLocked(Node* node, const Key& key);
@@ -251,16 +259,17 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
   return rank;
 }
 
-// The node of level 1 on the way, and its version. Null: something has changed meanwhile.
+// The node of level `lowest` on the way, or the root if that is lower, and its version. Null:
+// something has changed meanwhile.
 template <class C, class Below, class Access>
 template <bool kFetch, class Choose>
 const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLowest(
-    Choose choose, uint64_t* version, bool* is_root) const {
+    Choose choose, uint64_t* version, bool* is_root, unsigned lowest) const {
   const Node* node = root_.load(std::memory_order_acquire);
   *version = node->lock.ReadBegin();
   if (root_.load(std::memory_order_acquire) != node) return nullptr;
   *is_root = true;
-  for (unsigned level = node->level; level > 1; --level) {  // that of `node`: invariant 5
+  for (unsigned level = node->level; level > lowest; --level) {  // that of `node`: invariant 5
     const auto* child = static_cast<const Node*>(node->children[choose(node, *version, *is_root)]);
     // Read from a changing node it may be null, or another node: both are detected.
     if (child == nullptr) return nullptr;
@@ -304,6 +313,74 @@ Below* InnerTree<C, Below, Access>::Arrive(const Fetched& fetched, uint64_t* sna
   const OptimisticSection section;
   *snapshot = access_.LockOf(fetched.node).ReadBegin();
   return fetched.parent->lock.Validate(fetched.version) ? fetched.node : nullptr;
+}
+
+// One of several descents. First `node` is the lowest inner node, which is being fetched, and
+// `above` its parent, or null; then, after GoOn, `fetched` is the end of the descent. Null:
+// something has changed meanwhile.
+template <class C, class Below, class Access>
+struct InnerTree<C, Below, Access>::Way {
+  const Node* above;
+  const Node* node;
+  uint64_t version;  // of `above`, or else of `node`
+  Fetched fetched;
+
+  template <class Form>
+  void GoOn(const Key& key, const Access& access) {
+    fetched.node = nullptr;
+    if (node == nullptr) return;
+    uint64_t its_version = version;
+    if (above != nullptr) {
+      its_version = node->lock.ReadBegin();
+      if (!above->lock.Validate(version)) return;
+    }
+    auto* below = static_cast<Below*>(node->children[Rank<Form>(node, key, Seek::kCovering)]);
+    if (below != nullptr) access.PrefetchForRead(below);
+    fetched = {node, its_version, below};
+  }
+};
+
+template <class C, class Below, class Access>
+template <class Form>
+void InnerTree<C, Below, Access>::BeginWay(const Key& key, Way* way) const {
+  const auto choose = [&](const Node* node, uint64_t, bool) {
+    return Rank<Form>(node, key, Seek::kCovering);
+  };
+  bool is_root;
+  way->above = nullptr;
+  way->node = DescendToLowest<false>(choose, &way->version, &is_root, 2);
+  if (way->node == nullptr || way->node->level == 1) return;
+  way->above = way->node;
+  way->node = static_cast<const Node*>(way->above->children[choose(way->above, 0, false)]);
+  if (way->node == nullptr) return;
+  const char* words = reinterpret_cast<const char*>(way->node);
+  for (size_t line = 0; line < offsetof(Node, children); line += 64) Prefetch(words + line);
+  PrefetchChildren(way->node);
+}
+
+template <class C, class Below, class Access>
+template <class Form, class KeyAt, class Found>
+void InnerTree<C, Below, Access>::DescendEach(size_t count, KeyAt key_at, Found found) const {
+  constexpr size_t kAtOnce = 16;
+  Way ways[kAtOnce];
+  for (size_t begin = 0; begin < count; begin += kAtOnce) {
+    const size_t end = std::min(count, begin + kAtOnce);
+    {
+      const OptimisticSection section;
+      for (size_t i = begin; i < end; ++i) BeginWay<Form>(key_at(i), &ways[i - begin]);
+      for (size_t i = begin; i < end; ++i) {
+        ways[i - begin].template GoOn<Form>(key_at(i), access_);
+      }
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const Fetched& fetched = ways[i - begin].fetched;
+      uint64_t snapshot;
+      Below* below = fetched.node == nullptr ? nullptr : Arrive(fetched, &snapshot);
+      if (below == nullptr) [[unlikely]]
+        below = Descend(key_at(i), &snapshot);
+      found(i, below, snapshot);
+    }
+  }
 }
 
 template <class C, class Below, class Access>

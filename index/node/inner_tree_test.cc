@@ -128,6 +128,22 @@ class Model {
     for (const auto& [low, below] : map_) ASSERT_NO_FATAL_FAILURE(ExpectFinds(low));
     uint64_t snapshot;
     EXPECT_EQ(tree_.DescendLast(&snapshot)->low, map_.rbegin()->first);
+    ExpectFindsEach();
+  }
+
+  // The same by one call for all keys.
+  void ExpectFindsEach() const {
+    std::vector<std::pair<typename C::Key, const Below*>> wanted;
+    for (const auto& [low, below] : map_) wanted.emplace_back(C::MakeKey(low), below);
+    size_t next = 0;
+    tree_.template DescendEach<SearchByPointer>(
+        wanted.size(), [&](size_t i) -> const typename C::Key& { return wanted[i].first; },
+        [&](size_t i, const Below* found, uint64_t snapshot) {
+          EXPECT_EQ(i, next++);
+          EXPECT_EQ(found, wanted[i].second);
+          EXPECT_TRUE(found->lock.Validate(snapshot));
+        });
+    EXPECT_EQ(next, wanted.size());
   }
 
   // If one child is left no separator has an owner, and each was released once.
@@ -427,6 +443,22 @@ class Shrinking {
     return !below->lock.Validate(snapshot) || low <= wanted;
   }
 
+  // The same of several keys at once.
+  bool ReadEach(const std::vector<uint64_t>& wanted) const {
+    std::vector<std::string> texts;
+    for (const uint64_t number : wanted) texts.push_back(make_(number));
+    std::vector<typename C::Key> keys;
+    for (const std::string& text : texts) keys.push_back(C::MakeKey(text));
+    bool right = true;
+    tree_.template DescendEach<SearchByPointer>(
+        keys.size(), [&](size_t i) -> const typename C::Key& { return keys[i]; },
+        [&](size_t i, const Below* below, uint64_t snapshot) {
+          const uint64_t low = low_of_[NumberOf(below)].load(std::memory_order_relaxed);
+          right &= !below->lock.Validate(snapshot) || low <= wanted[i];
+        });
+    return right;
+  }
+
   void Insert(uint64_t low) {
     if (map_.contains(low)) return;
     Below* below = New();
@@ -504,6 +536,9 @@ void ReadsBesideShrinking(MakeText make) {
     readers.emplace_back([&, r] {
       for (uint64_t n = Mix(r); !stop; ++n) {
         if (!tree.Read(Mix(n) % kKeys)) wrong.fetch_add(1);
+        std::vector<uint64_t> several;
+        for (uint64_t i = 0; i < 20; ++i) several.push_back(Mix(n + i) % kKeys);
+        if (!tree.ReadEach(several)) wrong.fetch_add(1);
         reads.fetch_add(1, std::memory_order_relaxed);
       }
     });

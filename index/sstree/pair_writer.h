@@ -7,6 +7,7 @@
 // Thread-safe; for one leaf, only the holder of its lock may call Put and Remove.
 #pragma once
 
+#include <span>
 #include <utility>
 
 #include "index/node/search_form.h"
@@ -51,6 +52,12 @@ class PairWriter {
     Seen seen;
     seen.leaf = tree_.inner.template DescendForWrite<Form>(key, &seen.snapshot);
     return seen;
+  }
+  template <class Form>
+  void SeekEach(std::span<SoughtKey<Key, Seen>> keys) const {
+    tree_.inner.template DescendEach<Form>(
+        keys.size(), [&](size_t i) -> const Key& { return keys[i].key; },
+        [&](size_t i, auto* leaf, uint64_t snapshot) { keys[i].seen = {leaf, snapshot}; });
   }
   void FetchFound(const Key& key, const Seen& seen) const {
     search_.FetchForWrite(*seen.leaf, key);

@@ -106,9 +106,12 @@ void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
 template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
-  for (Lookup& lookup : lookups) {
-    lookup.leaf = tree_.inner.template Descend<Form>(lookup.key, &lookup.snapshot);
-  }
+  tree_.inner.template DescendEach<Form>(
+      lookups.size(), [&](size_t i) -> const Key& { return lookups[i].key; },
+      [&](size_t i, auto* leaf, uint64_t snapshot) {
+        lookups[i].leaf = leaf;
+        lookups[i].snapshot = snapshot;
+      });
   for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
     for (const Lookup& lookup : lookups) FetchRecords(lookup);
