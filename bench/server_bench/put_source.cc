@@ -19,8 +19,8 @@ PutSource::PutSource(uint64_t seed, uint64_t key_space)
   Next();
 }
 
-void PutSource::Next() {
-  const uint64_t number = random_.Below(key_space_);
+void PutSource::NextBelow(uint64_t first, uint64_t count) {
+  const uint64_t number = first + random_.Below(count);
   WriteHex(bench::Mix(2 * number + 1), key_.data());
   WriteHex(bench::Mix(2 * number + 2), key_.data() + kWordBytes);
   value_begin_ = random_.Below(kTextBytes - kValueBytes);

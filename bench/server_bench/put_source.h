@@ -18,7 +18,9 @@ class PutSource {
   PutSource(uint64_t seed, uint64_t key_space);
 
   // Advances to the next record.
-  void Next();
+  void Next() { NextBelow(0, key_space_); }
+  // The same, of a part of the key space.
+  void NextBelow(uint64_t first, uint64_t count);
   // Of the current record; valid until Next.
   std::string_view key() const { return key_; }
   std::string_view value() const {

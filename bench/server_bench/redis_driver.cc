@@ -1,5 +1,4 @@
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,9 +9,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "bench/server_bench/loopback.h"
 #include "bench/server_bench/put_driver.h"
 
 namespace lodgekv::server_bench {
@@ -21,22 +19,6 @@ namespace {
 constexpr size_t kReadBytes = 65'536;
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr std::string_view kOk = "+OK";
-
-// "127.0.0.1:PORT" alone: the servers measured run on this machine.
-absl::StatusOr<sockaddr_in> LoopbackAddress(const std::string& server) {
-  const std::vector<std::string> parts = absl::StrSplit(server, absl::MaxSplits(':', 1));
-  uint32_t port = 0;
-  if (parts.size() != 2 || parts[0] != "127.0.0.1" || !absl::SimpleAtoi(parts[1], &port) ||
-      port == 0 || port > UINT16_MAX) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the address is '", server, "', it has to be 127.0.0.1:PORT"));
-  }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 // A blocking socket, with kAnswerTimeout.
 class Connection {
@@ -49,16 +31,9 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   absl::Status Open(const sockaddr_in& address) {
-    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd_ < 0) return absl::ErrnoToStatus(errno, "socket");
-    const int on = 1;
-    const timeval timeout{.tv_sec = kAnswerTimeout.count(), .tv_usec = 0};
-    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-      return absl::ErrnoToStatus(errno, "cannot connect");
-    }
+    const auto fd = ConnectTo(address);
+    if (!fd.ok()) return fd.status();
+    fd_ = *fd;
     return absl::OkStatus();
   }
 

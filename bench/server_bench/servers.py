@@ -141,7 +141,7 @@ class Lodgekvd(Server):
         self.words = [str(binaries / "lodgekvd"), "--engine", engine]
         for flag in ("--listen", "--admin-listen", "--metrics-listen"):
             self.words += [flag, f"{LOOPBACK}:0"]
-        if engine != "null":
+        if engine not in ("null", "dram"):
             self.words += ["--pool", str(folder / "pool")]
             if pool_size:
                 self.words += ["--pool-size", pool_size]

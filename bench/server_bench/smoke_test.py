@@ -105,6 +105,42 @@ class Client(WithFolder):
         self.assertIn("--server is missing", run(BIN / "server_bench").stderr)
 
 
+class CallCost(WithFolder):
+    KINDS = ("get", "put", "batch_get", "batch_write")
+
+    def cost(self, kind, *arguments):
+        outcome = run(BIN / "call_cost", "--call", kind, "--keys=1000", "--seconds=0.05",
+                      *arguments)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return json.loads(outcome.stdout)
+
+    def test_a_server_and_the_engine_alone(self):
+        with servers.Lodgekvd(self.folder / "dram", BIN, "dram") as server:
+            for kind in self.KINDS:
+                of_server = self.cost(kind, "--server", server.address, "--connections=2",
+                                      "--server-pid", server.process.pid)
+                of_engine = self.cost(kind, "--engine=dram")
+                self.assertGreater(of_server["sleeps_per_call"], 0, kind)
+                self.assertGreater(of_server["processor_us_per_call"],
+                                   of_engine["processor_us_per_call"], kind)
+                self.assertGreater(of_engine["processor_ns_per_operation"], 0, kind)
+            metrics = server.metrics()
+        for name in ("Get", "Put", "BatchGet", "BatchWrite"):
+            answered = [count for sample, count in metrics.items()
+                        if sample.startswith("lodgekv_rpc_latency_seconds_count")
+                        and f'rpc="{name}"' in sample and 'code="OK"' in sample]
+            self.assertGreater(sum(answered), 0, name)
+
+    def test_a_refused_call_fails_it(self):
+        server = servers.Lodgekvd(self.folder / "null", BIN, "null")
+        server.words += ["--max-batch-operations", "10"]
+        with server:
+            outcome = run(BIN / "call_cost", "--keys=1000", "--seconds=0.05", "--server",
+                          server.address, "--server-pid", server.process.pid)
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("answered with an error", outcome.stderr)
+
+
 class Figures(unittest.TestCase):
     def test_goals(self):
         self.assertEqual(figures.Goal("a", [1, 3, 2], most=2).row(),

@@ -1,0 +1,48 @@
+// The requests of one kind of call, about records of PutSource. Keys of a batch are drawn from a
+// part of the key space each: all are different, and all of them uniform.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/server_bench/put_source.h"
+
+namespace lodgekv::server_bench {
+
+enum class CallKind : uint8_t { kGet, kPut, kBatchGet, kBatchWrite };
+
+struct Record {
+  std::string key;
+  std::string value;
+};
+
+class RequestSource {
+ public:
+  // batch: records of a request; of single calls 1.
+  RequestSource(CallKind kind, uint64_t batch, uint64_t key_space, uint64_t seed)
+      : kind_(kind), source_(seed, key_space), key_space_(key_space), records_(batch) {}
+
+  // The path that gRPC has for the call.
+  static std::string_view PathOf(CallKind kind);
+
+  // The records of the next request; valid until the next call.
+  const std::vector<Record>& NextRecords();
+  // The next request on the wire.
+  std::string Next() { return OnWire(NextRecords()); }
+  // The same, of records `first` and those that follow it.
+  std::string NextFrom(uint64_t first);
+
+ private:
+  std::string OnWire(const std::vector<Record>& records) const;
+  // Of `part` keys each, from `first` on.
+  void Draw(uint64_t first, uint64_t part);
+
+  const CallKind kind_;
+  PutSource source_;
+  const uint64_t key_space_;
+  std::vector<Record> records_;
+};
+
+}  // namespace lodgekv::server_bench
