@@ -8,6 +8,7 @@ namespace lodgekv::server {
 namespace {
 
 using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
 
 constexpr uint32_t NumberTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
@@ -16,46 +17,92 @@ constexpr uint32_t BytesTag(int field) {
   return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
 
-// The fields of one message.
+// The fields of one message. Tags, lengths and numbers are nearly always of one byte, and lengths
+// of two: those are read in place, and all else by protobuf's own reader from where this one is.
 class FieldReader {
  public:
-  explicit FieldReader(std::string_view message)
-      : in_(reinterpret_cast<const uint8_t*>(message.data()), static_cast<int>(message.size())) {}
+  explicit FieldReader(std::string_view message) : rest_(message) {}
 
   // Calls field(tag) for each: it reads or skips the field, and returns false if it cannot.
   template <class Field>
   bool ForEach(Field field) {
-    while (const uint32_t tag = in_.ReadTag()) {
-      if (!field(tag)) return false;
+    while (!rest_.empty()) {
+      const uint32_t tag = Tag();
+      if (tag == 0 || !field(tag)) return false;
     }
-    return in_.ConsumedEntireMessage();
+    return true;
   }
 
   // Numbers that are too large for `value` lose their upper bits, as with protobuf.
   template <class T>
   bool Number(T* value) {
     uint64_t number = 0;
-    if (!in_.ReadVarint64(&number)) return false;
+    if (!ReadShort(&number) &&
+        !BySlowReader([&](CodedInputStream& in) { return in.ReadVarint64(&number); })) {
+      return false;
+    }
     *value = static_cast<T>(number);
     return true;
   }
   bool Bytes(std::string_view* value) {
-    int size = 0;
-    if (!in_.ReadVarintSizeAsInt(&size)) return false;
-    const void* data = nullptr;
-    int left = 0;
-    if (size == 0) {
-      *value = {};
-      return true;
-    }
-    if (!in_.GetDirectBufferPointer(&data, &left) || left < size) return false;
-    *value = {static_cast<const char*>(data), static_cast<size_t>(size)};
-    return in_.Skip(size);
+    size_t size = 0;
+    if (!Size(&size) || size > rest_.size()) return false;
+    *value = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return true;
   }
-  bool Skip(uint32_t tag) { return WireFormatLite::SkipField(&in_, tag); }
+  bool Skip(uint32_t tag) {
+    return BySlowReader([&](CodedInputStream& in) { return WireFormatLite::SkipField(&in, tag); });
+  }
 
  private:
-  google::protobuf::io::CodedInputStream in_;
+  static constexpr size_t kLongByte = 0x80;  // another byte of the number follows
+
+  size_t ByteAt(size_t at) const { return static_cast<uint8_t>(rest_[at]); }
+
+  // True: it was a number of one byte.
+  template <class T>
+  bool ReadShort(T* number) {
+    if (rest_.empty() || ByteAt(0) >= kLongByte) return false;
+    *number = static_cast<T>(ByteAt(0));
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  // 0: there is none, or it is 0, which no field has.
+  uint32_t Tag() {
+    uint32_t tag = 0;
+    if (!ReadShort(&tag)) {
+      (void)BySlowReader([&](CodedInputStream& in) { return (tag = in.ReadTag()) != 0; });
+    }
+    return tag;
+  }
+
+  bool Size(size_t* size) {
+    if (ReadShort(size)) return true;
+    if (rest_.size() >= 2 && ByteAt(1) < kLongByte) {
+      *size = ByteAt(0) - kLongByte + ByteAt(1) * kLongByte;
+      rest_.remove_prefix(2);
+      return true;
+    }
+    int read = 0;
+    if (!BySlowReader([&](CodedInputStream& in) { return in.ReadVarintSizeAsInt(&read); })) {
+      return false;
+    }
+    *size = static_cast<size_t>(read);
+    return true;
+  }
+
+  template <class Read>
+  bool BySlowReader(Read read) {
+    CodedInputStream in(reinterpret_cast<const uint8_t*>(rest_.data()),
+                        static_cast<int>(rest_.size()));
+    if (!read(in)) return false;
+    rest_.remove_prefix(static_cast<size_t>(in.CurrentPosition()));
+    return true;
+  }
+
+  std::string_view rest_;
 };
 
 bool ParseTtl(std::string_view message, TtlFields* ttl) {
