@@ -3,65 +3,81 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "bench/server_bench/loopback.h"
 
 namespace lodgekv::server_bench {
 namespace {
 
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr size_t kFrameHeader = 9;
-constexpr size_t kMessageHeader = 5;  // of gRPC: a flag and the size
 constexpr size_t kReadBytes = 262'144;
-
-enum FrameType : uint8_t {
-  kData = 0,
-  kHeaders = 1,
-  kReset = 3,
-  kSettings = 4,
-  kPing = 6,
-  kGoAway = 7,
-  kWindowUpdate = 8,
-};
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kAck = 1;
-constexpr uint8_t kEndHeaders = 4;
-
-constexpr uint8_t kInitialWindowSetting = 4;
 constexpr uint32_t kLargestWindow = 0x7fffffff;
-constexpr uint32_t kFirstWindow = 65'535;
 
-uint32_t NumberAt(std::string_view bytes, size_t at, size_t size) {
-  uint32_t number = 0;
-  for (size_t i = 0; i < size; ++i) number = number << 8 | static_cast<uint8_t>(bytes[at + i]);
-  return number;
+// What gRPC has before a message: a flag, not compressed, and the size.
+std::string MessageHeader(size_t bytes) {
+  std::string header(1, '\0');
+  for (int shift = 24; shift >= 0; shift -= 8) header += static_cast<char>(bytes >> shift);
+  return header;
 }
 
-// A text of fewer than 127 bytes, after its length (RFC 7541 5.2).
-std::string Text(std::string_view text) {
-  return std::string(1, static_cast<char>(text.size())).append(text);
-}
-
-// A header that the server adds to its table (RFC 7541 6.2.1); `name` is an index there, or 0 and
-// the name itself follows.
-std::string Header(uint8_t name, std::string_view text, std::string_view value) {
-  const std::string index(1, static_cast<char>(0x40 | name));
-  return name == 0 ? index + Text(text) + Text(value) : index + Text(value);
-}
-
-// POST and http, of the static table.
-constexpr std::string_view kMethodAndScheme = "\x83\x86";
-// The four that the first call has put into the table.
-constexpr std::string_view kLaterHeaders = "\x83\x86\xc1\xc0\xbf\xbe";
-
-std::string FirstHeaders(std::string_view method) {
-  return std::string(kMethodAndScheme) + Header(4, "", method) + Header(1, "", "127.0.0.1") +
-         Header(0, "te", "trailers") + Header(31, "", "application/grpc");
+// Both texts outlive the request's being queued for sending, and are not copied.
+nghttp2_nv Header(std::string_view name, std::string_view value) {
+  const auto bytes = [](std::string_view text) {
+    return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
+  };
+  return {.name = bytes(name),
+          .value = bytes(value),
+          .namelen = name.size(),
+          .valuelen = value.size(),
+          .flags = NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
 }  // namespace
+
+// What the session calls; user_data is the connection.
+struct Http2Connection::Callbacks {
+  static ssize_t ReadRequest(nghttp2_session*, int32_t, uint8_t* to, size_t room, uint32_t* flags,
+                             nghttp2_data_source* source, void*) {
+    auto& stream = *static_cast<Stream*>(source->ptr);
+    const size_t bytes = std::min(room, stream.request.size() - stream.sent);
+    std::memcpy(to, stream.request.data() + stream.sent, bytes);
+    stream.sent += bytes;
+    if (stream.sent == stream.request.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return static_cast<ssize_t>(bytes);
+  }
+
+  static int OnData(nghttp2_session* session, uint8_t, int32_t id, const uint8_t*, size_t, void*) {
+    auto* stream = static_cast<Stream*>(nghttp2_session_get_stream_user_data(session, id));
+    if (stream != nullptr) stream->has_message = true;
+    return 0;
+  }
+
+  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
+    auto& connection = *static_cast<Http2Connection*>(user_data);
+    if (frame->hd.type == NGHTTP2_RST_STREAM) connection.Fail("the server reset a call");
+    if (frame->hd.type == NGHTTP2_GOAWAY) connection.Fail("the server ends the connection");
+    return 0;
+  }
+
+  static int OnClose(nghttp2_session*, int32_t id, uint32_t error, void* user_data) {
+    auto& connection = *static_cast<Http2Connection*>(user_data);
+    const auto found = connection.streams_.find(id);
+    if (found == connection.streams_.end()) return 0;
+    if (error != NGHTTP2_NO_ERROR) {
+      connection.Fail(absl::StrCat("a call ended with ", nghttp2_http2_strerror(error)));
+    } else if (!found->second->has_message) {
+      connection.Fail("a call was answered with an error");
+    }
+    connection.streams_.erase(found);
+    ++connection.answers_;
+    return 0;
+  }
+};
 
 Http2Connection::~Http2Connection() {
   if (fd_ >= 0) close(fd_);
@@ -71,124 +87,80 @@ absl::Status Http2Connection::Open(const sockaddr_in& address, std::string_view 
   const auto fd = ConnectTo(address);
   if (!fd.ok()) return fd.status();
   fd_ = *fd;
-  first_headers_ = FirstHeaders(method);
-  out_ = kPreface;
-  constexpr size_t kSettingBytes = 6;
-  BeginFrame(kSettingBytes, kSettings, 0, 0);
-  out_ += '\0';
-  out_ += static_cast<char>(kInitialWindowSetting);
-  AddNumber(kLargestWindow);
-  BeginFrame(sizeof(uint32_t), kWindowUpdate, 0, 0);
-  AddNumber(kLargestWindow - kFirstWindow);
+  method_ = method;
+  in_ = std::make_unique<uint8_t[]>(kReadBytes);
+  if (absl::Status status = StartSession(); !status.ok()) return status;
   return Send();
 }
 
-void Http2Connection::AddNumber(uint32_t number) {
-  for (int shift = 24; shift >= 0; shift -= 8) out_ += static_cast<char>(number >> shift);
-}
-
-void Http2Connection::BeginFrame(size_t bytes, uint8_t type, uint8_t flags, uint32_t stream) {
-  // Three bytes of the size, one of the type.
-  AddNumber(static_cast<uint32_t>(bytes << 8 | type));
-  out_ += static_cast<char>(flags);
-  AddNumber(stream);
-}
-
-void Http2Connection::Call(std::string message) { waiting_.push_back(std::move(message)); }
-
-void Http2Connection::AddHeaders(uint32_t stream) {
-  const std::string_view headers = stream == 1 ? first_headers_ : kLaterHeaders;
-  BeginFrame(headers.size(), kHeaders, kEndHeaders, stream);
-  out_ += headers;
-}
-
-void Http2Connection::AddCall(std::string_view message) {
-  const uint32_t stream = std::exchange(next_stream_, next_stream_ + 2);
-  AddHeaders(stream);
-  const size_t bytes = kMessageHeader + message.size();
-  BeginFrame(bytes, kData, kEndStream, stream);
-  out_ += '\0';
-  AddNumber(static_cast<uint32_t>(message.size()));
-  out_ += message;
-  window_ -= static_cast<int64_t>(bytes);
-}
-
-absl::Status Http2Connection::Send() {
-  while (!waiting_.empty() &&
-         window_ >= static_cast<int64_t>(kMessageHeader + waiting_.front().size())) {
-    AddCall(waiting_.front());
-    waiting_.pop_front();
+absl::Status Http2Connection::StartSession() {
+  nghttp2_session_callbacks* callbacks = nullptr;
+  if (nghttp2_session_callbacks_new(&callbacks) != 0) return absl::ResourceExhaustedError("memory");
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, Callbacks::OnData);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, Callbacks::OnFrame);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, Callbacks::OnClose);
+  nghttp2_session* session = nullptr;
+  int error = nghttp2_session_client_new2(&session, callbacks, this, nullptr);
+  nghttp2_session_callbacks_del(callbacks);
+  session_.reset(session);
+  const nghttp2_settings_entry window{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kLargestWindow};
+  if (error == 0) error = nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, &window, 1);
+  if (error == 0) {
+    error = nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0, kLargestWindow);
   }
+  if (error == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("no session of HTTP/2: ", nghttp2_strerror(error)));
+}
+
+void Http2Connection::Fail(const std::string& why) { status_.Update(absl::UnavailableError(why)); }
+
+void Http2Connection::Call(std::string message) {
+  message.insert(0, MessageHeader(message.size()));
+  auto stream = std::make_unique<Stream>(Stream{.request = std::move(message)});
+  const std::array headers = {
+      Header(":method", "POST"), Header(":scheme", "http"),
+      Header(":path", method_),  Header(":authority", "127.0.0.1"),
+      Header("te", "trailers"),  Header("content-type", "application/grpc"),
+  };
+  const nghttp2_data_provider request{.source = {.ptr = stream.get()},
+                                      .read_callback = Callbacks::ReadRequest};
+  const int32_t id = nghttp2_submit_request(session_.get(), nullptr, headers.data(), headers.size(),
+                                            &request, stream.get());
+  if (id < 0) {
+    Fail(absl::StrCat("cannot queue a call: ", nghttp2_strerror(id)));
+    return;
+  }
+  streams_.emplace(id, std::move(stream));
+}
+
+// All frames by one call of the system.
+absl::Status Http2Connection::Send() {
+  const uint8_t* frames = nullptr;
+  ssize_t bytes = 0;
+  while ((bytes = nghttp2_session_mem_send(session_.get(), &frames)) > 0) {
+    out_.append(reinterpret_cast<const char*>(frames), static_cast<size_t>(bytes));
+  }
+  if (bytes < 0) Fail(nghttp2_strerror(static_cast<int>(bytes)));
   for (std::string_view rest = out_; !rest.empty();) {
     const ssize_t sent = send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL);
     if (sent <= 0) return absl::ErrnoToStatus(errno, "cannot send");
     rest.remove_prefix(static_cast<size_t>(sent));
   }
   out_.clear();
-  return absl::OkStatus();
+  // It has sent GOAWAY, and takes no answers any more.
+  if (nghttp2_session_want_read(session_.get()) == 0) Fail("the server breaks HTTP/2");
+  return status_;
 }
 
 absl::StatusOr<size_t> Http2Connection::Receive() {
-  const size_t had = in_.size();
-  in_.resize(had + kReadBytes);
-  const ssize_t got = recv(fd_, in_.data() + had, kReadBytes, 0);
+  const ssize_t got = recv(fd_, in_.get(), kReadBytes, 0);
   if (got == 0) return absl::UnavailableError("the server closed the connection");
   if (got < 0) return absl::ErrnoToStatus(errno, "cannot receive");
-  in_.resize(had + static_cast<size_t>(got));
-  return TakeFrames();
-}
-
-absl::StatusOr<size_t> Http2Connection::TakeFrames() {
-  std::string_view rest = in_;
-  size_t answers = 0;
-  while (rest.size() >= kFrameHeader) {
-    const size_t bytes = NumberAt(rest, 0, 3);
-    if (rest.size() < kFrameHeader + bytes) break;
-    const auto ended = TakeFrame(static_cast<uint8_t>(rest[3]), static_cast<uint8_t>(rest[4]),
-                                 NumberAt(rest, 5, 4), rest.substr(kFrameHeader, bytes));
-    if (!ended.ok()) return ended;
-    answers += *ended;
-    rest.remove_prefix(kFrameHeader + bytes);
-  }
-  in_.erase(0, in_.size() - rest.size());
-  return answers;
-}
-
-// Returns how many calls it ends.
-absl::StatusOr<size_t> Http2Connection::TakeFrame(uint8_t type, uint8_t flags, uint32_t stream,
-                                                  std::string_view content) {
-  switch (type) {
-    case kData: TakeData(stream, content.size()); break;
-    case kHeaders: return (flags & kEndStream) != 0 ? TakeEnd(stream) : 0;
-    case kSettings:
-      if ((flags & kAck) == 0) BeginFrame(0, kSettings, kAck, 0);
-      break;
-    case kPing:
-      if ((flags & kAck) != 0) break;
-      BeginFrame(content.size(), kPing, kAck, 0);
-      out_ += content;
-      break;
-    case kWindowUpdate:
-      if (stream == 0) window_ += NumberAt(content, 0, sizeof(uint32_t));
-      break;
-    case kReset: return absl::UnavailableError("the server reset a call");
-    case kGoAway: return absl::UnavailableError("the server ends the connection");
-    default: break;
-  }
-  return 0;
-}
-
-void Http2Connection::TakeData(uint32_t stream, size_t bytes) {
-  with_message_.insert(stream);
-  received_ += bytes;
-  if (received_ < kLargestWindow / 4) return;
-  BeginFrame(sizeof(uint32_t), kWindowUpdate, 0, 0);
-  AddNumber(static_cast<uint32_t>(std::exchange(received_, 0)));
-}
-
-absl::StatusOr<size_t> Http2Connection::TakeEnd(uint32_t stream) {
-  if (with_message_.erase(stream) == 1) return 1;
-  return absl::UnavailableError("a call was answered with an error");
+  const ssize_t taken =
+      nghttp2_session_mem_recv(session_.get(), in_.get(), static_cast<size_t>(got));
+  if (taken < 0) Fail(nghttp2_strerror(static_cast<int>(taken)));
+  if (!status_.ok()) return status_;
+  return std::exchange(answers_, 0);
 }
 
 }  // namespace lodgekv::server_bench

@@ -1,18 +1,19 @@
 // A connection to one method of a gRPC server that takes as little of the processor as it can: it
-// writes frames of HTTP/2 (RFC 9113) by hand and looks into no answer. What a server costs can be
-// told from what its client costs only beside such a client.
+// speaks HTTP/2 by libnghttp2 and looks into no answer. What a server costs can be told from what
+// its client costs only beside such a client.
 //
 // An answer without a message, which is how gRPC sends an error, fails the connection.
 #pragma once
 
 #include <netinet/in.h>
+#include <nghttp2/nghttp2.h>
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -28,9 +29,9 @@ class Http2Connection {
   // method: "/lodgekv.v1.KvService/Get"
   absl::Status Open(const sockaddr_in& address, std::string_view method);
 
-  // Queues a call with this request of at most 16,000 bytes.
+  // Queues a call with this request.
   void Call(std::string message);
-  // Sends the queued calls that the server's windows allow.
+  // Sends what the server's windows allow of the queued calls.
   absl::Status Send();
   // Receives what is there, or waits for something; returns how many calls it answers.
   absl::StatusOr<size_t> Receive();
@@ -38,25 +39,28 @@ class Http2Connection {
   int fd() const { return fd_; }
 
  private:
-  void BeginFrame(size_t bytes, uint8_t type, uint8_t flags, uint32_t stream);
-  void AddNumber(uint32_t number);
-  void AddHeaders(uint32_t stream);
-  void AddCall(std::string_view message);
-  absl::StatusOr<size_t> TakeFrames();
-  absl::StatusOr<size_t> TakeFrame(uint8_t type, uint8_t flags, uint32_t stream,
-                                   std::string_view content);
-  void TakeData(uint32_t stream, size_t bytes);
-  absl::StatusOr<size_t> TakeEnd(uint32_t stream);
+  struct Callbacks;
+  struct Stream {
+    std::string request;
+    size_t sent = 0;
+    bool has_message = false;  // its answer has begun
+  };
+  struct DeleteSession {
+    void operator()(nghttp2_session* session) const { nghttp2_session_del(session); }
+  };
+
+  absl::Status StartSession();
+  // The first failure is kept; Send and Receive return it.
+  void Fail(const std::string& why);
 
   int fd_ = -1;
-  std::string first_headers_;  // of the first call: they go into the server's table
-  uint32_t next_stream_ = 1;
-  int64_t window_ = 65'535;  // bytes of calls that the server takes now
-  uint64_t received_ = 0;    // since the server was told that it may send more
-  std::deque<std::string> waiting_;
-  absl::flat_hash_set<uint32_t> with_message_;  // streams whose answer has begun
+  std::string method_;
+  std::unique_ptr<nghttp2_session, DeleteSession> session_;
+  absl::flat_hash_map<int32_t, std::unique_ptr<Stream>> streams_;  // not answered yet
+  size_t answers_ = 0;                                             // that Receive has not returned
+  absl::Status status_;
   std::string out_;
-  std::string in_;
+  std::unique_ptr<uint8_t[]> in_;
 };
 
 }  // namespace lodgekv::server_bench
