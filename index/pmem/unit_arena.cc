@@ -22,8 +22,7 @@ UnitArena::UnitArena(Pool& pool, ChunkUse use, uint32_t unit_bytes, ZeroHeads ze
   // A cache holds only a small share of a chunk.
   const uint64_t units = pool.chunk_bytes() / unit_bytes;
   state_->refill = static_cast<uint32_t>(std::clamp<uint64_t>(units / 8, 1, State::kMaxRefill));
-  state_->cache_units =
-      static_cast<uint32_t>(std::clamp<uint64_t>(units / 4, 2, UnitCache::kCapacity));
+  state_->cache_units = 2 * state_->refill;
   pool.AddHolder(this);
 }
 

@@ -5,7 +5,6 @@
 #include "index/node/prefetch.h"
 #include "index/tlbtree/lookups.h"
 #include "index/tlbtree/tlbtree.h"
-#include "index/tlbtree/top_rebuild.h"
 
 namespace lodgekv::tlbtree {
 
@@ -53,11 +52,7 @@ template <class Form>
 auto Lookups<C>::FindBeyond(const Key& key) const -> Answer {
   LeafPlace<C> place;
   descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
-  if (place.anchor_steps != 0) {
-    tree_.sideways.fetch_add(place.anchor_steps, std::memory_order_relaxed);
-    // Under a tracer it would be done here, inside the EpochGuard.
-    if (tree_.medium.tracer() == nullptr) TopRebuild<C>(tree_).RequestIfDue();
-  }
+  tree_.sideways.fetch_add(place.anchor_steps, std::memory_order_relaxed);
   return FindInLeaf<Form>(place, key);
 }
 

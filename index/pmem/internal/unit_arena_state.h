@@ -21,7 +21,7 @@
 namespace lodgekv::pmem {
 
 struct UnitArena::State {
-  static constexpr uint32_t kMaxRefill = 16;  // units moved under the lock at once
+  static constexpr uint32_t kMaxRefill = UnitCache::kCapacity / 2;
 
   const bool process_barrier = ProcessBarrierAvailable();
   uint32_t refill = 1;

@@ -21,7 +21,7 @@ void ProcessBarrier();
 
 class alignas(kLineBytes) UnitCache {
  public:
-  static constexpr uint32_t kCapacity = 256;  // what an atomic batch sets aside, usually
+  static constexpr uint32_t kCapacity = 32;
 
   // --- the owner ---
   // False: a thief is active; the owner must use the arena, under its mutex.
