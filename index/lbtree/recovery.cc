@@ -194,8 +194,7 @@ absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run)
   children.reserve(leaves.size());
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (i + kLeavesAhead < leaves.size()) {
-      const char* ahead = pool_.At<char>(leaves[i + kLeavesAhead]);
-      for (size_t at = 0; at < tree_.leaf_bytes(); at += pmem::kLineBytes) Prefetch(ahead + at);
+      PrefetchLines(pool_.At<char>(leaves[i + kLeavesAhead]), tree_.leaf_bytes());
     }
     LeafSummary summary;
     absl::Status status = LookAt(leaves[i], &summary);

@@ -96,8 +96,7 @@ void Cursor<C>::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) 
   const auto* leaf = place_.NeighbourAt(reverse ? -step : step);
   if (leaf == nullptr) return;
   Prefetch(&tree_.locks.Of(leaf));
-  const char* at = reinterpret_cast<const char*>(leaf);
-  for (size_t line = 0; line < tree_.leaf_bytes(); line += pmem::kLineBytes) Prefetch(at + line);
+  PrefetchLines(leaf, tree_.leaf_bytes());
 }
 
 }  // namespace

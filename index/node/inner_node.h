@@ -2,8 +2,10 @@
 // the tree (inner_tree.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "index/node/prefetch.h"
 #include "index/node/version_lock.h"
 
 namespace lodgekv {
@@ -45,6 +47,10 @@ struct alignas(64) InnerNode {
   void SetSeparator(unsigned i, Separator separator) {
     if constexpr (C::kRecords) separators.at[i] = separator;
     words[i] = C::WordOf(separator, prefix);
+  }
+  // All that a descent reads: the words and the children.
+  void PrefetchForSearch() const {
+    PrefetchLines(this, offsetof(InnerNode, children) + sizeof(children));
   }
   // Whether the separator at `i`, whose word is the key's, is above the key or, if `or_equal`, is
   // the key. May read a node that is changing.

@@ -10,8 +10,6 @@
 
 #include "index/node/inner_node.h"
 #include "index/node/optimistic_section.h"
-#include "index/node/prefetch.h"
-#include "index/pmem/medium.h"
 
 namespace lodgekv {
 
@@ -76,10 +74,7 @@ struct InnerPlace {
     const OptimisticSection section;
     const unsigned here = to_left ? rank : Last(parent) - std::min(rank, Last(parent));
     const Node* node = to_left ? left : right;
-    if (count <= here || node == nullptr) return;
-    const char* at = reinterpret_cast<const char*>(node);
-    const char* end = reinterpret_cast<const char*>(&node->children[kInnerCapacity]);
-    for (; at <= end; at += pmem::kLineBytes) Prefetch(at);
+    if (count > here && node != nullptr) node->PrefetchForSearch();
   }
 
  private:

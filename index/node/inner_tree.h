@@ -166,9 +166,7 @@ class InnerTree {
   // All lines at once: which child will be read is known only when the words are here. The words
   // themselves are read at once, all of them.
   static void PrefetchChildren(const Node* node) {
-    const char* at = reinterpret_cast<const char*>(node->children);
-    const char* end = at + sizeof(Node::children);
-    for (; at < end; at += 64) Prefetch(at);
+    PrefetchLines(node->children, sizeof(Node::children));
   }
   static constexpr size_t kBuildFill = 24;     // children of a node: room for later splits
   static constexpr size_t kBuildPiece = 4096;  // entries from which a thread makes nodes at a time
@@ -352,10 +350,7 @@ void InnerTree<C, Below, Access>::BeginWay(const Key& key, Way* way) const {
   if (way->node == nullptr || way->node->level == 1) return;
   way->above = way->node;
   way->node = static_cast<const Node*>(way->above->children[choose(way->above, 0, false)]);
-  if (way->node == nullptr) return;
-  const char* words = reinterpret_cast<const char*>(way->node);
-  for (size_t line = 0; line < offsetof(Node, children); line += 64) Prefetch(words + line);
-  PrefetchChildren(way->node);
+  if (way->node != nullptr) way->node->PrefetchForSearch();
 }
 
 template <class C, class Below, class Access>

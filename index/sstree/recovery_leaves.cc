@@ -88,8 +88,7 @@ absl::Status Recovery<C>::LookThrough() {
     tree_.leaves.Make(leaves);
     for (size_t n = 0; n < part.heads.size(); ++n) {
       if (n + kHeadsAhead < part.heads.size()) {
-        const char* ahead = pool_.At<char>(part.heads[n + kHeadsAhead]);
-        for (size_t at = 0; at < pmem::kBlockBytes; at += pmem::kLineBytes) Prefetch(ahead + at);
+        PrefetchLines(pool_.At<char>(part.heads[n + kHeadsAhead]), pmem::kBlockBytes);
       }
       const absl::Status looked = LookAtLeaf(part.heads[n], leaves[n], &part);
       if (!looked.ok()) return looked;

@@ -46,10 +46,7 @@ class Cursor {
   void PrefetchHeadAhead(unsigned distance, bool reverse, uint64_t wanted) const;
   void PrefetchOverflowAhead(unsigned distance, bool reverse, uint64_t wanted) const;
   static void PrefetchSubnode(const media::Subnode* subnode) {
-    const char* at = reinterpret_cast<const char*>(subnode);
-    for (size_t line = 0; line < sizeof(media::Subnode); line += pmem::kLineBytes) {
-      Prefetch(at + line);
-    }
+    PrefetchLines(subnode, sizeof(media::Subnode));
   }
   const sstree::Leaf* LeafAhead(unsigned distance, bool reverse, uint64_t wanted) const {
     if (wanted <= distance * kUsualPairs) return nullptr;

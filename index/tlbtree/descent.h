@@ -81,10 +81,6 @@ class Descent {
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
   bool StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
                  AnchorPlace* place) const;
-  void FetchNode(const Node* node) const {
-    const char* at = reinterpret_cast<const char*>(node);
-    for (size_t line = 0; line < sizeof(Node); line += pmem::kLineBytes) Prefetch(at + line);
-  }
   Step Judge(const VersionLock& lock, uint64_t snapshot, const Node* node,
              LeafPlace<C>* place) const;
   bool Sideways(const Target<C>& target, AnchorPlace* place, unsigned* steps) const;
@@ -185,7 +181,7 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   Node* leaf = tree_.NodeAt(child.node());
   if (!lock.Validate(anchor.snapshot)) [[unlikely]]
     return Step::kChanged;
-  FetchNode(leaf);
+  PrefetchLines(leaf, sizeof(Node));
   place->snapshot = tree_.locks.Of(leaf).ReadBegin();
   if (!lock.Validate(anchor.snapshot)) [[unlikely]]
     return Step::kChanged;
@@ -279,7 +275,7 @@ void Descent<C>::NearLeaves(size_t count, KeyAt key_at, Found found) const {
     for (size_t i = begin; i < end; ++i) {
       Way& way = ways[i - begin];
       way.sound = StartFrom(Target<C>{&key_at(i)}, way.at, &way.start, &way.anchor);
-      FetchNode(tree_.NodeAt(way.anchor.view.root.node));
+      PrefetchLines(tree_.NodeAt(way.anchor.view.root.node), sizeof(Node));
     }
     for (size_t i = begin; i < end; ++i) {
       const Way& way = ways[i - begin];

@@ -50,10 +50,7 @@ class LeavesAhead {
     const unsigned at = passed_ + distance;
     if (at < known_ && wanted > distance * kUsualPairs) FetchNode(leaves_[at % kRoom]);
   }
-  void FetchNode(pmem::Offset node) const {
-    const char* at = tree_.pool.template At<char>(node);
-    for (size_t line = 0; line < sizeof(Node); line += pmem::kLineBytes) Prefetch(at + line);
-  }
+  void FetchNode(pmem::Offset node) const { PrefetchLines(tree_.NodeAt(node), sizeof(Node)); }
   bool IsInPool(pmem::Offset node) const { return node < tree_.pool.bytes(); }
 
   // A step towards the leaves of the next sub-index: its root is fetched, or read.

@@ -106,8 +106,7 @@ bool Cursor<C>::Copy(bool, uint64_t wanted, Leaf* copy) {
     copy->values[i] = pair.value;
   }
   sibling_ = view.sibling();
-  const char* ahead = tree_.pool.template At<char>(sibling_.node());
-  for (size_t at = 0; at < sizeof(Node); at += pmem::kLineBytes) Prefetch(ahead + at);
+  PrefetchLines(tree_.NodeAt(sibling_.node()), sizeof(Node));
   if (!tree_.locks.Of(place_.leaf).Validate(place_.snapshot)) return false;
   const OptimisticSection::Validated validated;
   copy->count = count;
