@@ -5,6 +5,8 @@
 
 #include <urcu/static/urcu-bp.h>
 
+#include <type_traits>
+
 namespace lodgekv {
 
 // Never held while waiting for a lock, a fence or a client, but for the fence of a first touch
@@ -29,6 +31,10 @@ class InlineEpochGuard {
   InlineEpochGuard(const InlineEpochGuard&) = delete;
   InlineEpochGuard& operator=(const InlineEpochGuard&) = delete;
 };
+
+// The one for code that is compiled for `Form`.
+template <class Form>
+using EpochGuardOf = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
 
 // Returns when every guard that was held when it was called has ended. Not inside a guard.
 void WaitForEpochs();

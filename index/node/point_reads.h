@@ -111,8 +111,7 @@ class PointReads {
   struct Nothing {
     Nothing() {}
   };
-  using Guard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
-  using Epoch = std::conditional_t<C::kRecords, Guard, Nothing>;
+  using Epoch = std::conditional_t<C::kRecords, EpochGuardOf<Form>, Nothing>;
 
   const Tree& tree_;
   const StoredValues<C>& values_;

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "index/node/epoch.h"
@@ -81,8 +80,6 @@ class PairWriter {
 
  private:
   template <class Form>
-  using Guard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
-  template <class Form>
   Seen SeekNear(const Key& key) const;
   static Seen SeenAt(const LeafPlace<C>& place) {
     Seen seen;
@@ -113,7 +110,7 @@ template <class Form>
 auto PairWriter<C>::Seek(const Key& key) const -> Seen {
   LeafPlace<C> place;
   {
-    const Guard<Form> guard;
+    const EpochGuardOf<Form> guard;
     descent_.template ToLeaf<Form>(Target<C>{&key}, &place);
   }
   if (place.anchor_steps + place.leaf_steps != 0) [[unlikely]]
@@ -124,7 +121,7 @@ auto PairWriter<C>::Seek(const Key& key) const -> Seen {
 template <class C>
 template <class Form>
 void PairWriter<C>::SeekEach(std::span<SoughtKey<Key, Seen>> keys) const {
-  const Guard<Form> guard;
+  const EpochGuardOf<Form> guard;
   descent_.template NearLeaves<Form>(
       keys.size(), [&](size_t i) -> const Key& { return keys[i].key; },
       [&](size_t i, const LeafPlace<C>& place) { keys[i].seen = SeenAt(place); });
@@ -134,7 +131,7 @@ template <class C>
 template <class Form>
 auto PairWriter<C>::SeekNear(const Key& key) const -> Seen {
   LeafPlace<C> place;
-  const Guard<Form> guard;
+  const EpochGuardOf<Form> guard;
   descent_.template NearLeaf<Form>(Target<C>{&key}, &place);
   return SeenAt(place);
 }

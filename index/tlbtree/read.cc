@@ -1,6 +1,6 @@
 #include <bit>
-#include <type_traits>
 
+#include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/tlbtree/lookups.h"
@@ -8,13 +8,8 @@
 
 namespace lodgekv::tlbtree {
 
-namespace {
-
-// For what the top layer leads to. Where pairs have records the caller has entered an epoch.
-template <class C, class Form>
-using DescentGuard = std::conditional_t<Form::kInlines, InlineEpochGuard, EpochGuard>;
-
-}  // namespace
+// Lookups enter an epoch for what the top layer leads to; where pairs have records the caller has
+// entered one, too.
 
 // Reads one leaf as of its snapshot.
 template <class C>
@@ -59,7 +54,7 @@ auto Lookups<C>::FindBeyond(const Key& key) const -> Answer {
 template <class C>
 template <class Form>
 bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
-  const DescentGuard<C, Form> guard;
+  const EpochGuardOf<Form> guard;
   for (;;) {
     LeafPlace<C> place;
     descent_.template NearLeaf<Form>(Target<C>{&key}, &place);
@@ -94,7 +89,7 @@ void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
 template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
-  const DescentGuard<C, Form> guard;
+  const EpochGuardOf<Form> guard;
   descent_.template NearLeaves<Form>(
       lookups.size(), [&](size_t i) -> const Key& { return lookups[i].key; },
       [&](size_t i, const LeafPlace<C>& place) { lookups[i].place = place; });
