@@ -6,6 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -252,6 +253,7 @@ absl::Status Daemon::Listen() {
   if (status.ok()) status = ListenHealth();
   if (status.ok()) status = ListenMetrics();
   if (!status.ok()) return status;
+  for (const auto& poller : pollers_) poller->Start();
   health_.Set(v1::AdminService::service_full_name(), true);
   door_.Start();
   Log(LogLevel::kInfo, "listening",
@@ -347,6 +349,14 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartServer(grpc::ServerBu
   return server;
 }
 
+absl::StatusOr<std::unique_ptr<grpc::Server>> Daemon::StartSmallServer(grpc::ServerBuilder& builder,
+                                                                       GrpcPort port,
+                                                                       std::string* bound) {
+  unused_queues_.push_back(std::make_unique<UnusedQueue>(builder));
+  const SharedQueue shared(pollers_.front()->queue());
+  return StartServer(builder, std::move(port), bound);
+}
+
 absl::Status Daemon::ListenData() {
   const Config& config = state_.config();
   grpc::ServerBuilder builder;
@@ -366,7 +376,7 @@ absl::Status Daemon::ListenData() {
       StartServer(builder, {"listen", config.listen, DataPort(), Credentials()}, &data_address_);
   if (!server.ok()) return server.status();
   data_server_ = *std::move(server);
-  for (const auto& poller : pollers_) poller->Start();
+  pollers_.front()->AlsoServe(data_health_);
   return absl::OkStatus();
 }
 
@@ -375,13 +385,18 @@ absl::Status Daemon::ListenAdmin() {
   grpc::ServerBuilder builder;
   builder.RegisterService(&admin_service_);
   builder.RegisterService(&admin_health_);
-  auto server =
-      StartServer(builder,
-                  {"admin_listen", config.admin_listen,
-                   SmallPort("admin", tls_ != nullptr, kAdminStreamsPerConnection), Credentials()},
-                  &admin_address_);
+  admin_unknown_.RegisterAt(builder);
+  auto server = StartSmallServer(
+      builder,
+      {"admin_listen", config.admin_listen,
+       SmallPort("admin", tls_ != nullptr, kAdminStreamsPerConnection), Credentials()},
+      &admin_address_);
   if (!server.ok()) return server.status();
   admin_server_ = *std::move(server);
+  for (QueuedService* service : std::initializer_list<QueuedService*>{
+           &admin_service_, &admin_health_, &admin_unknown_}) {
+    pollers_.front()->AlsoServe(*service);
+  }
   return absl::OkStatus();
 }
 
@@ -392,14 +407,16 @@ absl::Status Daemon::ListenHealth() {
   grpc::ServerBuilder builder;
   builder.SetOption(std::make_unique<NoReflection>());
   builder.RegisterService(&probe_health_);
-  builder.RegisterCallbackGenericService(&no_calls_);
-  auto server = StartServer(
+  probe_unknown_.RegisterAt(builder);
+  auto server = StartSmallServer(
       builder,
       {"health_listen", config.health_listen,
        SmallPort("health", false, kHealthStreamsPerConnection), grpc::InsecureServerCredentials()},
       &health_address_);
   if (!server.ok()) return server.status();
   health_server_ = *std::move(server);
+  pollers_.front()->AlsoServe(probe_health_);
+  pollers_.front()->AlsoServe(probe_unknown_);
   return absl::OkStatus();
 }
 
@@ -519,17 +536,17 @@ void Daemon::StopServers() {
   // gRPC neither accepts nor closes a connection handed to a server that has shut down.
   door_.Stop();
   const auto soon = std::chrono::system_clock::now() + kWatcherGrace;
-  if (data_server_ != nullptr) data_server_->Shutdown(soon);
+  const std::array servers = {&data_server_, &admin_server_, &health_server_};
+  for (const auto* server : servers) {
+    if (*server != nullptr) (*server)->Shutdown(soon);
+  }
   for (const auto& poller : pollers_) poller->RequestStop();
   for (const auto& poller : pollers_) poller->Join();
-  if (admin_server_ != nullptr) admin_server_->Shutdown(soon);
-  if (health_server_ != nullptr) health_server_->Shutdown(soon);
   metrics_http_.reset();
-  data_server_.reset();
-  // After the server that feeds their queues; a queue must not be asked to stop a second time.
+  for (auto* server : servers) server->reset();
+  // After the servers that feed their queues; a queue must not be asked to stop a second time.
   pollers_.clear();
-  admin_server_.reset();
-  health_server_.reset();
+  unused_queues_.clear();
 }
 
 absl::Status Daemon::Stop() {

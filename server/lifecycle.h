@@ -4,7 +4,6 @@
 //            service, poller or metrics endpoint runs any more, exactly once.
 #pragma once
 
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
@@ -20,7 +19,9 @@
 #include "server/admin/admin_service.h"
 #include "server/admin/health_service.h"
 #include "server/admin/health_state.h"
+#include "server/admin/unknown_calls.h"
 #include "server/base/clock.h"
+#include "server/base/shared_queue.h"
 #include "server/config/config.h"
 #include "server/front_door/front_door.h"
 #include "server/metrics/metrics.h"
@@ -86,6 +87,9 @@ class Daemon {
   PortOptions SmallPort(std::string name, bool tls, uint64_t streams_per_connection) const;
   absl::StatusOr<std::unique_ptr<grpc::Server>> StartServer(grpc::ServerBuilder& builder,
                                                             GrpcPort port, std::string* bound);
+  // Starts a server whose calls arrive on the first poller's queue.
+  absl::StatusOr<std::unique_ptr<grpc::Server>> StartSmallServer(grpc::ServerBuilder& builder,
+                                                                 GrpcPort port, std::string* bound);
   absl::Status ListenData();
   absl::Status ListenAdmin();
   absl::Status ListenMetrics();
@@ -108,9 +112,11 @@ class Daemon {
   HealthService data_health_{health_};
   HealthService admin_health_{health_};
   HealthService probe_health_{health_};
-  grpc::CallbackGenericService no_calls_;  // refuses each as UNIMPLEMENTED
+  UnknownCalls admin_unknown_;
+  UnknownCalls probe_unknown_;
   std::unique_ptr<TlsWatcher> tls_;        // null: plaintext
   std::vector<std::unique_ptr<Poller>> pollers_;
+  std::vector<std::unique_ptr<UnusedQueue>> unused_queues_;
   std::unique_ptr<grpc::Server> data_server_;
   std::unique_ptr<grpc::Server> admin_server_;
   std::unique_ptr<grpc::Server> health_server_;

@@ -7,12 +7,14 @@
 #include "base/version.h"
 #include "index/cost.h"
 #include "index/registry.h"
+#include "server/admin/admin_call.h"
 #include "server/admin/pacer.h"
 #include "server/rpc/errors.h"
 
 namespace lodgekv::server {
 namespace {
 
+using Calls = v1::AdminService::AsyncService;
 using std::chrono::nanoseconds;
 
 void SetDuration(nanoseconds duration, google::protobuf::Duration* message) {
@@ -99,27 +101,91 @@ void FillCost(const Cost& cost, v1::Cost* message) {
   message->set_bytes_stored(cost.bytes_stored);
 }
 
-grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const grpc::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(status);
-  return reactor;
-}
-
 // A stream that fails at once.
-class RefusedBackup final : public grpc::ServerWriteReactor<v1::BackupResponse> {
+class RefusedBackup final : public Event {
  public:
-  explicit RefusedBackup(const grpc::Status& status) { Finish(status); }
-  void OnDone() override { delete this; }
+  static void Receive(AdminService& service, grpc::ServerCompletionQueue& queue) {
+    auto* call = new RefusedBackup(service, queue);
+    service.RequestBackup(&call->context_, &call->request_, &call->writer_, &queue, &queue,
+                          call->Tag());
+  }
+
+  void OnEvent(bool ok) override {
+    if (!ok || answered_) {
+      delete this;
+      return;
+    }
+    Receive(service_, queue_);
+    answered_ = true;
+    writer_.Finish(NotServedError("lodgekv.v1.AdminService.Backup"), Tag());
+  }
+
+ private:
+  RefusedBackup(AdminService& service, grpc::ServerCompletionQueue& queue)
+      : service_(service), queue_(queue) {}
+
+  AdminService& service_;
+  grpc::ServerCompletionQueue& queue_;
+  bool answered_ = false;
+  grpc::ServerContext context_;
+  v1::BackupRequest request_;
+  grpc::ServerAsyncWriter<v1::BackupResponse> writer_{&context_};
 };
+
+// Has `handler` answer the calls of a method: Calls::Request<name>.
+template <class Base, class Request, class Response, class Handler>
+void ReceiveCalls(AdminService& service, grpc::ServerCompletionQueue& queue,
+                  void (Base::*method)(grpc::ServerContext*, Request*,
+                                       grpc::ServerAsyncResponseWriter<Response>*,
+                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                  Handler handler) {
+  AdminCall<AdminService, Request, Response>::Receive(service, method, handler, queue);
+}
 
 // A check works a quarter of the time: it is not urgent, and writers wait for its steps.
 constexpr int kCheckRest = 3;
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* context,
-                                               const v1::StatusRequest*,
-                                               v1::StatusResponse* response) {
+void AdminService::Receive(grpc::ServerCompletionQueue& queue) {
+  ReceiveCalls(*this, queue, &Calls::RequestStatus, [this](auto& call) {
+    FillStatus(&call.response());
+    call.Answer(grpc::Status::OK);
+  });
+  ReceiveCalls(*this, queue, &Calls::RequestEngines, [this](auto& call) {
+    FillEngines(&call.response());
+    call.Answer(grpc::Status::OK);
+  });
+  ReceiveCalls(*this, queue, &Calls::RequestStats, [this](auto& call) {
+    const bool taken = stats_.TryPost(
+        [this, &call] { call.Answer(FillStats(call.request(), &call.response())); });
+    if (!taken)
+      call.Answer(
+          BusyError("other callers wait for the statistics: try again when they have them"));
+  });
+  ReceiveCalls(*this, queue, &Calls::RequestCheck, [this](auto& call) {
+    const bool taken = check_.TryPost([this, &call] {
+      call.Answer(RunCheck([&call] { return call.cancelled(); }, &call.response()));
+    });
+    if (!taken)
+      call.Answer(
+          BusyError("a check is running and another one waits: try again when they have ended"));
+  });
+  ReceiveUnserved(queue);
+}
+
+// Not served yet.
+void AdminService::ReceiveUnserved(grpc::ServerCompletionQueue& queue) {
+  const auto refuse = [&](auto method, const char* name) {
+    ReceiveCalls(*this, queue, method, [name](auto& call) { call.Answer(NotServedError(name)); });
+  };
+  refuse(&Calls::RequestDeleteRange, "lodgekv.v1.AdminService.DeleteRange");
+  refuse(&Calls::RequestChecksum, "lodgekv.v1.AdminService.Checksum");
+  refuse(&Calls::RequestApplyBatch, "lodgekv.v1.AdminService.ApplyBatch");
+  RefusedBackup::Receive(*this, queue);
+}
+
+void AdminService::FillStatus(v1::StatusResponse* response) const {
   response->set_version(kVersion);
   response->set_state(StateOf(state_));
   SetDuration(state_.Uptime(), response->mutable_uptime());
@@ -137,18 +203,6 @@ grpc::ServerUnaryReactor* AdminService::Status(grpc::CallbackServerContext* cont
     response->mutable_recovery_progress()->set_done(progress.done);
     response->mutable_recovery_progress()->set_total(progress.total);
   }
-  return Answer(context, grpc::Status::OK);
-}
-
-grpc::ServerUnaryReactor* AdminService::Stats(grpc::CallbackServerContext* context,
-                                              const v1::StatsRequest* request,
-                                              v1::StatsResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool taken = stats_.TryPost([=, this] { reactor->Finish(FillStats(*request, response)); });
-  if (!taken)
-    reactor->Finish(
-        BusyError("other callers wait for the statistics: try again when they have them"));
-  return reactor;
 }
 
 grpc::Status AdminService::FillStats(const v1::StatsRequest& request,
@@ -174,9 +228,7 @@ grpc::Status AdminService::FillStats(const v1::StatsRequest& request,
   return grpc::Status::OK;
 }
 
-grpc::ServerUnaryReactor* AdminService::Engines(grpc::CallbackServerContext* context,
-                                                const v1::EnginesRequest*,
-                                                v1::EnginesResponse* response) {
+void AdminService::FillEngines(v1::EnginesResponse* response) const {
   for (const EngineInfo* info : AllEngines()) {
     v1::EngineDescription* engine = response->add_engines();
     engine->set_name(std::string(info->name));
@@ -195,21 +247,9 @@ grpc::ServerUnaryReactor* AdminService::Engines(grpc::CallbackServerContext* con
       option->set_doc(std::string(row.doc));
     }
   }
-  return Answer(context, grpc::Status::OK);
 }
 
-grpc::ServerUnaryReactor* AdminService::Check(grpc::CallbackServerContext* context,
-                                              const v1::CheckRequest*,
-                                              v1::CheckResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool taken = check_.TryPost([=, this] { reactor->Finish(RunCheck(*context, response)); });
-  if (!taken)
-    reactor->Finish(
-        BusyError("a check is running and another one waits: try again when they have ended"));
-  return reactor;
-}
-
-grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
+grpc::Status AdminService::RunCheck(const std::function<bool()>& cancelled,
                                     v1::CheckResponse* response) const {
   Store* store = state_.store();
   if (store == nullptr || state_.pool_gone()) return UnavailableError(state_);
@@ -217,10 +257,10 @@ grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
   Pacer pacer(kCheckRest);
   const CheckReport report = store->engine().CheckInPassing([&] {
     pacer.Pause();
-    return !context.IsCancelled();
+    return !cancelled();
   });
   pacer.Pause();
-  if (context.IsCancelled()) return {grpc::StatusCode::CANCELLED, "nobody waits for the check"};
+  if (cancelled()) return {grpc::StatusCode::CANCELLED, "nobody waits for the check"};
   SetDuration(std::chrono::steady_clock::now() - begin, response->mutable_duration());
   response->set_sound(report.problem_count == 0 && report.problems.empty());
   response->set_keys(report.keys);
@@ -229,29 +269,6 @@ grpc::Status AdminService::RunCheck(const grpc::CallbackServerContext& context,
   response->set_problem_count(report.problem_count);
   for (const std::string& problem : report.problems) response->add_problems(problem);
   return grpc::Status::OK;
-}
-
-grpc::ServerWriteReactor<v1::BackupResponse>* AdminService::Backup(grpc::CallbackServerContext*,
-                                                                   const v1::BackupRequest*) {
-  return new RefusedBackup(NotServedError("lodgekv.v1.AdminService.Backup"));
-}
-
-grpc::ServerUnaryReactor* AdminService::DeleteRange(grpc::CallbackServerContext* context,
-                                                    const v1::DeleteRangeRequest*,
-                                                    v1::DeleteRangeResponse*) {
-  return Answer(context, NotServedError("lodgekv.v1.AdminService.DeleteRange"));
-}
-
-grpc::ServerUnaryReactor* AdminService::Checksum(grpc::CallbackServerContext* context,
-                                                 const v1::ChecksumRequest*,
-                                                 v1::ChecksumResponse*) {
-  return Answer(context, NotServedError("lodgekv.v1.AdminService.Checksum"));
-}
-
-grpc::ServerUnaryReactor* AdminService::ApplyBatch(grpc::CallbackServerContext* context,
-                                                   const v1::ApplyBatchRequest*,
-                                                   v1::ApplyBatchResponse*) {
-  return Answer(context, NotServedError("lodgekv.v1.AdminService.ApplyBatch"));
 }
 
 }  // namespace lodgekv::server

@@ -24,25 +24,60 @@ HealthCheckResponse::ServingStatus ToProto(Health health) {
   return HealthCheckResponse::UNKNOWN;
 }
 
-// One stream of Watch. It lives until gRPC has finished it, or longer while another thread notifies
-// it.
-//
-// INVARIANT  At most one write is running, and none once the stream is to finish.
-class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
-                           public HealthWatcher,
-                           public std::enable_shared_from_this<WatchReactor> {
+// One call of Check. It belongs to the queue, as the tag of its next event.
+class CheckCall final : public Event {
  public:
-  static WatchReactor* Make(HealthState& state, const std::string& name) {
-    const auto reactor = std::make_shared<WatchReactor>();
-    reactor->self_ = reactor;
-    if (name.size() > kMaxNameSize) {
-      reactor->End({grpc::StatusCode::INVALID_ARGUMENT, "the name of the service is too long"});
-    } else if (!state.Watch(name, reactor)) {
-      reactor->End({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                    "too many streams watch the health of this server: use Check"});
-    }
-    return reactor.get();
+  static void Receive(HealthService& service, grpc::ServerCompletionQueue& queue) {
+    auto* call = new CheckCall(service, queue);
+    service.RequestCheck(&call->context_, &call->request_, &call->responder_, &queue, &queue,
+                         call->Tag());
   }
+
+  void OnEvent(bool ok) override {
+    if (!ok || answered_) {
+      delete this;
+      return;
+    }
+    Receive(service_, queue_);
+    answered_ = true;
+    const Health health = service_.state().Get(request_.service());
+    if (health == Health::kUnknownName) {
+      responder_.FinishWithError({grpc::StatusCode::NOT_FOUND, "no service of this name"}, Tag());
+    } else {
+      HealthCheckResponse response;
+      response.set_status(ToProto(health));
+      responder_.Finish(response, grpc::Status::OK, Tag());
+    }
+  }
+
+ private:
+  CheckCall(HealthService& service, grpc::ServerCompletionQueue& queue)
+      : service_(service), queue_(queue) {}
+
+  HealthService& service_;
+  grpc::ServerCompletionQueue& queue_;
+  bool answered_ = false;
+  grpc::ServerContext context_;
+  HealthCheckRequest request_;
+  grpc::ServerAsyncResponseWriter<HealthCheckResponse> responder_{&context_};
+};
+
+// One stream of Watch. It lives until its last event has arrived, or longer while another thread
+// notifies it.
+//
+// INVARIANT  At most one operation is running, and none is started once the stream is over.
+class WatchCall final : public HealthWatcher, public std::enable_shared_from_this<WatchCall> {
+ public:
+  static void Receive(HealthService& service, grpc::ServerCompletionQueue& queue) {
+    const auto call = std::make_shared<WatchCall>(service, queue);
+    call->self_ = call;
+    call->context_.AsyncNotifyWhenDone(call->done_event_.Tag());
+    service.RequestWatch(&call->context_, &call->request_, &call->writer_, &queue, &queue,
+                         call->received_event_.Tag());
+  }
+
+  WatchCall(HealthService& service, grpc::ServerCompletionQueue& queue)
+      : service_(service), queue_(queue) {}
 
   void Notify(Health health) override {
     {
@@ -52,78 +87,111 @@ class WatchReactor final : public grpc::ServerWriteReactor<HealthCheckResponse>,
     Go();
   }
 
-  void OnWriteDone(bool ok) override {
-    {
-      const std::lock_guard lock(mutex_);
-      writing_ = false;
-      if (!ok && !end_) end_ = grpc::Status::CANCELLED;
+ private:
+  using Handler = void (WatchCall::*)(bool ok);
+
+  // One of the kinds of events of a stream.
+  class Step final : public Event {
+   public:
+    Step(WatchCall& call, Handler handler) : call_(call), handler_(handler) {}
+    void OnEvent(bool ok) override { (call_.*handler_)(ok); }
+
+   private:
+    WatchCall& call_;
+    const Handler handler_;
+  };
+
+  // Not ok: the server has shut down, and no other event follows.
+  void OnReceived(bool ok) {
+    if (!ok) return self_.reset();
+    Receive(service_, queue_);
+    if (request_.service().size() > kMaxNameSize) {
+      End({grpc::StatusCode::INVALID_ARGUMENT, "the name of the service is too long"});
+    } else if (!service_.state().Watch(request_.service(), shared_from_this())) {
+      End({grpc::StatusCode::RESOURCE_EXHAUSTED,
+           "too many streams watch the health of this server: use Check"});
     }
-    Go();
   }
 
-  void OnCancel() override { End(grpc::Status::CANCELLED); }
+  void OnOperationDone(bool ok) {
+    {
+      const std::lock_guard lock(mutex_);
+      running_ = false;
+      over_ = over_ || !ok;
+    }
+    Go();
+    ReleaseIfLast();
+  }
 
-  void OnDone() override { self_.reset(); }
+  // The stream has ended: by Finish, or since the client has left.
+  void OnDone(bool) {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = done_ = true;
+    }
+    ReleaseIfLast();
+  }
 
- private:
+  // Gives up the queue's share after the last event; nothing of the call may be used afterwards.
+  void ReleaseIfLast() {
+    std::shared_ptr<WatchCall> last;  // destroyed after the lock, which is a member
+    const std::lock_guard lock(mutex_);
+    if (done_ && !running_) last.swap(self_);
+  }
+
   void End(grpc::Status status) {
     {
       const std::lock_guard lock(mutex_);
-      if (!end_) end_ = std::move(status);
+      end_ = std::move(status);
     }
     Go();
   }
 
-  // Starts the next operation, with no lock held: gRPC may call back from within.
+  // Starts the next operation, with no lock held.
   void Go() {
     bool finish = false;
     {
       const std::lock_guard lock(mutex_);
-      if (writing_ || finished_) return;
-      finish = finished_ = end_.has_value();
+      if (running_ || over_) return;
+      finish = over_ = end_.has_value();
       if (!finish) {
         if (wanted_ == sent_) return;
         sent_ = wanted_;
         response_.set_status(*wanted_);
-        writing_ = true;
       }
+      running_ = true;
     }
     if (finish) {
-      Finish(*end_);
+      writer_.Finish(*end_, operation_event_.Tag());
     } else {
-      StartWrite(&response_);
+      writer_.Write(response_, operation_event_.Tag());
     }
   }
 
-  std::shared_ptr<WatchReactor> self_;
+  HealthService& service_;
+  grpc::ServerCompletionQueue& queue_;
+  std::shared_ptr<WatchCall> self_;  // the queue's share
+  grpc::ServerContext context_;
+  HealthCheckRequest request_;
   HealthCheckResponse response_;  // of the running write
+  grpc::ServerAsyncWriter<HealthCheckResponse> writer_{&context_};
+  Step received_event_{*this, &WatchCall::OnReceived};
+  Step operation_event_{*this, &WatchCall::OnOperationDone};
+  Step done_event_{*this, &WatchCall::OnDone};
   std::mutex mutex_;
   std::optional<HealthCheckResponse::ServingStatus> wanted_;
   std::optional<HealthCheckResponse::ServingStatus> sent_;
   std::optional<grpc::Status> end_;
-  bool writing_ = false;
-  bool finished_ = false;
+  bool running_ = false;  // an operation
+  bool over_ = false;     // no operation may start
+  bool done_ = false;     // the event of the end has arrived
 };
 
 }  // namespace
 
-grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const HealthCheckRequest* request,
-                                               HealthCheckResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const Health health = state_.Get(request->service());
-  if (health == Health::kUnknownName) {
-    reactor->Finish({grpc::StatusCode::NOT_FOUND, "no service of this name"});
-  } else {
-    response->set_status(ToProto(health));
-    reactor->Finish(grpc::Status::OK);
-  }
-  return reactor;
-}
-
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext*, const HealthCheckRequest* request) {
-  return WatchReactor::Make(state_, request->service());
+void HealthService::Receive(grpc::ServerCompletionQueue& queue) {
+  CheckCall::Receive(*this, queue);
+  WatchCall::Receive(*this, queue);
 }
 
 }  // namespace lodgekv::server

@@ -62,16 +62,29 @@ class WatchTest : public ::testing::Test {
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&service_);
+    queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
+    service_.Receive(*queue_);
+    poller_ = std::thread([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue_->Next(&tag, &ok)) static_cast<Event*>(tag)->OnEvent(ok);
+    });
     stub_ = grpc::health::v1::Health::NewStub(grpc::CreateChannel(
         "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
   }
 
-  ~WatchTest() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  ~WatchTest() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    queue_->Shutdown();
+    poller_.join();
+  }
 
   HealthState state_{kMaxWatchers};
   HealthService service_{state_};
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+  std::thread poller_;
   std::unique_ptr<Stub> stub_;
 };
 

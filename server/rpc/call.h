@@ -4,7 +4,6 @@
 // INVARIANT  A call has at most one event outstanding, and is used only by its poller's thread.
 //            After its release it holds no resources: no share of the admission, no connection, and
 //            no ServerContext, which would keep its socket open.
-//            connection, and no ServerContext, which would keep its socket open.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,6 +15,7 @@
 
 #include "index/cost.h"
 #include "server/base/connection.h"
+#include "server/base/event.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_host.h"
 #include "server/rpc/call_list.h"
@@ -23,15 +23,6 @@
 #include "server/rpc/rpc_recorder.h"
 
 namespace lodgekv::server {
-
-class Event {
- public:
-  virtual ~Event() = default;
-  // ok: the completion queue's flag for the event.
-  virtual void OnEvent(bool ok) = 0;
-  // The pointer that the completion queue carries.
-  void* Tag() { return static_cast<Event*>(this); }
-};
 
 class Call : public Event, public CallLinks {
  public:

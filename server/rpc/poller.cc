@@ -52,6 +52,7 @@ void Poller::Run() {
   for (const Method method : methods_) {
     for (int i = 0; i < kListeners; ++i) ListenFor(method);
   }
+  for (QueuedService* service : services_) service->Receive(*queue_);
   while (TakeEvents()) {
     Serve();
     if (stopping_ && !closed_ && Idle() && pages_.none_waits_for_room()) {

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/base/event.h"
 #include "server/rpc/batcher.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_host.h"
@@ -35,9 +36,13 @@ class Poller final : private CallHost {
          std::vector<Method> methods);
   ~Poller();
 
-  // Call once the server has started.
+  // For a server that this queue is registered with, and for services on it; before Start.
+  grpc::ServerCompletionQueue& queue() { return *queue_; }
+  void AlsoServe(QueuedService& service) { services_.push_back(&service); }
+
+  // Call once the servers have started.
   void Start();
-  // Call once the server has shut down: the thread ends when all events have been handled.
+  // Call once the servers have shut down: the thread ends when all events have been handled.
   void RequestStop();
   void Join();
 
@@ -81,6 +86,7 @@ class Poller final : private CallHost {
   ServerState& state_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   const std::vector<Method> methods_;
+  std::vector<QueuedService*> services_;
   RpcRecorder recorder_;
   CallPool calls_;
   Batcher batcher_;
