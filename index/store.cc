@@ -370,6 +370,7 @@ void StoreImpl::Describe(const StoreOptions& options) {
   const bool is_volatile = pool_->medium_class() == pmem::MediumClass::kVolatile;
   info_.durability = options.process_durability || is_volatile ? "process" : "medium";
   info_.durability_detail = pool_->durability_detail();
+  info_.long_fences = pool_->medium().long_fences();
   info_.journal_path = pool_->journal_path();
   const pmem::JournalReplay& replay = pool_->journal_replay();
   info_.journal_groups_replayed = replay.groups;

@@ -71,6 +71,7 @@ struct StoreInfo {
   uint64_t pool_bytes = 0;
   // pmem-adr, pmem-eadr, pmem-forced, cxl, file or volatile; "none" without a pool.
   std::string medium_class;
+  bool long_fences = false;       // a fence may wait for a disk
   std::string durability;         // "medium", "process" or "none"
   std::string durability_detail;  // one sentence: what an acknowledged write survives
   uint32_t media_version = 0;

@@ -362,16 +362,13 @@ absl::Status Daemon::ListenData() {
   grpc::ServerBuilder builder;
   builder.RegisterService(&kv_service_);
   builder.RegisterService(&data_health_);
-  const auto add_poller = [&](std::vector<Method> methods) {
-    pollers_.push_back(std::make_unique<Poller>(state_, kv_service_, builder.AddCompletionQueue(),
-                                                std::move(methods)));
-  };
-  // Separate threads: no read waits for the sync of a write, and neither for the page of a scan.
-  for (size_t i = 0; i < PollerPairs(config); ++i) {
-    add_poller({Method::kGet, Method::kBatchGet});
-    add_poller({Method::kPut, Method::kDelete, Method::kBatchWrite});
+  long_reads_ = std::make_unique<WorkThreads>(state_, "lodgekv-scan", config.scan_threads);
+  long_writes_ = std::make_unique<WorkThreads>(state_, "lodgekv-write", config.write_threads);
+  const LongWork long_work{.reads = *long_reads_, .writes = *long_writes_};
+  for (size_t i = 0; i < Pollers(config); ++i) {
+    pollers_.push_back(
+        std::make_unique<Poller>(state_, kv_service_, long_work, builder.AddCompletionQueue()));
   }
-  for (size_t i = 0; i < config.scan_threads; ++i) add_poller({Method::kScan});
   auto server =
       StartServer(builder, {"listen", config.listen, DataPort(), Credentials()}, &data_address_);
   if (!server.ok()) return server.status();
@@ -425,6 +422,7 @@ absl::Status Daemon::ListenMetrics() {
   if (address == "off") return absl::OkStatus();
   std::vector<const RpcRecorder*> recorders;
   for (const auto& poller : pollers_) recorders.push_back(&poller->served());
+  recorders.push_back(&long_writes_->served());
   metrics_ = std::make_shared<Metrics>(state_, door_, std::move(recorders), tls_.get());
   auto http = MetricsHttp::Start(metrics_);
   if (!http.ok()) return http.status();
@@ -536,6 +534,7 @@ void Daemon::StopServers() {
   // gRPC neither accepts nor closes a connection handed to a server that has shut down.
   door_.Stop();
   const auto soon = std::chrono::system_clock::now() + kWatcherGrace;
+  if (long_reads_ != nullptr) long_reads_->BeginStop();
   const std::array servers = {&data_server_, &admin_server_, &health_server_};
   for (const auto* server : servers) {
     if (*server != nullptr) (*server)->Shutdown(soon);
@@ -546,6 +545,8 @@ void Daemon::StopServers() {
   for (auto* server : servers) server->reset();
   // After the servers that feed their queues; a queue must not be asked to stop a second time.
   pollers_.clear();
+  long_reads_.reset();
+  long_writes_.reset();
   unused_queues_.clear();
 }
 

@@ -29,6 +29,7 @@
 #include "server/rpc/kv_service.h"
 #include "server/rpc/poller.h"
 #include "server/rpc/server_state.h"
+#include "server/rpc/work_threads.h"
 #include "server/tls/tls_watcher.h"
 
 namespace lodgekv::server {
@@ -115,6 +116,8 @@ class Daemon {
   UnknownCalls admin_unknown_;
   UnknownCalls probe_unknown_;
   std::unique_ptr<TlsWatcher> tls_;        // null: plaintext
+  std::unique_ptr<WorkThreads> long_reads_;
+  std::unique_ptr<WorkThreads> long_writes_;
   std::vector<std::unique_ptr<Poller>> pollers_;
   std::vector<std::unique_ptr<UnusedQueue>> unused_queues_;
   std::unique_ptr<grpc::Server> data_server_;

@@ -213,6 +213,7 @@ TEST(LifecycleTest, AnswersWhileItRecoversAndServesAfterwards) {
 
 TEST(LifecycleTest, DrainsWhatIsInFlightThenClosesTheStore) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
   Gate gate;
   faults->on_write = [&](size_t) { gate.Pass(); };
   TestDaemon daemon(TestConfig(), HooksOf(faults));

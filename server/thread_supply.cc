@@ -16,13 +16,15 @@ namespace {
 // grow with the cores; the metrics endpoint, the TLS watchers, the journal and the threads for an
 // operator's calls do not.
 constexpr size_t kThreadsPerCore = 4;
+// docs/decisions/0031
+constexpr size_t kCoresOfAPoller = 4;
 constexpr size_t kOtherThreads = 24;
 
 size_t Cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 size_t ThreadsNeeded(const Config& config) {
   const size_t recovery = config.recovery_threads != 0 ? config.recovery_threads : Cores();
-  const size_t serving = 2 * PollerPairs(config) + config.scan_threads;
+  const size_t serving = Pollers(config) + config.scan_threads + config.write_threads;
   return std::max(serving, recovery) + kThreadsPerCore * Cores() + kOtherThreads;
 }
 
@@ -63,7 +65,9 @@ class WaitingThreads {
 
 }  // namespace
 
-size_t PollerPairs(const Config& config) { return config.threads != 0 ? config.threads : Cores(); }
+size_t Pollers(const Config& config) {
+  return config.threads != 0 ? config.threads : std::max<size_t>(1, Cores() / kCoresOfAPoller);
+}
 
 absl::Status CheckThreadSupply(const Config& config) {
   const size_t needed = ThreadsNeeded(config);

@@ -7,8 +7,8 @@
 
 namespace lodgekv::server {
 
-// Each pair has one polling thread for reads and one for writes.
-size_t PollerPairs(const Config& config);
+// How many threads receive calls.
+size_t Pollers(const Config& config);
 
 // Starts as many threads as the daemon will have, and ends them again. The error says how many
 // could be started and what limits them.

@@ -128,10 +128,13 @@ constexpr std::array kNetwork{
 
 constexpr std::array kWork{
     Number(FieldKind::kCount, "threads", {0, 0, 256}, &Config::threads,
-           "Threads that serve reads, and as many that serve writes, so that no read waits for a\n"
-           "write's sync. 0: one of each per core."),
+           "Threads that receive all calls and serve the short ones. 0: one for every four cores,\n"
+           "and one at least."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
-           "Threads that read the pages of scans."),
+           "Threads that read the pages of scans, and large batches."),
+    Number(FieldKind::kCount, "write_threads", {2, 1, 64}, &Config::write_threads,
+           "Threads that apply large writes and, on an ordinary file, all of them, so that no\n"
+           "other call waits for a sync."),
     Reloadable(Number(
         FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
         "Most single writes that go to the engine as one group and share its fences or sync.")),

@@ -7,7 +7,6 @@
 #include "index/cost.h"
 #include "server/rpc/cost_share.h"
 #include "server/rpc/errors.h"
-#include "server/rpc/request_check.h"
 
 namespace lodgekv::server {
 namespace {
@@ -19,40 +18,18 @@ constexpr std::chrono::microseconds kParsingPerRound{200};
 // next ones are parsed at once.
 constexpr uint64_t kMaxUnparsedBytes = 16 * kMiB;
 
-// Moves up to `most` calls from `queue` to `group`; those whose deadline has passed are answered
-// instead.
-template <class AnyCall, size_t kLists>
-void TakeGroup(WorkQueue<AnyCall, kLists>& queue, size_t most, std::vector<AnyCall*>& group) {
-  group.clear();
-  const auto now = std::chrono::system_clock::now();
-  while (!queue.empty() && group.size() < most) {
-    AnyCall* call = queue.Take();
-    if (call->DeadlinePassed(now)) {
-      call->Answer(DeadlinePassedError());
-    } else {
-      group.push_back(call);
-    }
-  }
-}
-
-// The weight of an operation for CostShares (CostShare in kv.proto).
-uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
-  constexpr uint64_t kEach = 64;
-  return result.outcome == Outcome::kOk ? kEach + BytesOf(op) : kEach;
-}
-
 }  // namespace
 
 void Batcher::Serve(uint64_t now_unix_ms) {
   ServeReads(now_unix_ms);
   ServeWrites(now_unix_ms);
   ParseBatches();
-  ServeBatch();
+  ServeBatch(now_unix_ms);
 }
 
 void Batcher::ServeReads(uint64_t now_unix_ms) {
   if (reads_.empty()) return;
-  TakeGroup(reads_, state_.config().group_operations, readers_);
+  TakeReaders();
   if (readers_.empty()) return;
   keys_.clear();
   for (const ReadCall* call : readers_) keys_.push_back(call->key());
@@ -69,38 +46,27 @@ void Batcher::ServeReads(uint64_t now_unix_ms) {
   }
 }
 
-void Batcher::ServeWrites(uint64_t now_unix_ms) {
-  if (writes_.empty()) return;
-  TakeGroup(writes_, state_.config().group_operations, writers_);
-  if (writers_.empty()) return;
-  ops_.clear();
-  for (const WriteCall* call : writers_) ops_.push_back(call->op());
-  write_results_.assign(ops_.size(), {});
-  const Cost before = ThreadCost();
-  // The outcome of each is in its result.
-  (void)state_.store()->engine().Write(
-      ops_, write_results_,
-      {.atomic = false, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
-  const Cost cost = ThreadCost() - before;
-  recorder_.RecordGroup(ops_.size());
-  AnswerWrites(cost);
+// Those whose deadline has passed are answered instead.
+void Batcher::TakeReaders() {
+  readers_.clear();
+  const size_t most = state_.config().group_operations;
+  const auto now = std::chrono::system_clock::now();
+  while (!reads_.empty() && readers_.size() < most) {
+    ReadCall* call = reads_.Take();
+    if (call->DeadlinePassed(now)) {
+      call->Answer(DeadlinePassedError());
+    } else {
+      readers_.push_back(call);
+    }
+  }
 }
 
-// `cost` is that of the whole group.
-void Batcher::AnswerWrites(const Cost& cost) {
-  weights_.clear();
-  uint64_t weight = 0;
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    weights_.push_back(WeightOf(ops_[i], write_results_[i]));
-    weight += weights_.back();
-  }
-  CostShares shares(cost, ops_.size(), weight);
-  for (size_t i = 0; i < writers_.size(); ++i) {
-    state_.NoteOutcome(write_results_[i].outcome);
-    recorder_.RecordWrite(ops_[i], write_results_[i]);
-    writers_[i]->AddCost(cost, writers_.size(), shares.Next(weights_[i]));
-    writers_[i]->AnswerApplied(write_results_[i]);
-  }
+void Batcher::ServeWrites(uint64_t now_unix_ms) {
+  if (writes_.empty()) return;
+  writes_at_hand_.Take(writes_);
+  const uint64_t operations = writes_at_hand_.Apply(now_unix_ms);
+  if (operations != 0) host_.recorder().RecordGroup(operations);
+  for (WriteCall* call : writes_at_hand_.calls()) call->Deliver();
 }
 
 void Batcher::AddUnparsed(BatchCall& call) {
@@ -124,13 +90,16 @@ void Batcher::ParseBatches() {
   } while (!unparsed_.empty() && Call::SteadyClock::now() < until);
 }
 
-void Batcher::ServeBatch() {
+void Batcher::ServeBatch(uint64_t now_unix_ms) {
   if (batches_.empty()) return;
   BatchCall* call = batches_.Take();
   if (call->DeadlinePassed(std::chrono::system_clock::now())) {
     return call->Answer(DeadlinePassedError());
   }
-  call->Serve(state_.store()->engine());
+  if (!call->Serve(state_.store()->engine(), now_unix_ms, kLongBytes)) {
+    return host_.EnqueueRest(*call);
+  }
+  call->Deliver();
 }
 
 }  // namespace lodgekv::server

@@ -12,16 +12,18 @@
 #include <vector>
 
 #include "index/engine.h"
+#include "server/rpc/call_host.h"
 #include "server/rpc/call_kinds.h"
-#include "server/rpc/rpc_recorder.h"
 #include "server/rpc/server_state.h"
 #include "server/rpc/work_queue.h"
+#include "server/rpc/write_group.h"
 
 namespace lodgekv::server {
 
 class Batcher {
  public:
-  Batcher(ServerState& state, RpcRecorder& recorder) : state_(state), recorder_(recorder) {}
+  explicit Batcher(CallHost& host)
+      : host_(host), state_(host.state()), writes_at_hand_(host.state()) {}
 
   void Add(ReadCall& call) { reads_.Add(call, ListOf(call)); }
   void Add(WriteCall& call) { writes_.Add(call, ListOf(call)); }
@@ -37,15 +39,15 @@ class Batcher {
   void Serve(uint64_t now_unix_ms);
 
  private:
+  void TakeReaders();
   void ServeReads(uint64_t now_unix_ms);
   void ServeWrites(uint64_t now_unix_ms);
-  void AnswerWrites(const Cost& cost);
   void ParseBatch();
   void ParseBatches();
-  void ServeBatch();
+  void ServeBatch(uint64_t now_unix_ms);
 
+  CallHost& host_;
   ServerState& state_;
-  RpcRecorder& recorder_;
   WorkQueue<ReadCall, 2> reads_;
   WorkQueue<WriteCall, 2> writes_;
   WorkQueue<BatchCall, 2> unparsed_;
@@ -55,10 +57,7 @@ class Batcher {
   std::vector<ReadCall*> readers_;
   std::vector<std::string_view> keys_;
   std::vector<ReadResult> read_results_;
-  std::vector<WriteCall*> writers_;
-  std::vector<WriteOp> ops_;
-  std::vector<WriteResult> write_results_;
-  std::vector<uint64_t> weights_;
+  WriteGroup writes_at_hand_;
 };
 
 }  // namespace lodgekv::server

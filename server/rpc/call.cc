@@ -1,6 +1,7 @@
 #include "server/rpc/call.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lodgekv/v1/kv.pb.h"
 #include "server/rpc/errors.h"
@@ -113,6 +114,11 @@ void Call::Finished(grpc::StatusCode code, bool want_cost) {
                     .cost = cost_,
                     .share = share_,
                     .group_operations = group_operations_});
+}
+
+void Call::Deliver() {
+  if (failed()) return Answer(*std::exchange(failure_, std::nullopt));
+  DeliverResult();
 }
 
 void Call::Release() {

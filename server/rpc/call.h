@@ -1,7 +1,8 @@
 // A client's call on a completion queue: one object from when the server starts to listen for it
 // until its answer has been delivered. It is the tag of all its events.
 //
-// INVARIANT  A call has at most one event outstanding, and is used only by its poller's thread.
+// INVARIANT  A call has at most one event outstanding. It is used only by its poller's thread, but
+//            for the time when it is with WorkThreads and has none.
 //            After its release it holds no resources: no share of the admission, no connection, and
 //            no ServerContext, which would keep its socket open.
 #pragma once
@@ -41,6 +42,14 @@ class Call : public Event, public CallLinks {
   bool DeadlinePassed(std::chrono::system_clock::time_point now) const {
     return context_->deadline() <= now;
   }
+
+  // The call is to be answered with this error when it is delivered.
+  void Fail(const grpc::Status& error) { failure_ = error; }
+  bool failed() const { return failure_.has_value(); }
+  // The work is done: answers, or sends what was made. By the poller's thread.
+  void Deliver();
+  // Has the poller deliver it. By the thread that did the work, and used the call till now.
+  void GiveBack() { host_.GiveBack(*this); }
 
   // Adds the cost of the group of `operations` that this call was part of, and its share of it.
   void AddCost(const Cost& cost, uint64_t operations, const Cost& share) {
@@ -87,6 +96,8 @@ class Call : public Event, public CallLinks {
   void AnswerDelivered(bool ok);
   // After the last event: hands the object back to the host, which may destroy it.
   void Release();
+  // Deliver, if the call has not failed.
+  virtual void DeliverResult() = 0;
   // The size of the request in memory, if that may be larger than on the wire.
   virtual uint64_t BuiltBytes() const { return 0; }
   // Frees the context with what refers to it, the contents of the messages, and what else the call
@@ -108,6 +119,7 @@ class Call : public Event, public CallLinks {
   Cost cost_;
   Cost share_;
   uint64_t group_operations_ = 0;
+  std::optional<grpc::Status> failure_;
 };
 
 }  // namespace lodgekv::server

@@ -1,7 +1,8 @@
 // What a call needs of the poller that serves it: to be queued for the engine, to be recycled, to
 // have its outcome recorded.
 //
-// INVARIANT  Used only by the calls of one poller, on its thread.
+// INVARIANT  Used only by the calls of one poller, on its thread, but for what is said to be for
+//            any thread.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -50,6 +51,11 @@ class CallHost {
   // Queues a received batch to be parsed.
   virtual void EnqueueUnparsed(BatchCall& call) = 0;
 
+  // Has a thread for what is long go on with a batch that has been begun.
+  virtual void EnqueueRest(BatchCall& call) = 0;
+  // From a thread of WorkThreads: has the poller's thread deliver the call. For any thread.
+  virtual void GiveBack(Call& call) = 0;
+
   // The answer was handed to gRPC; it was delivered, or the call has ended.
   virtual void AwaitDelivery(Call& call) = 0;
   virtual void NoteDelivered(Call& call) = 0;
@@ -58,6 +64,7 @@ class CallHost {
 
   // Its time is that of the last event.
   virtual CheckContext check_context() const = 0;
+  // Both for any thread; of the recorder, RecordRefusal alone.
   virtual ServerState& state() = 0;
   virtual RpcRecorder& recorder() = 0;
 

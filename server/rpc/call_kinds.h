@@ -6,9 +6,13 @@
 
 #include "index/engine.h"
 #include "server/rpc/call.h"
+#include "server/rpc/request_check.h"
 #include "server/rpc/scan_pager.h"
 
 namespace lodgekv::server {
+
+// A write of more, or a page or batch that has read more, is left to the threads for what is long.
+inline constexpr uint64_t kLongBytes = 64 * kKiB;
 
 // A single Get, which is grouped with others.
 class ReadCall : public Call {
@@ -17,6 +21,10 @@ class ReadCall : public Call {
   virtual std::string_view key() const = 0;
   // May move the value out of the result.
   virtual void AnswerRead(ReadResult& result) = 0;
+
+ protected:
+  // Groups of reads are answered as they are read.
+  void DeliverResult() final {}
 };
 
 // A single Put or Delete, which is grouped with others.
@@ -24,10 +32,16 @@ class WriteCall : public Call {
  public:
   using Call::Call;
   const WriteOp& op() const { return op_; }
-  virtual void AnswerApplied(const WriteResult& result) = 0;
+  // Whether the write takes as long as many others: that of a large value.
+  bool IsLong() const { return BytesOf(op_) > kLongBytes; }
+  void SetResult(const WriteResult& result) { result_ = result; }
 
  protected:
+  void DeliverResult() final;
+  virtual void AnswerApplied() = 0;
+
   WriteOp op_;
+  WriteResult result_;
 };
 
 // A batch, which goes to the engine by itself. Parsing may take as long as many single calls, so a
@@ -38,7 +52,12 @@ class BatchCall : public Call {
   virtual uint64_t UnparsedBytes() const = 0;
   // Parses and checks the request, then answers with an error or enqueues the call.
   virtual void Parse() = 0;
-  virtual void Serve(Engine& engine) = 0;
+  // Whether serving it takes as long as many single calls.
+  virtual bool IsLong() const = 0;
+  // Serves the batch, or goes on with it. False: more than `most_bytes` have been read, and the
+  // rest is to be served.
+  static constexpr uint64_t kAllBytes = UINT64_MAX;
+  virtual bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) = 0;
 };
 
 // A stream of pages.
@@ -46,9 +65,12 @@ class PageCall : public Call {
  public:
   using Call::Call;
   virtual bool IsFirstPage() const = 0;
-  // Reads and sends the next page. False: the admission has no room for a page, so the call must be
-  // queued again; never if the server stops.
-  virtual bool ServePage(Engine& engine, PageMessage& message, bool stopping) = 0;
+  // Whether the next page takes no longer than a few single calls.
+  virtual bool IsShort() const = 0;
+  // Reads the next page. False: the admission has no room for a page, so the call must be queued
+  // again; never if the server stops.
+  virtual bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping,
+                        PageMessage& message) = 0;
 };
 
 }  // namespace lodgekv::server

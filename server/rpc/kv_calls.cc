@@ -17,6 +17,9 @@ namespace {
 // Keys of a BatchGet that are looked up at a time: enough to interleave their cache misses, few
 // enough to stop soon when an answer grows too large.
 constexpr size_t kKeysPerLookup = 16;
+// Batches of more operations are left to the threads for what is long. Either takes some 100 us.
+constexpr size_t kLongBatchOfReads = 256;
+constexpr size_t kLongBatchOfWrites = 128;
 // The size of a result in an answer besides its value.
 constexpr uint64_t kLookupOverheadBytes = 32;
 
@@ -72,9 +75,9 @@ void PutCall::Accept() {
   if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
 }
 
-void PutCall::AnswerApplied(const WriteResult& result) {
-  response().set_version(result.version);
-  Answer(FromWriteResult(result, {.condition = op_.condition}));
+void PutCall::AnswerApplied() {
+  response().set_version(result_.version);
+  Answer(FromWriteResult(result_, {.condition = op_.condition}));
 }
 
 void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
@@ -86,9 +89,9 @@ void DeleteCall::Accept() {
   if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
 }
 
-void DeleteCall::AnswerApplied(const WriteResult& result) {
-  response().set_found(result.found);
-  Answer(FromWriteResult(result, {.condition = op_.condition}));
+void DeleteCall::AnswerApplied() {
+  response().set_found(result_.found);
+  Answer(FromWriteResult(result_, {.condition = op_.condition}));
 }
 
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
@@ -102,45 +105,64 @@ void BatchGetCall::Accept() {
   if (Admit(Operations(keys.size()), bytes)) host_.Enqueue(*this);
 }
 
-void BatchGetCall::Serve(Engine& engine) {
-  const std::span<const std::string_view> keys(request().entries);
-  const uint64_t limit = host_.check_context().limits.max_batch_size;
-  // Their strings are reused.
-  std::array<ReadResult, kKeysPerLookup> space;
-  std::vector<grpc::Slice> parts;
-  uint64_t bytes = 0;
-  for (size_t begin = 0; begin < keys.size(); begin += kKeysPerLookup) {
-    const auto part = keys.subspan(begin, std::min(kKeysPerLookup, keys.size() - begin));
-    const auto results = std::span(space).first(part.size());
-    if (const auto error = LookUp(engine, begin, part, results)) return Answer(*error);
-    uint64_t added = 0;
-    for (const ReadResult& result : results) {
-      added += (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
+bool BatchGetCall::IsLong() const { return request().entries.size() > kLongBatchOfReads; }
+
+bool BatchGetCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) {
+  while (next_ < request().entries.size()) {
+    if (bytes_ > most_bytes) return false;
+    if (const auto error = LookUpSome(engine, now_unix_ms)) {
+      Fail(*error);
+      break;
     }
-    bytes += added;
-    if (bytes > limit) return Answer(AnswerTooLargeError(limit));
-    if (const auto error = Hold(added)) return Answer(*error);
-    parts.push_back(LookupsOnWire(results));
   }
-  response() = grpc::ByteBuffer(parts.data(), parts.size());
-  Answer(grpc::Status::OK);
+  return true;
 }
 
-std::optional<grpc::Status> BatchGetCall::LookUp(Engine& engine, size_t begin,
-                                                 std::span<const std::string_view> keys,
-                                                 std::span<ReadResult> results) {
+std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t now_unix_ms) {
+  const std::span<const std::string_view> all(request().entries);
+  const auto keys = all.subspan(next_, std::min(kKeysPerLookup, all.size() - next_));
+  std::array<ReadResult, kKeysPerLookup> space;
+  const auto results = std::span(space).first(keys.size());
   const Cost before = ThreadCost();
-  const Outcome outcome =
-      engine.Read(keys, results, {.now_unix_ms = host_.check_context().now_unix_ms});
+  const Outcome outcome = engine.Read(keys, results, {.now_unix_ms = now_unix_ms});
   const Cost cost = ThreadCost() - before;
-  AddCost(cost, request().entries.size(), cost);
-  if (outcome == Outcome::kOk) return std::nullopt;
-  for (size_t i = 0; i < keys.size(); ++i) {
+  AddCost(cost, all.size(), cost);
+  if (outcome != Outcome::kOk) {
+    if (const auto error = ErrorOf(results)) return error;
+  }
+  uint64_t added = 0;
+  for (const ReadResult& result : results) {
+    added += (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
+  }
+  bytes_ += added;
+  const uint64_t limit = host_.state().limits().max_batch_size;
+  if (bytes_ > limit) return AnswerTooLargeError(limit);
+  if (auto error = Hold(added)) return error;
+  parts_.push_back(LookupsOnWire(results));
+  next_ += keys.size();
+  return std::nullopt;
+}
+
+// `results` are those of the keys from next_ on.
+std::optional<grpc::Status> BatchGetCall::ErrorOf(std::span<const ReadResult> results) const {
+  for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].outcome != Outcome::kOk) {
-      return FromReadOutcome(results[i].outcome, static_cast<int>(begin + i));
+      return FromReadOutcome(results[i].outcome, static_cast<int>(next_ + i));
     }
   }
   return std::nullopt;
+}
+
+void BatchGetCall::DeliverResult() {
+  response() = grpc::ByteBuffer(parts_.data(), parts_.size());
+  Answer(grpc::Status::OK);
+}
+
+void BatchGetCall::ClearMessages() {
+  UnaryCall::ClearMessages();
+  next_ = 0;
+  bytes_ = 0;
+  std::vector<grpc::Slice>().swap(parts_);
 }
 
 void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
@@ -162,32 +184,36 @@ void BatchWriteCall::ClearMessages() {
   std::vector<WriteResult>().swap(results_);
 }
 
-void BatchWriteCall::AnswerWith(std::span<const WriteResult> results) {
-  const grpc::Slice wire = WriteResultsOnWire(results);
-  response() = grpc::ByteBuffer(&wire, 1);
-  Answer(grpc::Status::OK);
+bool BatchWriteCall::IsLong() const {
+  return ops_.size() > kLongBatchOfWrites || this->BuiltBytes() > kLongBytes;
 }
 
-void BatchWriteCall::Serve(Engine& engine) {
-  if (ops_.empty()) return AnswerWith({});
+bool BatchWriteCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t) {
+  outcome_ = Outcome::kOk;
   results_.assign(ops_.size(), {});
+  if (ops_.empty()) return true;
   const Cost before = ThreadCost();
-  const Outcome outcome = engine.Write(ops_, results_,
-                                       {.atomic = true,
-                                        .now_unix_ms = host_.check_context().now_unix_ms,
-                                        .applied_index = std::nullopt});
+  outcome_ = engine.Write(
+      ops_, results_,
+      {.atomic = true, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
   const Cost cost = ThreadCost() - before;
   AddCost(cost, ops_.size(), cost);
-  host_.state().NoteOutcome(outcome);
-  if (outcome == Outcome::kOk) {
+  return true;
+}
+
+void BatchWriteCall::DeliverResult() {
+  if (!ops_.empty()) host_.state().NoteOutcome(outcome_);
+  if (outcome_ == Outcome::kOk) {
     for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
-    return AnswerWith(results_);
+    const grpc::Slice wire = WriteResultsOnWire(results_);
+    response() = grpc::ByteBuffer(&wire, 1);
+    return Answer(grpc::Status::OK);
   }
   // The operation that failed, not one that was aborted because of it.
   const auto failed = std::find_if(results_.begin(), results_.end(), [](const WriteResult& result) {
     return result.outcome != Outcome::kOk && result.outcome != Outcome::kAborted;
   });
-  if (failed == results_.end()) return Answer(FromWriteResult({.outcome = outcome}, {}));
+  if (failed == results_.end()) return Answer(FromWriteResult({.outcome = outcome_}, {}));
   const auto index = static_cast<size_t>(failed - results_.begin());
   Answer(FromWriteResult(*failed,
                          {.condition = ops_[index].condition, .index = static_cast<int>(index)}));

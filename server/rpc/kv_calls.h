@@ -31,9 +31,9 @@ class GetCall final : public UnaryCall<ReadCall, KeptMessages<v1::GetRequest, v1
 class PutCall final : public UnaryCall<WriteCall, KeptMessages<v1::PutRequest, v1::PutResponse>> {
  public:
   explicit PutCall(CallHost& host) : UnaryCall(host, Method::kPut) {}
-  void AnswerApplied(const WriteResult& result) override;
 
  protected:
+  void AnswerApplied() override;
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
 };
@@ -42,9 +42,9 @@ class DeleteCall final
     : public UnaryCall<WriteCall, KeptMessages<v1::DeleteRequest, v1::DeleteResponse>> {
  public:
   explicit DeleteCall(CallHost& host) : UnaryCall(host, Method::kDelete) {}
-  void AnswerApplied(const WriteResult& result) override;
 
  protected:
+  void AnswerApplied() override;
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
 };
@@ -65,23 +65,30 @@ class UnaryBatchCall : public UnaryCall<BatchCall, BatchMessages<Fields>> {
 class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
  public:
   explicit BatchGetCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchGet) {}
-  void Serve(Engine& engine) override;
+  bool IsLong() const override;
+  bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) override;
 
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
 
  private:
-  // Looks up `keys`, the first of which is request().entries[begin]. Nothing, or the error of one.
-  std::optional<grpc::Status> LookUp(Engine& engine, size_t begin,
-                                     std::span<const std::string_view> keys,
-                                     std::span<ReadResult> results);
+  void DeliverResult() override;
+  void ClearMessages() override;
+  // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one.
+  std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms);
+  std::optional<grpc::Status> ErrorOf(std::span<const ReadResult> results) const;
+
+  size_t next_ = 0;
+  uint64_t bytes_ = 0;
+  std::vector<grpc::Slice> parts_;
 };
 
 class BatchWriteCall final : public UnaryBatchCall<BatchWriteFields> {
  public:
   explicit BatchWriteCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchWrite) {}
-  void Serve(Engine& engine) override;
+  bool IsLong() const override;
+  bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) override;
 
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
@@ -89,10 +96,11 @@ class BatchWriteCall final : public UnaryBatchCall<BatchWriteFields> {
   void ClearMessages() override;
 
  private:
-  void AnswerWith(std::span<const WriteResult> results);
+  void DeliverResult() override;
 
   std::vector<WriteOp> ops_;
   std::vector<WriteResult> results_;
+  Outcome outcome_ = Outcome::kOk;
 };
 
 }  // namespace lodgekv::server

@@ -64,6 +64,7 @@ TEST(KvRefusalTest, AMessageBeyondAllLimitsIsRefusedByGrpc) {
 
 TEST(KvRefusalTest, TooManyOperationsInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
     while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -88,6 +89,7 @@ TEST(KvRefusalTest, TooManyOperationsInFlightAreRefused) {
 
 TEST(KvRefusalTest, TooManyBytesInFlightAreRefused) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
     while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -231,6 +233,7 @@ TEST(KvRefusalTest, AScanReadSlowlyEndsWell) {
 
 TEST(KvRefusalTest, GetsDoNotWaitForAWriteThatWaitsForTheMedium) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
   std::atomic<bool> hold{false};
   faults->on_write = [&](size_t) {
     while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -159,14 +159,20 @@ TEST(KvServiceTest, CostIsReturnedOnRequest) {
   }
 }
 
-TEST(KvServiceTest, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
+// Writes are queued for the poller, or for the threads that wait for the medium.
+class QueuedWritesTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(LongFences, QueuedWritesTest, ::testing::Bool());
+
+TEST_P(QueuedWritesTest, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = GetParam();
   std::atomic<bool> hold{true};
   faults->on_write = [&](size_t) {
     while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   Config config = TestConfig();
   config.threads = 1;
+  config.write_threads = 1;
   TestDaemon daemon(config, HooksOf(faults));
   // The first occupies the only thread; the second is queued until its deadline has passed.
   std::thread first([&] { EXPECT_TRUE(daemon.Put("first", "v").ok()); });
@@ -183,8 +189,9 @@ TEST(KvServiceTest, ACallWhoseDeadlinePassedInTheQueueIsNotApplied) {
   EXPECT_EQ(daemon.ValueOf("late"), "(none)");
 }
 
-TEST(KvServiceTest, QueuedSingleWritesAreOneGroup) {
+TEST_P(QueuedWritesTest, QueuedSingleWritesAreOneGroup) {
   auto faults = std::make_shared<Faults>();
+  faults->long_fences = GetParam();
   std::atomic<bool> hold{true};
   std::atomic<size_t> largest{0};
   faults->on_write = [&](size_t operations) {
@@ -193,6 +200,7 @@ TEST(KvServiceTest, QueuedSingleWritesAreOneGroup) {
   };
   Config config = TestConfig();
   config.threads = 1;
+  config.write_threads = 1;
   config.group_operations = 16;
   TestDaemon daemon(config, HooksOf(faults));
   std::vector<std::thread> clients;

@@ -3,8 +3,8 @@
 namespace lodgekv::server {
 namespace {
 
-// Pages between two polls for events: each may take a millisecond.
-constexpr int kPagesPerRound = 4;
+// Pages that wait for room and are tried at a time, so that others are served in between.
+constexpr int kRetriesAtOnce = 4;
 // A third list: later pages of connections that are not light, and pages that waited for room.
 constexpr size_t kLaterPages = 2;
 
@@ -16,14 +16,9 @@ void PageQueue::Add(PageCall& call) {
   pages_.Add(call, list == kHeavyList && !call.IsFirstPage() ? kLaterPages : list);
 }
 
-void PageQueue::Serve(Engine& engine, bool stopping) {
-  // Tries as many that wait for room as are served, so that a round stays short.
-  for (int i = 0; i < kPagesPerRound && !waiting_.empty(); ++i) {
+void PageQueue::RetryWaiting() {
+  for (int i = 0; i < kRetriesAtOnce && !waiting_.empty(); ++i) {
     pages_.Add(*waiting_.PopFront(), kLaterPages);
-  }
-  for (int i = 0; i < kPagesPerRound && !pages_.empty(); ++i) {
-    PageCall* call = pages_.Take();
-    if (!call->ServePage(engine, message_, stopping)) waiting_.PushBack(*call);
   }
 }
 

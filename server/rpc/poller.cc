@@ -12,16 +12,18 @@ constexpr int kEventsPerRound = 256;
 // Call objects of one method that listen on one queue, so that a burst of calls is received at
 // once.
 constexpr int kListeners = 32;
+// Short pages between two polls for events.
+constexpr int kPagesPerRound = 4;
 
 }  // namespace
 
-Poller::Poller(ServerState& state, KvService& service,
-               std::unique_ptr<grpc::ServerCompletionQueue> queue, std::vector<Method> methods)
+Poller::Poller(ServerState& state, KvService& service, LongWork long_work,
+               std::unique_ptr<grpc::ServerCompletionQueue> queue)
     : state_(state),
+      long_work_(long_work),
       queue_(std::move(queue)),
-      methods_(std::move(methods)),
       calls_(service, *queue_),
-      batcher_(state, recorder_),
+      batcher_(*this),
       pending_(state, recorder_) {}
 
 // gRPC requires every queue to be shut down and drained, even an unused one.
@@ -49,13 +51,13 @@ void Poller::Join() {
 }
 
 void Poller::Run() {
-  for (const Method method : methods_) {
-    for (int i = 0; i < kListeners; ++i) ListenFor(method);
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    for (int i = 0; i < kListeners; ++i) ListenFor(static_cast<Method>(method));
   }
   for (QueuedService* service : services_) service->Receive(*queue_);
   while (TakeEvents()) {
     Serve();
-    if (stopping_ && !closed_ && Idle() && pages_.none_waits_for_room()) {
+    if (stopping_ && !closed_ && Idle() && away_ == 0) {
       closed_ = true;
       queue_->Shutdown();
     }
@@ -64,10 +66,60 @@ void Poller::Run() {
 
 void Poller::Serve() {
   batcher_.Serve(now_unix_ms_);
-  if (!pages_.empty() || !pages_.none_waits_for_room()) {
-    pages_.Serve(state_.store()->engine(), stopping_);
-  }
+  ServePages();
   pending_.CancelOverdue();
+}
+
+void Poller::ServePages() {
+  for (int i = 0; i < kPagesPerRound && !pages_.empty(); ++i) {
+    PageCall* call = pages_.Take();
+    if (call->ReadPage(state_.store()->engine(), now_unix_ms_, stopping_, page_)) call->Deliver();
+  }
+}
+
+void Poller::Enqueue(WriteCall& call) {
+  if (!state_.long_fences() && !call.IsLong()) return batcher_.Add(call);
+  ++away_;
+  long_work_.writes.Add(call);
+}
+
+void Poller::Enqueue(BatchCall& call) {
+  const bool write = call.method() == Method::kBatchWrite;
+  if (!call.IsLong() && !(write && state_.long_fences())) return batcher_.Add(call);
+  ++away_;
+  (write ? long_work_.writes : long_work_.reads).Add(call);
+}
+
+void Poller::Enqueue(PageCall& call) {
+  if (call.IsShort()) return pages_.Add(call, ListOf(call));
+  ++away_;
+  long_work_.reads.Add(call);
+}
+
+void Poller::EnqueueRest(BatchCall& call) {
+  ++away_;
+  long_work_.reads.Add(call);
+}
+
+void Poller::GiveBack(Call& call) {
+  const std::lock_guard lock(back_mutex_);
+  back_.PushBack(call);
+  if (back_coming_) return;
+  back_coming_ = true;
+  back_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), back_event_.Tag());
+}
+
+void Poller::DeliverBack() {
+  CallList<Call> back;
+  {
+    const std::lock_guard lock(back_mutex_);
+    std::swap(back, back_);
+    back_coming_ = false;
+  }
+  while (!back.empty()) {
+    --away_;
+    back.PopFront()->Deliver();
+  }
 }
 
 // Waits for an event unless work is queued, then takes all that are ready. False: the queue is shut
@@ -93,10 +145,9 @@ bool Poller::TakeEvents() {
 // Waits for an event, or until a periodic check is due.
 bool Poller::Wait() {
   gpr_timespec until = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  if (!pending_.empty() || !pages_.none_waits_for_room()) {
-    const int64_t tick =
-        pages_.none_waits_for_room() ? PendingAnswers::kTickMs : PageQueue::kRoomTickMs;
-    until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(tick, GPR_TIMESPAN));
+  if (!pending_.empty()) {
+    until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                         gpr_time_from_millis(PendingAnswers::kTickMs, GPR_TIMESPAN));
   }
   void* tag = nullptr;
   bool ok = false;

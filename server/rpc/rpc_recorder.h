@@ -1,6 +1,7 @@
 // The statistics of one polling thread: latencies by call and code, and the groups of writes.
 // Written only by that thread, with plain stores, so that counting needs no lock and no shared
-// cache line; read by the metrics at any time.
+// cache line, but for what is rare: groups and refusals are counted by any thread. Read by the
+// metrics at any time.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -42,6 +43,16 @@ class OwnedCounter {
   std::atomic<uint64_t> value_{0};
 };
 
+// For any number of writers.
+class SharedCounter {
+ public:
+  void Add(uint64_t n) { value_.fetch_add(n, std::memory_order_relaxed); }
+  uint64_t Get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
 struct LatencyCell {
   std::array<OwnedCounter, kLatencyBoundsNs.size() + 1> buckets;  // the last: above all bounds
   OwnedCounter sum_ns;
@@ -70,6 +81,7 @@ class RpcRecorder {
     return {cell.lines_flushed.Get(), cell.fences.Get(), cell.media_writes_256b.Get(),
             cell.bytes_stored.Get()};
   }
+  // For any thread.
   void RecordGroup(uint64_t operations) {
     write_groups_.Add(1);
     write_group_operations_.Add(operations);
@@ -78,6 +90,7 @@ class RpcRecorder {
   // changed anything.
   void RecordWrite(const WriteOp& op, const WriteResult& result);
 
+  // For any thread.
   void RecordRefusal(AdmissionLimit limit) { refusals_[static_cast<size_t>(limit)].Add(1); }
   // A call was cancelled because the client did not read the answer.
   void RecordUnread() { unread_.Add(1); }
@@ -93,11 +106,11 @@ class RpcRecorder {
  private:
   std::array<std::array<LatencyCell, kCodeCount>, kMethodCount> cells_;
   std::array<CostCell, kMethodCount> costs_;
-  OwnedCounter write_groups_;
-  OwnedCounter write_group_operations_;
+  SharedCounter write_groups_;
+  SharedCounter write_group_operations_;
   OwnedCounter write_operations_;
   OwnedCounter write_bytes_;
-  std::array<OwnedCounter, kAdmissionLimits> refusals_;
+  std::array<SharedCounter, kAdmissionLimits> refusals_;
   OwnedCounter unread_;
 };
 

@@ -7,12 +7,17 @@
 #include "server/rpc/errors.h"
 
 namespace lodgekv::server {
+namespace {
+
+constexpr uint64_t kItemsOfAShortPage = 128;
+
+}  // namespace
 
 void ScanCall::Listen(KvService& service, grpc::ServerCompletionQueue* queue) {
   state_ = State::kListening;
   context_.emplace();
   writer_.emplace(&*context_);
-  service.RequestScan(&*context_, &request_, &*writer_, queue, queue, Tag());
+  service.RequestScan(&*context_, &wire_, &*writer_, queue, queue, Tag());
 }
 
 void ScanCall::OnEvent(bool ok) {
@@ -33,10 +38,14 @@ void ScanCall::OnEvent(bool ok) {
 }
 
 void ScanCall::Accept() {
-  const uint64_t bytes = request_.ByteSizeLong();
+  const uint64_t bytes = wire_.Length();
+  if (!Begin(bytes)) return;
+  const bool parsed =
+      grpc::SerializationTraits<v1::ScanRequest>::Deserialize(&wire_, &request_).ok();
+  wire_.Clear();
+  if (!parsed) return Answer(NotAMessageError());
   DropUnknown(request_);
   want_cost_ = request_.want_cost();
-  if (!Begin(bytes)) return;
   pager_.emplace();
   if (const auto error = pager_->Start(request_, host_.check_context())) return Answer(*error);
   if (!Admit(1, bytes)) return;
@@ -45,54 +54,60 @@ void ScanCall::Accept() {
   host_.Enqueue(*this);
 }
 
-bool ScanCall::ServePage(Engine& engine, PageMessage& message, bool stopping) {
+bool ScanCall::IsShort() const {
+  return IsFirstPage() && pager_->NextItems() <= kItemsOfAShortPage;
+}
+
+bool ScanCall::ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping, PageMessage& message) {
   if (DeadlinePassed(std::chrono::system_clock::now())) {
-    Answer(DeadlinePassedError());
+    Fail(DeadlinePassedError());
     return true;
   }
   // Room for the largest page is taken before the page is read; what it does not need is released
   // then.
-  const uint64_t most = pager_->MostBytes(host_.check_context().limits);
-  if (state_ == State::kFirstPage) {
+  const uint64_t most = pager_->MostBytes(host_.state().limits());
+  if (IsFirstPage()) {
     if (const auto error = Hold(most, page_held_)) {
-      Answer(*error);
+      Fail(*error);
       return true;
     }
   } else if (!stopping && !TryHold(most, page_held_)) {
     return false;
   }
-  v1::ScanResponse& page = message.ForNext();
-  if (const auto error = ReadPage(engine, message, page)) {
-    Answer(*error);
-  } else {
-    SendPage(page);
-  }
+  MakePage(engine, now_unix_ms, message);
   return true;
 }
 
-std::optional<grpc::Status> ScanCall::ReadPage(Engine& engine, PageMessage& message,
-                                               v1::ScanResponse& page) {
+void ScanCall::MakePage(Engine& engine, uint64_t now_unix_ms, PageMessage& message) {
+  v1::ScanResponse& page = message.ForNext();
   const Cost before = ThreadCost();
-  const Outcome outcome = pager_->NextPage(engine, host_.check_context().now_unix_ms, &page);
+  const Outcome outcome =
+      pager_->NextPage(engine, now_unix_ms, IsShort() ? kLongBytes : UINT64_MAX, &page);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
-  if (outcome != Outcome::kOk) return FromReadOutcome(outcome, -1);
-  if (host_.state().pool_gone()) return PoolGoneError();
+  if (outcome != Outcome::kOk) return Fail(FromReadOutcome(outcome, -1));
   message.NoteBytes(pager_->page_bytes());
   ReleaseAbove(page_held_, pager_->page_bytes());
-  return std::nullopt;
+  bool own_buffer = false;
+  (void)grpc::SerializationTraits<v1::ScanResponse>::Serialize(page, &page_, &own_buffer);
 }
 
-// gRPC has its own copy of the page when it returns.
-void ScanCall::SendPage(const v1::ScanResponse& page) {
+void ScanCall::DeliverResult() {
+  if (host_.state().pool_gone()) return Answer(PoolGoneError());
+  SendPage();
+}
+
+// gRPC shares the page's bytes when it returns.
+void ScanCall::SendPage() {
   if (!pager_->done()) {
     state_ = State::kLaterPage;
-    writer_->Write(page, Tag());
+    writer_->Write(page_, Tag());
   } else {
     state_ = State::kFinishing;
     Finished(grpc::StatusCode::OK, want_cost_);
-    writer_->WriteAndFinish(page, grpc::WriteOptions(), grpc::Status::OK, Tag());
+    writer_->WriteAndFinish(page_, grpc::WriteOptions(), grpc::Status::OK, Tag());
   }
+  page_.Clear();
   AnswerPending();
 }
 
@@ -109,6 +124,8 @@ void ScanCall::FreeResources() {
   writer_.reset();
   context_.reset();
   pager_.reset();
+  wire_.Clear();
+  page_.Clear();
   ClearLarge(request_);
 }
 

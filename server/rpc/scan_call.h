@@ -24,23 +24,26 @@ class ScanCall final : public PageCall {
   void Answer(const grpc::Status& status) override;
 
   bool IsFirstPage() const override { return state_ == State::kFirstPage; }
-  bool ServePage(Engine& engine, PageMessage& message, bool stopping) override;
+  bool IsShort() const override;
+  bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping, PageMessage& message) override;
 
  private:
   enum class State { kListening, kFirstPage, kLaterPage, kFinishing };
 
   void Accept();
-  std::optional<grpc::Status> ReadPage(Engine& engine, PageMessage& message,
-                                       v1::ScanResponse& page);
-  void SendPage(const v1::ScanResponse& page);
+  void MakePage(Engine& engine, uint64_t now_unix_ms, PageMessage& message);
+  void DeliverResult() override;
+  void SendPage();
   void FreeResources() override;
 
   State state_ = State::kListening;
   bool want_cost_ = false;
+  grpc::ByteBuffer wire_;  // the request's
   v1::ScanRequest request_;
   std::optional<ScanPager> pager_;
   Admission::Held page_held_;
-  std::optional<grpc::ServerAsyncWriter<v1::ScanResponse>> writer_;
+  grpc::ByteBuffer page_;  // made, and not yet sent
+  std::optional<grpc::ServerAsyncWriter<grpc::ByteBuffer>> writer_;
 };
 
 }  // namespace lodgekv::server

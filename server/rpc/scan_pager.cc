@@ -78,10 +78,6 @@ uint64_t ScanPager::MostBytes(const Limits& limits) const {
   return std::max(max_bytes_, one);
 }
 
-uint64_t ScanPager::PageItems() const {
-  return limited_ ? std::min(max_items_, remaining_) : max_items_;
-}
-
 ScanOptions ScanPager::Options(uint64_t now_unix_ms) const {
   ScanOptions options;
   options.start = start_;
@@ -92,16 +88,16 @@ ScanOptions ScanPager::Options(uint64_t now_unix_ms) const {
   options.keys_only = keys_only_;
   // One more shows whether there is an item after the page; and one more, since a forward scan
   // begins with the last key of the previous page, if that still exists.
-  options.limit = PageItems() + 2;
+  options.limit = NextItems() + 2;
   options.now_unix_ms = now_unix_ms;
   return options;
 }
 
-bool ScanPager::Visit(const ScanItem& item, v1::ScanResponse* page) {
+bool ScanPager::Visit(const ScanItem& item, uint64_t most_bytes, v1::ScanResponse* page) {
   if (!reverse_ && !resume_.empty() && item.key == resume_) return true;
   const uint64_t bytes = item.key.size() + item.value.size();
   const auto items = static_cast<uint64_t>(page->items_size());
-  if (items == PageItems() || (items != 0 && used_bytes_ + bytes > max_bytes_)) {
+  if (items == NextItems() || (items != 0 && used_bytes_ + bytes > most_bytes)) {
     more_ = true;
     return false;
   }
@@ -114,12 +110,14 @@ bool ScanPager::Visit(const ScanItem& item, v1::ScanResponse* page) {
   return true;
 }
 
-Outcome ScanPager::NextPage(Engine& engine, uint64_t now_unix_ms, v1::ScanResponse* page) {
+Outcome ScanPager::NextPage(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes,
+                            v1::ScanResponse* page) {
+  const uint64_t most = std::min(most_bytes, max_bytes_);
   page->Clear();
   used_bytes_ = 0;
   more_ = false;
-  const Outcome outcome =
-      engine.Scan(Options(now_unix_ms), [&](const ScanItem& item) { return Visit(item, page); });
+  const Outcome outcome = engine.Scan(
+      Options(now_unix_ms), [&](const ScanItem& item) { return Visit(item, most, page); });
   if (outcome != Outcome::kOk) return outcome;
   remaining_ -= limited_ ? static_cast<uint64_t>(page->items_size()) : 0;
   if (more_) {

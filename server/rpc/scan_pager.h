@@ -6,6 +6,7 @@
 //            else its last key.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,11 +27,14 @@ class ScanPager {
   // Nothing if the request is valid, else the error to answer with.
   std::optional<grpc::Status> Start(const v1::ScanRequest& request, const CheckContext& context);
 
-  // Fills the next page (`page` is cleared first).
-  Outcome NextPage(Engine& engine, uint64_t now_unix_ms, v1::ScanResponse* page);
+  // Fills the next page (`page` is cleared first), with at most `most_bytes`, too.
+  Outcome NextPage(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes,
+                   v1::ScanResponse* page);
 
   // The last page of this stream has been made.
   bool done() const { return done_; }
+  // The most items that the next page may have.
+  uint64_t NextItems() const { return limited_ ? std::min(max_items_, remaining_) : max_items_; }
   // The most bytes of keys and values that a page may have.
   uint64_t MostBytes(const Limits& limits) const;
   // The bytes of keys and values of the last page.
@@ -38,9 +42,8 @@ class ScanPager {
 
  private:
   // Adds an item, or ends the page: false.
-  bool Visit(const ScanItem& item, v1::ScanResponse* page);
+  bool Visit(const ScanItem& item, uint64_t most_bytes, v1::ScanResponse* page);
   ScanOptions Options(uint64_t now_unix_ms) const;
-  uint64_t PageItems() const;
 
   std::string start_;
   std::string end_;     // empty: none

@@ -14,6 +14,7 @@ void ServerState::Adopt(const Config& config) {
 void ServerState::Serve(Store& store) {
   const StoreInfo& info = store.info();
   pool_ = {.key_format = info.key_format, .inline_pairs = info.inline_pairs};
+  long_fences_ = info.long_fences;
   store_.store(&store, std::memory_order_release);
   Phase expected = Phase::kRecovering;
   phase_.compare_exchange_strong(expected, Phase::kServing, std::memory_order_acq_rel);

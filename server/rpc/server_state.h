@@ -51,6 +51,8 @@ class ServerState {
   Store* store() const { return store_.load(std::memory_order_acquire); }
   // The features of the open pool.
   const PoolFeatures& pool() const { return pool_; }
+  // A fence of it may wait for a disk.
+  bool long_fences() const { return long_fences_; }
 
   const Config& config() const { return settings_.load(std::memory_order_acquire)->config; }
   const Limits& limits() const { return settings_.load(std::memory_order_acquire)->limits; }
@@ -95,6 +97,7 @@ class ServerState {
   std::atomic<Phase> phase_{Phase::kRecovering};
   std::atomic<Store*> store_{nullptr};
   PoolFeatures pool_;
+  bool long_fences_ = false;
   Admission admission_;
   ConnectionTable connections_;
   PoolFullness fullness_;

@@ -79,6 +79,7 @@ class FakeStore final : public Store {
     info_.pool_id = "00112233445566778899aabbccddeeff";
     info_.medium_class = "pmem-adr";
     info_.durability = "medium";
+    info_.long_fences = faults_->long_fences;
     info_.durability_detail = "A test's word.";
     info_.media_version = 3;
     info_.recovery = {.clean = false, .leaves_scanned = 5, .keys = 7, .milliseconds = 1'250};

@@ -21,6 +21,9 @@ struct Faults {
   std::atomic<Outcome> reads{Outcome::kOk};
   // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
+  // The store pretends that a fence may wait for a disk: writes then occupy no poller. Before the
+  // store is opened.
+  bool long_fences = false;
   // Called between two steps of a check, with nothing locked.
   std::function<void()> on_check;
   // If set, the store pretends to be on an ordinary file whose journal was replayed.

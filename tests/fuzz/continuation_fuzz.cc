@@ -124,7 +124,7 @@ Keys ReadAll(v1::ScanRequest request, World& world, bool anew) {
   for (size_t pages = 0; !pager->done(); ++pages) {
     FUZZ_REQUIRE(pages < kMostPages, "a scan without end");
     v1::ScanResponse page;
-    FUZZ_REQUIRE(pager->NextPage(*world.engine, 0, &page) == Outcome::kOk, "page");
+    FUZZ_REQUIRE(pager->NextPage(*world.engine, 0, UINT64_MAX, &page) == Outcome::kOk, "page");
     CheckPage(request, world, *pager, page);
     for (const v1::ScanItem& item : page.items()) keys.push_back(item.key());
     if (!anew || pager->done()) continue;

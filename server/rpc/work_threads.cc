@@ -1,0 +1,141 @@
+#include "server/rpc/work_threads.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "server/rpc/call_host.h"
+#include "server/rpc/errors.h"
+
+namespace lodgekv::server {
+
+WorkThreads::WorkThreads(ServerState& state, const std::string& name, size_t threads)
+    : state_(state) {
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+    pthread_setname_np(threads_.back().native_handle(), name.c_str());
+  }
+}
+
+WorkThreads::~WorkThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkThreads::Add(WriteCall& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    writes_.Add(call, ListOf(call));
+  }
+  wake_.notify_one();
+}
+
+void WorkThreads::Add(BatchCall& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    batches_.Add(call, ListOf(call));
+  }
+  wake_.notify_one();
+}
+
+void WorkThreads::Add(PageCall& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    pages_.Add(call);
+  }
+  wake_.notify_one();
+}
+
+void WorkThreads::BeginStop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+}
+
+void WorkThreads::Run() {
+  Bench bench(state_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    AwaitWork(lock);
+    if (!AnyQueued() && end_) return;
+    if (AnyQueued()) DoNext(lock, bench);
+  }
+}
+
+// Returns when there is work, at the end, or when pages that wait for room are due again.
+void WorkThreads::AwaitWork(std::unique_lock<std::mutex>& lock) {
+  const auto due = [this] { return AnyQueued() || end_; };
+  if (pages_.none_waits_for_room()) return wake_.wait(lock, [&] {
+    return due() || !pages_.none_waits_for_room();
+  });
+  if (!stopping_) wake_.wait_for(lock, PageQueue::kRoomTick, due);
+  pages_.RetryWaiting();
+}
+
+bool WorkThreads::IsQueued(Kind kind) const {
+  switch (kind) {
+    case Kind::kWrites: return !writes_.empty();
+    case Kind::kBatch: return !batches_.empty();
+    case Kind::kPage: return !pages_.empty();
+  }
+  return false;
+}
+
+bool WorkThreads::AnyQueued() const {
+  return !writes_.empty() || !batches_.empty() || !pages_.empty();
+}
+
+// The kinds in turn.
+void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, Bench& bench) {
+  constexpr std::array kKinds{Kind::kWrites, Kind::kBatch, Kind::kPage};
+  while (!IsQueued(kKinds[turn_])) turn_ = (turn_ + 1) % kKinds.size();
+  const Kind kind = kKinds[turn_];
+  turn_ = (turn_ + 1) % kKinds.size();
+  switch (kind) {
+    case Kind::kWrites: ApplyGroup(lock, bench); break;
+    case Kind::kBatch: ServeBatch(lock); break;
+    case Kind::kPage: ReadPage(lock, bench); break;
+  }
+}
+
+void WorkThreads::ApplyGroup(std::unique_lock<std::mutex>& lock, Bench& bench) {
+  bench.group.Take(writes_);
+  lock.unlock();
+  const uint64_t operations = bench.group.Apply(state_.clock().NowUnixMs());
+  if (operations != 0) recorder_.RecordGroup(operations);
+  for (WriteCall* call : bench.group.calls()) call->GiveBack();
+  lock.lock();
+}
+
+void WorkThreads::ServeBatch(std::unique_lock<std::mutex>& lock) {
+  BatchCall* call = batches_.Take();
+  lock.unlock();
+  if (call->DeadlinePassed(std::chrono::system_clock::now())) {
+    call->Fail(DeadlinePassedError());
+  } else {
+    call->Serve(state_.store()->engine(), state_.clock().NowUnixMs(), BatchCall::kAllBytes);
+  }
+  call->GiveBack();
+  lock.lock();
+}
+
+void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock, Bench& bench) {
+  PageCall* call = pages_.Take();
+  const bool stopping = stopping_;
+  lock.unlock();
+  const bool read = call->ReadPage(state_.store()->engine(), state_.clock().NowUnixMs(), stopping,
+                                   bench.page);
+  if (read) call->GiveBack();
+  lock.lock();
+  if (!read) pages_.AddWithoutRoom(*call);
+}
+
+}  // namespace lodgekv::server

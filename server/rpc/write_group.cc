@@ -1,0 +1,65 @@
+#include "server/rpc/write_group.h"
+
+#include <chrono>
+#include <optional>
+
+#include "index/cost.h"
+#include "server/rpc/cost_share.h"
+#include "server/rpc/errors.h"
+#include "server/rpc/request_check.h"
+
+namespace lodgekv::server {
+namespace {
+
+// The weight of an operation for CostShares (CostShare in kv.proto).
+uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
+  constexpr uint64_t kEach = 64;
+  return result.outcome == Outcome::kOk ? kEach + BytesOf(op) : kEach;
+}
+
+}  // namespace
+
+void WriteGroup::Take(WorkQueue<WriteCall, 2>& queue) {
+  calls_.clear();
+  applied_.clear();
+  ops_.clear();
+  const size_t most = state_.config().group_operations;
+  const auto now = std::chrono::system_clock::now();
+  while (!queue.empty() && applied_.size() < most) {
+    WriteCall* call = queue.Take();
+    calls_.push_back(call);
+    if (call->DeadlinePassed(now)) {
+      call->Fail(DeadlinePassedError());
+      continue;
+    }
+    applied_.push_back(call);
+    ops_.push_back(call->op());
+  }
+}
+
+uint64_t WriteGroup::Apply(uint64_t now_unix_ms) {
+  if (ops_.empty()) return 0;
+  results_.assign(ops_.size(), {});
+  const Cost before = ThreadCost();
+  // The outcome of each is in its result.
+  (void)state_.store()->engine().Write(
+      ops_, results_, {.atomic = false, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
+  ShareCost(ThreadCost() - before);
+  return ops_.size();
+}
+
+void WriteGroup::ShareCost(const Cost& cost) {
+  weights_.clear();
+  uint64_t weight = 0;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    weights_.push_back(WeightOf(ops_[i], results_[i]));
+    weight += weights_.back();
+  }
+  CostShares shares(cost, ops_.size(), weight);
+  for (size_t i = 0; i < applied_.size(); ++i) {
+    applied_[i]->AddCost(cost, ops_.size(), shares.Next(weights_[i]));
+    applied_[i]->SetResult(results_[i]);
+  }
+}
+
+}  // namespace lodgekv::server
