@@ -15,6 +15,9 @@ constexpr int kListeners = 32;
 // Short pages between two polls for events.
 constexpr int kPagesPerRound = 4;
 
+// For an alarm. Times are rounded up to milliseconds, so that now is up to one of them later.
+gpr_timespec AtOnce() { return gpr_inf_past(GPR_CLOCK_MONOTONIC); }
+
 }  // namespace
 
 Poller::Poller(ServerState& state, KvService& service, LongWork long_work,
@@ -43,7 +46,7 @@ void Poller::Start() {
 }
 
 void Poller::RequestStop() {
-  stop_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), stop_event_.Tag());
+  stop_alarm_.Set(queue_.get(), AtOnce(), stop_event_.Tag());
 }
 
 void Poller::Join() {
@@ -106,7 +109,7 @@ void Poller::GiveBack(Call& call) {
   back_.PushBack(call);
   if (back_coming_) return;
   back_coming_ = true;
-  back_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), back_event_.Tag());
+  back_alarm_.Set(queue_.get(), AtOnce(), back_event_.Tag());
 }
 
 void Poller::DeliverBack() {
