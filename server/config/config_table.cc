@@ -132,7 +132,7 @@ constexpr std::array kWork{
            "and one at least."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
            "Threads that read the pages of scans, and large batches."),
-    Number(FieldKind::kCount, "write_threads", {2, 1, 64}, &Config::write_threads,
+    Number(FieldKind::kCount, "write_threads", {1, 1, 64}, &Config::write_threads,
            "Threads that apply large writes and, on an ordinary file, all of them, so that no\n"
            "other call waits for a sync."),
     Reloadable(Number(
