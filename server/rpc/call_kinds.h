@@ -69,8 +69,7 @@ class PageCall : public Call {
   virtual bool IsShort() const = 0;
   // Reads the next page. False: the admission has no room for a page, so the call must be queued
   // again; never if the server stops.
-  virtual bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping,
-                        PageMessage& message) = 0;
+  virtual bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping) = 0;
 };
 
 }  // namespace lodgekv::server

@@ -76,7 +76,7 @@ void Poller::Serve() {
 void Poller::ServePages() {
   for (int i = 0; i < kPagesPerRound && !pages_.empty(); ++i) {
     PageCall* call = pages_.Take();
-    if (call->ReadPage(state_.store()->engine(), now_unix_ms_, stopping_, page_)) call->Deliver();
+    if (call->ReadPage(state_.store()->engine(), now_unix_ms_, stopping_)) call->Deliver();
   }
 }
 

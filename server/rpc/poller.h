@@ -114,7 +114,6 @@ class Poller final : private CallHost {
   CallPool calls_;
   Batcher batcher_;
   WorkQueue<PageCall, 2> pages_;
-  PageMessage page_;
   PendingAnswers pending_;
   SlowRequestLog slow_log_;
   // The time of the last event.

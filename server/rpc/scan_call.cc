@@ -58,7 +58,7 @@ bool ScanCall::IsShort() const {
   return IsFirstPage() && pager_->NextItems() <= kItemsOfAShortPage;
 }
 
-bool ScanCall::ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping, PageMessage& message) {
+bool ScanCall::ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping) {
   if (DeadlinePassed(std::chrono::system_clock::now())) {
     Fail(DeadlinePassedError());
     return true;
@@ -74,22 +74,20 @@ bool ScanCall::ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping, Pag
   } else if (!stopping && !TryHold(most, page_held_)) {
     return false;
   }
-  MakePage(engine, now_unix_ms, message);
+  MakePage(engine, now_unix_ms);
   return true;
 }
 
-void ScanCall::MakePage(Engine& engine, uint64_t now_unix_ms, PageMessage& message) {
-  v1::ScanResponse& page = message.ForNext();
+void ScanCall::MakePage(Engine& engine, uint64_t now_unix_ms) {
+  PageWriter page;
   const Cost before = ThreadCost();
   const Outcome outcome =
-      pager_->NextPage(engine, now_unix_ms, IsShort() ? kLongBytes : UINT64_MAX, &page);
+      pager_->NextPage(engine, now_unix_ms, IsShort() ? kLongBytes : UINT64_MAX, page);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, 1, cost);
   if (outcome != Outcome::kOk) return Fail(FromReadOutcome(outcome, -1));
-  message.NoteBytes(pager_->page_bytes());
   ReleaseAbove(page_held_, pager_->page_bytes());
-  bool own_buffer = false;
-  (void)grpc::SerializationTraits<v1::ScanResponse>::Serialize(page, &page_, &own_buffer);
+  page_ = page.Take();
 }
 
 void ScanCall::DeliverResult() {

@@ -25,13 +25,13 @@ class ScanCall final : public PageCall {
 
   bool IsFirstPage() const override { return state_ == State::kFirstPage; }
   bool IsShort() const override;
-  bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping, PageMessage& message) override;
+  bool ReadPage(Engine& engine, uint64_t now_unix_ms, bool stopping) override;
 
  private:
   enum class State { kListening, kFirstPage, kLaterPage, kFinishing };
 
   void Accept();
-  void MakePage(Engine& engine, uint64_t now_unix_ms, PageMessage& message);
+  void MakePage(Engine& engine, uint64_t now_unix_ms);
   void DeliverResult() override;
   void SendPage();
   void FreeResources() override;

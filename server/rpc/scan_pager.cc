@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "server/rpc/errors.h"
-#include "server/rpc/expiry.h"
 
 namespace lodgekv::server {
 namespace {
@@ -93,36 +92,30 @@ ScanOptions ScanPager::Options(uint64_t now_unix_ms) const {
   return options;
 }
 
-bool ScanPager::Visit(const ScanItem& item, uint64_t most_bytes, v1::ScanResponse* page) {
+bool ScanPager::Visit(const ScanItem& item, uint64_t most_bytes, PageWriter& page) {
   if (!reverse_ && !resume_.empty() && item.key == resume_) return true;
   const uint64_t bytes = item.key.size() + item.value.size();
-  const auto items = static_cast<uint64_t>(page->items_size());
-  if (items == NextItems() || (items != 0 && used_bytes_ + bytes > most_bytes)) {
+  if (page.items() == NextItems() || (page.items() != 0 && used_bytes_ + bytes > most_bytes)) {
     more_ = true;
     return false;
   }
   used_bytes_ += bytes;
-  v1::ScanItem* added = page->add_items();
-  added->set_key(item.key.data(), item.key.size());
-  if (!keys_only_) added->set_value(item.value.data(), item.value.size());
-  added->set_version(item.version);
-  if (item.expiry_unix_ms != 0) SetTimestamp(item.expiry_unix_ms, added->mutable_expire_time());
+  page.Add(item, keys_only_);
   return true;
 }
 
 Outcome ScanPager::NextPage(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes,
-                            v1::ScanResponse* page) {
+                            PageWriter& page) {
   const uint64_t most = std::min(most_bytes, max_bytes_);
-  page->Clear();
   used_bytes_ = 0;
   more_ = false;
   const Outcome outcome = engine.Scan(
       Options(now_unix_ms), [&](const ScanItem& item) { return Visit(item, most, page); });
   if (outcome != Outcome::kOk) return outcome;
-  remaining_ -= limited_ ? static_cast<uint64_t>(page->items_size()) : 0;
+  remaining_ -= limited_ ? page.items() : 0;
   if (more_) {
-    resume_ = page->items(page->items_size() - 1).key();
-    page->set_continuation(resume_);
+    resume_ = page.last_key();
+    page.SetContinuation(resume_);
   }
   done_ = !more_ || (limited_ && remaining_ == 0);
   return Outcome::kOk;

@@ -15,6 +15,7 @@
 #include "index/engine.h"
 #include "lodgekv/v1/kv.pb.h"
 #include "server/base/limits.h"
+#include "server/rpc/page_writer.h"
 #include "server/rpc/request_check.h"
 
 namespace lodgekv::server {
@@ -27,9 +28,8 @@ class ScanPager {
   // Nothing if the request is valid, else the error to answer with.
   std::optional<grpc::Status> Start(const v1::ScanRequest& request, const CheckContext& context);
 
-  // Fills the next page (`page` is cleared first), with at most `most_bytes`, too.
-  Outcome NextPage(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes,
-                   v1::ScanResponse* page);
+  // Adds the next page to `page`, which is empty, with at most `most_bytes`, too.
+  Outcome NextPage(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes, PageWriter& page);
 
   // The last page of this stream has been made.
   bool done() const { return done_; }
@@ -42,7 +42,7 @@ class ScanPager {
 
  private:
   // Adds an item, or ends the page: false.
-  bool Visit(const ScanItem& item, uint64_t most_bytes, v1::ScanResponse* page);
+  bool Visit(const ScanItem& item, uint64_t most_bytes, PageWriter& page);
   ScanOptions Options(uint64_t now_unix_ms) const;
 
   std::string start_;
@@ -57,27 +57,6 @@ class ScanPager {
   uint64_t used_bytes_ = 0;
   bool more_ = false;  // there is an item after the page
   bool done_ = false;
-};
-
-// The message of one page after another. It keeps its memory, to allocate less for the next page,
-// until too much may have accumulated in it.
-class PageMessage {
- public:
-  v1::ScanResponse& ForNext() {
-    if (bytes_ > kMostKept) {
-      v1::ScanResponse().Swap(&message_);
-      bytes_ = 0;
-    }
-    return message_;
-  }
-  // Of the page just made.
-  void NoteBytes(uint64_t bytes) { bytes_ += bytes; }
-
- private:
-  static constexpr uint64_t kMostKept = 4 * kMiB;
-
-  v1::ScanResponse message_;
-  uint64_t bytes_ = 0;
 };
 
 }  // namespace lodgekv::server

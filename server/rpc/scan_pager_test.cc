@@ -8,6 +8,7 @@
 #include <random>
 
 #include "index/registry.h"
+#include "server/testing/parse_page.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server {
@@ -57,8 +58,7 @@ class ScanPagerTest : public ::testing::Test {
     if (error) return {error->error_message()};
     std::vector<std::string> pages;
     while (!pager.done()) {
-      v1::ScanResponse page;
-      EXPECT_EQ(pager.NextPage(*engine_, 0, UINT64_MAX, &page), Outcome::kOk);
+      const v1::ScanResponse page = testing::NextPage(pager, *engine_).value();
       std::string keys;
       for (const v1::ScanItem& item : page.items()) keys += (keys.empty() ? "" : " ") + item.key();
       pages.push_back(keys);
@@ -194,9 +194,8 @@ TEST_F(ScanPagerTest, ReturnsWhatTheProtocolSaysOnRandomRanges) {
     ScanPager pager;
     ASSERT_FALSE(Start(pager, request));
     while (!pager.done()) {
-      v1::ScanResponse page;
       const uint64_t most_bytes = 1 + random() % 60;
-      ASSERT_EQ(pager.NextPage(*engine_, 0, most_bytes, &page), Outcome::kOk);
+      const v1::ScanResponse page = testing::NextPage(pager, *engine_, most_bytes).value();
       uint64_t bytes = 0;
       for (const v1::ScanItem& item : page.items()) {
         keys.push_back(item.key());

@@ -61,12 +61,12 @@ void WorkThreads::BeginStop() {
 }
 
 void WorkThreads::Run() {
-  Bench bench(state_);
+  WriteGroup group(state_);
   std::unique_lock lock(mutex_);
   while (true) {
     AwaitWork(lock);
     if (!AnyQueued() && end_) return;
-    if (AnyQueued()) DoNext(lock, bench);
+    if (AnyQueued()) DoNext(lock, group);
   }
 }
 
@@ -94,24 +94,24 @@ bool WorkThreads::AnyQueued() const {
 }
 
 // The kinds in turn.
-void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, Bench& bench) {
+void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, WriteGroup& group) {
   constexpr std::array kKinds{Kind::kWrites, Kind::kBatch, Kind::kPage};
   while (!IsQueued(kKinds[turn_])) turn_ = (turn_ + 1) % kKinds.size();
   const Kind kind = kKinds[turn_];
   turn_ = (turn_ + 1) % kKinds.size();
   switch (kind) {
-    case Kind::kWrites: ApplyGroup(lock, bench); break;
+    case Kind::kWrites: ApplyGroup(lock, group); break;
     case Kind::kBatch: ServeBatch(lock); break;
-    case Kind::kPage: ReadPage(lock, bench); break;
+    case Kind::kPage: ReadPage(lock); break;
   }
 }
 
-void WorkThreads::ApplyGroup(std::unique_lock<std::mutex>& lock, Bench& bench) {
-  bench.group.Take(writes_);
+void WorkThreads::ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& group) {
+  group.Take(writes_);
   lock.unlock();
-  const uint64_t operations = bench.group.Apply(state_.clock().NowUnixMs());
+  const uint64_t operations = group.Apply(state_.clock().NowUnixMs());
   if (operations != 0) recorder_.RecordGroup(operations);
-  for (WriteCall* call : bench.group.calls()) call->GiveBack();
+  for (WriteCall* call : group.calls()) call->GiveBack();
   lock.lock();
 }
 
@@ -127,12 +127,12 @@ void WorkThreads::ServeBatch(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock, Bench& bench) {
+void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
   PageCall* call = pages_.Take();
   const bool stopping = stopping_;
   lock.unlock();
-  const bool read = call->ReadPage(state_.store()->engine(), state_.clock().NowUnixMs(), stopping,
-                                   bench.page);
+  const bool read =
+      call->ReadPage(state_.store()->engine(), state_.clock().NowUnixMs(), stopping);
   if (read) call->GiveBack();
   lock.lock();
   if (!read) pages_.AddWithoutRoom(*call);

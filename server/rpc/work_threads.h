@@ -43,22 +43,16 @@ class WorkThreads {
   const RpcRecorder& served() const { return recorder_; }
 
  private:
-  // What one thread works on; to keep the memory.
-  struct Bench {
-    explicit Bench(ServerState& state) : group(state) {}
-    WriteGroup group;
-    PageMessage page;
-  };
   enum class Kind { kWrites, kBatch, kPage };
 
   void Run();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
-  void DoNext(std::unique_lock<std::mutex>& lock, Bench& bench);
+  void DoNext(std::unique_lock<std::mutex>& lock, WriteGroup& group);
   bool IsQueued(Kind kind) const;
   bool AnyQueued() const;
-  void ApplyGroup(std::unique_lock<std::mutex>& lock, Bench& bench);
+  void ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& group);
   void ServeBatch(std::unique_lock<std::mutex>& lock);
-  void ReadPage(std::unique_lock<std::mutex>& lock, Bench& bench);
+  void ReadPage(std::unique_lock<std::mutex>& lock);
 
   ServerState& state_;
   RpcRecorder recorder_;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "index/engine_info.h"
 #include "server/rpc/scan_pager.h"
+#include "server/testing/parse_page.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace lodgekv::dram {
@@ -123,8 +125,9 @@ Keys ReadAll(v1::ScanRequest request, World& world, bool anew) {
   FUZZ_REQUIRE(Start(request, world, pager.get()), "a token of our own is refused");
   for (size_t pages = 0; !pager->done(); ++pages) {
     FUZZ_REQUIRE(pages < kMostPages, "a scan without end");
-    v1::ScanResponse page;
-    FUZZ_REQUIRE(pager->NextPage(*world.engine, 0, UINT64_MAX, &page) == Outcome::kOk, "page");
+    const std::optional<v1::ScanResponse> read = testing::NextPage(*pager, *world.engine);
+    FUZZ_REQUIRE(read.has_value(), "page");
+    const v1::ScanResponse& page = *read;
     CheckPage(request, world, *pager, page);
     for (const v1::ScanItem& item : page.items()) keys.push_back(item.key());
     if (!anew || pager->done()) continue;
