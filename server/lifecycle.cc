@@ -422,7 +422,9 @@ absl::Status Daemon::ListenMetrics() {
   if (address == "off") return absl::OkStatus();
   std::vector<const RpcRecorder*> recorders;
   for (const auto& poller : pollers_) recorders.push_back(&poller->served());
-  recorders.push_back(&long_writes_->served());
+  for (const auto* threads : {&long_reads_, &long_writes_}) {
+    recorders.push_back(&(*threads)->served());
+  }
   metrics_ = std::make_shared<Metrics>(state_, door_, std::move(recorders), tls_.get());
   auto http = MetricsHttp::Start(metrics_);
   if (!http.ok()) return http.status();
@@ -560,6 +562,7 @@ absl::Status Daemon::Stop() {
     std::this_thread::sleep_for(milliseconds(state_.config().drain_delay_ms));
   }
   state_.Drain();
+  for (const auto& poller : pollers_) poller->RequestDrain();
   AwaitInFlight();
   StopServers();
   if (store_ == nullptr) return absl::OkStatus();

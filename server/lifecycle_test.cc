@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/base/log.h"
+#include "server/testing/gate.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server::testing {
@@ -21,31 +22,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-class Gate {
- public:
-  void Open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  void Pass() {
-    std::unique_lock lock(mutex_);
-    ++arrived_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
-  }
-  void AwaitArrival() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return arrived_ > 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool open_ = false;
-  int arrived_ = 0;
-};
 
 TEST(LifecycleTest, LogsHowRecoveryInTheBackgroundEnded) {
   auto faults = std::make_shared<Faults>();

@@ -42,10 +42,15 @@ struct Connection {
   const std::string name;  // as gRPC names it: "ipv4:192.0.2.1:4711"
   const std::shared_ptr<Peer> peer;
   InFlight in_flight;
-  // Calls of the data port whose request has been received completely, and the bytes of those
-  // requests. Other bytes received on the socket are headers or parts of unfinished requests.
+  // Calls of the data port whose request has been received completely (of a session: its headers),
+  // and the bytes of those requests and of the messages of sessions. Other bytes received on the
+  // socket are headers or parts of unfinished requests.
   std::atomic<uint64_t> requests{0};
   std::atomic<uint64_t> request_bytes{0};
+  // Sessions: begun, open, and their messages received completely.
+  std::atomic<uint64_t> sessions{0};
+  std::atomic<uint64_t> open_sessions{0};
+  std::atomic<uint64_t> session_messages{0};
   // Bytes of requests that were refused because of their content: their size on the wire or in
   // memory, whichever is larger.
   std::atomic<uint64_t> invalid_bytes{0};

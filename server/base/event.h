@@ -15,6 +15,17 @@ class Event {
   void* Tag() { return static_cast<Event*>(this); }
 };
 
+// Calls a method of its owner.
+template <class Owner, void (Owner::*handle)(bool)>
+class MemberEvent final : public Event {
+ public:
+  explicit MemberEvent(Owner& owner) : owner_(owner) {}
+  void OnEvent(bool ok) override { (owner_.*handle)(ok); }
+
+ private:
+  Owner& owner_;
+};
+
 // A service beside the data's, on the queue of a poller: so that the poller is the only thread that
 // waits for sockets (docs/decisions/0031).
 class QueuedService {

@@ -94,6 +94,10 @@ inline constexpr uint64_t kMaxMetadataSize = 8 * kKiB;
 // Unary operations that share one call of the engine, and one sync if the pool is an ordinary file.
 inline constexpr LimitRange kGroupOperations{64, 1, 1'024};
 
+// Of a session, received and not yet answered. With the longest message on top it is half of what a
+// connection may have in flight by default.
+inline constexpr LimitRange kSessionOperations{1'024, 1, 65'536};
+
 // 0: in proportion to the pool. Not below the minimum, where a segment holds a single group of
 // useful size; above the maximum a start after a crash reads the journal for minutes.
 inline constexpr uint64_t kLeastJournalSize = kMiB;

@@ -72,6 +72,7 @@ struct Config {
   uint64_t scan_threads = 0;
   uint64_t write_threads = 0;
   uint64_t group_operations = 0;
+  uint64_t session_operations = 0;
   uint64_t max_streams_per_connection = 0;
   uint64_t max_key_size = 0;
   uint64_t max_value_size = 0;

@@ -138,6 +138,10 @@ constexpr std::array kWork{
     Reloadable(Number(
         FieldKind::kCount, "group_operations", kGroupOperations, &Config::group_operations,
         "Most single writes that go to the engine as one group and share its fences or sync.")),
+    Reloadable(Number(
+        FieldKind::kCount, "session_operations", kSessionOperations, &Config::session_operations,
+        "Operations of a session that may be unanswered before the server receives no more of it;\n"
+        "the client then waits. One message more may be received.")),
     Number(FieldKind::kCount, "max_streams_per_connection", kMaxStreamsPerConnection,
            &Config::max_streams_per_connection,
            "Most calls open on one connection; further ones wait in the client."),

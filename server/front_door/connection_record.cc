@@ -19,9 +19,13 @@ constexpr uint64_t kHandshakeSize = 256 * kKiB;
 // Besides messages: frames and headers being received.
 constexpr uint64_t kSlack = kMiB;
 constexpr uint64_t kStreamOverhead = 64 * kKiB;
+// What gRPC lets a client send of a stream that the server does not read from at the moment.
+constexpr uint64_t kSessionWindow = 16 * kMiB;
 
 // What a complete request adds to its own bytes: headers, frames, TLS records.
 constexpr uint64_t kAllowancePerStream = 2 * kKiB;
+// A message of a session has no headers.
+constexpr uint64_t kAllowancePerMessage = 64;
 constexpr uint64_t kFramingShare = 32;  // one byte per so many
 // A client that receives data sends window updates and pings.
 constexpr uint64_t kReturnShare = 8;
@@ -51,17 +55,20 @@ bool ConnectionRecord::WantsStreams(const SocketUse& use, DoorTime now) const {
 }
 
 void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
-                            const RequestBytes& requests, const ConnectionLimits& limits,
-                            DoorTime now) {
+                            const RequestBytes& requests, const SessionCounts& sessions,
+                            const ConnectionLimits& limits, DoorTime now) {
   const double seconds = Seconds(checked_, now);
   unfinished_ += use.bytes_read - use_.bytes_read;
   const uint64_t whole = requests.all - requests_.all;
   const auto allowance = static_cast<uint64_t>(seconds * kAllowancePerSecond);
   unfinished_ = Less(unfinished_, whole + whole / kFramingShare + allowance +
+                                      (sessions.messages - sessions_.messages) *
+                                          kAllowancePerMessage +
                                       (use.bytes_sent - use_.bytes_sent) / kReturnShare);
   NoteInvalid(requests.invalid - requests_.invalid, limits, seconds);
   use_ = use;
   requests_ = requests;
+  sessions_ = sessions;
   checked_ = now;
   if (streams) NoteStreams(*streams, limits, now);
   const double read = static_cast<double>(use.bytes_read - read_at_progress_);
@@ -78,8 +85,10 @@ void ConnectionRecord::NoteInvalid(uint64_t bytes, const ConnectionLimits& limit
   invalid_over_ = std::max(0.0, invalid_over_ - rate * seconds) + static_cast<double>(bytes);
 }
 
-void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionLimits& limits,
+void ConnectionRecord::NoteStreams(const StreamCounts& given, const ConnectionLimits& limits,
                                    DoorTime now) {
+  StreamCounts counts = given;
+  counts.messages = Less(counts.messages + sessions_.begun, sessions_.messages);
   const StreamCounts before = streams_.value_or(StreamCounts{});
   const double seconds = Seconds(streams_ ? streams_asked_ : accepted_, now);
   if (before.open() > 0 || counts.started != before.started || !streams_) last_stream_end_ = now;
@@ -90,7 +99,7 @@ void ConnectionRecord::NoteStreams(const StreamCounts& counts, const ConnectionL
   unfinished_ =
       Less(unfinished_, (counts.succeeded - before.succeeded) * kAllowancePerStream +
                             CreditForFailed(counts.failed - before.failed, limits, seconds));
-  if (UnfinishedStreams() == 0) unfinished_ = 0;
+  if (UnfinishedStreams() == 0 && sessions_.open == 0) unfinished_ = 0;
   // gRPC keeps a reset stream open until its call has been processed; likewise an answered one, but
   // its message was received. The counts are not read at one moment: there may be more messages
   // than started streams.
@@ -121,8 +130,9 @@ uint64_t ConnectionRecord::UnfinishedLimit(const ConnectionLimits& limits) const
   if (!streams_) return kHandshakeSize;
   // One more than are open: gRPC refuses a message that is too large only after it has received it
   // completely, and an error answer is better than closing the connection with all its calls.
-  const uint64_t possible = kSlack + (std::min(streams_->open(), limits.max_streams) + 1) *
-                                         (limits.max_message_size + kStreamOverhead);
+  const uint64_t possible = kSlack + sessions_.open * kSessionWindow +
+                            (std::min(streams_->open(), limits.max_streams) + 1) *
+                                (limits.max_message_size + kStreamOverhead);
   return std::min(limits.max_unfinished_size, possible);
 }
 

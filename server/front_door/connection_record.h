@@ -6,7 +6,8 @@
 // Bytes are counted because gRPC 1.51 buffers any amount of header blocks and announced messages
 // before it calls us. unfinished() is the number of bytes read from the socket, less those of
 // complete requests and an allowance for frames and headers; 0 whenever the messages of all streams
-// have been received.
+// have been received, and no session may have begun another one. A session counts as a stream whose
+// message has been received.
 //
 // INVARIANT  A client that sends complete and valid requests and reads their answers, at any rate
 //            and with up to max_streams of them at a time, never commits an offence.
@@ -33,12 +34,19 @@ struct ConnectionLimits {
   std::chrono::milliseconds message_timeout{0};  // 0: none
 };
 
-// Of requests received completely, since the connection was accepted.
+// Of requests and messages of sessions received completely, since the connection was accepted.
 struct RequestBytes {
   uint64_t all = 0;
   // Of those refused because of their content: their size on the wire or in memory, whichever is
   // larger.
   uint64_t invalid = 0;
+};
+
+// Streams with any number of messages, since the connection was accepted.
+struct SessionCounts {
+  uint64_t begun = 0;
+  uint64_t open = 0;
+  uint64_t messages = 0;  // received completely
 };
 
 enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kInvalid, kStalled };
@@ -57,7 +65,8 @@ class ConnectionRecord {
 
   // Records one check. streams: if they were read, and the connection has got as far as HTTP/2.
   void Note(const SocketUse& use, const std::optional<StreamCounts>& streams,
-            const RequestBytes& requests, const ConnectionLimits& limits, DoorTime now);
+            const RequestBytes& requests, const SessionCounts& sessions,
+            const ConnectionLimits& limits, DoorTime now);
 
   // According to the last check.
   std::optional<EndReason> Offence(const ConnectionLimits& limits, DoorTime now) const;
@@ -83,6 +92,7 @@ class ConnectionRecord {
   DoorTime checked_;
   SocketUse use_;
   RequestBytes requests_;
+  SessionCounts sessions_;
   double invalid_over_ = 0;  // bytes
   uint64_t unfinished_ = 0;
 

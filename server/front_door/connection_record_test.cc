@@ -25,7 +25,7 @@ class ConnectionRecordTest : public ::testing::Test {
     use_.bytes_read += more_bytes;
     requests_.all += more_request_bytes;
     requests_.invalid += more_invalid_bytes;
-    record_.Note(use_, streams, requests_, kLimits, now_);
+    record_.Note(use_, streams, requests_, sessions_, kLimits, now_);
     return record_.Offence(kLimits, now_);
   }
 
@@ -33,6 +33,7 @@ class ConnectionRecordTest : public ::testing::Test {
   ConnectionRecord record_{now_};
   SocketUse use_;
   RequestBytes requests_;
+  SessionCounts sessions_;
 };
 
 TEST_F(ConnectionRecordTest, BytesBeforeHttp2AreLimited) {
@@ -46,6 +47,40 @@ TEST_F(ConnectionRecordTest, ABlockOfHeadersIsLimited) {
   EXPECT_FALSE(Look(5 * kMiB, one));
   EXPECT_FALSE(Look(5 * kMiB, one)) << "gRPC's to refuse, if it is a message that is too large";
   EXPECT_EQ(Look(5 * kMiB, one), EndReason::kUnfinished);
+}
+
+TEST_F(ConnectionRecordTest, AnIdleSessionIsNotStalled) {
+  sessions_ = {.begun = 1, .open = 1};
+  const StreamCounts before_its_first{.started = 1};
+  for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(0, before_its_first)) << i;
+}
+
+// In each check 4 MiB arrive as small messages: their frames are more than a share of their bytes.
+TEST_F(ConnectionRecordTest, ASessionMaySendAnyNumberOfMessages) {
+  constexpr uint64_t kMessages = 100'000;
+  sessions_ = {.begun = 1, .open = 1};
+  StreamCounts counts{.started = 1};
+  for (int i = 0; i < 100; ++i) {
+    counts.messages = sessions_.messages += kMessages;
+    ASSERT_FALSE(Look(kMessages * 42, counts, kMessages * 20)) << i;
+  }
+}
+
+TEST_F(ConnectionRecordTest, WhatASessionBeginsToSendIsLimited) {
+  sessions_ = {.begun = 1, .open = 1, .messages = 5'000};
+  const StreamCounts counts{.started = 1, .messages = 5'000};
+  ASSERT_FALSE(Look(20 * kMiB, counts)) << "gRPC takes so much of a stream that waits";
+  EXPECT_EQ(Look(20 * kMiB, counts), EndReason::kUnfinished);
+}
+
+// Its many messages do not pay for those of others.
+TEST_F(ConnectionRecordTest, StreamsBesideASessionAreLimitedAsEver) {
+  sessions_ = {.begun = 1, .open = 1, .messages = 5'000};
+  const StreamCounts counts{.started = 2, .messages = 5'000};
+  for (int i = 0; i < 205; ++i) {
+    if (Look(0, counts) == EndReason::kStalled) return;
+  }
+  FAIL() << "the other stream has stalled for 20 seconds";
 }
 
 TEST_F(ConnectionRecordTest, CountsReadAtDifferentTimesAreNoOffence) {

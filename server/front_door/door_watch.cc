@@ -261,11 +261,18 @@ void FrontDoor::CheckConnection(DoorPort& port, OpenConnection& connection,
     if (!streams) connection.transport = 0;
   }
   RequestBytes requests;
+  SessionCounts sessions;
   if (connection.in_table != nullptr) {
-    requests = {.all = connection.in_table->request_bytes.load(std::memory_order_relaxed),
-                .invalid = connection.in_table->invalid_bytes.load(std::memory_order_relaxed)};
+    const auto get = [](const std::atomic<uint64_t>& count) {
+      return count.load(std::memory_order_relaxed);
+    };
+    const Connection& counts = *connection.in_table;
+    requests = {.all = get(counts.request_bytes), .invalid = get(counts.invalid_bytes)};
+    sessions = {.begun = get(counts.sessions),
+                .open = get(counts.open_sessions),
+                .messages = get(counts.session_messages)};
   }
-  connection.record.Note(connection.use, streams, requests, limits.connection, now_);
+  connection.record.Note(connection.use, streams, requests, sessions, limits.connection, now_);
   const std::optional<EndReason> offence = connection.record.Offence(limits.connection, now_);
   if (offence) End(port, connection, *offence);
 }

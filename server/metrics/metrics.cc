@@ -130,20 +130,28 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
   uint64_t operations = 0;
   uint64_t writes = 0;
   uint64_t written_bytes = 0;
+  uint64_t session_operations = 0;
   for (const RpcRecorder* recorder : recorders) {
     groups += recorder->write_groups();
     operations += recorder->write_group_operations();
     writes += recorder->write_operations();
     written_bytes += recorder->write_bytes();
+    session_operations += recorder->session_operations();
   }
-  out.Counter("write_groups_total", "Groups of single writes that went to the engine",
+  out.Counter("write_groups_total",
+              "Groups of writes, single ones and those of sessions, that went to the engine",
               AsDouble(groups));
-  out.Counter("write_group_operations_total", "Single writes that went to the engine in groups",
+  out.Counter("write_group_operations_total",
+              "Writes, single ones and those of sessions, that went to the engine in groups",
               AsDouble(operations));
+  out.Counter("session_operations_total",
+              "Operations of the messages of sessions; rpc_latency_seconds counts the messages",
+              AsDouble(session_operations));
   out.Counter("write_operations_total", "Puts and deletes that took effect, alone or in batches",
               AsDouble(writes));
   out.Counter("write_bytes_total", "Bytes of the keys and values of these puts and deletes",
               AsDouble(written_bytes));
+  out.Gauge("sessions", "Sessions that are open", AsDouble(state.sessions()));
   const Admission& admission = state.admission();
   out.Gauge("rpc_in_flight_operations", "Operations accepted and not yet answered",
             AsDouble(admission.operations()));

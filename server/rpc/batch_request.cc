@@ -159,17 +159,21 @@ bool ParseEntry(std::string_view message, std::string_view* key) {
   return true;
 }
 
-template <class Batch>
-bool Parse(std::string_view bytes, uint32_t entry_tag, uint32_t cost_tag, Batch* batch) {
+// `other` reads a field that is neither an entry nor want_cost, or skips it.
+template <class Batch, class Other>
+bool Parse(std::string_view bytes, uint32_t entry_tag, uint32_t cost_tag, Batch* batch,
+           Other other) {
   FieldReader reader(bytes);
   return reader.ForEach([&](uint32_t tag) {
     if (tag == entry_tag) {
       std::string_view message;
       return reader.Bytes(&message) && ParseEntry(message, &batch->entries.emplace_back());
     }
-    return tag == cost_tag ? reader.Number(&batch->want_cost) : reader.Skip(tag);
+    return tag == cost_tag ? reader.Number(&batch->want_cost) : other(reader, tag);
   });
 }
+
+bool SkipOther(FieldReader& reader, uint32_t tag) { return reader.Skip(tag); }
 
 }  // namespace
 
@@ -177,14 +181,30 @@ bool ParseBatch(std::string_view bytes, uint64_t entries, BatchWriteFields* batc
   using v1::BatchWriteRequest;
   batch->entries.reserve(entries);
   return Parse(bytes, BytesTag(BatchWriteRequest::kOperationsFieldNumber),
-               NumberTag(BatchWriteRequest::kWantCostFieldNumber), batch);
+               NumberTag(BatchWriteRequest::kWantCostFieldNumber), batch, SkipOther);
 }
 
 bool ParseBatch(std::string_view bytes, uint64_t entries, BatchGetFields* batch) {
   using v1::BatchGetRequest;
   batch->entries.reserve(entries);
   return Parse(bytes, BytesTag(BatchGetRequest::kKeysFieldNumber),
-               NumberTag(BatchGetRequest::kWantCostFieldNumber), batch);
+               NumberTag(BatchGetRequest::kWantCostFieldNumber), batch, SkipOther);
+}
+
+bool ParseBatch(std::string_view bytes, uint64_t entries, SessionFields* message) {
+  using v1::SessionRequest;
+  message->entries.reserve(entries);
+  return Parse(bytes, BytesTag(SessionRequest::kOperationsFieldNumber),
+               NumberTag(SessionRequest::kWantCostFieldNumber), message,
+               [message](FieldReader& reader, uint32_t tag) {
+                 switch (tag) {
+                   case NumberTag(SessionRequest::kIdFieldNumber):
+                     return reader.Number(&message->id);
+                   case NumberTag(SessionRequest::kAtomicFieldNumber):
+                     return reader.Number(&message->atomic);
+                   default: return reader.Skip(tag);
+                 }
+               });
 }
 
 }  // namespace lodgekv::server

@@ -39,9 +39,18 @@ struct BatchGetFields {
   bool want_cost = false;
 };
 
+// A message of a session.
+struct SessionFields {
+  std::vector<OperationFields> entries;
+  bool want_cost = false;
+  bool atomic = false;
+  uint64_t id = 0;
+};
+
 // Parses a whole message; `bytes` must outlive what is parsed, which must be empty and takes memory
 // for `entries` at once. False: the bytes are no message, and what was parsed is unspecified.
 bool ParseBatch(std::string_view bytes, uint64_t entries, BatchWriteFields* batch);
 bool ParseBatch(std::string_view bytes, uint64_t entries, BatchGetFields* batch);
+bool ParseBatch(std::string_view bytes, uint64_t entries, SessionFields* message);
 
 }  // namespace lodgekv::server

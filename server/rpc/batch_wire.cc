@@ -21,6 +21,7 @@ constexpr uint32_t MessageTag(int field) {
 }
 
 constexpr uint32_t kOperationTag = MessageTag(v1::BatchWriteRequest::kOperationsFieldNumber);
+constexpr uint32_t kSessionOperationTag = MessageTag(v1::SessionRequest::kOperationsFieldNumber);
 constexpr uint32_t kKeyTag = MessageTag(v1::BatchGetRequest::kKeysFieldNumber);
 constexpr uint32_t kTtlTag = MessageTag(v1::Operation::kTtlFieldNumber);
 // No field has it.
@@ -31,8 +32,8 @@ class Walk {
   Walk(google::protobuf::io::ZeroCopyInputStream& wire, uint64_t max_entries)
       : wire_(&wire), max_entries_(max_entries) {}
 
-  BatchOnWire Operations() {
-    return Batch(kOperationTag, [this] { return Operation(); });
+  BatchOnWire Operations(uint32_t tag) {
+    return Batch(tag, [this] { return Operation(); });
   }
 
   BatchOnWire Keys() {
@@ -131,13 +132,18 @@ grpc::Status TooManyFieldsError(std::string_view field) {
 BatchOnWire InspectBatch(BatchKind kind, google::protobuf::io::ZeroCopyInputStream& wire,
                          uint64_t max_entries) {
   Walk walk(wire, max_entries);
-  return kind == BatchKind::kWrite ? walk.Operations() : walk.Keys();
+  switch (kind) {
+    case BatchKind::kWrite: return walk.Operations(kOperationTag);
+    case BatchKind::kSession: return walk.Operations(kSessionOperationTag);
+    case BatchKind::kGet: break;
+  }
+  return walk.Keys();
 }
 
 std::optional<grpc::Status> CheckBatchOnWire(BatchKind kind,
                                              google::protobuf::io::ZeroCopyInputStream& wire,
                                              const Limits& limits, uint64_t* entries) {
-  const std::string_view field = kind == BatchKind::kWrite ? "operations" : "keys";
+  const std::string_view field = kind == BatchKind::kGet ? "keys" : "operations";
   const BatchOnWire batch = InspectBatch(kind, wire, limits.max_batch_operations);
   *entries = batch.entries;
   switch (batch.verdict) {

@@ -12,10 +12,10 @@
 
 namespace lodgekv::server {
 
-enum class BatchKind : uint8_t { kWrite, kGet };
+enum class BatchKind : uint8_t { kWrite, kGet, kSession };
 
 // Fields of one operation, including those of its ttl, and fields of the batch other than
-// operations or keys; unknown fields count, too. kv.proto has 8 and 1; the rest is for later
+// operations or keys; unknown fields count, too. kv.proto has 8 and 3; the rest is for later
 // versions.
 inline constexpr uint64_t kMaxFieldsOfAMessage = 32;
 

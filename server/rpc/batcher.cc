@@ -23,6 +23,7 @@ constexpr uint64_t kMaxUnparsedBytes = 16 * kMiB;
 void Batcher::Serve(uint64_t now_unix_ms) {
   ServeReads(now_unix_ms);
   ServeWrites(now_unix_ms);
+  ServeTurns(now_unix_ms);
   ParseBatches();
   ServeBatch(now_unix_ms);
 }
@@ -67,6 +68,13 @@ void Batcher::ServeWrites(uint64_t now_unix_ms) {
   const uint64_t operations = writes_at_hand_.Apply(now_unix_ms);
   if (operations != 0) host_.recorder().RecordGroup(operations);
   for (WriteCall* call : writes_at_hand_.calls()) call->Deliver();
+}
+
+void Batcher::ServeTurns(uint64_t now_unix_ms) {
+  if (turns_.empty()) return;
+  sessions_at_hand_.Take(turns_, kLongBatchOfWrites);
+  sessions_at_hand_.Serve(now_unix_ms);
+  for (SessionTurn* turn : sessions_at_hand_.turns()) turn->Deliver();
 }
 
 void Batcher::AddUnparsed(BatchCall& call) {

@@ -15,6 +15,8 @@
 #include "server/rpc/call_host.h"
 #include "server/rpc/call_kinds.h"
 #include "server/rpc/server_state.h"
+#include "server/rpc/session_group.h"
+#include "server/rpc/session_turn.h"
 #include "server/rpc/work_queue.h"
 #include "server/rpc/write_group.h"
 
@@ -23,25 +25,31 @@ namespace lodgekv::server {
 class Batcher {
  public:
   explicit Batcher(CallHost& host)
-      : host_(host), state_(host.state()), writes_at_hand_(host.state()) {}
+      : host_(host),
+        state_(host.state()),
+        writes_at_hand_(host.state()),
+        sessions_at_hand_(host.state(), host.recorder()) {}
 
   void Add(ReadCall& call) { reads_.Add(call, ListOf(call)); }
   void Add(WriteCall& call) { writes_.Add(call, ListOf(call)); }
   void Add(BatchCall& call) { batches_.Add(call, ListOf(call)); }
+  void Add(SessionTurn& turn) { turns_.Add(turn, ListOf(turn)); }
   // Parses others at once if there are too many unparsed bytes.
   void AddUnparsed(BatchCall& call);
 
   bool empty() const {
-    return reads_.empty() && writes_.empty() && unparsed_.empty() && batches_.empty();
+    return reads_.empty() && writes_.empty() && unparsed_.empty() && batches_.empty() &&
+           turns_.empty();
   }
 
-  // One round: a group of reads, one of writes, and a batch.
+  // One round: a group of reads, one of writes, one of turns of sessions, and a batch.
   void Serve(uint64_t now_unix_ms);
 
  private:
   void TakeReaders();
   void ServeReads(uint64_t now_unix_ms);
   void ServeWrites(uint64_t now_unix_ms);
+  void ServeTurns(uint64_t now_unix_ms);
   void ParseBatch();
   void ParseBatches();
   void ServeBatch(uint64_t now_unix_ms);
@@ -53,11 +61,13 @@ class Batcher {
   WorkQueue<BatchCall, 2> unparsed_;
   uint64_t unparsed_bytes_ = 0;
   WorkQueue<BatchCall, 2> batches_;
+  WorkQueue<SessionTurn, 2> turns_;
   // Of one group; members to keep their capacity.
   std::vector<ReadCall*> readers_;
   std::vector<std::string_view> keys_;
   std::vector<ReadResult> read_results_;
   WriteGroup writes_at_hand_;
+  SessionGroup sessions_at_hand_;
 };
 
 }  // namespace lodgekv::server

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lodgekv/v1/kv.pb.h"
+#include "server/rpc/cost_message.h"
 #include "server/rpc/errors.h"
 
 namespace lodgekv::server {
@@ -13,21 +13,6 @@ constexpr const char* kCostTrailer = "lodgekv-cost-bin";
 
 int64_t Milliseconds(Call::SteadyClock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-std::string SerializeCost(const Cost& cost, uint64_t operations, const Cost& share) {
-  v1::Cost message;
-  message.set_lines_flushed(cost.lines_flushed);
-  message.set_fences(cost.fences);
-  message.set_media_writes_256b(cost.media_writes_256b);
-  message.set_bytes_stored(cost.bytes_stored);
-  message.set_group_operations(operations);
-  v1::CostShare& own = *message.mutable_share();
-  own.set_lines_flushed(share.lines_flushed);
-  own.set_fences(share.fences);
-  own.set_media_writes_256b(share.media_writes_256b);
-  own.set_bytes_stored(share.bytes_stored);
-  return message.SerializeAsString();
 }
 
 }  // namespace
@@ -73,6 +58,22 @@ bool Call::TryHold(uint64_t bytes, Admission::Held& held) {
   return host_.state().admission().Take(*connection_, 0, bytes, held).admitted;
 }
 
+void Call::NoteSessionBegun() {
+  connection_->sessions.fetch_add(1, std::memory_order_relaxed);
+  connection_->open_sessions.fetch_add(1, std::memory_order_relaxed);
+  host_.state().NoteSessionBegun();
+}
+
+void Call::NoteSessionMessage(uint64_t wire_bytes) {
+  connection_->session_messages.fetch_add(1, std::memory_order_relaxed);
+  connection_->request_bytes.fetch_add(wire_bytes, std::memory_order_relaxed);
+}
+
+void Call::NoteSessionEnded() {
+  connection_->open_sessions.fetch_sub(1, std::memory_order_relaxed);
+  host_.state().NoteSessionEnded();
+}
+
 void Call::ReleaseAbove(Admission::Held& held, uint64_t bytes) {
   host_.state().admission().ReleaseAbove(*connection_, held, bytes);
 }
@@ -99,11 +100,10 @@ bool Call::ConnectionReadNothingSince(SteadyClock::time_point since) const {
 
 void Call::Finished(grpc::StatusCode code, bool want_cost) {
   if (want_cost) {
-    context_->AddTrailingMetadata(kCostTrailer, SerializeCost(cost_, group_operations_, share_));
+    context_->AddTrailingMetadata(kCostTrailer, CostBytes(cost_, group_operations_, share_));
   }
   if (code == grpc::StatusCode::INVALID_ARGUMENT) {
-    connection_->invalid_bytes.fetch_add(std::max(request_bytes_, BuiltBytes()),
-                                         std::memory_order_relaxed);
+    NoteInvalid(std::max(request_bytes_, BuiltBytes()));
   }
   const auto now = SteadyClock::now();
   const auto latency = std::chrono::duration_cast<std::chrono::nanoseconds>(now - start_).count();

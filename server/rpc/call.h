@@ -1,8 +1,8 @@
 // A client's call on a completion queue: one object from when the server starts to listen for it
 // until its answer has been delivered. It is the tag of all its events.
 //
-// INVARIANT  A call has at most one event outstanding. It is used only by its poller's thread, but
-//            for the time when it is with WorkThreads and has none.
+// INVARIANT  A call has at most one event outstanding (a session: session_call.h). It is used only
+//            by its poller's thread, but for the time when it is with WorkThreads and has none.
 //            After its release it holds no resources: no share of the admission, no connection, and
 //            no ServerContext, which would keep its socket open.
 #pragma once
@@ -19,13 +19,13 @@
 #include "server/base/event.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_host.h"
-#include "server/rpc/call_list.h"
 #include "server/rpc/kv_service.h"
 #include "server/rpc/rpc_recorder.h"
+#include "server/rpc/work.h"
 
 namespace lodgekv::server {
 
-class Call : public Event, public CallLinks {
+class Call : public Event, public Work {
  public:
   using SteadyClock = std::chrono::steady_clock;
 
@@ -46,8 +46,7 @@ class Call : public Event, public CallLinks {
   // The call is to be answered with this error when it is delivered.
   void Fail(const grpc::Status& error) { failure_ = error; }
   bool failed() const { return failure_.has_value(); }
-  // The work is done: answers, or sends what was made. By the poller's thread.
-  void Deliver();
+  void Deliver() final;
   // Has the poller deliver it. By the thread that did the work, and used the call till now.
   void GiveBack() { host_.GiveBack(*this); }
 
@@ -86,6 +85,18 @@ class Call : public Event, public CallLinks {
   void ReleaseAbove(Admission::Held& held, uint64_t bytes);
   void ReleaseHeld(Admission::Held& held);
 
+  // For sessions, whose requests are their messages.
+  Connection& CallerConnection() { return *connection_; }
+  void NoteSessionBegun();
+  void NoteSessionMessage(uint64_t wire_bytes);
+  void NoteSessionEnded();
+  // A request was refused because of its content.
+  void NoteInvalid(uint64_t bytes) {
+    connection_->invalid_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  // Counts the refusal, and makes the error to answer with.
+  grpc::Status Refuse(const Admission::Verdict& verdict);
+
   // When the answer is ready to be sent: records latency and cost, adds the cost trailer.
   void Finished(grpc::StatusCode code, bool want_cost);
   // The answer, or a page of it, has been handed to gRPC: the event arrives when it has been
@@ -108,8 +119,6 @@ class Call : public Event, public CallLinks {
   std::optional<grpc::ServerContext> context_;
 
  private:
-  grpc::Status Refuse(const Admission::Verdict& verdict);
-
   const Method method_;
   std::shared_ptr<Connection> connection_;
   SteadyClock::time_point start_;

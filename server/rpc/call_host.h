@@ -21,6 +21,9 @@ class ReadCall;
 class WriteCall;
 class BatchCall;
 class PageCall;
+class SessionCall;
+class SessionTurn;
+class Work;
 
 // A call whose final answer is about to be sent.
 struct ServedCall {
@@ -48,13 +51,20 @@ class CallHost {
   virtual void Enqueue(WriteCall& call) = 0;
   virtual void Enqueue(BatchCall& call) = 0;
   virtual void Enqueue(PageCall& call) = 0;
+  // is_long: serving it takes as long as many single calls.
+  virtual void Enqueue(SessionTurn& turn, bool is_long) = 0;
   // Queues a received batch to be parsed.
   virtual void EnqueueUnparsed(BatchCall& call) = 0;
 
   // Has a thread for what is long go on with a batch that has been begun.
   virtual void EnqueueRest(BatchCall& call) = 0;
-  // From a thread of WorkThreads: has the poller's thread deliver the call. For any thread.
-  virtual void GiveBack(Call& call) = 0;
+  // From a thread of WorkThreads: has the poller's thread deliver it. For any thread.
+  virtual void GiveBack(Work& work) = 0;
+
+  // A session that is to be told when the server drains, until it is closed. Closed: whether it was
+  // opened.
+  virtual void NoteOpened(SessionCall& session) = 0;
+  virtual bool NoteClosed(SessionCall& session) = 0;
 
   // The answer was handed to gRPC; it was delivered, or the call has ended.
   virtual void AwaitDelivery(Call& call) = 0;

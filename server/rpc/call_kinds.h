@@ -13,6 +13,15 @@ namespace lodgekv::server {
 
 // A write of more, or a page or batch that has read more, is left to the threads for what is long.
 inline constexpr uint64_t kLongBytes = 64 * kKiB;
+// So are batches of more operations. Either takes some 100 us.
+inline constexpr size_t kLongBatchOfReads = 256;
+inline constexpr size_t kLongBatchOfWrites = 128;
+
+// Keys of a batch that are looked up at a time: enough to interleave their cache misses, few enough
+// to stop soon when an answer grows too large.
+inline constexpr size_t kKeysPerLookup = 16;
+// The size of a result in an answer besides its value.
+inline constexpr uint64_t kLookupOverheadBytes = 32;
 
 // A single Get, which is grouped with others.
 class ReadCall : public Call {

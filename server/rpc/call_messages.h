@@ -17,6 +17,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "lodgekv/v1/kv.pb.h"
 #include "server/base/limits.h"
@@ -108,7 +109,7 @@ class KeptMessages {
 };
 
 // For batches: what gRPC hands over and takes are bytes, of which the request is views
-// (batch_request.h). Fields is BatchWriteFields or BatchGetFields.
+// (batch_request.h). Fields is BatchWriteFields, BatchGetFields or SessionFields.
 //
 // The bytes from the wire are in pieces, which keep more than themselves alive; Parse copies them
 // into one when it has checked them. For each entry it takes the memory of its fields besides.
@@ -139,9 +140,9 @@ class BatchMessages {
     answer_.Clear();
     bytes_.reset();
     size_ = 0;
-    request_.want_cost = false;
-    request_.entries.clear();
     if (EntryBytes() > kKeptBytes) decltype(request_.entries)().swap(request_.entries);
+    request_.entries.clear();
+    request_ = Fields{.entries = std::move(request_.entries)};
   }
   uint64_t BuiltBytes() const { return size_ + EntryBytes(); }
   uint64_t HeldBytes() const {
@@ -149,14 +150,16 @@ class BatchMessages {
   }
 
  private:
-  static constexpr bool kWrite = std::is_same_v<Fields, BatchWriteFields>;
+  static constexpr BatchKind kKind = std::is_same_v<Fields, BatchWriteFields> ? BatchKind::kWrite
+                                     : std::is_same_v<Fields, BatchGetFields> ? BatchKind::kGet
+                                                                              : BatchKind::kSession;
 
   uint64_t EntryBytes() const {
     return request_.entries.capacity() * sizeof(*request_.entries.data());
   }
   std::optional<grpc::Status> CheckWire(const Limits& limits, uint64_t* entries) {
     grpc::ProtoBufferReader reader(&wire_);
-    return CheckBatchOnWire(kWrite ? BatchKind::kWrite : BatchKind::kGet, reader, limits, entries);
+    return CheckBatchOnWire(kKind, reader, limits, entries);
   }
   std::string_view Gather() {
     size_ = wire_.Length();

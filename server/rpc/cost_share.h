@@ -13,18 +13,21 @@
 
 namespace lodgekv::server {
 
+// The weight of an operation, besides the bytes that it writes (CostShare in kv.proto).
+inline constexpr uint64_t kOperationWeight = 64;
+
 class CostShares {
  public:
   // `weight` is the sum for all operations. Neither may be 0.
   CostShares(const Cost& total, uint64_t operations, uint64_t weight)
       : total_(total), operations_(operations), weight_(weight) {}
 
-  // The share of the next operation.
-  Cost Next(uint64_t weight) {
+  // The share of the next operation, or of several that belong together.
+  Cost Next(uint64_t weight, uint64_t operations = 1) {
     const uint64_t weight_before = weight_given_;
     const uint64_t operations_before = operations_given_;
     weight_given_ += weight;
-    operations_given_ += 1;
+    operations_given_ += operations;
     const auto by_weight = [&](uint64_t whole) {
       return UpTo(whole, weight_given_, weight_) - UpTo(whole, weight_before, weight_);
     };

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -255,6 +256,15 @@ grpc::Status DeadlinePassedError() {
       .Build();
 }
 
+grpc::Status AnswerTooLargeError(uint64_t limit) {
+  const std::string message = fmt::format(
+      "the values of this batch are more than max_batch_size, {} bytes: ask for fewer keys at once",
+      limit);
+  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, "ANSWER_TOO_LARGE", message)
+      .Quota("max_batch_size", message)
+      .Build();
+}
+
 grpc::Status NotServedError(std::string_view call) {
   return ErrorBuilder(grpc::StatusCode::UNIMPLEMENTED, "NOT_SERVED",
                       fmt::format("this version of the server does not serve {}", call))
@@ -279,6 +289,26 @@ grpc::Status FromWriteResult(const WriteResult& result, const OperationPlace& pl
 
 grpc::Status FromReadOutcome(Outcome outcome, int index) {
   return FromWriteResult({.outcome = outcome}, {.index = index});
+}
+
+grpc::Status FromBatchResults(Outcome outcome, std::span<const WriteOp> ops,
+                              std::span<const WriteResult> results) {
+  if (outcome == Outcome::kOk) return grpc::Status::OK;
+  const auto failed = std::find_if(results.begin(), results.end(), [](const WriteResult& result) {
+    return result.outcome != Outcome::kOk && result.outcome != Outcome::kAborted;
+  });
+  if (failed == results.end()) return FromWriteResult({.outcome = outcome}, {});
+  const auto index = static_cast<size_t>(failed - results.begin());
+  return FromWriteResult(*failed,
+                         {.condition = ops[index].condition, .index = static_cast<int>(index)});
+}
+
+std::string RpcStatusBytes(const grpc::Status& status) {
+  if (!status.error_details().empty()) return status.error_details();
+  google::rpc::Status message;
+  message.set_code(status.error_code());
+  message.set_message(status.error_message());
+  return message.SerializeAsString();
 }
 
 grpc::Status FromAbsl(const absl::Status& status) {

@@ -6,6 +6,7 @@
 #include <grpcpp/support/status.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,9 @@ grpc::Status OverloadedError(const Admission::Verdict& verdict);
 // An operator's call while others of its kind are running: `message` says which.
 grpc::Status BusyError(std::string_view message);
 
+// The values that a batch, or a message of a session, asks for are more than `limit` bytes.
+grpc::Status AnswerTooLargeError(uint64_t limit);
+
 grpc::Status RecoveringError();
 grpc::Status DrainingError();
 grpc::Status PoolGoneError();
@@ -72,6 +76,14 @@ grpc::Status FromWriteResult(const WriteResult& result, const OperationPlace& pl
 
 // The answer for a read whose outcome is not kOk. index as in OperationPlace.
 grpc::Status FromReadOutcome(Outcome outcome, int index);
+
+// The answer for an atomic batch: the error of the operation that failed, not of one that was
+// aborted because of it.
+grpc::Status FromBatchResults(Outcome outcome, std::span<const WriteOp> ops,
+                              std::span<const WriteResult> results);
+
+// The error as a google.rpc.Status on the wire.
+std::string RpcStatusBytes(const grpc::Status& status);
 
 // The errors of opening a pool, and of the admin calls.
 grpc::Status FromAbsl(const absl::Status& status);

@@ -1,7 +1,5 @@
 #include "server/rpc/kv_calls.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -14,15 +12,6 @@
 namespace lodgekv::server {
 namespace {
 
-// Keys of a BatchGet that are looked up at a time: enough to interleave their cache misses, few
-// enough to stop soon when an answer grows too large.
-constexpr size_t kKeysPerLookup = 16;
-// Batches of more operations are left to the threads for what is long. Either takes some 100 us.
-constexpr size_t kLongBatchOfReads = 256;
-constexpr size_t kLongBatchOfWrites = 128;
-// The size of a result in an answer besides its value.
-constexpr uint64_t kLookupOverheadBytes = 32;
-
 // Of an empty batch, too, a number of its own.
 uint64_t Operations(size_t count) { return std::max<uint64_t>(1, count); }
 
@@ -34,15 +23,6 @@ void FillResponse(ReadResult& result, v1::GetResponse& response) {
   if (result.expiry_unix_ms != 0) {
     SetTimestamp(result.expiry_unix_ms, response.mutable_expire_time());
   }
-}
-
-grpc::Status AnswerTooLargeError(uint64_t limit) {
-  const std::string message = fmt::format(
-      "the values of this batch are more than max_batch_size, {} bytes: ask for fewer keys at once",
-      limit);
-  return ErrorBuilder(grpc::StatusCode::RESOURCE_EXHAUSTED, "ANSWER_TOO_LARGE", message)
-      .Quota("max_batch_size", message)
-      .Build();
 }
 
 }  // namespace
@@ -203,20 +183,11 @@ bool BatchWriteCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t) {
 
 void BatchWriteCall::DeliverResult() {
   if (!ops_.empty()) host_.state().NoteOutcome(outcome_);
-  if (outcome_ == Outcome::kOk) {
-    for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
-    const grpc::Slice wire = WriteResultsOnWire(results_);
-    response() = grpc::ByteBuffer(&wire, 1);
-    return Answer(grpc::Status::OK);
-  }
-  // The operation that failed, not one that was aborted because of it.
-  const auto failed = std::find_if(results_.begin(), results_.end(), [](const WriteResult& result) {
-    return result.outcome != Outcome::kOk && result.outcome != Outcome::kAborted;
-  });
-  if (failed == results_.end()) return Answer(FromWriteResult({.outcome = outcome_}, {}));
-  const auto index = static_cast<size_t>(failed - results_.begin());
-  Answer(FromWriteResult(*failed,
-                         {.condition = ops_[index].condition, .index = static_cast<int>(index)}));
+  if (outcome_ != Outcome::kOk) return Answer(FromBatchResults(outcome_, ops_, results_));
+  for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
+  const grpc::Slice wire = WriteResultsOnWire(results_);
+  response() = grpc::ByteBuffer(&wire, 1);
+  Answer(grpc::Status::OK);
 }
 
 }  // namespace lodgekv::server

@@ -282,18 +282,5 @@ TEST(KvServiceTest, ServesOverAUnixSocket) {
   EXPECT_EQ(daemon.ValueOf("k"), "v");
 }
 
-TEST(KvServiceTest, SessionIsNotServedAndSaysSo) {
-  TestDaemon daemon;
-  grpc::ClientContext context;
-  SetDeadline(context);
-  const auto stream = daemon.kv().Session(&context);
-  stream->WritesDone();
-  v1::SessionResponse response;
-  EXPECT_FALSE(stream->Read(&response));
-  const grpc::Status status = stream->Finish();
-  EXPECT_EQ(CodeAndReason(status), "UNIMPLEMENTED NOT_SERVED");
-  EXPECT_THAT(status.error_message(), HasSubstr("lodgekv.v1.KvService.Session"));
-}
-
 }  // namespace
 }  // namespace lodgekv::server::testing

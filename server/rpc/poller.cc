@@ -45,6 +45,16 @@ void Poller::Start() {
   pthread_setname_np(thread_.native_handle(), "lodgekv-poller");
 }
 
+void Poller::RequestDrain() {
+  drain_alarm_.Set(queue_.get(), AtOnce(), drain_event_.Tag());
+}
+
+// A session that has nothing to answer may be released at once.
+void Poller::OnDrain(bool) {
+  const std::vector<SessionCall*> open(sessions_.begin(), sessions_.end());
+  for (SessionCall* session : open) session->Drain();
+}
+
 void Poller::RequestStop() {
   stop_alarm_.Set(queue_.get(), AtOnce(), stop_event_.Tag());
 }
@@ -99,21 +109,29 @@ void Poller::Enqueue(PageCall& call) {
   long_work_.reads.Add(call);
 }
 
+void Poller::Enqueue(SessionTurn& turn, bool is_long) {
+  const bool waits = turn.writes() && state_.long_fences();
+  if (!is_long && !waits) return batcher_.Add(turn);
+  ++away_;
+  (turn.writes() ? long_work_.writes : long_work_.reads).Add(turn);
+}
+
 void Poller::EnqueueRest(BatchCall& call) {
   ++away_;
   long_work_.reads.Add(call);
 }
 
-void Poller::GiveBack(Call& call) {
+void Poller::GiveBack(Work& work) {
   const std::lock_guard lock(back_mutex_);
-  back_.PushBack(call);
+  back_.PushBack(work);
   if (back_coming_) return;
   back_coming_ = true;
   back_alarm_.Set(queue_.get(), AtOnce(), back_event_.Tag());
 }
 
-void Poller::DeliverBack() {
-  CallList<Call> back;
+// From WorkThreads.
+void Poller::OnBack(bool) {
+  CallList<Work> back;
   {
     const std::lock_guard lock(back_mutex_);
     std::swap(back, back_);

@@ -4,7 +4,7 @@
 // groups of single calls and batches from the batcher, short pages of scans. What is long goes to
 // WorkThreads, and comes back to be delivered.
 //
-// INVARIANT  Everything but Start, RequestStop, Join, GiveBack and served() happens on the poller's
+// INVARIANT  Everything but Start, RequestDrain, RequestStop, Join, GiveBack and served() happens on the poller's
 //            thread.
 //            That thread also shuts the completion queue down, so that no operation starts on a
 //            closed one.
@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "server/base/event.h"
 #include "server/rpc/batcher.h"
 #include "server/rpc/call.h"
@@ -28,6 +29,7 @@
 #include "server/rpc/pending_answers.h"
 #include "server/rpc/rpc_recorder.h"
 #include "server/rpc/server_state.h"
+#include "server/rpc/session_call.h"
 #include "server/rpc/slow_request_log.h"
 #include "server/rpc/work_queue.h"
 #include "server/rpc/work_threads.h"
@@ -52,6 +54,8 @@ class Poller final : private CallHost {
 
   // Call once the servers have started.
   void Start();
+  // Has the open sessions end. Call once the server's phase is draining.
+  void RequestDrain();
   // Call once the servers have shut down: the thread ends when all events have been handled.
   void RequestStop();
   void Join();
@@ -59,24 +63,6 @@ class Poller final : private CallHost {
   const RpcRecorder& served() const { return recorder_; }
 
  private:
-  class StopEvent final : public Event {
-   public:
-    explicit StopEvent(Poller& poller) : poller_(poller) {}
-    void OnEvent(bool) override { poller_.stopping_ = true; }
-
-   private:
-    Poller& poller_;
-  };
-  // Calls have come back from WorkThreads.
-  class BackEvent final : public Event {
-   public:
-    explicit BackEvent(Poller& poller) : poller_(poller) {}
-    void OnEvent(bool) override { poller_.DeliverBack(); }
-
-   private:
-    Poller& poller_;
-  };
-
   // CallHost, for the calls.
   void ListenFor(Method method) override { calls_.Listen(method, *this); }
   void Recycle(Call& call) override { calls_.Recycle(call); }
@@ -85,9 +71,12 @@ class Poller final : private CallHost {
   void Enqueue(WriteCall& call) override;
   void Enqueue(BatchCall& call) override;
   void Enqueue(PageCall& call) override;
+  void Enqueue(SessionTurn& turn, bool is_long) override;
   void EnqueueUnparsed(BatchCall& call) override { batcher_.AddUnparsed(call); }
   void EnqueueRest(BatchCall& call) override;
-  void GiveBack(Call& call) override;
+  void GiveBack(Work& work) override;
+  void NoteOpened(SessionCall& session) override { sessions_.insert(&session); }
+  bool NoteClosed(SessionCall& session) override { return sessions_.erase(&session) != 0; }
   void AwaitDelivery(Call& call) override { pending_.Add(call); }
   void NoteDelivered(Call& call) override { pending_.Remove(call); }
   void NoteServed(const ServedCall& call) override;
@@ -102,7 +91,10 @@ class Poller final : private CallHost {
   bool Wait();
   void Serve();
   void ServePages();
-  void DeliverBack();
+  // The events that the poller sends itself.
+  void OnDrain(bool ok);
+  void OnStop(bool) { stopping_ = true; }
+  void OnBack(bool ok);
   void Dispatch(void* tag, bool ok);
   bool Idle() const { return batcher_.empty() && pages_.empty(); }
 
@@ -120,14 +112,17 @@ class Poller final : private CallHost {
   uint64_t now_unix_ms_ = 0;
   bool stopping_ = false;
   bool closed_ = false;
-  StopEvent stop_event_{*this};
+  absl::flat_hash_set<SessionCall*> sessions_;  // open ones
+  MemberEvent<Poller, &Poller::OnDrain> drain_event_{*this};
+  grpc::Alarm drain_alarm_;
+  MemberEvent<Poller, &Poller::OnStop> stop_event_{*this};
   grpc::Alarm stop_alarm_;
 
-  size_t away_ = 0;  // calls that are with WorkThreads, or on their way back
+  size_t away_ = 0;  // what is with WorkThreads, or on its way back
   std::mutex back_mutex_;
-  CallList<Call> back_;       // guarded by back_mutex_
+  CallList<Work> back_;       // guarded by back_mutex_
   bool back_coming_ = false;  // likewise: the event is on its way
-  BackEvent back_event_{*this};
+  MemberEvent<Poller, &Poller::OnBack> back_event_{*this};
   grpc::Alarm back_alarm_;  // guarded by back_mutex_
   std::thread thread_;
 };

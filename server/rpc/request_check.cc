@@ -134,17 +134,62 @@ MaybeError CheckBatchDelete(const OperationFields& operation, const Place& place
   return CheckDelete(operation, place, context, op);
 }
 
-MaybeError CheckOperation(const OperationFields& operation, const Place& place,
+MaybeError CheckSessionGet(const OperationFields& operation, const Place& place,
+                           const CheckContext& context, WriteOp& op) {
+  op = {};
+  op.key = operation.key;
+  if (!operation.value.empty()) {
+    return InvalidError(place, "value", "VALUE_WITHOUT_PUT", "a GET takes no value");
+  }
+  if (operation.ttl) return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a GET takes no ttl");
+  if (operation.condition != v1::CONDITION_UNSPECIFIED || operation.if_version != 0) {
+    return InvalidError(place, "condition", "CONDITION_WITHOUT_WRITE", "a GET takes no condition");
+  }
+  return CheckKey(operation.key, place, context);
+}
+
+// What takes operations, and which kinds of them.
+struct Takes {
+  std::string_view what;
+  bool gets = false;
+};
+constexpr Takes kBatchTakes{"a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE"};
+constexpr Takes kAtomicTakes{
+    "an atomic message takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE"};
+constexpr Takes kSessionTakes{
+    "a message takes OPERATION_KIND_PUT, OPERATION_KIND_DELETE and OPERATION_KIND_GET", true};
+
+MaybeError CheckOperation(const OperationFields& operation, const Place& place, const Takes& takes,
                           const CheckContext& context, WriteOp& op) {
   switch (operation.kind) {
     case v1::OPERATION_KIND_PUT: return CheckPut(operation, place, context, op);
     case v1::OPERATION_KIND_DELETE: return CheckBatchDelete(operation, place, context, op);
-    default:
-      return InvalidError(
-          place, "kind", "BAD_KIND",
-          fmt::format("{}; a batch takes OPERATION_KIND_PUT and OPERATION_KIND_DELETE",
-                      static_cast<int>(operation.kind)));
+    case v1::OPERATION_KIND_GET:
+      if (takes.gets) return CheckSessionGet(operation, place, context, op);
+      break;
+    default: break;
   }
+  return InvalidError(place, "kind", "BAD_KIND",
+                      fmt::format("{}; {}", static_cast<int>(operation.kind), takes.what));
+}
+
+// Finds a key that occurs twice in an atomic batch.
+class DistinctKeys {
+ public:
+  explicit DistinctKeys(size_t keys) { keys_.reserve(keys); }
+
+  MaybeError Add(std::string_view key, const Place& place) {
+    if (keys_.emplace(key.data(), key.size()).second) return std::nullopt;
+    return InvalidError(place, "key", "KEY_TWICE",
+                        "the key occurs earlier in the batch; an atomic batch takes each key once");
+  }
+
+ private:
+  absl::flat_hash_set<absl::string_view> keys_;
+};
+
+Place OperationAt(size_t index) {
+  return {.list = "operations", .index = static_cast<int>(index)};
 }
 
 MaybeError CheckBatchBytes(uint64_t bytes, std::string_view field, const Limits& limits) {
@@ -200,19 +245,35 @@ MaybeError ToWriteOps(std::span<const OperationFields> operations, const CheckCo
     return BatchTooLongError("operations", context.limits);
   }
   ops.resize(operations.size());
-  absl::flat_hash_set<absl::string_view> keys;
-  keys.reserve(ops.size());
+  DistinctKeys keys(ops.size());
   bytes = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
-    const Place place{.list = "operations", .index = static_cast<int>(i)};
-    MaybeError error = CheckOperation(operations[i], place, context, ops[i]);
+    const Place place = OperationAt(i);
+    MaybeError error = CheckOperation(operations[i], place, kBatchTakes, context, ops[i]);
+    if (!error) error = keys.Add(operations[i].key, place);
     if (error) return error;
-    if (!keys.emplace(operations[i].key.data(), operations[i].key.size()).second) {
-      return InvalidError(
-          place, "key", "KEY_TWICE",
-          "the key occurs earlier in the batch; an atomic batch takes each key once");
-    }
     bytes += BytesOf(ops[i]);
+  }
+  return CheckBatchBytes(bytes, "operations", context.limits);
+}
+
+MaybeError ToSessionOps(const SessionFields& message, const CheckContext& context,
+                        std::vector<SessionOp>& ops, uint64_t& bytes) {
+  const std::vector<OperationFields>& operations = message.entries;
+  if (operations.size() > context.limits.max_batch_operations) {
+    return BatchTooLongError("operations", context.limits);
+  }
+  ops.resize(operations.size());
+  DistinctKeys keys(message.atomic ? ops.size() : 0);
+  bytes = 0;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Place place = OperationAt(i);
+    ops[i].is_get = operations[i].kind == v1::OPERATION_KIND_GET;
+    MaybeError error = CheckOperation(
+        operations[i], place, message.atomic ? kAtomicTakes : kSessionTakes, context, ops[i].op);
+    if (!error && message.atomic) error = keys.Add(operations[i].key, place);
+    if (error) return error;
+    bytes += BytesOf(ops[i].op);
   }
   return CheckBatchBytes(bytes, "operations", context.limits);
 }

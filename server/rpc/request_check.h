@@ -37,6 +37,12 @@ struct CheckContext {
   uint64_t now_unix_ms = 0;
 };
 
+// An operation of a session. Of a get only the key counts.
+struct SessionOp {
+  bool is_get = false;
+  WriteOp op;
+};
+
 // The size of its key and value; a delete has no value.
 inline uint64_t BytesOf(const WriteOp& op) { return op.key.size() + op.value.size(); }
 
@@ -63,6 +69,10 @@ std::optional<grpc::Status> ToWriteOps(std::span<const OperationFields> operatio
                                        uint64_t& bytes);
 std::optional<grpc::Status> CheckBatchGet(std::span<const std::string_view> keys,
                                           const CheckContext& context, uint64_t& bytes);
+
+// Checks a message of a session likewise; one that is not atomic may name a key more than once.
+std::optional<grpc::Status> ToSessionOps(const SessionFields& message, const CheckContext& context,
+                                         std::vector<SessionOp>& ops, uint64_t& bytes);
 
 // The error for a batch with too many operations or keys, as `field` says.
 grpc::Status BatchTooLongError(std::string_view field, const Limits& limits);

@@ -18,10 +18,10 @@
 
 namespace lodgekv::server {
 
-enum class Method : uint8_t { kGet, kPut, kDelete, kScan, kBatchGet, kBatchWrite };
-inline constexpr size_t kMethodCount = 6;
+enum class Method : uint8_t { kGet, kPut, kDelete, kScan, kBatchGet, kBatchWrite, kSession };
+inline constexpr size_t kMethodCount = 7;
 inline constexpr std::array<std::string_view, kMethodCount> kMethodNames{
-    "Get", "Put", "Delete", "Scan", "BatchGet", "BatchWrite"};
+    "Get", "Put", "Delete", "Scan", "BatchGet", "BatchWrite", "Session"};
 
 // Upper bounds of the latency buckets in nanoseconds: 1 us to 1 s.
 inline constexpr std::array<uint64_t, 19> kLatencyBoundsNs{
@@ -90,6 +90,9 @@ class RpcRecorder {
   // changed anything.
   void RecordWrite(const WriteOp& op, const WriteResult& result);
 
+  // Counts the operations of a message of a session.
+  void RecordSession(uint64_t operations) { session_operations_.Add(operations); }
+
   // For any thread.
   void RecordRefusal(AdmissionLimit limit) { refusals_[static_cast<size_t>(limit)].Add(1); }
   // A call was cancelled because the client did not read the answer.
@@ -100,6 +103,7 @@ class RpcRecorder {
   uint64_t write_group_operations() const { return write_group_operations_.Get(); }
   uint64_t write_operations() const { return write_operations_.Get(); }
   uint64_t write_bytes() const { return write_bytes_.Get(); }
+  uint64_t session_operations() const { return session_operations_.Get(); }
   uint64_t refusals(size_t limit) const { return refusals_[limit].Get(); }
   uint64_t unread() const { return unread_.Get(); }
 
@@ -110,6 +114,7 @@ class RpcRecorder {
   SharedCounter write_group_operations_;
   OwnedCounter write_operations_;
   OwnedCounter write_bytes_;
+  OwnedCounter session_operations_;
   std::array<SharedCounter, kAdmissionLimits> refusals_;
   OwnedCounter unread_;
 };

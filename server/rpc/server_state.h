@@ -61,6 +61,10 @@ class ServerState {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
 
+  void NoteSessionBegun() { sessions_.fetch_add(1, std::memory_order_relaxed); }
+  void NoteSessionEnded() { sessions_.fetch_sub(1, std::memory_order_relaxed); }
+  uint64_t sessions() const { return sessions_.load(std::memory_order_relaxed); }
+
   // The outcome of a write, or of a whole batch. After one that was refused for lack of space, and
   // until one is applied, Status reports the pool as full.
   void NoteOutcome(Outcome outcome) {
@@ -102,6 +106,7 @@ class ServerState {
   ConnectionTable connections_;
   PoolFullness fullness_;
   std::atomic<bool> pool_gone_{false};
+  std::atomic<uint64_t> sessions_{0};  // open ones
   mutable std::mutex mutex_;
   Progress progress_;  // guarded by mutex_
 };

@@ -1,12 +1,11 @@
-// Calls of one kind that are queued for the engine: in several lists that are served in turn, so
-// that a call waits for at most as many of each other list as of its own.
+// Work of one kind that is queued for the engine: in several lists that are served in turn, so that
+// a call waits for at most as many of each other list as of its own.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-#include "server/rpc/call.h"
 #include "server/rpc/call_list.h"
 
 namespace lodgekv::server {
@@ -15,8 +14,10 @@ namespace lodgekv::server {
 inline constexpr size_t kLightList = 0;  // calls of light connections
 inline constexpr size_t kHeavyList = 1;
 
-inline size_t ListOf(const Call& call) {
-  return call.ConnectionIsLight() ? kLightList : kHeavyList;
+// Of a call, or of a turn of a session.
+template <class AnyWork>
+size_t ListOf(const AnyWork& work) {
+  return work.ConnectionIsLight() ? kLightList : kHeavyList;
 }
 
 template <class AnyCall, size_t kLists>

@@ -52,6 +52,14 @@ void WorkThreads::Add(PageCall& call) {
   wake_.notify_one();
 }
 
+void WorkThreads::Add(SessionTurn& turn) {
+  {
+    const std::lock_guard lock(mutex_);
+    turns_.Add(turn, ListOf(turn));
+  }
+  wake_.notify_one();
+}
+
 void WorkThreads::BeginStop() {
   {
     const std::lock_guard lock(mutex_);
@@ -61,12 +69,12 @@ void WorkThreads::BeginStop() {
 }
 
 void WorkThreads::Run() {
-  WriteGroup group(state_);
+  AtHand at_hand{WriteGroup(state_), SessionGroup(state_, recorder_)};
   std::unique_lock lock(mutex_);
   while (true) {
     AwaitWork(lock);
     if (!AnyQueued() && end_) return;
-    if (AnyQueued()) DoNext(lock, group);
+    if (AnyQueued()) DoNext(lock, at_hand);
   }
 }
 
@@ -85,24 +93,26 @@ bool WorkThreads::IsQueued(Kind kind) const {
     case Kind::kWrites: return !writes_.empty();
     case Kind::kBatch: return !batches_.empty();
     case Kind::kPage: return !pages_.empty();
+    case Kind::kTurns: return !turns_.empty();
   }
   return false;
 }
 
 bool WorkThreads::AnyQueued() const {
-  return !writes_.empty() || !batches_.empty() || !pages_.empty();
+  return !writes_.empty() || !batches_.empty() || !pages_.empty() || !turns_.empty();
 }
 
 // The kinds in turn.
-void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, WriteGroup& group) {
-  constexpr std::array kKinds{Kind::kWrites, Kind::kBatch, Kind::kPage};
+void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, AtHand& at_hand) {
+  constexpr std::array kKinds{Kind::kWrites, Kind::kBatch, Kind::kPage, Kind::kTurns};
   while (!IsQueued(kKinds[turn_])) turn_ = (turn_ + 1) % kKinds.size();
   const Kind kind = kKinds[turn_];
   turn_ = (turn_ + 1) % kKinds.size();
   switch (kind) {
-    case Kind::kWrites: ApplyGroup(lock, group); break;
+    case Kind::kWrites: ApplyGroup(lock, at_hand.writes); break;
     case Kind::kBatch: ServeBatch(lock); break;
     case Kind::kPage: ReadPage(lock); break;
+    case Kind::kTurns: ServeTurns(lock, at_hand.sessions); break;
   }
 }
 
@@ -136,6 +146,15 @@ void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
   if (read) call->GiveBack();
   lock.lock();
   if (!read) pages_.AddWithoutRoom(*call);
+}
+
+// As many as share a fence at best.
+void WorkThreads::ServeTurns(std::unique_lock<std::mutex>& lock, SessionGroup& group) {
+  group.Take(turns_, state_.config().session_operations);
+  lock.unlock();
+  group.Serve(state_.clock().NowUnixMs());
+  for (SessionTurn* turn : group.turns()) turn->GiveBack();
+  lock.lock();
 }
 
 }  // namespace lodgekv::server

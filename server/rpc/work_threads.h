@@ -17,6 +17,8 @@
 #include "server/rpc/page_queue.h"
 #include "server/rpc/rpc_recorder.h"
 #include "server/rpc/server_state.h"
+#include "server/rpc/session_group.h"
+#include "server/rpc/session_turn.h"
 #include "server/rpc/work_queue.h"
 #include "server/rpc/write_group.h"
 
@@ -35,6 +37,7 @@ class WorkThreads {
   void Add(WriteCall& call);
   void Add(BatchCall& call);
   void Add(PageCall& call);
+  void Add(SessionTurn& turn);
 
   // From now on no page waits for room in the admission.
   void BeginStop();
@@ -43,16 +46,22 @@ class WorkThreads {
   const RpcRecorder& served() const { return recorder_; }
 
  private:
-  enum class Kind { kWrites, kBatch, kPage };
+  enum class Kind { kWrites, kBatch, kPage, kTurns };
+  // What one thread works on.
+  struct AtHand {
+    WriteGroup writes;
+    SessionGroup sessions;
+  };
 
   void Run();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
-  void DoNext(std::unique_lock<std::mutex>& lock, WriteGroup& group);
+  void DoNext(std::unique_lock<std::mutex>& lock, AtHand& at_hand);
   bool IsQueued(Kind kind) const;
   bool AnyQueued() const;
   void ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& group);
   void ServeBatch(std::unique_lock<std::mutex>& lock);
   void ReadPage(std::unique_lock<std::mutex>& lock);
+  void ServeTurns(std::unique_lock<std::mutex>& lock, SessionGroup& group);
 
   ServerState& state_;
   RpcRecorder recorder_;
@@ -62,6 +71,7 @@ class WorkThreads {
   WorkQueue<WriteCall, 2> writes_;
   WorkQueue<BatchCall, 2> batches_;
   PageQueue pages_;
+  WorkQueue<SessionTurn, 2> turns_;
   size_t turn_ = 0;  // the kind that is served next, in turn
   bool stopping_ = false;
   bool end_ = false;

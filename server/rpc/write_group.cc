@@ -11,10 +11,8 @@
 namespace lodgekv::server {
 namespace {
 
-// The weight of an operation for CostShares (CostShare in kv.proto).
 uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
-  constexpr uint64_t kEach = 64;
-  return result.outcome == Outcome::kOk ? kEach + BytesOf(op) : kEach;
+  return result.outcome == Outcome::kOk ? kOperationWeight + BytesOf(op) : kOperationWeight;
 }
 
 }  // namespace

@@ -1,0 +1,215 @@
+#include "server/rpc/session_group.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "server/rpc/cost_share.h"
+#include "server/rpc/errors.h"
+#include "server/rpc/session_answer.h"
+
+namespace lodgekv::server {
+namespace {
+
+// That the engine applies at a time (limits.h).
+constexpr size_t kMostWrites = kGroupOperations.max_value;
+
+constexpr size_t kReads = 0;
+constexpr size_t kWrites = 1;
+
+bool IsRead(size_t round) { return round % 2 == kReads; }
+
+// As CostShare of kv.proto divides the cost of a group.
+uint64_t WeightOf(const SessionMessage& message) {
+  uint64_t weight = kOperationWeight * message.ops().size();
+  for (size_t i = 0; i < message.ops().size(); ++i) {
+    if (message.ops()[i].is_get || message.results()[i].result.outcome != Outcome::kOk) continue;
+    weight += BytesOf(message.ops()[i].op);
+  }
+  return weight;
+}
+
+}  // namespace
+
+void SessionGroup::Take(WorkQueue<SessionTurn, 2>& turns, uint64_t most_operations) {
+  turns_.clear();
+  uint64_t operations = 0;
+  while (!turns.empty() && operations < most_operations) {
+    turns_.push_back(turns.Take());
+    operations += turns_.back()->operations();
+  }
+}
+
+void SessionGroup::Serve(uint64_t now_unix_ms) {
+  together_.clear();
+  for (SessionTurn* turn : turns_) {
+    for (const auto& message : turn->messages()) {
+      if (message->error()) continue;
+      if (message->atomic()) {
+        ServeAtomic(*message, now_unix_ms);
+      } else {
+        together_.push_back(message.get());
+      }
+    }
+  }
+  ServeTogether(now_unix_ms);
+  for (SessionTurn* turn : turns_) {
+    for (const auto& message : turn->messages()) {
+      const grpc::Slice wire = SessionAnswerOnWire(*message);
+      message->answer = grpc::ByteBuffer(&wire, 1);
+    }
+  }
+}
+
+void SessionGroup::ServeAtomic(SessionMessage& message, uint64_t now_unix_ms) {
+  if (message.ops().empty()) return;
+  ops_.clear();
+  for (const SessionOp& op : message.ops()) ops_.push_back(op.op);
+  written_.assign(ops_.size(), {});
+  const Cost before = ThreadCost();
+  const Outcome outcome = state_.store()->engine().Write(
+      ops_, written_, {.atomic = true, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
+  message.cost = message.share = ThreadCost() - before;
+  message.group_operations = ops_.size();
+  state_.NoteOutcome(outcome);
+  if (outcome != Outcome::kOk) return message.Refuse(FromBatchResults(outcome, ops_, written_));
+  for (size_t i = 0; i < ops_.size(); ++i) message.SetWritten(i, written_[i]);
+}
+
+void SessionGroup::ServeTogether(uint64_t now_unix_ms) {
+  Collect();
+  if (items_.empty()) return;
+  SetRounds();
+  SortByRound();
+  const Cost before = ThreadCost();
+  size_t begin = 0;
+  for (size_t round = 0; round < ends_.size(); ++round) {
+    const auto items = std::span(sorted_).subspan(begin, ends_[round] - begin);
+    begin = ends_[round];
+    if (items.empty()) continue;
+    if (IsRead(round)) {
+      Read(items, now_unix_ms);
+    } else {
+      Write(items, now_unix_ms);
+    }
+  }
+  ShareCost(ThreadCost() - before);
+}
+
+void SessionGroup::Collect() {
+  items_.clear();
+  for (SessionMessage* message : together_) {
+    for (size_t i = 0; i < message->ops().size(); ++i) {
+      items_.push_back({message, i, message->ops()[i].is_get ? kReads : kWrites});
+    }
+  }
+}
+
+// Gets alone, or writes alone, need no order: the engine applies writes of one key as they come.
+void SessionGroup::SetRounds() {
+  const size_t first = items_.front().round;
+  if (std::all_of(items_.begin(), items_.end(),
+                  [first](const Item& item) { return item.round == first; })) {
+    return;
+  }
+  round_of_key_.clear();
+  for (Item& item : items_) {
+    const std::string_view key = item.op().op.key;
+    size_t& last = round_of_key_.try_emplace({key.data(), key.size()}, item.round).first->second;
+    // The same round, or the next one of the operation's kind.
+    last += static_cast<size_t>(last % 2 != item.round % 2);
+    item.round = last;
+  }
+}
+
+// Stable: by counting.
+void SessionGroup::SortByRound() {
+  size_t rounds = 0;
+  for (const Item& item : items_) rounds = std::max(rounds, item.round + 1);
+  ends_.assign(rounds, 0);
+  for (const Item& item : items_) ++ends_[item.round];
+  size_t begin = 0;
+  for (size_t& count : ends_) count = std::exchange(begin, begin + count);
+  sorted_.resize(items_.size());
+  // Each entry moves from where its round begins to where it ends.
+  for (const Item& item : items_) sorted_[ends_[item.round]++] = item;
+}
+
+void SessionGroup::Read(std::span<const Item> items, uint64_t now_unix_ms) {
+  while (!items.empty()) {
+    const auto some = items.first(std::min(kKeysPerLookup, items.size()));
+    ReadSome(some, now_unix_ms);
+    items = items.subspan(some.size());
+  }
+}
+
+void SessionGroup::ReadSome(std::span<const Item> items, uint64_t now_unix_ms) {
+  to_read_.clear();
+  keys_.clear();
+  for (const Item& item : items) {
+    if (item.message->left_out_error()) {
+      item.message->LeaveOut(item.index, *item.message->left_out_error());
+      continue;
+    }
+    to_read_.push_back(item);
+    keys_.push_back(item.op().op.key);
+  }
+  if (keys_.empty()) return;
+  read_.assign(keys_.size(), {});
+  // The outcome of each is in its result.
+  (void)state_.store()->engine().Read(keys_, read_, {.now_unix_ms = now_unix_ms});
+  for (size_t i = 0; i < to_read_.size(); ++i) AddValue(to_read_[i], read_[i]);
+}
+
+// Unless there is no room for it.
+void SessionGroup::AddValue(const Item& item, ReadResult& result) {
+  SessionMessage& message = *item.message;
+  const uint64_t bytes = (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
+  const uint64_t limit = state_.limits().max_batch_size;
+  if (message.answer_bytes + bytes > limit) {
+    return message.LeaveOut(item.index, AnswerTooLargeError(limit));
+  }
+  const Admission::Verdict verdict =
+      state_.admission().Take(message.connection(), 0, bytes, message.held);
+  if (!verdict.admitted) {
+    recorder_.RecordRefusal(verdict.limit);
+    return message.LeaveOut(item.index, OverloadedError(verdict));
+  }
+  message.answer_bytes += bytes;
+  message.results()[item.index].result = std::move(result);
+}
+
+void SessionGroup::Write(std::span<const Item> items, uint64_t now_unix_ms) {
+  while (!items.empty()) {
+    const auto some = items.first(std::min(kMostWrites, items.size()));
+    WriteSome(some, now_unix_ms);
+    items = items.subspan(some.size());
+  }
+}
+
+void SessionGroup::WriteSome(std::span<const Item> items, uint64_t now_unix_ms) {
+  ops_.clear();
+  for (const Item& item : items) ops_.push_back(item.op().op);
+  written_.assign(ops_.size(), {});
+  // The outcome of each is in its result.
+  (void)state_.store()->engine().Write(
+      ops_, written_, {.atomic = false, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
+  recorder_.RecordGroup(ops_.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    state_.NoteOutcome(written_[i].outcome);
+    items[i].message->SetWritten(items[i].index, written_[i]);
+  }
+}
+
+void SessionGroup::ShareCost(const Cost& cost) {
+  uint64_t weight = 0;
+  for (const SessionMessage* message : together_) weight += WeightOf(*message);
+  CostShares shares(cost, items_.size(), weight);
+  for (SessionMessage* message : together_) {
+    message->cost = cost;
+    message->group_operations = items_.size();
+    message->share = shares.Next(WeightOf(*message), message->ops().size());
+  }
+}
+
+}  // namespace lodgekv::server

@@ -1,0 +1,36 @@
+#include "server/rpc/session_turn.h"
+
+#include <utility>
+
+#include "server/rpc/session_call.h"
+
+namespace lodgekv::server {
+
+void SessionTurn::Add(std::unique_ptr<SessionMessage> message) {
+  operations_ += message->operations();
+  gets_ += message->gets();
+  bytes_ += message->bytes();
+  writes_ |= message->writes() != 0;
+  messages_.push_back(std::move(message));
+}
+
+std::vector<std::unique_ptr<SessionMessage>> SessionTurn::Take() {
+  operations_ = 0;
+  gets_ = 0;
+  bytes_ = 0;
+  writes_ = false;
+  return std::exchange(messages_, {});
+}
+
+bool SessionTurn::IsLong(uint64_t value_bytes) const {
+  return operations_ > (writes_ ? kLongBatchOfWrites : kLongBatchOfReads) || bytes_ > kLongBytes ||
+         gets_ * value_bytes > kLongBytes;
+}
+
+bool SessionTurn::ConnectionIsLight() const { return session_.ConnectionIsLight(); }
+
+void SessionTurn::Deliver() { session_.DeliverTurn(); }
+
+void SessionTurn::GiveBack() { session_.GiveBackTurn(); }
+
+}  // namespace lodgekv::server

@@ -1,0 +1,50 @@
+// Messages of one session that are served together. A session has one turn at a time, so that what
+// it asks takes effect in the order sent, whichever thread serves it.
+//
+// INVARIANT  An atomic message is alone in its turn.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "server/rpc/call_kinds.h"
+#include "server/rpc/session_message.h"
+#include "server/rpc/work.h"
+
+namespace lodgekv::server {
+
+class SessionCall;
+
+class SessionTurn final : public Work {
+ public:
+  explicit SessionTurn(SessionCall& session) : session_(session) {}
+
+  void Add(std::unique_ptr<SessionMessage> message);
+  // The messages, served; the turn is empty then.
+  std::vector<std::unique_ptr<SessionMessage>> Take();
+
+  const std::vector<std::unique_ptr<SessionMessage>>& messages() const { return messages_; }
+  bool atomic() const { return messages_.front()->atomic(); }
+  uint64_t operations() const { return operations_; }
+  uint64_t gets() const { return gets_; }
+  bool writes() const { return writes_; }
+  // Whether serving it takes as long as many single calls, if each value that it reads has so many
+  // bytes.
+  bool IsLong(uint64_t value_bytes) const;
+
+  bool ConnectionIsLight() const;
+  void Deliver() override;
+  // Has the session's poller deliver it. By the thread that served it.
+  void GiveBack();
+
+ private:
+  SessionCall& session_;
+  std::vector<std::unique_ptr<SessionMessage>> messages_;
+  uint64_t operations_ = 0;
+  uint64_t gets_ = 0;
+  uint64_t bytes_ = 0;
+  bool writes_ = false;
+};
+
+}  // namespace lodgekv::server
