@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "index/node/epoch.h"
 #include "index/node/scan_steps.h"
 #include "tests/support/engine_calls.h"
 
@@ -18,13 +19,13 @@ constexpr double kMayGrow = 1.2;
 constexpr uint64_t kUnderWay = uint64_t{128} << 10;
 
 void LetReclaimAll(Engine& engine) {
-  constexpr int kQuiet = 50;
+  constexpr int kQuiet = 100;
   uint64_t least = UINT64_MAX;
   for (int quiet = 0; quiet < kQuiet; ++quiet) {
     const uint64_t medium = engine.GetMemoryUse().medium_bytes;
     if (medium < least) quiet = 0;
     least = std::min(least, medium);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    LetReclaim();
   }
 }
 
@@ -39,6 +40,11 @@ uint64_t StepsToFirstKey(Engine& engine) {
 }
 
 }  // namespace
+
+void LetReclaim() {
+  WaitForEpochs();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 Footprint FootprintOf(EngineHarness& harness) {
   Engine& engine = harness.engine();

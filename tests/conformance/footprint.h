@@ -10,6 +10,10 @@
 
 namespace lodgekv::test {
 
+// Gives the thread that frees retired space the time to do so: as long as it waits for readers,
+// which on a busy machine may be many milliseconds, and one more.
+void LetReclaim();
+
 struct Footprint {
   uint64_t dram;
   uint64_t medium;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -41,9 +40,9 @@ class WindowTest : public ConformanceTest {
 
   Footprint Look() { return FootprintOf(harness()); }
 
-  // Retired space is freed by another thread, which a busy machine may delay.
-  static void LetReclaim(uint64_t step) {
-    if (step % 512 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // Retired space is freed by another thread.
+  static void LetReclaimAt(uint64_t step) {
+    if (step % 512 == 0) LetReclaim();
   }
   // Window by window: put(i) and drop(i) return the key to put and to delete in the i-th step.
   template <class NumberOf>
@@ -53,7 +52,7 @@ class WindowTest : public ConformanceTest {
     Footprint first{};
     for (int round = 0; round <= kWindows; ++round) {
       for (uint64_t i = 0; i < size; ++i) {
-        LetReclaim(i);
+        LetReclaimAt(i);
         const uint64_t number = number_of(static_cast<uint64_t>(round), i);
         ASSERT_NO_FATAL_FAILURE(PutKey(number));
         window.push_back(number);
@@ -118,7 +117,7 @@ TEST_P(WindowTest, TwoThreads) {
       }
     });
     for (uint64_t number = put.load(); number < end; ++number) {
-      LetReclaim(number);
+      LetReclaimAt(number);
       while (number > deleted.load() + size * 21 / 20) std::this_thread::yield();
       EXPECT_EQ(Put(engine(), Key(number), Value(number)).outcome, Outcome::kOk);
       put.store(number + 1);
@@ -140,7 +139,7 @@ TEST_P(WindowTest, Groups) {
     std::vector<std::string> keys;
     std::vector<std::string> values;
     std::vector<std::string> gone;
-    LetReclaim(begin * 8);
+    LetReclaimAt(begin * 8);
     for (uint64_t i = begin; i < begin + kGroup; ++i) {
       keys.push_back(Key(i));
       values.push_back(Value(i));
@@ -181,7 +180,7 @@ class ChurnTest : public WindowTest {
       Outcome outcome = Put(engine(), Key(number), value).outcome;
       // Space becomes free a moment after it was retired.
       for (int retry = 0; retry < 50 && outcome == Outcome::kPoolFull; ++retry) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        LetReclaim();
         outcome = Put(engine(), Key(number), value).outcome;
       }
       ASSERT_EQ(outcome, Outcome::kOk) << number << ", " << value.size() << " bytes";
