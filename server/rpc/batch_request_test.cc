@@ -42,6 +42,20 @@ void ExpectSameAsProtobuf(const std::string& wire) {
   }
 }
 
+void ExpectSameAsProtobufOfASession(const std::string& wire) {
+  v1::SessionRequest expected;
+  if (!expected.ParseFromString(wire)) return;
+  SessionFields message;
+  ASSERT_TRUE(ParseBatch(wire, 0, &message));
+  EXPECT_EQ(message.id, expected.id());
+  EXPECT_EQ(message.atomic, expected.atomic());
+  EXPECT_EQ(message.want_cost, expected.want_cost());
+  ASSERT_EQ(message.entries.size(), static_cast<size_t>(expected.operations_size()));
+  for (int i = 0; i < expected.operations_size(); ++i) {
+    ExpectEqual(message.entries[static_cast<size_t>(i)], expected.operations(i));
+  }
+}
+
 class BatchRequestTest : public ::testing::Test {
  protected:
   uint64_t Draw(uint64_t bound) { return random_() % bound; }
@@ -69,19 +83,24 @@ class BatchRequestTest : public ::testing::Test {
     return wire;
   }
 
-  std::string Batch() {
+  // Operations, and some of the other fields between them.
+  std::string Message(char operation_tag, const std::vector<std::string>& others) {
     std::string wire;
     for (uint64_t i = Draw(6); i > 0; --i) {
       const std::string fields = Fields();
       // The tag and length of an operation, up to 16,383 bytes.
-      wire += '\x0a';
+      wire += operation_tag;
       wire += static_cast<char>(fields.size() % 128 | 128);
       wire += static_cast<char>(fields.size() / 128);
       wire += fields;
       if (Draw(4) == 0) wire += kUnknown[Draw(kUnknown.size())];
-      if (Draw(4) == 0) wire += std::string("\x10\x01", 2);  // want_cost
+      if (Draw(4) == 0) wire += others[Draw(others.size())];
     }
     return wire;
+  }
+  std::string Batch() { return Message('\x0a', {"\x10\x01"}); }  // want_cost
+  std::string OfSession() {  // id, atomic, want_cost
+    return Message('\x12', {"\x08\xff\x07", "\x18\x01", std::string("\x18\0", 2), "\x20\x01"});
   }
 
   std::mt19937_64 random_{kSeed};
@@ -91,12 +110,17 @@ TEST_F(BatchRequestTest, SeesWhatProtobufSees) {
   for (int i = 0; i < 20'000; ++i) ExpectSameAsProtobuf(Batch());
 }
 
+TEST_F(BatchRequestTest, SeesWhatProtobufSeesOfASession) {
+  for (int i = 0; i < 20'000; ++i) ExpectSameAsProtobufOfASession(OfSession());
+}
+
 TEST_F(BatchRequestTest, SeesTheSameInDamagedBytes) {
-  for (int i = 0; i < 20'000; ++i) {
-    std::string wire = Batch();
+  for (int i = 0; i < 40'000; ++i) {
+    const bool of_session = i % 2 == 0;
+    std::string wire = of_session ? OfSession() : Batch();
     if (wire.empty()) continue;
     wire[Draw(wire.size())] = static_cast<char>(Draw(256));
-    ExpectSameAsProtobuf(wire);
+    (of_session ? ExpectSameAsProtobufOfASession : ExpectSameAsProtobuf)(wire);
   }
 }
 

@@ -77,11 +77,13 @@ def config():
 
 
 def requests():
-    put, delete, write, get = 0, 4, 8, 12
+    put, delete, write, get, session = 0, 4, 8, 12, 16
     fixed, inline = 1, 2
     plain = text(1, b"key") + text(2, b"value")
     batch = (text(1, operation(1, b"a", b"1")) + text(1, operation(2, b"b"))
              + text(1, operation(1, b"c", b"3", number(4, 1))))
+    mixed = (text(2, operation(1, b"a", b"1")) + text(2, operation(3, b"a"))
+             + text(2, operation(2, b"a")))
     return {
         "put": bytes([put]) + plain,
         "put_ttl": bytes([put]) + plain + text(5, duration(0, 3_000_000)),
@@ -99,6 +101,11 @@ def requests():
         "write_group": bytes([write]) + b"\x7b" + batch + b"\x7c" + batch + b"\x7b",
         "write_bad_kind": bytes([write]) + text(1, operation(3, b"a")),
         "get": bytes([get]) + text(1, b"a") + text(1, b"bb") + number(2, 1),
+        "session": bytes([session]) + number(1, 300) + mixed + number(4, 1),
+        "session_atomic": bytes([session]) + number(1, 1) + text(2, operation(1, b"a", b"1"))
+                          + text(2, operation(2, b"b")) + number(3, 1),
+        "session_atomic_get": bytes([session]) + mixed + number(3, 1),
+        "session_get_value": bytes([session | fixed]) + text(2, operation(3, b"12345678", b"v")),
         "get_many": bytes([get | fixed]) + text(1, b"12345678") * 6,
     }
 

@@ -153,6 +153,39 @@ void CheckRequest(const v1::BatchWriteRequest& request, const BatchWriteFields& 
   FUZZ_REQUIRE(bytes == told && bytes <= context.limits.max_batch_size, "bytes");
 }
 
+void CheckGet(const v1::Operation& get, const CheckContext& context, const SessionOp& op) {
+  FUZZ_REQUIRE(op.is_get && op.op.key == get.key() && KeyIsFine(get.key(), context), "a get's key");
+  FUZZ_REQUIRE(get.value().empty() && !get.has_ttl() && get.condition() == 0, "a get that writes");
+}
+
+void CheckRequest(const v1::SessionRequest& request, const SessionFields& message,
+                  const CheckContext& context) {
+  FUZZ_REQUIRE(message.id == request.id() && message.atomic == request.atomic(), "id, atomic");
+  for (int i = 0; i < request.operations_size(); ++i) {
+    CheckFields(message.entries[static_cast<size_t>(i)], request.operations(i));
+  }
+  std::vector<SessionOp> ops;
+  uint64_t told = 0;
+  if (const auto error = ToSessionOps(message, context, ops, told)) return CheckRefusal(*error);
+  FUZZ_REQUIRE(ops.size() == message.entries.size(), "size");
+  FUZZ_REQUIRE(ops.size() <= context.limits.max_batch_operations, "operations");
+  std::set<std::string_view> keys;
+  uint64_t bytes = 0;
+  for (int i = 0; i < request.operations_size(); ++i) {
+    const v1::Operation& operation = request.operations(i);
+    const SessionOp& op = ops[static_cast<size_t>(i)];
+    FUZZ_REQUIRE(keys.insert(operation.key()).second || !request.atomic(), "a key occurs twice");
+    FUZZ_REQUIRE(!op.is_get || !request.atomic(), "an atomic message with a get");
+    bytes += operation.key().size() + operation.value().size();
+    switch (operation.kind()) {
+      case v1::OPERATION_KIND_PUT: CheckPut(operation, context, op.op); break;
+      case v1::OPERATION_KIND_DELETE: CheckDelete(operation, context, op.op); break;
+      default: CheckGet(operation, context, op);
+    }
+  }
+  FUZZ_REQUIRE(bytes == told && bytes <= context.limits.max_batch_size, "bytes");
+}
+
 void CheckRequest(const v1::BatchGetRequest& request, const BatchGetFields& batch,
                   const CheckContext& context) {
   for (int i = 0; i < request.keys_size(); ++i) {
@@ -170,6 +203,7 @@ void CheckRequest(const v1::BatchGetRequest& request, const BatchGetFields& batc
 }
 
 int EntriesOf(const v1::BatchWriteRequest& request) { return request.operations_size(); }
+int EntriesOf(const v1::SessionRequest& request) { return request.operations_size(); }
 int EntriesOf(const v1::BatchGetRequest& request) { return request.keys_size(); }
 
 // The pre-parser's view of a batch and what is parsed of it equal what protobuf parses. Blocks of 3
@@ -209,18 +243,21 @@ void CheckBytes(std::string_view bytes, const CheckContext& context) {
 }  // namespace
 }  // namespace lodgekv::server
 
-// The first byte: bits 0 and 1 the pool, bits 2 and 3 the call.
+// The first byte: bits 0 and 1 the pool, bits 2 to 4 the call.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lodgekv::server;
   namespace v1 = lodgekv::v1;
   lodgekv::fuzz::InputReader input(data, size);
   const uint8_t kind = input.Byte();
   const CheckContext context = MakeContext(kind);
-  switch (kind >> 2 & 3) {
+  switch (kind >> 2 & 7) {
     case 0: CheckBytes<v1::PutRequest>(input.Rest(), context); break;
     case 1: CheckBytes<v1::DeleteRequest>(input.Rest(), context); break;
     case 2:
       CheckBatch<v1::BatchWriteRequest, BatchWriteFields>(BatchKind::kWrite, input.Rest(), context);
+      break;
+    case 4:
+      CheckBatch<v1::SessionRequest, SessionFields>(BatchKind::kSession, input.Rest(), context);
       break;
     default:
       CheckBatch<v1::BatchGetRequest, BatchGetFields>(BatchKind::kGet, input.Rest(), context);
