@@ -4,7 +4,7 @@
 //
 // Invariants
 //  1. Readers believe the place and slots here, not the head's word, for the head; for the overflow
-//     subnodes they believe the word (leaf_commit.h). Both are durable by then.
+//     subnodes they believe the word (node/leaf_commit.h). Both are durable by then.
 //  2. `filter` has the bits of each pair in an overflow subnode, and perhaps others.
 //  3. A leaf without a head has no pair: it is the only one, or its removal was put off.
 //
@@ -55,7 +55,7 @@ struct Leaf {
   VersionLock lock;
   LeafPlace place;
   uint8_t fingerprints[kSubnodeSlots];  // of the head's keys
-  PendingWords::Ticket pending;         // of the commit in progress (leaf_commit.h)
+  PendingWords::Ticket pending;         // of the commit in progress (node/leaf_commit.h)
   uint64_t filter;
 
   // Three bits of 64 for a key, from its hash.

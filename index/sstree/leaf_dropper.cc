@@ -29,7 +29,7 @@ void LeafDropper<C>::DropHead(Worker& worker, Leaf* leaf) {
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.drop.1");
   tree_.FenceAndFree(worker);
   const pmem::Offset gone = leaf->place.head();
-  LeafCommits::BeginPublish(*leaf);
+  LeafCommits<Leaf>::BeginPublish(*leaf);
   leaf->place = {};
   leaf->filter = 0;
   tree_.commits.EndPublish(*leaf);

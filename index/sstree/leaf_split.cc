@@ -205,7 +205,7 @@ Leaf* LeafSplitter<C>::PublishNew(const NewLeaf<C>& right) {
 template <class C>
 void LeafSplitter<C>::PublishOld(Worker& worker, LeafChange* change) {
   if (change->changes()) return writer_.Publish(worker, change);
-  LeafCommits::BeginPublish(*change->leaf);
+  LeafCommits<Leaf>::BeginPublish(*change->leaf);
   tree_.commits.EndPublish(*change->leaf);
 }
 

@@ -266,7 +266,7 @@ void LeafWriter<C>::Commit(LeafChange* change) {
 template <class C>
 void LeafWriter<C>::Publish(Worker& worker, LeafChange* change) {
   Leaf& leaf = *change->leaf;
-  LeafCommits::BeginPublish(leaf);
+  LeafCommits<Leaf>::BeginPublish(leaf);
   if (change->value == nullptr) {
     const unsigned subnodes = change->subnodes - (change->last != nullptr ? 1 : 0);
     leaf.place = LeafPlace(tree_.pool.OffsetOf(change->head), subnodes, change->head_slots());

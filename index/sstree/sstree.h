@@ -9,7 +9,7 @@
 // lookups.h, scan.cc.
 //
 // INVARIANT: what is acknowledged is durable, and what a reader sees is durable too, or is returned
-// only after the fence that makes it so (leaf_commit.h).
+// only after the fence that makes it so (node/leaf_commit.h).
 //
 // Thread-safe. Locks are in DRAM, in each leaf's metadata (leaf.h): a writer holds its leaf's lock
 // across its fences. Parents are locked after leaves; a second leaf is only tried.

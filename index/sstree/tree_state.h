@@ -18,6 +18,7 @@
 #include "index/node/dram_arena.h"
 #include "index/node/inner_tree.h"
 #include "index/node/key_locks.h"
+#include "index/node/leaf_commit.h"
 #include "index/node/leaf_space.h"
 #include "index/node/node_pool.h"
 #include "index/node/reclaimer.h"
@@ -31,7 +32,6 @@
 #include "index/pmem/unit_arena.h"
 #include "index/sstree/layout.h"
 #include "index/sstree/leaf.h"
-#include "index/sstree/leaf_commit.h"
 #include "index/sstree/worker.h"
 
 namespace lodgekv::sstree {
@@ -122,7 +122,7 @@ struct TreeState {
   const StoredValues<C> values;
   SeparatorTexts texts;
   NodePool<Leaf> leaves;
-  const LeafCommits commits;
+  const LeafCommits<Leaf> commits;
   Inner inner;
   KeyLocks key_locks;
   BatchIntents intents;

@@ -78,7 +78,7 @@ void PairWriter<C>::UpdateInPlace(const LockedLeaf& locked, Pair pair) {
   tree_.medium.FlushLine(&slot);
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.1");
   tree_.FenceAndFree(tree_.workers.Current());
-  LeafCommits::BeginPublish(*locked.leaf);
+  LeafCommits<Leaf>::BeginPublish(*locked.leaf);
   tree_.commits.EndPublish(*locked.leaf);
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.2");
 }

@@ -1,17 +1,19 @@
-// What readers see of a leaf during a commit.
+// What readers see of a leaf during a commit, for trees whose leaves have metadata in DRAM.
 //
 // A writer holds its leaf's lock across its fences. Most commits store what readers do not look at,
-// since they have the head's slots from DRAM (leaf.h), which changes after the fence. But a value
-// that changes in its slot, and the bits of the overflow subnodes, are read from the medium. There
-// readers could see a store before it is durable. If a fence is an instruction, they wait from the
-// store until its fence (VersionLock::BeginPublish). If a fence waits for a disk, they read the
-// word's old value meanwhile (node/pending_words.h). A writer calls, with the leaf locked,
+// since they know which slots count from DRAM, which changes after the fence. But some words, such
+// as a value that changes in its slot, they read from the medium. There they could see a store
+// before it is durable. If a fence is an instruction, they wait from the store until its fence
+// (VersionLock::BeginPublish). If a fence waits for a disk, they read the old value meanwhile
+// (pending_words.h). A writer calls, with the leaf locked,
 //
 //   BeginCommit(leaf, word), if readers look at the word;   then it stores, flushes, fences
 //   BeginPublish(leaf);                                     then it changes the leaf in DRAM
 //   EndPublish(leaf);
 //
 // INVARIANT: a leaf has at most one word that readers look at and that is not yet durable.
+//
+// Leaf is the metadata: `lock`, a VersionLock, and `pending`, a PendingWords::Ticket, 0 at first.
 //
 // Thread-safe: only the holder of the leaf's lock calls Begin and End methods.
 #pragma once
@@ -20,10 +22,12 @@
 #include <memory>
 
 #include "index/node/pending_words.h"
-#include "index/sstree/leaf.h"
+#include "index/node/version_lock.h"
+#include "index/pmem/medium.h"
 
-namespace lodgekv::sstree {
+namespace lodgekv {
 
+template <class Leaf>
 class LeafCommits {
  public:
   explicit LeafCommits(bool long_fences)
@@ -62,4 +66,4 @@ class LeafCommits {
   const std::unique_ptr<PendingWords> pending_;  // null if a fence is an instruction
 };
 
-}  // namespace lodgekv::sstree
+}  // namespace lodgekv
