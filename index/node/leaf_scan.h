@@ -9,7 +9,8 @@
 // A Cursor has
 //   Leaf                             a ScannedLeaf, with the engine's additions to its pairs;
 //                                    pairs(): their number, with the additions;
-//                                    ForEachValue(f): calls f(value word) for each of these
+//                                    ForEachValue(f): calls f(value word) for each of these;
+//                                    sorted, if it has it: the pairs are in the order of their keys
 //   has_place(), Forget()            whether the next leaf is known
 //   Seek(near, reverse, wanted)      finds the leaf of *near, in reverse of the largest key below
 //                                    it; null: the last leaf. `wanted` items are still needed
@@ -106,6 +107,13 @@ class LeafScan {
   void PrefetchRecords(const Leaf& leaf) const requires C::kRecords;
 
   void Merge(const Leaf& leaf);
+  static bool IsSorted(const Leaf& leaf) {
+    if constexpr (requires { leaf.sorted; }) return leaf.sorted;
+    return false;
+  }
+  void CopyPairs(const Leaf& leaf) {
+    for (unsigned i = 0; i < leaf.count; ++i) run_[i] = leaf.PairAt(i);
+  }
   void SortPairs(const Leaf& leaf);
   bool SortByWords(const Leaf& leaf, const uint64_t* words);
   void Trim(const Leaf& leaf);
@@ -266,6 +274,7 @@ void LeafScan<C, Cursor>::Merge(const Leaf& leaf) {
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
   run_.resize(leaf.count);
+  if (IsSorted(leaf)) return CopyPairs(leaf);
   const bool may_differ = !C::kRecords || leaf.prefix < sizeof(uint64_t);
   if (may_differ && SortByWords(leaf, leaf.words)) return;
   if constexpr (C::kRecords) {
@@ -280,7 +289,7 @@ void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
     if (leaf.prefix != 0 && sort_behind(leaf.prefix)) return;
     if (leaf.bounded && sort_behind(CommonPrefix(leaf.low->view(), leaf.high->view()))) return;
   }
-  for (unsigned i = 0; i < leaf.count; ++i) run_[i] = leaf.PairAt(i);
+  CopyPairs(leaf);
   std::sort(run_.begin(), run_.end(), [&](Pair x, Pair y) { return codec_.Less(x, y); });
 }
 
