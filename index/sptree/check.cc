@@ -1,0 +1,205 @@
+// Check: reads the whole structure, compares the Mnodes with the leaves on the medium, and counts.
+// All leaves are locked, from left to right, so writers wait and the counts are consistent; in
+// passing, each is locked while it is looked at.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "index/node/leaf_chain_checker.h"
+#include "index/sptree/leaf_walk.h"
+#include "index/sptree/sptree.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+
+// One run of Check over all leaves. Used by one thread, concurrent with writers.
+template <class C>
+class Checker : LeafChainChecker {
+ public:
+  using Visit = typename LeafWalk<C>::Visit;
+
+  explicit Checker(TreeState<C>& tree) : tree_(tree), walk_(tree) {}
+
+  CheckReport Run() {
+    std::vector<Mnode<C>*> held;
+    Follow(tree_.pool.engine_area()[media::kFirstLeaf]);
+    walk_.ForEach(C::TextOf(C::MinusInfinity()), /*lock=*/true, [&](const Visit& at) {
+      held.push_back(at.leaf);
+      ExpectLeaf(tree_.pool.OffsetOf(at.leaf->bnode));
+      Follow(at.leaf->bnode->next);
+      CheckLeaf(*at.leaf);
+      return true;
+    });
+    ExpectEnd();
+    // Without a tracer other threads allocate and retire meanwhile.
+    if (tree_.medium.tracer() != nullptr) CheckSpace();
+    for (Mnode<C>* leaf : held) leaf->lock.Unlock();
+    return Report();
+  }
+
+  CheckReport RunInPassing(CheckPause go_on) {
+    while (CheckSomeLeaves() && go_on()) {
+    }
+    return Report();
+  }
+
+ private:
+  // In passing, between two pauses.
+  static constexpr unsigned kLeavesAtATime = 64;
+
+  bool CheckSomeLeaves();
+  CheckReport Report() {
+    report_.bytes_reachable += record_bytes_;
+    return std::move(report_);
+  }
+  void CheckLeaf(const Mnode<C>& leaf);
+  void CheckWords(const Mnode<C>& leaf);
+  void CheckFence(const Mnode<C>& leaf);
+  void CheckSlot(const Mnode<C>& leaf, unsigned slot);
+  void CheckOrder(const Mnode<C>& leaf);
+  void CheckSpace();
+
+  TreeState<C>& tree_;
+  const LeafWalk<C> walk_;
+  uint64_t record_bytes_ = 0;
+  std::vector<Pair> pairs_;             // of the current leaf
+  std::optional<std::string> reached_;  // in passing: where the next leaf begins
+};
+
+// A leaf that has taken over the range of its right neighbour since may come twice. False: none are
+// left.
+template <class C>
+bool Checker<C>::CheckSomeLeaves() {
+  unsigned left = kLeavesAtATime;
+  bool more = false;
+  walk_.ForEach(reached_ ? *reached_ : C::TextOf(C::MinusInfinity()), /*lock=*/true,
+                [&](const Visit& at) {
+                  CheckLeaf(*at.leaf);
+                  more = at.bounded;
+                  if (more) reached_ = C::TextOf(at.high);
+                  at.leaf->lock.Unlock();
+                  return --left > 0;
+                });
+  return more && left == 0;
+}
+
+template <class C>
+void Checker<C>::CheckLeaf(const Mnode<C>& leaf) {
+  ++report_.leaves;
+  report_.bytes_reachable += sizeof(media::Bnode);
+  CheckWords(leaf);
+  CheckFence(leaf);
+  pairs_.clear();
+  for (uint64_t slots = leaf.bitmap; slots != 0; slots &= slots - 1) {
+    CheckSlot(leaf, static_cast<unsigned>(std::countr_zero(slots)));
+  }
+  if (leaf.sorted.load(std::memory_order_acquire)) CheckOrder(leaf);
+  std::sort(pairs_.begin(), pairs_.end(), [&](Pair a, Pair b) { return tree_.codec.Less(a, b); });
+  for (size_t i = 1; i < pairs_.size(); ++i) {
+    if (tree_.codec.SameKey(pairs_[i - 1], pairs_[i])) {
+      Problem("leaf ", tree_.pool.OffsetOf(leaf.bnode), ": a key twice");
+    }
+  }
+  report_.keys += pairs_.size();
+}
+
+template <class C>
+void Checker<C>::CheckWords(const Mnode<C>& leaf) {
+  const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
+  if (leaf.bnode->bitmap.Load() != leaf.bitmap) {
+    Problem("leaf ", where, ": its bitmap is not the one in DRAM");
+  }
+  if ((leaf.bitmap & ~tree_.usable_slots()) != 0) Problem("leaf ", where, ": too many slots");
+  uint64_t watermark;
+  if (!ReadChecked(leaf.bnode->watermark.Load(), &watermark)) {
+    Problem("leaf ", where, ": a watermark with wrong check bits");
+  }
+  const pmem::Offset right = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
+  if (leaf.bnode->next.Load() != CheckedWord(right)) {
+    Problem("leaf ", where, ": next does not lead to the leaf at ", right);
+  }
+}
+
+template <class C>
+void Checker<C>::CheckFence(const Mnode<C>& leaf) {
+  const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
+  const FenceWords fence = FenceOf(*leaf.bnode);
+  typename C::Separator low;
+  if (!tree_.codec.DecodeFence(fence, tree_.texts, &low)) {
+    Problem("leaf ", where, ": a damaged low fence");
+    return;
+  }
+  if (C::Compare(low, leaf.low) != 0) Problem("leaf ", where, ": another low fence than in DRAM");
+  C::Discard(tree_.texts, low);
+  if (fence.kind() == FenceWords::kRecord) record_bytes_ += tree_.slab.SpaceAt(fence.record());
+}
+
+template <class C>
+void Checker<C>::CheckSlot(const Mnode<C>& leaf, unsigned slot) {
+  const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
+  const Pair pair = SlotPair(*leaf.bnode, slot);
+  if constexpr (C::kRecords) {
+    if (this->CheckRecordPair(tree_.codec, tree_.pool, tree_.slab, where, pair)) {
+      record_bytes_ += tree_.slab.SpaceAt(C::RecordOf(pair.value));
+    }
+  }
+  if (!tree_.codec.KeyInRange(pair, leaf.low, leaf.bounded(), leaf.high)) {
+    Problem("leaf ", where, " slot ", slot, ": key out of the leaf's range");
+  }
+  const uint16_t hash = tree_.codec.HashOf(pair);
+  if (TagsOf(*leaf.bnode)[slot] != FingerprintOf(hash)) {
+    Problem("leaf ", where, " slot ", slot, ": wrong tag");
+  }
+  if (!leaf.filter.MayHold(hash)) Problem("leaf ", where, " slot ", slot, ": not in the filter");
+  pairs_.push_back(pair);
+}
+
+template <class C>
+void Checker<C>::CheckOrder(const Mnode<C>& leaf) {
+  for (size_t i = 1; i < pairs_.size(); ++i) {
+    const Pair before = SlotPair(*leaf.bnode, leaf.seqs[i - 1]);
+    if (!tree_.codec.Less(before, SlotPair(*leaf.bnode, leaf.seqs[i]))) {
+      Problem("leaf ", tree_.pool.OffsetOf(leaf.bnode), ": slots out of order in DRAM");
+      return;
+    }
+  }
+}
+
+// Nothing leaks, and nothing has two owners.
+template <class C>
+void Checker<C>::CheckSpace() {
+  if (tree_.pool.finding_space()) return;  // what nobody owns still counts as used
+  uint64_t spare = 0;
+  uint64_t waiting = 0;  // retired, not yet freed
+  tree_.workers.ForEach([&](const Worker& worker) {
+    spare += worker.spare.size();
+    waiting += worker.retired.bytes();
+    for (const pmem::Offset record : worker.spare_fences) waiting += tree_.slab.SpaceAt(record);
+  });
+  if (tree_.bnodes.used_units() != report_.leaves + spare) {
+    Problem(tree_.bnodes.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
+            " spare");
+  }
+  const uint64_t used = tree_.slab.used_bytes();
+  if (used == record_bytes_ + waiting) return;
+  Problem(used, " bytes are taken by records, ", record_bytes_, " by those reached, ", waiting,
+          " are about to be freed");
+}
+
+}  // namespace
+
+template <class C>
+CheckReport SpTree<C>::Check() {
+  return Checker<C>(tree_).Run();
+}
+
+template <class C>
+CheckReport SpTree<C>::CheckInPassing(CheckPause go_on) {
+  return Checker<C>(tree_).RunInPassing(go_on);
+}
+
+template class SpTree<Fixed64Codec>;
+template class SpTree<BytesCodec>;
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,78 @@
+// SPTree on the medium. docs/media_format.md does not draw these structs as long as the engine is
+// unfinished: they may still change without a new kMediaVersion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "index/node/batch_intent.h"
+#include "index/node/checked_word.h"
+#include "index/node/codec.h"
+#include "index/pmem/medium.h"
+
+namespace lodgekv::sptree {
+
+inline constexpr uint32_t kMediaVersion = 1;
+inline constexpr unsigned kBnodeSlots = 64;  // SPTree 4.1
+
+namespace media {
+
+using pmem::Word;
+
+struct Slot {
+  Word key;
+  Word value;
+};
+
+// A leaf.
+//
+// Invariants
+//  1. Only `bitmap` makes a slot count; bit i is slot i. It changes by one store.
+//  2. The keys of slots that count lie in [lkey, hkey), where hkey is the lkey of the leaf that
+//     `next` leads to. A split or a merge that was cut short leaves keys from hkey on; the next
+//     leaf has all of these too, and recovery removes them here before anything is served.
+//  3. `lkey` never changes, and `next` changes by one store, which moves hkey with it.
+//  4. The tag of a slot that counts is its key's.
+struct Bnode {
+  Word bitmap;
+  Word watermark;  // a checked word: 0 without write buffers
+  Word next;       // a checked word: the right sibling; 0: none, and hkey is plus infinity
+  Word lkey[2];    // node/separator.h
+  Word unused[3];  // zero
+  Word tags[kBnodeSlots / 8];  // one byte a slot, low byte first
+  Slot slots[kBnodeSlots];
+  Word beyond[16];  // never written: leaves are aligned to 256 bytes
+};
+static_assert(sizeof(Bnode) == 1280 && sizeof(Bnode) % pmem::kBlockBytes == 0);
+static_assert(offsetof(Bnode, tags) == 64 && offsetof(Bnode, slots) == 128);
+
+// The pool's engine area.
+enum EngineWord : unsigned {
+  kFirstLeaf = 0,  // offset of the leftmost leaf, a checked word; it is never dropped
+  kIntents = 1,    // roots of batches in progress (node/batch_intent.h)
+  kEngineWords = kIntents + BatchIntents::kRoots
+};
+
+}  // namespace media
+
+// The line of a leaf that holds the slot, and the one that holds its tag.
+constexpr unsigned LineOfSlot(unsigned slot) {
+  return (offsetof(media::Bnode, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
+}
+inline constexpr unsigned kTagLine = offsetof(media::Bnode, tags) / pmem::kLineBytes;
+static_assert(LineOfSlot(kBnodeSlots - 1) == 17);
+
+inline const uint8_t* TagsOf(const media::Bnode& bnode) {
+  return reinterpret_cast<const uint8_t*>(bnode.tags);
+}
+
+inline Pair SlotPair(const media::Bnode& bnode, unsigned slot) {
+  const media::Slot& at = bnode.slots[slot];
+  return {at.key.LoadRelaxed(), at.value.LoadRelaxed()};
+}
+
+inline FenceWords FenceOf(const media::Bnode& bnode) {
+  return {bnode.lkey[0].LoadRelaxed(), bnode.lkey[1].LoadRelaxed()};
+}
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,167 @@
+// Merges of leaves; their crash table: README.md, Merge.
+#include "index/sptree/leaf_merge.h"
+
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "index/pmem/crash_point.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+bool LeafMerger<C>::AreSparse(uint64_t left, uint64_t right) const {
+  const auto pairs = static_cast<unsigned>(std::popcount(left) + std::popcount(right));
+  if (left == 0 || right == 0) return pairs <= tree_.parameters.leaf_slots;
+  return 2 * pairs <= tree_.parameters.leaf_slots;
+}
+
+// The left neighbour is looked at only now and then: to find it takes a descent.
+template <class C>
+void LeafMerger<C>::NoteIfSparse(Worker& worker, const Mnode<C>& leaf, const Key& key) const {
+  if (!tree_.parameters.merge) return;
+  const auto pairs = static_cast<unsigned>(std::popcount(leaf.bitmap));
+  const bool look_left = pairs == 0 || pairs == tree_.parameters.leaf_slots / 4;
+  bool with_right = false;
+  if (leaf.bounded()) {
+    const OptimisticSection section;  // not locked: the merge looks again
+    with_right = AreSparse(leaf.bitmap, leaf.right->bitmap);
+  }
+  if (look_left || with_right) Note(worker, key);
+}
+
+// Only a few: beyond that, leaves stay sparse until something is deleted there again.
+template <class C>
+void LeafMerger<C>::Note(Worker& worker, const Key& key) const {
+  constexpr size_t kMost = 64;
+  if (worker.sparse.size() < kMost) worker.sparse.push_back(C::TextOf(key));
+}
+
+template <class C>
+void LeafMerger<C>::MergeSparse(Worker& worker) {
+  for (const std::string& text : std::exchange(worker.sparse, {})) {
+    const Key key = C::MakeKey(text);
+    const Attempt attempt = MergeAt(worker, key);
+    if (attempt == Attempt::kBusy || !tree_.top.Shrink(key)) Note(worker, key);
+  }
+}
+
+template <class C>
+auto LeafMerger<C>::MergeAt(Worker& worker, const Key& key) -> Attempt {
+  uint64_t snapshot;
+  Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
+  if (!leaf->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
+  tree_.Touch(key);
+  const bool empty = leaf->bitmap == 0;  // then nothing has to move to the left
+  Attempt attempt = Attempt::kCannot;
+  for (const bool to_left : {empty, !empty}) {
+    attempt = to_left ? MergeWithLeft(worker, leaf) : MergeWithRight(worker, leaf);
+    if (to_left && attempt == Attempt::kDone) return attempt;  // the leaf is gone
+    if (attempt != Attempt::kCannot) break;
+  }
+  leaf->lock.Unlock();
+  return attempt;
+}
+
+// The lock of the left one keeps the right one in the tree.
+template <class C>
+auto LeafMerger<C>::MergeWithRight(Worker& worker, Mnode<C>* leaf) -> Attempt {
+  Mnode<C>* right = leaf->right;
+  if (right == nullptr) return Attempt::kCannot;
+  if (!right->lock.TryLock()) return Attempt::kBusy;
+  const Attempt attempt = Merge(worker, leaf, right);
+  if (attempt != Attempt::kDone) right->lock.Unlock();
+  return attempt;
+}
+
+template <class C>
+auto LeafMerger<C>::MergeWithLeft(Worker& worker, Mnode<C>* leaf) -> Attempt {
+  const Key low = C::KeyOf(leaf->low);
+  if (C::Compare(leaf->low, C::MinusInfinity()) == 0) return Attempt::kCannot;
+  uint64_t snapshot;
+  Mnode<C>* left = tree_.top.FindBefore(low, &snapshot);
+  if (!left->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
+  const Attempt attempt = left->right == leaf ? Merge(worker, left, leaf) : Attempt::kBusy;
+  left->lock.Unlock();
+  return attempt;
+}
+
+// Both are locked. kDone: the right one is unlocked, and gone.
+template <class C>
+auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> Attempt {
+  if (!AreSparse(left->bitmap, right->bitmap)) return Attempt::kCannot;
+  typename TopLayer<C>::Removal removal;
+  const Attempt attempt = tree_.top.Begin(right, &removal);
+  if (attempt != Attempt::kDone) return attempt;
+  tree_.Touch(C::KeyOf(left->low));
+  tree_.Touch(C::KeyOf(right->low));
+  media::Bnode* gone = right->bnode;
+  LeafChange<C> change(left);
+  for (uint64_t slots = right->bitmap; slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    writer_.AddPair(&change, SlotPair(*gone, slot));
+  }
+  Commit(&change, *gone);
+  Publish(change, right, removal);
+  FreeRight(worker, gone);
+  worker.counters.Add(WorkerCounters::kLeafMerges);
+  return Attempt::kDone;
+}
+
+// The bitmap, then `next`, which moves hkey. One line, which keeps their order unless its words may
+// tear.
+template <class C>
+void LeafMerger<C>::Commit(LeafChange<C>* change, const media::Bnode& right) {
+  pmem::Medium& medium = tree_.medium;
+  media::Bnode* bnode = change->leaf->bnode;
+  if (medium.Canary("sptree.merge.next_first")) {
+    medium.Store(bnode->next, right.next.LoadRelaxed());
+  }
+  writer_.Stage(change);
+  LODGEKV_CRASH_POINT(medium, "sptree.merge.1");
+  if (change->changes()) {
+    medium.Fence();
+    medium.Store(bnode->bitmap, change->bitmap);
+    if (medium.strict_order()) {
+      medium.FlushLine(bnode);
+      LODGEKV_CRASH_POINT(medium, "sptree.merge.2");
+      medium.Fence();
+    }
+  }
+  medium.Store(bnode->next, right.next.LoadRelaxed());
+  medium.FlushLine(bnode);
+  LODGEKV_CRASH_POINT(medium, "sptree.merge.3");
+  medium.Fence();
+}
+
+template <class C>
+void LeafMerger<C>::Publish(const LeafChange<C>& change, Mnode<C>* right,
+                            const typename TopLayer<C>::Removal& removal) {
+  Mnode<C>* left = change.leaf;
+  LeafCommits<Mnode<C>>::BeginPublish(*left);
+  LeafCommits<Mnode<C>>::BeginPublish(*right);
+  const auto gone_high = std::exchange(left->high, right->high);
+  left->right = right->right;
+  writer_.SetSlots(left, change.bitmap);
+  tree_.top.Remove(right, removal);
+  tree_.commits.EndPublish(*left);
+  tree_.commits.EndPublish(*right);
+  C::Release(tree_.texts, gone_high);
+  C::Release(tree_.texts, right->low);
+  right->lock.Unlock();
+  tree_.mnodes.Free(right);
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.merge.4");
+}
+
+template <class C>
+void LeafMerger<C>::FreeRight(Worker& worker, media::Bnode* right) {
+  if (tree_.medium.failed()) return;
+  fences_.Retire(worker, FenceOf(*right));
+  const bool stays = tree_.medium.Canary("sptree.merge.leaf_stays");
+  if (!stays) tree_.bnodes.Free(tree_.pool.OffsetOf(right));
+}
+
+template class LeafMerger<Fixed64Codec>;
+template class LeafMerger<BytesCodec>;
+
+}  // namespace lodgekv::sptree

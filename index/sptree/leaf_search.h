@@ -1,0 +1,72 @@
+// The search of one leaf: the filter in DRAM, then the tags beside the slots.
+//
+// Thread-safe. Candidates may read a leaf that is changing: its caller validates. FindPlace is for
+// the holder of the leaf's lock only.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
+#include "index/node/tag_match.h"
+#include "index/sptree/tree_state.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+class LeafSearch {
+ public:
+  using Key = typename C::Key;
+
+  explicit LeafSearch(const TreeState<C>& tree) : tree_(tree) {}
+
+  bool MayHold(const Mnode<C>& leaf, const Key& key) const {
+    return !tree_.parameters.filter || leaf.filter.MayHold(key.hash);
+  }
+  // Of `slots` of the leaf, those that may hold the key.
+  uint64_t ByTag(const media::Bnode& bnode, uint64_t slots, const Key& key) const {
+    if (!tree_.parameters.tags) [[unlikely]]
+      return slots;
+    return slots & MatchTags<kBnodeSlots>(TagsOf(bnode), FingerprintOf(key.hash));
+  }
+  // Slots that may hold the key.
+  uint64_t Candidates(const Mnode<C>& leaf, const Key& key) const {
+    return MayHold(leaf, key) ? ByTag(*leaf.bnode, leaf.bitmap, key) : 0;
+  }
+
+  // Which of the slots has the key; -1: none.
+  int FindSlot(const media::Bnode& bnode, uint64_t slots, const Key& key) const {
+    for (; slots != 0; slots &= slots - 1) {
+      const int slot = std::countr_zero(slots);
+      const Pair pair = SlotPair(bnode, static_cast<unsigned>(slot));
+      if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) return slot;
+    }
+    return -1;
+  }
+  int FindPlace(const Mnode<C>& leaf, const Key& key) const {
+    const uint64_t slots = Candidates(leaf, key);
+    return slots == 0 ? -1 : FindSlot(*leaf.bnode, slots, key);
+  }
+
+  // Fetches what a write of the key reads and stores in the leaf, which may be changing. The caller
+  // locks it only then: loads after a locked instruction wait for it, those before it overlap with
+  // the fence of the thread's last write.
+  void FetchForWrite(const Mnode<C>& leaf, const Key& key) const {
+    const OptimisticSection section;
+    const media::Bnode* bnode = leaf.bnode;
+    Prefetch(bnode);
+    Prefetch(bnode->tags);
+    const uint64_t free_slots = ~leaf.bitmap;
+    if (free_slots != 0) Prefetch(&bnode->slots[std::countr_zero(free_slots)]);
+    if (MayHold(leaf, key)) FetchSlots(*bnode, ByTag(*bnode, leaf.bitmap, key));
+  }
+  static void FetchSlots(const media::Bnode& bnode, uint64_t slots) {
+    for (; slots != 0; slots &= slots - 1) Prefetch(&bnode.slots[std::countr_zero(slots)]);
+  }
+
+ private:
+  const TreeState<C>& tree_;
+};
+
+}  // namespace lodgekv::sptree

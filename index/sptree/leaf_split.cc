@@ -1,0 +1,176 @@
+// The split of a leaf; its crash table: README.md, Split.
+#include "index/sptree/leaf_split.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "index/pmem/crash_point.h"
+#include "index/sptree/leaf_image.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+void LeafSplitter<C>::Sort(const Mnode<C>& leaf, Pair pair, Entries* entries) const {
+  for (uint64_t slots = leaf.bitmap; slots != 0; slots &= slots - 1) {
+    const int slot = std::countr_zero(slots);
+    entries->at[entries->count++] = {SlotPair(*leaf.bnode, static_cast<unsigned>(slot)), slot};
+  }
+  entries->at[entries->count++] = {pair, -1};
+  Entry* end = entries->at + entries->count;
+  std::sort(entries->at, end,
+            [&](const Entry& x, const Entry& y) { return tree_.codec.Less(x.pair, y.pair); });
+  const Entry* added = std::find_if(entries->at, end, [](const Entry& e) { return e.slot < 0; });
+  entries->added = static_cast<unsigned>(added - entries->at);
+}
+
+// Whether there is a separator below entry `stay` and inside the leaf's range: a damaged record may
+// have any key.
+template <class C>
+bool LeafSplitter<C>::Divides(const Mnode<C>& leaf, const Entries& entries, unsigned stay,
+                              Separator* low) const {
+  *low = tree_.codec.Between(entries.at[stay - 1].pair, entries.at[stay].pair, tree_.texts);
+  if (!C::kRecords ||
+      (C::Compare(*low, leaf.low) > 0 && (!leaf.bounded() || C::Compare(*low, leaf.high) < 0))) {
+    return true;
+  }
+  C::Discard(tree_.texts, *low);
+  return false;
+}
+
+// Keys that ascend leave full leaves behind. Otherwise from the middle outwards.
+template <class C>
+bool LeafSplitter<C>::ChooseBorder(const Mnode<C>& leaf, const Entries& entries,
+                                   Division* division) const {
+  const unsigned last = entries.count - 1;
+  division->stay = last;
+  if (entries.added == last && Divides(leaf, entries, last, &division->low)) return true;
+  const unsigned middle = entries.count / 2;
+  for (unsigned away = 0; away < middle; ++away) {
+    for (const unsigned stay : {middle - away, middle + away}) {
+      if (stay > last) continue;
+      division->stay = stay;
+      if (Divides(leaf, entries, stay, &division->low)) return true;
+    }
+  }
+  return false;
+}
+
+// If the pool has no room for the record of a long separator, one beside the new key may do: a
+// batch has set aside what that needs.
+template <class C>
+bool LeafSplitter<C>::MakeFence(Worker& worker, const Mnode<C>& leaf, const Entries& entries,
+                                Division* division) {
+  if (fences_.Make(worker, division->low, &division->fence)) return true;
+  C::Discard(tree_.texts, division->low);
+  for (const unsigned stay : {entries.added, entries.added + 1}) {
+    if (stay == 0 || stay == entries.count) continue;
+    division->stay = stay;
+    if (!Divides(leaf, entries, stay, &division->low)) continue;
+    if (fences_.Make(worker, division->low, &division->fence)) return true;
+    C::Discard(tree_.texts, division->low);
+  }
+  return false;
+}
+
+template <class C>
+Outcome LeafSplitter<C>::Divide(Worker& worker, const Mnode<C>& leaf, const Entries& entries,
+                                Division* division) {
+  if (!ChooseBorder(leaf, entries, division)) return Outcome::kDataLoss;
+  const pmem::Offset space = tree_.space.Take(worker.spare);
+  if (space == 0) {
+    C::Discard(tree_.texts, division->low);
+    return Outcome::kPoolFull;
+  }
+  if (!MakeFence(worker, leaf, entries, division)) {
+    tree_.bnodes.Free(space);
+    return Outcome::kPoolFull;
+  }
+  division->bnode = tree_.BnodeAt(space);
+  return Outcome::kOk;
+}
+
+// Step 2: the new leaf and its Mnode, which nothing leads to yet.
+template <class C>
+Mnode<C>* LeafSplitter<C>::StageNew(const Mnode<C>& leaf, const Entries& entries,
+                                    Division* division) {
+  Pair pairs[kBnodeSlots];
+  size_t count = 0;
+  for (unsigned i = division->stay; i < entries.count; ++i) {
+    const Entry& entry = entries.at[i];
+    pairs[count++] = entry.pair;
+    if (entry.slot >= 0) division->moved |= uint64_t{1} << entry.slot;
+  }
+  LeafImage image;
+  const pmem::Offset next = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
+  FillImage(tree_.codec, {pairs, count}, division->fence, next, &image);
+  tree_.medium.StoreBulk(division->bnode, &image, image.bytes());
+  if (!tree_.medium.Canary("sptree.split.leaf_not_flushed")) {
+    tree_.medium.Flush(division->bnode, image.bytes());
+  }
+  Mnode<C>* added = tree_.mnodes.New();
+  added->lock.InitLocked();
+  SetMnode(tree_.codec, division->bnode, image.bitmap, {pairs, count}, added);
+  return added;
+}
+
+// Step 3: `next`, which moves hkey, and then the bitmap. One line, which keeps their order unless
+// its words may tear.
+template <class C>
+void LeafSplitter<C>::Commit(Mnode<C>* leaf, const Division& division) {
+  pmem::Medium& medium = tree_.medium;
+  media::Bnode* bnode = leaf->bnode;
+  if (medium.Canary("sptree.split.bitmap_first")) {
+    medium.Store(bnode->bitmap, leaf->bitmap & ~division.moved);
+  }
+  medium.Store(bnode->next, CheckedWord(tree_.pool.OffsetOf(division.bnode)));
+  if (medium.strict_order() && division.moved != 0) {
+    medium.FlushLine(bnode);
+    LODGEKV_CRASH_POINT(medium, "sptree.split.2");
+    medium.Fence();
+  }
+  if (division.moved != 0) medium.Store(bnode->bitmap, leaf->bitmap & ~division.moved);
+  medium.FlushLine(bnode);
+  LODGEKV_CRASH_POINT(medium, "sptree.split.3");
+  medium.Fence();
+}
+
+// Step 4. The new Mnode is locked: a writer that the top layer leads there waits.
+template <class C>
+void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division) {
+  added->low = division.low;
+  added->high = leaf->high;
+  added->right = leaf->right;
+  C::Keep(division.low);  // of the Mnode, of the top layer, and
+  C::Keep(division.low);  // as the old one's `high`
+  tree_.top.Add(added);
+  LeafCommits<Mnode<C>>::BeginPublish(*leaf);
+  leaf->high = division.low;
+  leaf->right = added;
+  writer_.SetSlots(leaf, leaf->bitmap & ~division.moved);
+  tree_.commits.EndPublish(*leaf);
+  added->lock.Unlock();
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.4");
+}
+
+template <class C>
+Outcome LeafSplitter<C>::Split(Worker& worker, Mnode<C>* leaf, Pair pair, bool* inserted) {
+  Entries entries;
+  Sort(*leaf, pair, &entries);
+  Division division;
+  const Outcome outcome = Divide(worker, *leaf, entries, &division);
+  if (outcome != Outcome::kOk) return outcome;
+  Mnode<C>* added = StageNew(*leaf, entries, &division);
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.1");
+  tree_.medium.Fence();
+  Commit(leaf, division);
+  Publish(leaf, added, division);
+  *inserted = entries.added >= division.stay;
+  worker.counters.Add(WorkerCounters::kLeafSplits);
+  return Outcome::kOk;
+}
+
+template class LeafSplitter<Fixed64Codec>;
+template class LeafSplitter<BytesCodec>;
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,37 @@
+// Walks the leaves from left to right, concurrent with everything else. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "index/sptree/tree_state.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+class LeafWalk {
+ public:
+  // A leaf as of one moment. Its bounds are valid during the visit.
+  struct Visit {
+    Mnode<C>* leaf;
+    uint64_t bitmap;
+    typename C::Separator low;
+    typename C::Separator high;
+    bool bounded;
+  };
+  // False ends the walk.
+  using Visitor = absl::FunctionRef<bool(const Visit&)>;
+
+  explicit LeafWalk(const TreeState<C>& tree) : tree_(tree) {}
+
+  // Visits every leaf from the one that covers `from` on, each inside an EpochGuard. `lock`:
+  // visited leaves are locked, and the visitor unlocks them, at once or behind the walk.
+  void ForEach(std::string from, bool lock, Visitor visit) const;
+  uint64_t CountKeys() const;
+
+ private:
+  const TreeState<C>& tree_;
+};
+
+}  // namespace lodgekv::sptree

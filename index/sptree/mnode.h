@@ -1,0 +1,62 @@
+// A leaf's node in DRAM, the Mnode of SPTree 4.1: its range, its lock, which of its slots count, a
+// filter of its keys, and their order.
+//
+// Invariants
+//  1. What is here is durable on the medium: readers believe the range and the slots that are here,
+//     not the leaf's own words. Tags, keys and values they read in the leaf.
+//  2. `right` leads to the node whose `low` is this one's `high`; null: the range has no end.
+//  3. `filter` has the key of each slot that counts, and perhaps others.
+//  4. If `sorted`, `seqs` are the slots that count, in the order of their keys. (In the paper they
+//     are on the medium, with two versions, cur_ver and sort_ver, and scans write them: after a
+//     crash these could be equal and `seqs` wrong.)
+//
+// Changed by the holder of the lock, between BeginPublish and EndPublish; but for `filter`, to
+// which keys are added before, and `seqs`, which a scan sets with the lock held and nothing
+// published, and then `sorted`. Readers validate.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "index/node/inner_tree.h"
+#include "index/node/pending_words.h"
+#include "index/node/prefetch.h"
+#include "index/node/version_lock.h"
+#include "index/sptree/bloom_filter.h"
+#include "index/sptree/layout.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+struct Mnode {
+  using Separator = typename C::Separator;
+
+  VersionLock lock;
+  uint64_t bitmap;
+  media::Bnode* bnode;
+  Mnode* right;
+  Separator low;   // owned, as is `high`
+  Separator high;  // only if there is a right one
+  BloomFilter filter;
+  PendingWords::Ticket pending;  // of the commit in progress (node/leaf_commit.h)
+  uint16_t gone;                 // keys that have left since the filter was made
+  std::atomic<bool> sorted;
+  uint8_t seqs[kBnodeSlots];
+
+  bool bounded() const { return right != nullptr; }
+  bool Covers(const typename C::Key& key) const {
+    return C::CompareToKey(low, key) <= 0 && (!bounded() || C::CompareToKey(high, key) > 0);
+  }
+  // All but `seqs`.
+  void PrefetchForRead() const { PrefetchLines(this, offsetof(Mnode, seqs)); }
+  void PrefetchForWrite() const { PrefetchForRead(); }
+};
+static_assert(sizeof(Mnode<Fixed64Codec>) == 176);
+
+// How the inner nodes reach it.
+template <class C>
+struct MnodeAccess : OwnLock<Mnode<C>> {
+  static constexpr bool kFetchInnerNodes = true;
+};
+
+}  // namespace lodgekv::sptree

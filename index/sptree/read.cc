@@ -1,0 +1,113 @@
+#include <bit>
+
+#include "index/node/optimistic_section.h"
+#include "index/node/prefetch.h"
+#include "index/sptree/lookups.h"
+#include "index/sptree/sptree.h"
+
+namespace lodgekv::sptree {
+
+// Reads one leaf as of `snapshot`. Most keys that are absent end at the filter, in DRAM.
+template <class C>
+auto Lookups<C>::FindInLeaf(const Mnode<C>* leaf, uint64_t snapshot, const Key& key) const
+    -> Answer {
+  tree_.Touch(key);
+  const OptimisticSection section;
+  uint64_t slots = search_.Candidates(*leaf, key);
+  for (; slots != 0; slots &= slots - 1) {
+    const media::Slot& slot = leaf->bnode->slots[std::countr_zero(slots)];
+    const Pair pair{slot.key.LoadRelaxed(), tree_.commits.Durable(*leaf, slot.value)};
+    if (!tree_.codec.MayMatch(key, pair)) continue;
+    if constexpr (C::kRecords) {
+      if (C::IsRecord(pair.value)) {
+        Prefetch(tree_.pool.template At<char>(C::RecordOf(pair.value)) + pmem::kLineBytes - 1);
+      }
+      if (!leaf->lock.Validate(snapshot)) return {};
+      const OptimisticSection::Validated validated;
+      if (!tree_.codec.Matches(key, pair)) continue;
+      return {Seen::kFound, pair.value};  // it was when it was validated
+    }
+    return {leaf->lock.Validate(snapshot) ? Seen::kFound : Seen::kChanged, pair.value};
+  }
+  return {leaf->lock.Validate(snapshot) ? Seen::kAbsent : Seen::kChanged, 0};
+}
+
+template <class C>
+template <class Form>
+bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
+  for (;;) {
+    uint64_t snapshot;
+    const Mnode<C>* leaf = tree_.top.template Find<Form>(key, &snapshot);
+    const Answer answer = FindInLeaf(leaf, snapshot, key);
+    if (answer.seen == Seen::kChanged) [[unlikely]]
+      continue;
+    *value_word = answer.value_word;
+    return answer.seen == Seen::kFound;
+  }
+}
+
+// The Mnode is being fetched, or in the cache.
+template <class C>
+void Lookups<C>::FetchTags(const Lookup& lookup) const {
+  const OptimisticSection section;
+  if (search_.MayHold(*lookup.leaf, lookup.key)) Prefetch(lookup.leaf->bnode->tags);
+}
+
+template <class C>
+void Lookups<C>::FetchSlots(const Lookup& lookup) const {
+  const OptimisticSection section;
+  LeafSearch<C>::FetchSlots(*lookup.leaf->bnode, search_.Candidates(*lookup.leaf, lookup.key));
+}
+
+template <class C>
+void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
+  const OptimisticSection section;
+  uint64_t slots = search_.Candidates(*lookup.leaf, lookup.key);
+  for (; slots != 0; slots &= slots - 1) {
+    const Pair pair = SlotPair(*lookup.leaf->bnode, static_cast<unsigned>(std::countr_zero(slots)));
+    if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
+    const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
+    Prefetch(record);
+    Prefetch(record + pmem::kLineBytes - 1);
+  }
+}
+
+template <class C>
+template <class Form>
+void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
+  tree_.top.template FindEach<Form>(
+      lookups.size(), [&](size_t i) -> const Key& { return lookups[i].key; },
+      [&](size_t i, auto* leaf, uint64_t snapshot) {
+        lookups[i].leaf = leaf;
+        lookups[i].snapshot = snapshot;
+      });
+  for (const Lookup& lookup : lookups) FetchTags(lookup);
+  for (const Lookup& lookup : lookups) FetchSlots(lookup);
+  if constexpr (C::kRecords) {
+    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+  }
+}
+
+template <class C>
+template <class Form>
+bool Lookups<C>::FinishLookup(const Lookup& lookup, uint64_t* value_word) const {
+  const Answer answer = FindInLeaf(lookup.leaf, lookup.snapshot, lookup.key);
+  if (answer.seen != Seen::kChanged) [[likely]] {
+    *value_word = answer.value_word;
+    return answer.seen == Seen::kFound;
+  }
+  return FindValueWord<SearchByPointer>(lookup.key, value_word);
+}
+
+template <class C>
+Outcome SpTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
+                        const ReadOptions& options) {
+  return ReadPoints<C>(lookups_, tree_.values, keys, results, options);
+}
+
+template class Lookups<Fixed64Codec>;
+template class Lookups<BytesCodec>;
+template class SpTree<Fixed64Codec>;
+template class SpTree<BytesCodec>;
+
+}  // namespace lodgekv::sptree

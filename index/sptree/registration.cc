@@ -1,0 +1,39 @@
+// The engine's entry in the registry.
+#include "index/engine_info.h"
+#include "index/node/by_key_format.h"
+#include "index/sptree/sptree.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+
+constexpr EngineOption kOptions[] = {
+    {"leaf_slots", kBnodeSlots, 4, kBnodeSlots, "slots of a leaf that are used"},
+    {"filter", 1, 0, 1, "switch: a Bloom filter in DRAM for each leaf's keys"},
+    {"tags", 1, 0, 1, "switch: look only at the slots with the key's tag"},
+    {"seqs", 1, 0, 1, "switch: scans keep the order of a leaf's slots in DRAM"},
+    {"merge", 1, 0, 1, "switch: sparse neighbours are merged; off: leaves stay"},
+};
+
+}  // namespace
+
+const EngineInfo& GetEngineInfo() {
+  static constexpr EngineInfo kInfo = {
+      .name = "sptree",
+      .summary = "B+-tree of leaves with nodes in DRAM beside them: filters, two-phase insertion",
+      .paper =
+          "Developing Index Structures in Persistent Memory Using Spot-on Optimizations with DRAM "
+          "(SPTree), ICPE 2024",
+      .media_version = kMediaVersion,
+      .persistent = true,
+      .discards = false,
+      .verifies_at_use = true,
+      .options = kOptions,
+      .create = CreateByKeyFormat<SpTree>,
+      .recover = RecoverByKeyFormat<SpTree>,
+      .bulk_load = BulkLoadByKeyFormat<SpTree>,
+  };
+  return kInfo;
+}
+
+}  // namespace lodgekv::sptree

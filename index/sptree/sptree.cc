@@ -1,0 +1,125 @@
+#include "index/sptree/sptree.h"
+
+#include "index/pmem/naw_section.h"
+#include "index/sptree/leaf_image.h"
+#include "index/sptree/leaf_walk.h"
+#include "index/sptree/writes.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+
+constexpr CounterText kCounters[WorkerCounters::kCount] = {
+    {"inserts_total", "Pairs inserted"},
+    {"updates_total", "Values of existing keys replaced"},
+    {"deletes_total", "Pairs deleted"},
+    {"leaf_splits_total", "Leaf splits"},
+    {"leaf_merges_total", "Leaves merged into their left neighbour"},
+    {"sorted_leaves_total", "Leaves whose slots a scan has put in order"},
+    {"batches_total", "Atomic batches committed"},
+    {"groups_total", "Groups of operations committed under shared fences"},
+};
+
+}  // namespace
+
+template <class C>
+SpTree<C>::SpTree(const EngineContext& context)
+    : tree_(context), lookups_(tree_), pair_writer_(tree_) {}
+
+template <class C>
+SpTree<C>::~SpTree() {
+  tree_.background.Stop();
+}
+
+// A pool begins with one empty leaf.
+template <class C>
+absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& context) {
+  std::unique_ptr<SpTree> engine(new SpTree(context));
+  TreeState<C>& tree = engine->tree_;
+  const pmem::Offset offset = tree.bnodes.Allocate(pmem::ReservePolicy::kKeep);
+  if (offset == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
+  media::Bnode* first = tree.BnodeAt(offset);
+  LeafImage image;
+  FillImage<C>(tree.codec, {}, FenceWords(), 0, &image);
+  tree.medium.StoreBulk(first, &image, image.bytes());
+  pmem::NawSection section(tree.medium);
+  if (!tree.medium.Canary("sptree.create.leaf_not_flushed")) section.Flush(first, image.bytes());
+  section.Commit(tree.pool.engine_area()[media::kFirstLeaf], CheckedWord(offset));
+  Mnode<C>* mnode = tree.mnodes.New();
+  SetMnode<C>(tree.codec, first, 0, {}, mnode);
+  mnode->low = C::MinusInfinity();
+  mnode->right = nullptr;
+  const typename TopLayer<C>::Child child{C::MinusInfinity(), mnode};
+  tree.top.Build({&child, 1});
+  return engine;
+}
+
+template <class C>
+Outcome SpTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
+                         const WriteOptions& options) {
+  using Writer = PairWriter<C>;
+  const bool alone = ops.size() == 1 && !options.applied_index.has_value();
+  if (options.atomic && !alone) {
+    return AtomicBatch<C, Writer>(pair_writer_).Write(ops, results, options);
+  }
+  if (ops.size() == 1) {
+    return PointWrites<C, Writer>(pair_writer_).Write(ops[0], &results[0], options);
+  }
+  return GroupWrites<C, Writer>(pair_writer_).Write(ops, results, options);
+}
+
+template <class C>
+uint64_t SpTree<C>::CountKeys() {
+  return LeafWalk<C>(tree_).CountKeys();
+}
+
+template <class C>
+uint64_t SpTree<C>::AppliedIndex() const {
+  return tree_.applied.value();
+}
+
+template <class C>
+void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
+  VisitSums(
+      kCounters, tree_.workers, [](const Worker& worker) -> auto& { return worker.counters; },
+      visitor);
+  visitor({"leaves", "Leaves of the tree", CounterKind::kGauge,
+           static_cast<double>(tree_.mnodes.count())});
+  visitor({"inner_nodes", "Nodes above the leaves", CounterKind::kGauge,
+           static_cast<double>(tree_.top.node_count())});
+  tree_.background.VisitCounters(visitor);
+}
+
+template <class C>
+MemoryUse SpTree<C>::GetMemoryUse() const {
+  MemoryUse use;
+  use.medium_bytes = tree_.bnodes.used_units() * sizeof(media::Bnode) + tree_.slab.used_bytes();
+  use.dram_bytes = tree_.dram.used_bytes();
+  return use;
+}
+
+template <class C>
+RecoveryState SpTree<C>::GetRecoveryState() const {
+  return tree_.rest.state();
+}
+
+// Everything acknowledged is already durable; retired records are freed.
+template <class C>
+absl::Status SpTree<C>::Close() {
+  (void)tree_.rest.FinishNow();
+  tree_.background.Stop();
+  if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
+  tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });
+  (void)tree_.reclaimer.Drain();
+  return absl::OkStatus();
+}
+
+template <class C>
+void SpTree<C>::Abandon() {
+  tree_.background.Stop();
+}
+
+template class SpTree<Fixed64Codec>;
+template class SpTree<BytesCodec>;
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,100 @@
+// The state shared by the parts of an SPTree: its space on the medium, its nodes in DRAM, and the
+// state of each thread. The operations are in the parts, classes that hold a reference to this.
+//
+// Members are in the order of construction, and are destroyed in reverse. The engine (sptree.h)
+// owns it and stops the background worker first.
+//
+// Thread-safe as its members are.
+#pragma once
+
+#include <cstdint>
+
+#include "index/engine.h"
+#include "index/node/applied_index.h"
+#include "index/node/background_worker.h"
+#include "index/node/batch_intent.h"
+#include "index/node/codec.h"
+#include "index/node/dram_arena.h"
+#include "index/node/key_locks.h"
+#include "index/node/leaf_commit.h"
+#include "index/node/leaf_space.h"
+#include "index/node/node_pool.h"
+#include "index/node/reclaimer.h"
+#include "index/node/rest_of_recovery.h"
+#include "index/node/separator_texts.h"
+#include "index/node/settle_at_touch.h"
+#include "index/node/stored_values.h"
+#include "index/pmem/per_worker.h"
+#include "index/pmem/pool.h"
+#include "index/pmem/record_slab.h"
+#include "index/pmem/unit_arena.h"
+#include "index/sptree/layout.h"
+#include "index/sptree/mnode.h"
+#include "index/sptree/top_layer.h"
+#include "index/sptree/worker.h"
+
+namespace lodgekv::sptree {
+
+// The engine's options; see registration.cc for bounds and documentation.
+struct Parameters {
+  unsigned leaf_slots;  // used slots of a leaf
+  bool filter;
+  bool tags;
+  bool seqs;
+  bool merge;
+
+  explicit Parameters(const OptionValues& options);
+};
+
+template <class C>
+struct TreeState {
+  explicit TreeState(const EngineContext& context);
+
+  media::Bnode* BnodeAt(pmem::Offset offset) const { return pool.At<media::Bnode>(offset); }
+  uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
+  static bool HasRecord(Pair pair) {
+    if constexpr (C::kRecords) return C::IsRecord(pair.value);
+    return false;
+  }
+  // Call before the content of the key's leaf is believed or changed (node/settle_at_touch.h).
+  void Touch(const typename C::Key& key) const {
+    if (settling.unfinished()) [[unlikely]]
+      TouchUnsettled(key);
+  }
+  [[gnu::noinline, gnu::cold]] void TouchUnsettled(const typename C::Key& key) const {
+    settling.Touch(C::TextOf(key));
+  }
+  // Nothing refers to it any more: its space is freed once no reader can access it.
+  void RetireRecord(Worker& worker, uint64_t value_word) {
+    if constexpr (C::kRecords) {
+      // After a failed sync its replacement may not be durable.
+      if (C::IsRecord(value_word) && !medium.failed()) {
+        worker.retired.Add(slab, C::RecordOf(value_word));
+      }
+    }
+  }
+
+  pmem::Pool& pool;
+  pmem::Medium& medium;
+  const Parameters parameters;
+  pmem::UnitArena bnodes;
+  LeafSpace space{bnodes};
+  pmem::RecordSlab slab;
+  DramArena dram;
+  C codec;
+  const StoredValues<C> values;
+  SeparatorTexts texts;
+  NodePool<Mnode<C>> mnodes;
+  const LeafCommits<Mnode<C>> commits;
+  TopLayer<C> top;
+  KeyLocks key_locks;
+  BatchIntents intents;
+  AppliedIndex applied{pool};
+  BackgroundWorker background;
+  Reclaimer reclaimer;
+  SettleAtTouch settling;
+  RestOfRecovery rest;
+  pmem::PerWorker<Worker> workers;
+};
+
+}  // namespace lodgekv::sptree

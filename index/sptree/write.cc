@@ -1,0 +1,127 @@
+// Writes of one pair; crash tables: README.md, Change and Update.
+#include <utility>
+
+#include "index/pmem/crash_point.h"
+#include "index/sptree/pair_writer.h"
+#include "index/sptree/writes.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
+  if (IsOutdated(seen)) seen = {};  // nobody is waited for then
+  for (Backoff backoff;; backoff.Pause()) {
+    auto [leaf, snapshot] = std::exchange(seen, {});
+    if (leaf == nullptr) leaf = tree_.top.FindForWrite(key, &snapshot);
+    if (!leaf->lock.TryUpgrade(snapshot)) continue;
+    return leaf->lock.Unlock();
+  }
+}
+
+template <class C>
+Outcome PairWriter<C>::Put(const Held& held, const Key&, Pair pair) {
+  Worker& worker = tree_.workers.Current();
+  if (!held.found()) return Insert(worker, held.leaf, pair);
+  Update(worker, held, pair);
+  return Outcome::kOk;
+}
+
+// A split leaves room in the leaf, unless the pair has gone to the new one.
+template <class C>
+Outcome PairWriter<C>::Insert(Worker& worker, Mnode<C>* leaf, Pair pair) {
+  bool inserted = false;
+  if (!writer_.HasRoom(LeafChange<C>(leaf))) {
+    const Outcome outcome = splitter_.Split(worker, leaf, pair, &inserted);
+    if (outcome != Outcome::kOk) return outcome;
+  }
+  if (!inserted) {
+    LeafChange<C> change(leaf);
+    writer_.AddPair(&change, pair);
+    Commit(&change);
+  }
+  worker.counters.Add(WorkerCounters::kInserts);
+  return Outcome::kOk;
+}
+
+template <class C>
+void PairWriter<C>::Update(Worker& worker, const Held& held, Pair pair) {
+  media::Slot& slot = held.leaf->bnode->slots[held.slot];
+  const uint64_t old_value = slot.value.LoadRelaxed();
+  if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
+  if (TreeState<C>::HasRecord(pair)) {
+    LODGEKV_CRASH_POINT(tree_.medium, "sptree.record.1");
+    tree_.medium.Fence();
+  }
+  LeafChange<C> change(held.leaf);
+  change.value = &slot.value;
+  change.new_value = pair.value;
+  writer_.Commit(change);
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.update.1");
+  tree_.medium.Fence();
+  writer_.Publish(change);
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.update.2");
+  if (!tree_.medium.Canary("sptree.update.record_stays")) tree_.RetireRecord(worker, old_value);
+  worker.counters.Add(WorkerCounters::kUpdates);
+}
+
+template <class C>
+void PairWriter<C>::Remove(const Held& held, const Key& key) {
+  Worker& worker = tree_.workers.Current();
+  const uint64_t old_value = held.FoundPair().value;
+  LeafChange<C> change(held.leaf);
+  LeafWriter<C>::Drop(&change, static_cast<unsigned>(held.slot));
+  Commit(&change);
+  merger_.NoteIfSparse(worker, *held.leaf, key);
+  tree_.RetireRecord(worker, old_value);
+  worker.counters.Add(WorkerCounters::kDeletes);
+}
+
+// Of one leaf, alone.
+template <class C>
+void PairWriter<C>::Commit(LeafChange<C>* change) {
+  pmem::Medium& medium = tree_.medium;
+  if (medium.Canary("sptree.change.bitmap_first")) writer_.Commit(*change);
+  writer_.Stage(change);
+  LODGEKV_CRASH_POINT(medium, "sptree.change.1");
+  if (LeafWriter<C>::FencesFirst(*change)) medium.Fence();
+  LODGEKV_CRASH_POINT(medium, "sptree.change.2");
+  writer_.Commit(*change);
+  LODGEKV_CRASH_POINT(medium, "sptree.change.3");
+  medium.Fence();
+  writer_.Publish(*change);
+  LODGEKV_CRASH_POINT(medium, "sptree.change.4");
+}
+
+template <class C>
+void PairWriter<C>::AfterWrite() {
+  // Data that the failed sync should have made durable may still refer to them: a batch's root.
+  if (tree_.medium.failed()) return;
+  Worker& worker = tree_.workers.Current();
+  if (!worker.sparse.empty()) [[unlikely]]
+    merger_.MergeSparse(worker);
+  // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
+  if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
+    worker.retired.HandTo(tree_.reclaimer);
+    tree_.rest.StepInPlace();
+  }
+}
+
+// True: space was found that nobody owned, or retired records were freed.
+template <class C>
+bool PairWriter<C>::ReclaimSpace() {
+  if (tree_.medium.failed()) return false;
+  const bool found = tree_.rest.FinishNow();
+  return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
+}
+
+template class PairWriter<Fixed64Codec>;
+template class PairWriter<BytesCodec>;
+
+}  // namespace lodgekv::sptree
+
+namespace lodgekv {
+
+template class PointWrites<Fixed64Codec, sptree::PairWriter<Fixed64Codec>>;
+template class PointWrites<BytesCodec, sptree::PairWriter<BytesCodec>>;
+
+}  // namespace lodgekv

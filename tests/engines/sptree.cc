@@ -1,0 +1,167 @@
+// SPTree: what its tests need to know.
+#include "index/pmem/internal/pool_header.h"
+#include "index/sptree/layout.h"
+#include "tests/engines/engine_rows.h"
+#include "tests/engines/faults.h"
+#include "tests/engines/layout_writer.h"
+
+namespace lodgekv::test::sptree_rows {
+namespace {
+
+constexpr Canary kCanaries[] = {
+    {"first leaf not flushed", "creation", Bc(1, 7), Ask("sptree.create.leaf_not_flushed")},
+    {.name = "leaves not flushed",
+     .group = "bulk load",
+     .bugs = Bc(1),
+     .fault = Forget("sptree.bulk_load.1"),
+     .by = By::kBulkLoad},
+    {.name = "first leaf not flushed",
+     .group = "bulk load",
+     .bugs = Bc(1),
+     .fault = DropFlushes("sptree.bulk_load.1"),
+     .by = By::kBulkLoad},
+    {.name = "not fenced before the pool has an engine",
+     .group = "bulk load",
+     .bugs = Bc(2, 3),
+     .fault = DropFence("sptree.bulk_load.2"),
+     .by = By::kBulkLoad},
+    {"pairs not flushed", "change", Bc(1), Forget("sptree.change.1")},
+    {"tags not flushed", "change", Bc(1), Ask("sptree.change.tags_not_flushed")},
+    {"pairs not fenced before the commit", "change", Bc(3), DropFence("sptree.change.1")},
+    {"commit not flushed", "change", Bc(1), Forget("sptree.change.3")},
+    {"the line behind the commit's is flushed", "change", Bc(20), Misdirect("sptree.change.2")},
+    {"commit not fenced", "change", Bc(2), DropFence("sptree.change.3")},
+    {"bitmap before the pair", "change", Bc(3), Ask("sptree.change.bitmap_first")},
+    {"commit word torn", "change", Bc(10), Ask("sptree.change.torn_commit")},
+    {"a key is not in its leaf's filter", "change", Bc(25), Ask("sptree.change.key_not_in_filter")},
+    {"record not flushed", "record", Bc(1), Forget("sptree.record.1"), Under::kBoth, In::kBytes},
+    {"record not fenced before it is linked", "record", Bc(3), DropFence("sptree.record.1"),
+     Under::kBoth, In::kBytes},
+    {"value not flushed", "update", Bc(1), Forget("sptree.update.1")},
+    {"value not fenced", "update", Bc(2), DropFence("sptree.update.1")},
+    {"records of replaced values stay", "update", Bc(11), Ask("sptree.update.record_stays"),
+     Under::kBoth, In::kBytes},
+    {"slots used again before the commit", "group", Bc(5), Ask("sptree.group.reuse_at_once")},
+    {"pairs not flushed", "group", Bc(1), Forget("sptree.group.1")},
+    {"pairs not fenced before the commits", "group", Bc(3), DropFence("sptree.group.1")},
+    {"commits not flushed", "group", Bc(1), Forget("sptree.group.3")},
+    {"commits not fenced", "group", Bc(2), DropFence("sptree.group.3")},
+    {"the line behind a commit's is flushed", "group", Bc(20), Misdirect("sptree.group.2")},
+    {"records of replaced values stay", "group", Bc(11), Ask("sptree.group.records_stay"),
+     Under::kBoth, In::kBytes},
+    {"record not fenced before its value", "group", Bc(3), Ask("sptree.group.value_not_fenced"),
+     Under::kBoth, In::kBytes},
+    {"an operation overtakes one of its key", "group", Bc(16), Ask("node.group_writes.overtakes")},
+    {"new leaf not flushed", "leaf split", Bc(1), Ask("sptree.split.leaf_not_flushed")},
+    {"new leaf and its fence not flushed", "leaf split", Bc(1), Forget("sptree.split.1")},
+    {"new leaf not fenced before it is linked", "leaf split", Bc(3), DropFence("sptree.split.1")},
+    {"link and bitmap not flushed", "leaf split", Bc(1), Forget("sptree.split.3")},
+    // P7 of the review: half of the leaf's keys are lost.
+    {"the leaf lets go of pairs before the new one is linked", "leaf split", Bc(3, 4, 7),
+     Ask("sptree.split.bitmap_first")},
+    {.name = "link not fenced before the bitmap",
+     .group = "leaf split",
+     .bugs = Bc(3),
+     .fault = DropFence("sptree.split.2"),
+     .under = Under::kTornWords},
+    {"moved pairs not flushed", "leaf merge", Bc(1), Forget("sptree.merge.1")},
+    {"moved pairs not fenced before the bitmap", "leaf merge", Bc(3), DropFence("sptree.merge.1")},
+    {"bitmap and link not flushed", "leaf merge", Bc(1), Forget("sptree.merge.3")},
+    {"link not fenced before the leaf is free", "leaf merge", Bc(2, 21),
+     DropFence("sptree.merge.3")},
+    // P8 of the review.
+    {"the right leaf is left out before its pairs count", "leaf merge", Bc(3, 4),
+     Ask("sptree.merge.next_first")},
+    {.name = "bitmap not fenced before the link",
+     .group = "leaf merge",
+     .bugs = Bc(3),
+     .fault = DropFence("sptree.merge.2"),
+     .under = Under::kTornWords},
+    {"the right leaf stays taken", "leaf merge", Bc(11), Ask("sptree.merge.leaf_stays")},
+    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
+    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
+    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
+    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
+    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
+    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
+    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
+    {"batches under way forgotten", "recovery", Bc(12), Ask("sptree.recovery.no_intents")},
+    {"batch retired before it is done", "recovery", Bc(13, 22),
+     Ask("sptree.recovery.retire_first")},
+    {"what a walk from a free leaf has is taken", "recovery", Bc(18),
+     Ask("node.chain_walk.whole_walks")},
+    // P8 of the review: they come back into range with a later merge.
+    {"copies out of a leaf's range stay", "recovery", Bc(6, 19, 26),
+     Ask("sptree.recovery.copies_stay")},
+    {"what a killed process had not flushed is believed", "settling", Bc(12),
+     Ask("node.settle.no_touch"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"the leaf that an unflushed commit leads to is believed", "settling", Bc(12),
+     Ask("node.settle.no_reach"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"free space used before all is settled", "settling", Bc(12, 21),
+     Ask("node.settle.space_first"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    {"what is mended is not flushed before", "settling", Bc(12),
+     Ask("sptree.recovery.mends_unsettled"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+};
+
+constexpr Canary kScheduleCanaries[] = {
+    {"a change is seen before it is durable", "publication", Bc(9), LateFence("sptree.change.3")},
+    {"a value is seen before it is durable", "publication", Bc(9), LateFence("sptree.update.1")},
+    {"a group is seen before it is durable", "publication", Bc(9), LateFence("sptree.group.3")},
+    {"space is given back under a reader",
+     "epochs",
+     Bc(21),
+     {Fault::Kind::kIgnoreEpochs, ""},
+     Under::kBoth,
+     In::kBytes},
+    {"single writers do not see batches", "batches", Bc(16), Ask("sptree.write.batches_ignored")},
+    {"groups do not see batches", "batches", Bc(16), Ask("sptree.group.batches_ignored")},
+    {"root of a batch is fenced too late", "batches", Bc(12), LateFence("node.batch_intent.2")},
+};
+
+constexpr DoesNotApply kClassesWithout[] = {
+    {8, "locks and their versions are in DRAM, in each leaf's Mnode"},
+    {14, "there is no log: a batch's intent counts by a root word, which is cleared"},
+    {17, "there is no log"},
+    {23, "no outcome of a crash hangs on a checksum: what is not fenced is not linked"},
+};
+
+constexpr Unseen kUnseen[] = {
+    {"nodes", 0, 8, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
+     "a leaf's bitmap"},
+    {"nodes", 128, 1152, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
+     "pairs that lie in their slots"},
+};
+
+void WriteLayouts(LayoutWriter& writer) {
+  using sptree::media::Bnode;
+  writer.Struct("Bnode", sizeof(Bnode));
+  LODGEKV_FIELD(Bnode, bitmap);
+  LODGEKV_FIELD(Bnode, watermark);
+  LODGEKV_FIELD(Bnode, next);
+  LODGEKV_FIELD(Bnode, lkey);
+  LODGEKV_FIELD(Bnode, unused);
+  LODGEKV_FIELD(Bnode, tags);
+  LODGEKV_FIELD(Bnode, slots);
+  LODGEKV_FIELD(Bnode, beyond);
+  writer.Struct("SpTreeEngineArea", sizeof(pmem::media::Header::engine_area));
+  writer.Field("first_leaf", sptree::media::kFirstLeaf * sizeof(pmem::Word), sizeof(pmem::Word));
+  writer.Field("intents", sptree::media::kIntents * sizeof(pmem::Word),
+               BatchIntents::kRoots * sizeof(pmem::Word));
+}
+
+}  // namespace
+
+const EngineRows& GetRows() {
+  static constexpr EngineRows kRows = {
+      .engine = "sptree",
+      .canaries = kCanaries,
+      .schedule_canaries = kScheduleCanaries,
+      .classes_without = kClassesWithout,
+      .unseen = kUnseen,
+      .has_log = false,
+      .write_layouts = WriteLayouts,
+  };
+  return kRows;
+}
+
+}  // namespace lodgekv::test::sptree_rows
