@@ -97,10 +97,15 @@ endfunction()
 # its own tests run, in every build, but it is registered only with LODGEKV_UNFINISHED.
 set(LODGEKV_ENGINES "" CACHE INTERNAL "engines of this build")
 set(LODGEKV_PERSISTENT_ENGINES "" CACHE INTERNAL "those of them that survive a restart")
+set(LODGEKV_UNFINISHED_ENGINES "" CACHE INTERNAL "those that are not finished")
 set(LODGEKV_UNREGISTERED_ENGINES "" CACHE INTERNAL "engines that this build only compiles")
 function(lodgekv_add_engine name)
   cmake_parse_arguments(ARG "VOLATILE;UNFINISHED" "" "" ${ARGN})
   add_subdirectory(${name})
+  if(ARG_UNFINISHED)
+    set(LODGEKV_UNFINISHED_ENGINES ${LODGEKV_UNFINISHED_ENGINES} ${name}
+      CACHE INTERNAL "those that are not finished")
+  endif()
   if(ARG_UNFINISHED AND NOT LODGEKV_UNFINISHED)
     set(LODGEKV_UNREGISTERED_ENGINES ${LODGEKV_UNREGISTERED_ENGINES} ${name}
       CACHE INTERNAL "engines that this build only compiles")
