@@ -99,8 +99,11 @@ def allowed_includes(path):
         return "index/*.h and index/pmem", rf"{TOP_OF_INDEX}|index/pmem/"
     if folder == "node":
         return "index/*.h, index/pmem and index/node", rf"{TOP_OF_INDEX}|index/(pmem|node)/"
-    return (f"index/*.h, index/pmem, index/node and index/{folder}",
-            rf"{TOP_OF_INDEX}|index/(pmem|node|{folder})/")
+    if folder == "art":
+        return ("index/*.h, index/pmem, index/node and index/art",
+                rf"{TOP_OF_INDEX}|index/(pmem|node|art)/")
+    return (f"index/*.h, index/pmem, index/node, index/art and index/{folder}",
+            rf"{TOP_OF_INDEX}|index/(pmem|node|art|{folder})/")
 
 
 def may_see_part_of_pmem(source, included):

@@ -64,6 +64,8 @@ BAD = {
         {"index/lodgetree/a.h": header('#include "server/base/limits.h"\n')},
         {"index/node/a.h": header('#include "index/lodgetree/layout.h"\n')},
         {"index/pmem/a.h": header('#include "index/node/version_lock.h"\n')},
+        {"index/node/a.h": header('#include "index/art/tree.h"\n')},
+        {"index/art/a.h": header('#include "index/sstree/layout.h"\n')},
         {"index/a.cc": '#include "index/lodgetree/lodgetree.h"\n'},
         {"index/lodgetree/a.cc": "#include <libpmemobj.h>\n"},
         {"bench/a.cc": "#include <libpmem.h>\n"},
@@ -198,7 +200,9 @@ GOOD = {
                        "// Waits for the clwb of this thread; msync is a last resort.\n"
                        "void F() { _mm_" + "sfence(); }\n",
     "index/lodgetree/a.h": header("// Use:\n//   NawSection section(medium);\nint a;\n"),
+    "index/art/tree.h": header('#include "index/node/version_lock.h"\n'),
     "index/lodgetree/a.cc": '#include "index/node/version_lock.h"\n'
+                            '#include "index/art/tree.h"\n'
                             '#include "index/lodgetree/layout.h"\n'
                             '// The commit word x = 3 (see README); the rest follows.\n'
                             'LODGEKV_CRASH_POINT(m, "lodgetree.leaf_split.1");\n'

@@ -111,7 +111,7 @@ def head_and_body(source, function):
 
 def engine_of(source):
     parts = source.path.split("/")
-    named = len(parts) == 3 and parts[0] == "index" and parts[1] not in ("pmem", "node")
+    named = len(parts) == 3 and parts[0] == "index" and parts[1] not in ("pmem", "node", "art")
     return parts[1] if named and not source.is_test else None
 
 
