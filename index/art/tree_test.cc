@@ -76,5 +76,52 @@ TEST(ArtTreeTest, AnEmptyTreeHasNothing) {
   texts.Replace("a");
 }
 
+template <class Its>
+void SearchesAllocateNothing(MakeText make) {
+  Model<Its> model;
+  std::vector<std::string> texts;
+  for (uint64_t n = 0; n < 2000; ++n) {
+    texts.push_back(make(n));
+    model.Insert(make(n / 2));
+  }
+  const uint64_t before = ThreadAllocations();
+  uint64_t found = 0;
+  for (const std::string& text : texts) {
+    const auto key = KeyIn<Its>(text);
+    found += model.tree().Floor(key) != nullptr ? 1 : 0;
+    found += model.tree().Before(key) != nullptr ? 1 : 0;
+  }
+  EXPECT_EQ(ThreadAllocations(), before);
+  EXPECT_GT(found, 0u);
+}
+
+TEST(ArtTreeTest, SearchesAllocateNothing) {
+  for (const MakeText make : kWordSets) SearchesAllocateNothing<WordTree>(make);
+  for (const MakeText make : kTextSets) SearchesAllocateNothing<TextTree>(make);
+}
+
+// Keys that part from the separators in the middle of a prefix that no node holds completely: with
+// something to the left, to the right, above, and in a second such prefix.
+TEST(ArtTreeTest, KeysPartWithinLongPrefixes) {
+  Model<TextTree> model;
+  const std::string first = "0123456789abcdefghij";
+  const std::string second = first + "/ABCDEFGHIJKLMNOPQRST";
+  for (const char* end : {"", "1", "2", "22", "3"}) model.Insert(second + end);
+  for (const char* other : {"0", "0123456789abc", "1", "/"}) model.Insert(other);
+  model.Insert(first + ".");
+  model.Insert(first + "0");
+  for (size_t at = 0; at < second.size(); ++at) {
+    for (const int step : {-1, 1}) {
+      std::string text = second + "22";
+      text[at] = static_cast<char>(text[at] + step);
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(text));
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(text.substr(0, second.size())));
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(text.substr(0, at + 1)));
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(text + "behind"));
+    }
+  }
+  model.ExpectAll();
+}
+
 }  // namespace
 }  // namespace lodgekv::art
