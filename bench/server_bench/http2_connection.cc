@@ -17,8 +17,9 @@ namespace {
 
 constexpr size_t kReadBytes = 262'144;
 constexpr uint32_t kLargestWindow = 0x7fffffff;
-
 // What gRPC has before a message: a flag, not compressed, and the size.
+constexpr size_t kMessageHeaderBytes = 5;
+
 std::string MessageHeader(size_t bytes) {
   std::string header(1, '\0');
   for (int shift = 24; shift >= 0; shift -= 8) header += static_cast<char>(bytes >> shift);
@@ -51,9 +52,22 @@ struct Http2Connection::Callbacks {
     return static_cast<ssize_t>(bytes);
   }
 
-  static int OnData(nghttp2_session* session, uint8_t, int32_t id, const uint8_t*, size_t, void*) {
+  static int OnData(nghttp2_session* session, uint8_t, int32_t id, const uint8_t*, size_t bytes,
+                    void* user_data) {
     auto* stream = static_cast<Stream*>(nghttp2_session_get_stream_user_data(session, id));
-    if (stream != nullptr) stream->has_message = true;
+    if (stream != nullptr) stream->answer_bytes += bytes;
+    static_cast<Http2Connection*>(user_data)->answer_bytes_ += bytes;
+    return 0;
+  }
+
+  static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_size,
+                      const uint8_t* value, size_t value_size, uint8_t, void* user_data) {
+    const auto text = [](const uint8_t* bytes, size_t size) {
+      return std::string_view(reinterpret_cast<const char*>(bytes), size);
+    };
+    if (text(name, name_size) != "grpc-status" || text(value, value_size) == "0") return 0;
+    static_cast<Http2Connection*>(user_data)->Fail("a call was answered with an error, status " +
+                                                   std::string(text(value, value_size)));
     return 0;
   }
 
@@ -68,13 +82,8 @@ struct Http2Connection::Callbacks {
     auto& connection = *static_cast<Http2Connection*>(user_data);
     const auto found = connection.streams_.find(id);
     if (found == connection.streams_.end()) return 0;
-    if (error != NGHTTP2_NO_ERROR) {
-      connection.Fail(absl::StrCat("a call ended with ", nghttp2_http2_strerror(error)));
-    } else if (!found->second->has_message) {
-      connection.Fail("a call was answered with an error");
-    }
+    connection.End(*found->second, error);
     connection.streams_.erase(found);
-    ++connection.answers_;
     return 0;
   }
 };
@@ -83,11 +92,13 @@ Http2Connection::~Http2Connection() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status Http2Connection::Open(const sockaddr_in& address, std::string_view method) {
+absl::Status Http2Connection::Open(const LocalAddress& address, std::string_view method,
+                                   size_t least_answer_bytes) {
   const auto fd = ConnectTo(address);
   if (!fd.ok()) return fd.status();
   fd_ = *fd;
   method_ = method;
+  least_answer_bytes_ = least_answer_bytes + kMessageHeaderBytes;
   in_ = std::make_unique<uint8_t[]>(kReadBytes);
   if (absl::Status status = StartSession(); !status.ok()) return status;
   return Send();
@@ -97,6 +108,7 @@ absl::Status Http2Connection::StartSession() {
   nghttp2_session_callbacks* callbacks = nullptr;
   if (nghttp2_session_callbacks_new(&callbacks) != 0) return absl::ResourceExhaustedError("memory");
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, Callbacks::OnData);
+  nghttp2_session_callbacks_set_on_header_callback(callbacks, Callbacks::OnHeader);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, Callbacks::OnFrame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, Callbacks::OnClose);
   nghttp2_session* session = nullptr;
@@ -114,9 +126,19 @@ absl::Status Http2Connection::StartSession() {
 
 void Http2Connection::Fail(const std::string& why) { status_.Update(absl::UnavailableError(why)); }
 
-void Http2Connection::Call(std::string message) {
+void Http2Connection::End(const Stream& stream, uint32_t error) {
+  if (error != NGHTTP2_NO_ERROR) {
+    Fail(absl::StrCat("a call ended with ", nghttp2_http2_strerror(error)));
+  } else if (stream.answer_bytes < least_answer_bytes_) {
+    Fail(absl::StrCat("an answer has ", stream.answer_bytes, " bytes, a right one has at least ",
+                      least_answer_bytes_));
+  }
+  answered_.push_back(stream.from_ns);
+}
+
+void Http2Connection::Call(std::string message, uint64_t from_ns) {
   message.insert(0, MessageHeader(message.size()));
-  auto stream = std::make_unique<Stream>(Stream{.request = std::move(message)});
+  auto stream = std::make_unique<Stream>(Stream{.request = std::move(message), .from_ns = from_ns});
   const std::array headers = {
       Header(":method", "POST"), Header(":scheme", "http"),
       Header(":path", method_),  Header(":authority", "127.0.0.1"),
@@ -152,7 +174,8 @@ absl::Status Http2Connection::Send() {
   return status_;
 }
 
-absl::StatusOr<size_t> Http2Connection::Receive() {
+absl::StatusOr<absl::Span<const uint64_t>> Http2Connection::Receive() {
+  answered_.clear();
   const ssize_t got = recv(fd_, in_.get(), kReadBytes, 0);
   if (got == 0) return absl::UnavailableError("the server closed the connection");
   if (got < 0) return absl::ErrnoToStatus(errno, "cannot receive");
@@ -160,7 +183,7 @@ absl::StatusOr<size_t> Http2Connection::Receive() {
       nghttp2_session_mem_recv(session_.get(), in_.get(), static_cast<size_t>(got));
   if (taken < 0) Fail(nghttp2_strerror(static_cast<int>(taken)));
   if (!status_.ok()) return status_;
-  return std::exchange(answers_, 0);
+  return absl::MakeConstSpan(answered_);
 }
 
 }  // namespace lodgekv::server_bench

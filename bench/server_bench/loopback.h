@@ -1,7 +1,7 @@
 // Addresses of servers on this machine.
 #pragma once
 
-#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <string>
 
@@ -9,10 +9,15 @@
 
 namespace lodgekv::server_bench {
 
-// "127.0.0.1:PORT" alone: the servers measured run on this machine.
-absl::StatusOr<sockaddr_in> LoopbackAddress(const std::string& server);
+struct LocalAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+};
+
+// "127.0.0.1:PORT" or "unix:PATH" alone: the servers measured run on this machine.
+absl::StatusOr<LocalAddress> ReadLocalAddress(const std::string& server);
 
 // A connected, blocking socket that does not delay what is sent, with kAnswerTimeout.
-absl::StatusOr<int> ConnectTo(const sockaddr_in& address);
+absl::StatusOr<int> ConnectTo(const LocalAddress& address);
 
 }  // namespace lodgekv::server_bench

@@ -1,4 +1,3 @@
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,7 +29,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  absl::Status Open(const sockaddr_in& address) {
+  absl::Status Open(const LocalAddress& address) {
     const auto fd = ConnectTo(address);
     if (!fd.ok()) return fd.status();
     fd_ = *fd;
@@ -99,7 +98,7 @@ class RedisDriver final : public PutDriver {
       : server_(std::move(server)), share_(share), connections_(share.connections) {}
 
   absl::Status Connect() override {
-    const absl::StatusOr<sockaddr_in> address = LoopbackAddress(server_);
+    const absl::StatusOr<LocalAddress> address = ReadLocalAddress(server_);
     if (!address.ok()) return address.status();
     for (Connection& connection : connections_) {
       if (absl::Status status = connection.Open(*address); !status.ok()) return status;

@@ -5,6 +5,9 @@
 namespace lodgekv::server_bench {
 namespace {
 
+// Of the first digit of keys, which are hexadecimal and uniform: three in sixteen are behind.
+constexpr char kScanStartsBelow = 'd';
+
 std::string GetOf(const Record& record) {
   v1::GetRequest request;
   request.set_key(record.key);
@@ -35,6 +38,14 @@ std::string BatchWriteOf(const std::vector<Record>& records) {
   return request.SerializeAsString();
 }
 
+std::string ScanOf(const Record& record, size_t items) {
+  v1::ScanRequest request;
+  request.set_start(record.key);
+  request.set_limit(items);
+  request.set_page_items(static_cast<uint32_t>(items));
+  return request.SerializeAsString();
+}
+
 }  // namespace
 
 std::string_view RequestSource::PathOf(CallKind kind) {
@@ -42,9 +53,11 @@ std::string_view RequestSource::PathOf(CallKind kind) {
     case CallKind::kGet: return "/lodgekv.v1.KvService/Get";
     case CallKind::kPut: return "/lodgekv.v1.KvService/Put";
     case CallKind::kBatchGet: return "/lodgekv.v1.KvService/BatchGet";
-    case CallKind::kBatchWrite: break;
+    case CallKind::kBatchWrite: return "/lodgekv.v1.KvService/BatchWrite";
+    case CallKind::kScan:
+    case CallKind::kScanAll: break;
   }
-  return "/lodgekv.v1.KvService/BatchWrite";
+  return "/lodgekv.v1.KvService/Scan";
 }
 
 void RequestSource::Draw(uint64_t first, uint64_t part) {
@@ -55,8 +68,19 @@ void RequestSource::Draw(uint64_t first, uint64_t part) {
   }
 }
 
+void RequestSource::DrawScanStart() {
+  do {
+    source_.Next();
+  } while (source_.key().front() >= kScanStartsBelow);
+  records_.front().key = source_.key();
+}
+
 const std::vector<Record>& RequestSource::NextRecords() {
-  Draw(0, key_space_ / records_.size());
+  if (kind_ == CallKind::kScan) {
+    DrawScanStart();
+  } else {
+    Draw(0, key_space_ / records_.size());
+  }
   return records_;
 }
 
@@ -70,9 +94,11 @@ std::string RequestSource::OnWire(const std::vector<Record>& records) const {
     case CallKind::kGet: return GetOf(records.front());
     case CallKind::kPut: return PutOf(records.front());
     case CallKind::kBatchGet: return BatchGetOf(records);
-    case CallKind::kBatchWrite: break;
+    case CallKind::kBatchWrite: return BatchWriteOf(records);
+    case CallKind::kScan: return ScanOf(records.front(), records.size());
+    case CallKind::kScanAll: break;
   }
-  return BatchWriteOf(records);
+  return {};  // a request with no bounds
 }
 
 }  // namespace lodgekv::server_bench

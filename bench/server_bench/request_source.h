@@ -1,5 +1,6 @@
 // The requests of one kind of call, about records of PutSource. Keys of a batch are drawn from a
-// part of the key space each: all are different, and all of them uniform.
+// part of the key space each: all are different, and all of them uniform. A scan begins at a key
+// that is drawn of those with at least a batch of others behind them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace lodgekv::server_bench {
 
-enum class CallKind : uint8_t { kGet, kPut, kBatchGet, kBatchWrite };
+// kScan: one page of a batch. kScanAll: every record, in pages as the server likes them.
+enum class CallKind : uint8_t { kGet, kPut, kBatchGet, kBatchWrite, kScan, kScanAll };
 
 struct Record {
   std::string key;
@@ -38,6 +40,7 @@ class RequestSource {
   std::string OnWire(const std::vector<Record>& records) const;
   // Of `part` keys each, from `first` on.
   void Draw(uint64_t first, uint64_t part);
+  void DrawScanStart();
 
   const CallKind kind_;
   PutSource source_;

@@ -129,8 +129,32 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+NOOP = "no-op"
+FULL = "no-op, full answers"
+
+
+class Noop(Server):
+    """The gRPC server that does nothing; full: with answers of a server that finds everything."""
+
+    def __init__(self, folder, binaries, full=0):
+        super().__init__(folder)
+        self.full = full
+        self.name = FULL if full else NOOP
+        self.unix = folder / "socket"
+        self.words = [str(binaries / "noop_server"), "--unix", str(self.unix), "--full", str(full)]
+
+    def command(self):
+        return self.words
+
+    def is_ready(self):
+        found = re.search(r"listening tcp=(\S+) .*\n", self.log_text())
+        if found:
+            self.address = found[1]
+        return found is not None
+
+
 class Lodgekvd(Server):
-    """With the engine `null` it is the gRPC server that does nothing."""
+    """With the engine `null` everything of it but a store."""
 
     protocol = "lodgekv"
 

@@ -1,0 +1,55 @@
+// Calls of one kind to one server, over connections of the lean client, from one thread.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "bench/engine_bench/histogram.h"
+#include "bench/server_bench/arrival_schedule.h"
+#include "bench/server_bench/http2_connection.h"
+#include "bench/server_bench/request_source.h"
+
+namespace lodgekv::server_bench {
+
+class ServerCalls {
+ public:
+  using Request = absl::FunctionRef<std::string()>;
+
+  absl::Status Connect(const LocalAddress& address, unsigned connections, CallKind kind,
+                       size_t least_answer_bytes);
+
+  // A closed loop: keeps calls in flight until more() is false, and then awaits all answers.
+  absl::Status Run(unsigned in_flight, Request request, absl::FunctionRef<bool()> more);
+  // An open loop: makes each call when it is due, and then awaits all answers.
+  absl::Status Run(ArrivalSchedule schedule, Request request);
+  // Keeps calls in flight, and abandons them at the end.
+  absl::Status RunUntil(uint64_t end_ns, unsigned in_flight, Request request);
+
+  // Of the answered calls, nanoseconds; since the last Forget.
+  const bench::Histogram& latencies() const { return latencies_; }
+  void Forget() { latencies_ = {}; }
+  uint64_t answer_bytes() const;
+
+ private:
+  absl::Status StartCalls(unsigned in_flight, Request request);
+  absl::Status SendAll();
+  // Makes the calls that are due, the connections taking turns.
+  absl::Status CallDue(ArrivalSchedule& schedule, Request request);
+  // Waits for answers, at most until the time.
+  void Await(uint64_t until_ns);
+  // Receives what Await found, and makes a new call for each answer while there are more.
+  absl::Status ReceiveAll(Request request, absl::FunctionRef<bool()> more);
+
+  std::vector<std::unique_ptr<Http2Connection>> connections_;
+  std::vector<pollfd> polled_;
+  uint64_t open_ = 0;
+  size_t turn_ = 0;
+  bench::Histogram latencies_;
+};
+
+}  // namespace lodgekv::server_bench
