@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help packages lint-packages build run up down test test-container test-dax fuzz torture \
-	bench bench-quick bench-file bench-hostile format lint clean
+	bench bench-quick bench-file bench-server bench-hostile format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-quick: packages  ## the same with few keys (under 5 minutes)
 
 bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quarter of an hour)
 	@scripts/bench_file $(ARGS)
+
+bench-server: packages  ## the server beside a no-op one, into build/bench (a quarter of an hour)
+	@scripts/bench_server $(ARGS)
 
 bench-hostile: packages  ## what an honest client sees while others attack (minutes)
 	@scripts/build release lodgekvd lodgectl

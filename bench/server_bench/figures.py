@@ -41,14 +41,25 @@ class Goal:
     why: str = ""
     note: str = ""
 
-    def row(self):
-        wanted = f"at least {self.least:,g}" if self.most is None else f"at most {self.most:,g}"
+    def wanted(self):
+        if self.most is None:
+            return f"at least {self.least:,g}{self.unit}"
+        return f"at most {self.most:,g}{self.unit}"
+
+    def verdict(self):
         if not self.values:
-            return [self.figure, "-", wanted + self.unit, "not measured: " + self.why]
+            return "not measured: " + self.why
         middle = statistics.median(self.values)
         met = middle >= self.least if self.most is None else middle <= self.most
-        measured = spread(self.values) + self.unit + (f"; {self.note}" if self.note else "")
-        return [self.figure, measured, wanted + self.unit, "met" if met else "missed"]
+        return "met" if met else "missed"
+
+    def measured(self):
+        if not self.values:
+            return "-"
+        return spread(self.values) + self.unit + (f"; {self.note}" if self.note else "")
+
+    def row(self):
+        return [self.figure, self.measured(), self.wanted(), self.verdict()]
 
 
 def goals_table(goals):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""smoke_test.py BIN: the benchmark of an ordinary file with tiny counts, and the client alone.
+"""smoke_test.py BIN: the benchmarks with tiny counts, and the clients alone.
 
 BIN is the folder of the programs. Times are not checked here.
 """
@@ -7,17 +7,23 @@ BIN is the folder of the programs. Times are not checked here.
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
+import call_figures
+import call_rounds
 import figures
 import journal_rounds
 import servers
 
 BIN = pathlib.Path()
 BENCH_FILE = pathlib.Path(__file__).with_name("bench_file.py")
+CALL_ROUNDS = BENCH_FILE.with_name("call_rounds.py")
 TINY = ["--rounds=1", "--seconds=0.1", "--records=200", "--load-seconds=60",
         "--journal-seconds=0.2", "--pool-size=64MiB", "--allow-memory"]
 
@@ -105,8 +111,49 @@ class Client(WithFolder):
         self.assertIn("--server is missing", run(BIN / "server_bench").stderr)
 
 
+class CallRounds(WithFolder):
+    def start(self, *arguments):
+        return subprocess.Popen([sys.executable, "-B", CALL_ROUNDS, f"--bin={BIN}", "--quick",
+                                 f"--dir={self.folder}", "--keys=2000", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_every_row_has_a_figure(self):
+        table, windows = self.folder / "table.md", self.folder / "windows.json"
+        rounds = self.start("--rounds=1", "--seconds=0.05", "--warm-up=0.01",
+                            f"--markdown={table}", f"--json={windows}")
+        out, err = rounds.communicate(timeout=250)
+        self.assertEqual(rounds.returncode, 0, err)
+        self.assertEqual(sorted(self.folder.iterdir()), [table, windows], "files are left")
+        self.assertEqual(table.read_text(), out)
+        for row in call_rounds.ROWS:
+            if not row.beside_scans:
+                for server in (servers.NOOP, "lodgetree", "lbtree"):
+                    self.assertRegex(out, re.escape(f"| {row.text} | {row.in_flight} | "
+                                                    f"{row.client} | {server} | ") + "[1-9]")
+        for engine in ("lodgetree", "lbtree"):
+            self.assertRegex(out, rf"\n\| {engine} \| 8 \| [1-9].* \| at least 15,000/s \| ")
+        said = json.loads(windows.read_text())
+        beside = [window for window in said["windows"] if window["beside_scans"]]
+        self.assertEqual([window["server"] for window in beside], ["lodgetree", "lbtree"])
+        self.assertGreater(min(window["scanned_bytes_per_second"] for window in beside), 0)
+        self.assertEqual(said["goals"][0]["least"], 0.9)
+
+    def test_nothing_is_left_after_an_interrupt(self):
+        rounds = self.start()
+        while "keys in" not in rounds.stderr.readline():
+            self.assertIsNone(rounds.poll())
+        children = [int(pid) for pid in pathlib.Path(
+            f"/proc/{rounds.pid}/task/{rounds.pid}/children").read_text().split()]
+        self.assertGreaterEqual(len(children), 5)
+        rounds.send_signal(signal.SIGINT)
+        rounds.communicate(timeout=60)
+        self.assertNotEqual(rounds.returncode, 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+        self.assertEqual([pid for pid in children if pathlib.Path(f"/proc/{pid}").exists()], [])
+
+
 class CallCost(WithFolder):
-    KINDS = ("get", "put", "batch_get", "batch_write")
+    KINDS = ("get", "put", "batch_get", "batch_write", "scan")
 
     def cost(self, kind, *arguments):
         outcome = run(BIN / "call_cost", "--call", kind, "--keys=1000", "--seconds=0.05",
@@ -118,18 +165,65 @@ class CallCost(WithFolder):
         with servers.Lodgekvd(self.folder / "dram", BIN, "dram") as server:
             for kind in self.KINDS:
                 of_server = self.cost(kind, "--server", server.address, "--connections=2",
-                                      "--server-pid", server.process.pid)
+                                      "--server-pid", server.process.pid, "--all-found",
+                                      "--warm-up=0.02")
                 of_engine = self.cost(kind, "--engine=dram")
                 self.assertGreater(of_server["sleeps_per_call"], 0, kind)
                 self.assertGreater(of_server["processor_us_per_call"],
                                    of_engine["processor_us_per_call"], kind)
                 self.assertGreater(of_engine["processor_ns_per_operation"], 0, kind)
             metrics = server.metrics()
-        for name in ("Get", "Put", "BatchGet", "BatchWrite"):
+        for name in ("Get", "Put", "BatchGet", "BatchWrite", "Scan"):
             answered = [count for sample, count in metrics.items()
                         if sample.startswith("lodgekv_rpc_latency_seconds_count")
                         and f'rpc="{name}"' in sample and 'code="OK"' in sample]
             self.assertGreater(sum(answered), 0, name)
+
+    def noop(self, kind, *arguments, full=0, unix=False, seconds=0.05):
+        with servers.Noop(self.folder / "noop", BIN, full) as server:
+            address = f"unix:{server.unix}" if unix else server.address
+            return run(BIN / "call_cost", "--call", kind, "--keys=1000", f"--seconds={seconds}",
+                       "--filled", "--server", address, "--server-pid", server.process.pid,
+                       *arguments)
+
+    def test_a_server_that_does_nothing(self):
+        for kind in self.KINDS:
+            for full, unix in ((0, False), (100, True)):
+                arguments = ["--all-found"] if full else []
+                outcome = self.noop(kind, *arguments, full=full, unix=unix)
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                row = json.loads(outcome.stdout)
+                self.assertGreater(row["calls"], 8, kind)
+                self.assertGreater(row["processor_us_per_call"], 0, kind)
+                self.assertLessEqual(row["p50_us"], row["p99_us"])
+
+    def test_answers_that_found_nothing_fail_it(self):
+        for kind in self.KINDS:
+            outcome = self.noop(kind, "--all-found")
+            self.assertEqual(outcome.returncode, 1, kind)
+            self.assertIn("an answer has 5 bytes, a right one has at least ", outcome.stderr)
+
+    def test_an_open_loop_keeps_its_rate(self):
+        outcome = self.noop("get", "--rate=400", seconds=0.5)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        row = json.loads(outcome.stdout)
+        self.assertEqual((row["calls"], row["wanted_calls_per_second"]), (200, 400))
+
+    def test_an_open_loop_counts_what_was_due_while_one_of_both_stood_still(self):
+        for which in ("server", "client"):
+            with servers.Noop(self.folder / "noop", BIN) as server:
+                client = subprocess.Popen([BIN / "call_cost", "--call=get", "--rate=1000",
+                                           "--seconds=1", "--filled", "--server", server.address,
+                                           "--server-pid", str(server.process.pid)],
+                                          stdout=subprocess.PIPE, text=True)
+                stopped = server.process if which == "server" else client
+                time.sleep(0.2)
+                stopped.send_signal(signal.SIGSTOP)
+                time.sleep(0.4)
+                stopped.send_signal(signal.SIGCONT)
+                row = json.loads(client.communicate(timeout=60)[0])
+            self.assertEqual(row["calls"], 1000)
+            self.assertGreater(row["p99_us"], 300_000, which)
 
     def test_a_refused_call_fails_it(self):
         server = servers.Lodgekvd(self.folder / "null", BIN, "null")
@@ -142,6 +236,17 @@ class CallCost(WithFolder):
 
 
 class Figures(unittest.TestCase):
+    def test_shares_are_those_of_a_round(self):
+        row = call_rounds.Row("get", 64)
+        results = {(row, server): [{"calls_per_second": rate, "processor_us_per_call": cost}
+                                   for rate, cost in zip(rates, (10, 20, 30))]
+                   for server, rates in ((servers.NOOP, (100, 200, 400)),
+                                         ("tree", (96, 180, 392)), ("null", (90, 90, 90)))}
+        goals = call_figures.Report(results, ["tree"]).goals()
+        self.assertEqual([goal.row()[1:] for goal in goals],
+                         [["0.96 (0.90 to 0.98)", "at least 0.95", "met"],
+                          ["1.00 (1.00 to 1.00)", "at most 1.15", "met"]])
+
     def test_goals(self):
         self.assertEqual(figures.Goal("a", [1, 3, 2], most=2).row(),
                          ["a", "2.00 (1.00 to 3.00)", "at most 2", "met"])
