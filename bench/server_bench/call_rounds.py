@@ -25,6 +25,7 @@ import servers
 
 SPARE_SECONDS = 120  # that a client gets beside the time it measures
 BATCH = 100
+VALUE_BYTES = 100  # of the records that call_cost puts
 SCANS = 4
 NULL = "null"
 ENGINES = ("lodgetree", "lbtree")
@@ -59,7 +60,7 @@ class Row:
 ROWS = ([Row(call, in_flight) for call in ("get", "put") for in_flight in (1, 8, 64)] +
         [Row("batch_get", 8), Row("batch_write", 8), Row("scan", 8),
          Row("get", 8, beside_scans=True)] +
-        [Row("put", in_flight, "busy") for in_flight in (1, 8, 64)])
+        [Row(call, in_flight, "busy") for call in ("get", "put") for in_flight in (1, 8, 64)])
 
 
 def say(text):
@@ -123,7 +124,7 @@ class Rounds:
     def client_of(self, row, server, number):
         seed = 1 + number
         if row.client == "busy":
-            return self.start_busy(server, row.in_flight, seed)
+            return self.start_busy(server, row, seed)
         return self.start(server, row.call, row.in_flight, self.options.seconds, seed,
                           connections=min(row.in_flight, self.options.connections))
 
@@ -138,16 +139,26 @@ class Rounds:
             words += ["--warm-up", options.warm_up]
         if filled:
             words += ["--filled"]
-        if server.name not in (servers.NOOP, NULL):
+        if self.finds(server):
             words += ["--all-found"]
         return self.popen(words)
 
-    def start_busy(self, server, in_flight, seed):
+    @staticmethod
+    def finds(server):
+        """Whether its answers say that all was found."""
+        return server.name not in (servers.NOOP, NULL)
+
+    def start_busy(self, server, row, seed):
+        """The client of gRPC. Gets are YCSB's workload C, of records that are chosen uniformly."""
         options = self.options
-        return self.popen([options.bin / "server_bench", "--server", server.address, "--in-flight",
-                           in_flight, "--connections", options.connections, "--keys",
-                           options.keys, "--seed", seed, "--warm-up", options.warm_up,
-                           "--seconds", options.seconds])
+        words = [options.bin / "server_bench", "--server", server.address, "--in-flight",
+                 row.in_flight, "--connections", options.connections, "--keys", options.keys,
+                 "--seed", seed, "--warm-up", options.warm_up, "--seconds", options.seconds]
+        if row.call == "get":
+            words += ["--workload", "c", "--distribution", "uniform", "--value-bytes", VALUE_BYTES]
+            if not self.finds(server):
+                words += ["--any-answer"]
+        return self.popen(words)
 
     @staticmethod
     def popen(words):
@@ -160,8 +171,9 @@ class Rounds:
         if client.returncode != 0:
             raise RuntimeError(err.strip())
         result = json.loads(out)
-        if "puts" in result:
-            result |= {"calls": result["puts"], "calls_per_second": result["puts_per_second"]}
+        for name in ("puts", "operations"):  # as server_bench calls them
+            if "calls" not in result and name in result:
+                result |= {"calls": result[name], "calls_per_second": result[f"{name}_per_second"]}
         return result
 
     @staticmethod

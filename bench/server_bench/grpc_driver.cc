@@ -3,22 +3,13 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "bench/server_bench/grpc_channels.h"
 #include "bench/server_bench/put_driver.h"
 #include "etcd_kv.grpc.pb.h"
 #include "lodgekv/v1/kv.grpc.pb.h"
 
 namespace lodgekv::server_bench {
 namespace {
-
-absl::Status PutFailed(const grpc::Status& status) {
-  return absl::UnavailableError(
-      absl::StrCat("a put failed: code ", int{status.error_code()}, ": ", status.error_message()));
-}
-
-std::chrono::system_clock::time_point Deadline() {
-  return std::chrono::system_clock::now() + kAnswerTimeout;
-}
 
 // For any service with a call Put whose request has a key and a value.
 template <class Service, class Request, class Response>
@@ -37,17 +28,9 @@ class GrpcDriver final : public PutDriver {
   }
 
   absl::Status Connect() override {
-    for (unsigned i = 0; i < share_.connections; ++i) {
-      grpc::ChannelArguments arguments;
-      // Otherwise channels to one address share a connection.
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      auto channel =
-          grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
-      if (!channel->WaitForConnected(Deadline())) {
-        return absl::UnavailableError(absl::StrCat("cannot connect to ", server_));
-      }
-      stubs_.push_back(Service::NewStub(channel));
-    }
+    const auto channels = ConnectChannels(server_, share_.connections);
+    if (!channels.ok()) return channels.status();
+    for (const auto& channel : *channels) stubs_.push_back(Service::NewStub(channel));
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i].stub = stubs_[i % stubs_.size()].get();
     return absl::OkStatus();
   }
@@ -61,7 +44,7 @@ class GrpcDriver final : public PutDriver {
       if (!queue_.Next(&tag, &ok)) return absl::InternalError("the completion queue ended");
       Slot& slot = *static_cast<Slot*>(tag);
       slot.reader.reset();
-      if (!slot.status.ok()) return PutFailed(slot.status);
+      if (!slot.status.ok()) return CallFailed("a put", slot.status);
       const uint64_t now = NowNs();
       recorder.Answered(slot.sent_ns, now);
       if (!Send(slot, source, recorder, now)) --in_flight;
@@ -86,7 +69,7 @@ class GrpcDriver final : public PutDriver {
     slot.request.set_value(source.value().data(), source.value().size());
     source.Next();
     slot.context.emplace();
-    slot.context->set_deadline(Deadline());
+    slot.context->set_deadline(AnswerDeadline());
     slot.sent_ns = now_ns;
     slot.reader = slot.stub->PrepareAsyncPut(&*slot.context, slot.request, &queue_);
     slot.reader->StartCall();

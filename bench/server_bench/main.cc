@@ -1,5 +1,5 @@
-// server_bench: keeps puts in flight against one server on this machine, and times them.
-// bench_file.py starts servers and compares them.
+// server_bench: keeps puts, or operations of YCSB's workloads, in flight against one server on this
+// machine, and times them. bench_file.py and call_rounds.py start servers and compare them.
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -14,7 +14,9 @@
 #include "base/lock_order.h"
 #include "bench/engine_bench/environment.h"
 #include "bench/engine_bench/report.h"
+#include "bench/server_bench/insert_sequence.h"
 #include "bench/server_bench/put_run.h"
+#include "bench/server_bench/ycsb_run.h"
 #include "index/registry.h"
 #include "nlohmann/json.hpp"
 
@@ -32,6 +34,11 @@ struct Given {
   std::string samples_path;
   bool environment = false;
   bool engines = false;
+  std::vector<char> workloads;  // of YCSB
+  std::optional<YcsbDistribution> distribution;
+  size_t value_bytes = kYcsbValueBytes;
+  bool load = false;
+  bool any_answer = false;
 };
 
 // A quarter of the machine's cores: the server needs the rest.
@@ -63,6 +70,27 @@ void AddOptions(CLI::App& app, Given& given) {
   app.add_option("--samples", given.samples_path,
                  "Write each put to this file: two 64-bit integers, when it was answered "
                  "(CLOCK_MONOTONIC) and its latency, in nanoseconds");
+}
+
+void AddYcsbOptions(CLI::App& app, Given& given) {
+  const std::map<std::string, YcsbDistribution> distributions = {
+      {"uniform", YcsbDistribution::kUniform},
+      {"zipfian", YcsbDistribution::kZipfian},
+      {"latest", YcsbDistribution::kLatest}};
+  auto* workload =
+      app.add_option("--workload", given.workloads,
+                     "Instead of puts: of YCSB, a to f, of LodgeKV alone; phases for each")
+          ->delimiter(',')
+          ->check(CLI::IsMember({'a', 'b', 'c', 'd', 'e', 'f'}));
+  app.add_option("--distribution", given.distribution, "Of the records, not the workload's own")
+      ->transform(CLI::CheckedTransformer(distributions))
+      ->needs(workload);
+  app.add_option("--value-bytes", given.value_bytes, "Of each value of a workload")
+      ->check(CLI::Range(1, 1'048'576))
+      ->needs(workload);
+  app.add_flag("--load", given.load, "Put all --keys before the first workload")->needs(workload);
+  app.add_flag("--any-answer", given.any_answer, "Do not check that records are found")
+      ->needs(workload);
 }
 
 int Fail(const std::string& message) {
@@ -98,17 +126,21 @@ void PrintEnvironment() {
   }
 }
 
-int RunPhases(const Given& given) {
+PutPlan PhaseOf(const Given& given, unsigned in_flight) {
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
   };
-  if (given.plan.server.empty()) return Fail("--server is missing: 127.0.0.1:PORT");
+  PutPlan plan = given.plan;
+  plan.in_flight = in_flight;
+  plan.warm_up = milliseconds(given.warm_up_seconds);
+  plan.time = milliseconds(given.seconds);
+  plan.keep_samples = !given.samples_path.empty();
+  return plan;
+}
+
+int RunPutPhases(const Given& given) {
   for (const unsigned in_flight : given.in_flight) {
-    PutPlan plan = given.plan;
-    plan.in_flight = in_flight;
-    plan.warm_up = milliseconds(given.warm_up_seconds);
-    plan.time = milliseconds(given.seconds);
-    plan.keep_samples = !given.samples_path.empty();
+    const PutPlan plan = PhaseOf(given, in_flight);
     const auto result = RunPuts(plan);
     if (!result.ok()) return Fail(absl::StrCat(plan.server, ": ", result.status().message()));
     std::puts(ToJson(plan, *result).c_str());
@@ -120,13 +152,70 @@ int RunPhases(const Given& given) {
   return 0;
 }
 
+nlohmann::ordered_json LatenciesOf(const bench::Histogram& histogram) {
+  return {{"operations", histogram.total()},
+          {"p50_us", histogram.Percentile(0.5) / 1e3},
+          {"p99_us", histogram.Percentile(0.99) / 1e3},
+          {"p999_us", histogram.Percentile(0.999) / 1e3}};
+}
+
+std::string ToJson(const YcsbPlan& plan, const YcsbResult& result) {
+  const auto operations = static_cast<double>(result.all.total());
+  nlohmann::ordered_json row = {
+      {"workload", std::string(1, plan.workload.letter)},
+      {"distribution", NameOf(plan.workload.distribution)},
+      {"records", plan.phase.key_space},
+      {"value_bytes", plan.value_bytes},
+      {"in_flight", plan.phase.in_flight},
+      {"seconds", result.seconds},
+      {"operations_per_second", result.seconds > 0 ? operations / result.seconds : 0}};
+  row.update(LatenciesOf(result.all));
+  for (size_t i = 0; i < kYcsbOperations; ++i) {
+    if (result.each[i].total() == 0) continue;
+    row["each"][NameOf(static_cast<YcsbOperation>(i))] = LatenciesOf(result.each[i]);
+  }
+  return row.dump();
+}
+
+int RunWorkloads(const Given& given) {
+  YcsbPlan plan;
+  plan.value_bytes = given.value_bytes;
+  plan.any_answer = given.any_answer;
+  plan.phase = PhaseOf(given, 1);
+  if (given.load) {
+    if (const absl::Status status = LoadYcsb(plan); !status.ok()) {
+      return Fail(std::string(status.message()));
+    }
+  }
+  InsertSequence inserts(plan.phase.key_space);
+  for (const char letter : given.workloads) {
+    plan.workload = WorkloadOf(letter);
+    plan.workload.distribution = given.distribution.value_or(plan.workload.distribution);
+    for (const unsigned in_flight : given.in_flight) {
+      plan.phase = PhaseOf(given, in_flight);
+      const auto result = RunYcsb(plan, inserts);
+      if (!result.ok())
+        return Fail(absl::StrCat(plan.phase.server, ": ", result.status().message()));
+      std::puts(ToJson(plan, *result).c_str());
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+int RunPhases(const Given& given) {
+  if (given.plan.server.empty()) return Fail("--server is missing: 127.0.0.1:PORT");
+  return given.workloads.empty() ? RunPutPhases(given) : RunWorkloads(given);
+}
+
 int Main(int argc, char** argv) {
   Given given;
   given.plan.connections = 4;
   given.plan.threads = DefaultThreads();
-  CLI::App app("Keeps puts in flight against one server on this machine; prints JSON lines.");
+  CLI::App app("Keeps operations in flight against one server of this machine; prints JSON lines.");
   app.option_defaults()->always_capture_default();
   AddOptions(app, given);
+  AddYcsbOptions(app, given);
   CLI11_PARSE(app, argc, argv);
   if (given.environment) PrintEnvironment();
   if (given.engines) {

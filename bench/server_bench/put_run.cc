@@ -36,13 +36,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Lane>>> Prepare(const PutPlan& plan) 
     drivers.push_back(MakeDriver(plan, share));
     if (absl::Status status = drivers.back()->Connect(); !status.ok()) return status;
   }
-  PutRecorder::Limits limits;
-  limits.count_from_ns = NowNs() + ToNs(plan.warm_up);
-  limits.end_ns = limits.count_from_ns + ToNs(plan.time);
-  limits.keep_samples = plan.keep_samples;
-  if (plan.most_puts > 0) {
-    limits.most_puts = (plan.most_puts + shares.size() - 1) / shares.size();
-  }
+  PutRecorder::Limits limits = LimitsFromNow(plan, shares.size());
   std::vector<std::unique_ptr<Lane>> lanes;
   for (size_t i = 0; i < shares.size(); ++i) {
     limits.least_puts = shares[i].in_flight;
@@ -66,6 +60,21 @@ void RunAll(std::vector<std::unique_ptr<Lane>>& lanes) {
 
 uint64_t NowNs() { return ToNs(std::chrono::steady_clock::now().time_since_epoch()); }
 
+PutRecorder::Limits LimitsFromNow(const PutPlan& plan, size_t threads) {
+  PutRecorder::Limits limits;
+  limits.count_from_ns = NowNs() + ToNs(plan.warm_up);
+  limits.end_ns = limits.count_from_ns + ToNs(plan.time);
+  limits.keep_samples = plan.keep_samples;
+  if (plan.most_puts > 0) limits.most_puts = (plan.most_puts + threads - 1) / threads;
+  return limits;
+}
+
+double SecondsOf(const PutPlan& plan, const PutRecorder::Limits& limits, uint64_t last_ns) {
+  const uint64_t end = plan.most_puts > 0 ? last_ns : std::max(last_ns, limits.end_ns);
+  if (end <= limits.count_from_ns) return 0;
+  return static_cast<double>(end - limits.count_from_ns) / 1e9;
+}
+
 absl::StatusOr<PutResult> RunPuts(const PutPlan& plan) {
   auto lanes = Prepare(plan);
   if (!lanes.ok()) return lanes.status();
@@ -80,10 +89,7 @@ absl::StatusOr<PutResult> RunPuts(const PutPlan& plan) {
     const auto& samples = lane->recorder.samples();
     result.samples.insert(result.samples.end(), samples.begin(), samples.end());
   }
-  const uint64_t end = plan.most_puts > 0 ? last : std::max(last, limits.end_ns);
-  if (end > limits.count_from_ns) {
-    result.seconds = static_cast<double>(end - limits.count_from_ns) / 1e9;
-  }
+  result.seconds = SecondsOf(plan, limits, last);
   return result;
 }
 

@@ -20,6 +20,11 @@ struct PutResult {
   }
 };
 
+// Of a phase that begins now, for one of so many threads.
+PutRecorder::Limits LimitsFromNow(const PutPlan& plan, size_t threads);
+// Seconds that count of a phase whose last answer that counts came then.
+double SecondsOf(const PutPlan& plan, const PutRecorder::Limits& limits, uint64_t last_ns);
+
 absl::StatusOr<PutResult> RunPuts(const PutPlan& plan);
 
 }  // namespace lodgekv::server_bench

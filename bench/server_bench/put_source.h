@@ -1,5 +1,5 @@
-// The records to put: keys of 32 bytes, drawn uniformly from a key space, values of 100. The same
-// for each server. Not thread-safe.
+// The records to put: keys of 32 bytes, drawn uniformly from a key space, values of 100 unless told
+// otherwise. The same for each server. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr size_t kValueBytes = 100;
 
 class PutSource {
  public:
-  PutSource(uint64_t seed, uint64_t key_space);
+  PutSource(uint64_t seed, uint64_t key_space, size_t value_bytes = kValueBytes);
 
   // Advances to the next record.
   void Next() { NextBelow(0, key_space_); }
@@ -24,12 +24,13 @@ class PutSource {
   // Of the current record; valid until Next.
   std::string_view key() const { return key_; }
   std::string_view value() const {
-    return std::string_view(text_).substr(value_begin_, kValueBytes);
+    return std::string_view(text_).substr(value_begin_, value_bytes_);
   }
 
  private:
   bench::Random random_;
   const uint64_t key_space_;
+  const size_t value_bytes_;
   std::string key_;
   std::string text_;  // values are parts of it
   size_t value_begin_ = 0;

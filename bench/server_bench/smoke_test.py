@@ -111,6 +111,40 @@ class Client(WithFolder):
         self.assertIn("--server is missing", run(BIN / "server_bench").stderr)
 
 
+class Ycsb(WithFolder):
+    def workloads(self, server, *arguments):
+        return run(BIN / "server_bench", "--server", server.address, "--keys=1000", "--warm-up=0",
+                   "--seconds=60", "--puts=300", "--in-flight=8", "--workload", *arguments)
+
+    def test_every_workload(self):
+        with servers.Lodgekvd(self.folder / "dram", BIN, "dram") as server:
+            outcome = self.workloads(server, "a,b,c,f,d,e", "--load", "--value-bytes=2000")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        rows = [json.loads(line) for line in outcome.stdout.splitlines()]
+        self.assertEqual([(row["workload"], row["distribution"], sorted(row["each"]))
+                          for row in rows],
+                         [("a", "zipfian", ["read", "update"]),
+                          ("b", "zipfian", ["read", "update"]),
+                          ("c", "zipfian", ["read"]),
+                          ("f", "zipfian", ["read", "read_modify_write"]),
+                          ("d", "latest", ["insert", "read"]),
+                          ("e", "zipfian", ["insert", "scan"])])
+        for row in rows:
+            self.assertEqual(row["operations"], 300)
+            self.assertEqual(sum(each["operations"] for each in row["each"].values()), 300)
+            self.assertGreater(row["operations_per_second"], 0)
+
+    def test_records_that_are_not_found_fail_it(self):
+        with servers.Lodgekvd(self.folder / "null", BIN, "null") as server:
+            for workload, message in (("c", "was read with 0 bytes, not 1000"),
+                                      ("e", "a scan found nothing")):
+                outcome = self.workloads(server, workload)
+                self.assertEqual(outcome.returncode, 1)
+                self.assertIn(message, outcome.stderr)
+                outcome = self.workloads(server, workload, "--any-answer")
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+
+
 class CallRounds(WithFolder):
     def start(self, *arguments):
         return subprocess.Popen([sys.executable, "-B", CALL_ROUNDS, f"--bin={BIN}", "--quick",
