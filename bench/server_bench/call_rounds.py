@@ -221,23 +221,21 @@ def parse(arguments):
     return options
 
 
-def write(options, report, results, text):
-    if options.markdown:
-        options.markdown.write_text(text)
-    if options.json:
-        windows = [{**dataclasses.asdict(row), "server": name, "round": number + 1, **result}
-                   for (row, name), rounds in results.items()
-                   for number, result in enumerate(rounds)]
-        goals = [{**dataclasses.asdict(goal), "verdict": goal.verdict()}
-                 for goal in report.goals()]
-        options.json.write_text(json.dumps({"environment": text.split("```")[1].strip(),
-                                            "goals": goals, "windows": windows}, indent=1))
+def to_json(said, report, results):
+    windows = [{**dataclasses.asdict(row), "server": name, "round": number + 1, **result}
+               for (row, name), rounds in results.items()
+               for number, result in enumerate(rounds)]
+    goals = [{**dataclasses.asdict(goal), "verdict": goal.verdict()} for goal in report.goals()]
+    return json.dumps({"environment": said.splitlines(), "goals": goals, "windows": windows},
+                      indent=1)
 
 
 def main():
     options = parse(sys.argv[1:])
     # An end by a signal removes what was begun as well; Ctrl-C does so by itself.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("call_rounds: ended by SIGTERM"))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: sys.exit(
+            f"call_rounds: ended by {signal.Signals(received).name}"))
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(tempfile.mkdtemp(prefix="call-rounds-", dir=options.dir))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -246,7 +244,10 @@ def main():
         rounds.run()
     report = call_figures.Report(rounds.results, ENGINES)
     text = f"```\n{said}\n```\n\n{report.text()}\n"
-    write(options, report, rounds.results, text)
+    if options.markdown:
+        options.markdown.write_text(text)
+    if options.json:
+        options.json.write_text(to_json(said, report, rounds.results))
     print(text, end="")
 
 

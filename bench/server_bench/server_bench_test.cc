@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +9,9 @@
 #include "bench/server_bench/put_plan.h"
 #include "bench/server_bench/put_recorder.h"
 #include "bench/server_bench/put_source.h"
+#include "bench/server_bench/request_source.h"
+#include "bench/server_bench/typical_answer.h"
+#include "lodgekv/v1/kv.pb.h"
 
 namespace lodgekv::server_bench {
 namespace {
@@ -49,6 +53,50 @@ TEST(PutSourceTest, DrawsFromTheKeySpaceAndRepeatsWithItsSeed) {
     again.Next();
   }
   EXPECT_EQ(keys.size(), 10);
+}
+
+TEST(PutSourceTest, ValuesAreAsLongAsWanted) {
+  for (const size_t bytes : {size_t{1}, size_t{1'000}, size_t{1'000'000}}) {
+    PutSource source(1, 10, bytes);
+    for (int i = 0; i < 100; ++i, source.Next()) ASSERT_EQ(source.value().size(), bytes);
+  }
+}
+
+TEST(RequestSourceTest, ScansBeginWhereAPageIsLeft) {
+  constexpr uint64_t kKeys = 1'000;
+  constexpr uint64_t kItems = 100;
+  std::set<std::string> keys;
+  PutSource all(1, kKeys);
+  for (uint64_t number = 0; number < kKeys; ++number) {
+    all.NextBelow(number, 1);
+    keys.emplace(all.key());
+  }
+  RequestSource source(CallKind::kScan, kItems, kKeys, 1);
+  for (int i = 0; i < 10'000; ++i) {
+    v1::ScanRequest request;
+    ASSERT_TRUE(request.ParseFromString(source.Next()));
+    ASSERT_EQ(request.limit(), kItems);
+    const auto start = keys.find(request.start());
+    ASSERT_NE(start, keys.end());
+    ASSERT_GE(std::distance(start, keys.end()), kItems);
+  }
+}
+
+TEST(TypicalAnswerTest, IsWhatAServerAnswersThatFindsEverything) {
+  v1::GetResponse get;
+  ASSERT_TRUE(get.ParseFromString(TypicalAnswer(CallKind::kGet, 1)));
+  EXPECT_TRUE(get.found());
+  EXPECT_EQ(get.value().size(), kValueBytes);
+  v1::BatchGetResponse batch;
+  ASSERT_TRUE(batch.ParseFromString(TypicalAnswer(CallKind::kBatchGet, 7)));
+  EXPECT_EQ(batch.results_size(), 7);
+  v1::BatchWriteResponse written;
+  ASSERT_TRUE(written.ParseFromString(TypicalAnswer(CallKind::kBatchWrite, 7)));
+  EXPECT_EQ(written.results_size(), 7);
+  v1::ScanResponse page;
+  ASSERT_TRUE(page.ParseFromString(TypicalAnswer(CallKind::kScan, 7)));
+  ASSERT_EQ(page.items_size(), 7);
+  EXPECT_EQ(page.items(6).key().size(), kKeyBytes);
 }
 
 TEST(PutRecorderTest, CountsBetweenWarmUpAndEnd) {
