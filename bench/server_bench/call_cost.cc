@@ -218,7 +218,9 @@ int Main(int argc, char** argv) {
   AddOptions(app, given);
   AddServerOptions(app, given);
   CLI11_PARSE(app, argc, argv);
-  if (given.kind == CallKind::kGet || given.kind == CallKind::kPut) given.batch = 1;
+  const bool batched = given.kind == CallKind::kBatchGet || given.kind == CallKind::kBatchWrite ||
+                       given.kind == CallKind::kScan;
+  if (!batched) given.batch = 1;
   const absl::Status status = given.server.empty() ? RunEngine(given) : RunServer(given);
   if (status.ok()) return 0;
   std::fprintf(stderr, "call_cost: %s\n", std::string(status.message()).c_str());

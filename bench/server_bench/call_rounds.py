@@ -209,7 +209,7 @@ def parse(arguments):
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--connections", type=int, default=4,
                         help="of a client, as far as it has as many calls in flight")
-    parser.add_argument("--pool-size", default="2GiB")
+    parser.add_argument("--pool-size", default="1GiB")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="the tables")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="every window")
     if "--quick" in arguments:

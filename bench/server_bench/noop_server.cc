@@ -8,6 +8,8 @@
 // One thread, since a second one that waits in gRPC makes each call dearer
 // (docs/decisions/0031-one-thread-waits.md). jemalloc is the allocator, as in lodgekvd.
 //
+// Calls of other methods are never received: to refuse them gRPC would have threads of its own.
+//
 // Answers say that nothing was found: Get, Put, BatchGet and BatchWrite are answered with an empty
 // message, Scan with one empty page. With --full they are as large as those of a server that
 // finds everything: how much of a call is the sending of its answer.
@@ -38,7 +40,7 @@ constexpr size_t kCallsOfAKind = 256;
 
 using Service = v1::KvService::WithRawMethod_Get<v1::KvService::WithRawMethod_Put<
     v1::KvService::WithRawMethod_BatchGet<v1::KvService::WithRawMethod_BatchWrite<
-        v1::KvService::WithRawMethod_Scan<v1::KvService::Service>>>>>;
+        v1::KvService::WithRawMethod_Scan<v1::KvService::AsyncService>>>>>;
 
 // What is the same for all calls of a kind.
 struct Kind {
