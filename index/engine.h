@@ -91,14 +91,18 @@ struct WriteOptions {
 
 struct ReadOptions {
   uint64_t now_unix_ms = 0;
+  // A longer value is left out, so that a caller may read it where it has the time. At least 8.
+  uint64_t most_value_bytes = UINT64_MAX;
 };
 
 struct ReadResult {
   Outcome outcome = Outcome::kOk;  // kOk, kInvalidArgument or kDataLoss
   bool found = false;              // a missing key is a normal answer
+  bool left_out = false;           // found, but the value is longer than most_value_bytes
   uint64_t version = 0;
   uint64_t expiry_unix_ms = 0;
-  std::string value;  // assigned when found; its capacity is reused from call to call
+  // Assigned when found and not left out; its capacity is reused from call to call.
+  std::string value;
 };
 
 struct ScanOptions {

@@ -140,7 +140,8 @@ Outcome DramEngine::Read(std::span<const std::string_view> keys, std::span<ReadR
     result.found = it != map_.end() && it->second.LiveAt(options.now_unix_ms);
     result.version = result.found ? it->second.version : 0;
     result.expiry_unix_ms = result.found ? it->second.expiry_unix_ms : 0;
-    if (result.found) result.value.assign(it->second.bytes);
+    result.left_out = result.found && it->second.bytes.size() > options.most_value_bytes;
+    if (result.found && !result.left_out) result.value.assign(it->second.bytes);
   }
   return FirstOther(results);
 }

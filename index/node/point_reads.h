@@ -42,7 +42,7 @@ template <class C, class Tree, class Form>
 class PointReads {
  public:
   PointReads(const Tree& tree, const StoredValues<C>& values, const ReadOptions& options)
-      : tree_(tree), values_(values), now_(options.now_unix_ms) {}
+      : tree_(tree), values_(values), options_(options) {}
 
   Outcome ReadAlone(std::string_view text, ReadResult* result) const {
     if (!Begin(text, result)) return result->outcome;
@@ -51,7 +51,7 @@ class PointReads {
     if (!tree_.template FindValueWord<Form>(C::MakeKey(text), &value_word)) {
       return NotFound(value_word, result);
     }
-    return result->outcome = values_.template Copy<Form>(value_word, now_, result);
+    return result->outcome = values_.template Copy<Form>(value_word, options_, result);
   }
 
   Outcome ReadAll(std::span<const std::string_view> keys, std::span<ReadResult> results) const {
@@ -73,7 +73,7 @@ class PointReads {
   // False: the text is not a valid key.
   static bool Begin(std::string_view text, ReadResult* result) {
     result->outcome = IsKey<C>(text) ? Outcome::kOk : Outcome::kInvalidArgument;
-    result->found = false;
+    result->found = result->left_out = false;
     result->version = result->expiry_unix_ms = 0;
     return result->outcome == Outcome::kOk;
   }
@@ -103,7 +103,7 @@ class PointReads {
         (void)NotFound(value_word, lookup.result);
         continue;
       }
-      lookup.result->outcome = values_.template Copy<Form>(value_word, now_, lookup.result);
+      lookup.result->outcome = values_.template Copy<Form>(value_word, options_, lookup.result);
     }
   }
 
@@ -115,7 +115,7 @@ class PointReads {
 
   const Tree& tree_;
   const StoredValues<C>& values_;
-  const uint64_t now_;
+  const ReadOptions& options_;
 };
 
 // Engine::Read by PointReads, in the instance for this processor. A single key has an instance of

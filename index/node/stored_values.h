@@ -62,7 +62,7 @@ class StoredValues {
 
   // Sets `result` except for its outcome, which is returned.
   template <class Form = SearchByPointer>
-  Outcome Copy(uint64_t value_word, uint64_t now, ReadResult* result) const;
+  Outcome Copy(uint64_t value_word, const ReadOptions& options, ReadResult* result) const;
 
   // False: the record is damaged.
   bool IsSound(uint64_t value_word) const {
@@ -88,7 +88,7 @@ class StoredValues {
 
  private:
   template <class Form>
-  Outcome CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const;
+  Outcome CopyRecord(pmem::Offset offset, const ReadOptions& options, ReadResult* result) const;
 
   const pmem::Pool& pool_;
   const C& codec_;
@@ -96,21 +96,27 @@ class StoredValues {
 
 template <class C>
 template <class Form>
-Outcome StoredValues<C>::CopyRecord(pmem::Offset offset, uint64_t now, ReadResult* result) const {
+Outcome StoredValues<C>::CopyRecord(pmem::Offset offset, const ReadOptions& options,
+                                    ReadResult* result) const {
   const RecordView view = ViewRecord(pool_, offset);
-  const Outcome outcome = CheckRecord<Form>(offset, view, now, &result->found);
+  const Outcome outcome = CheckRecord<Form>(offset, view, options.now_unix_ms, &result->found);
   if (outcome != Outcome::kOk || !result->found) return outcome;
   result->version = codec_.inline_pairs() ? 0 : view.version;
   result->expiry_unix_ms = view.expiry_unix_ms;
-  AssignText(view.value, &result->value);
+  if (view.value.size() > options.most_value_bytes) [[unlikely]] {
+    result->left_out = true;
+  } else {
+    AssignText(view.value, &result->value);
+  }
   return Outcome::kOk;
 }
 
 template <class C>
 template <class Form>
-Outcome StoredValues<C>::Copy(uint64_t value_word, uint64_t now, ReadResult* result) const {
+Outcome StoredValues<C>::Copy(uint64_t value_word, const ReadOptions& options,
+                              ReadResult* result) const {
   if constexpr (C::kRecords) {
-    if (C::IsRecord(value_word)) return CopyRecord<Form>(C::RecordOf(value_word), now, result);
+    if (C::IsRecord(value_word)) return CopyRecord<Form>(C::RecordOf(value_word), options, result);
     if (!C::InlineIsSound({0, value_word})) return Outcome::kDataLoss;
     char scratch[8];
     result->value.assign(C::InlineValue(value_word, scratch));

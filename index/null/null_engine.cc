@@ -24,7 +24,7 @@ class NullEngine final : public Engine {
                              const ReadOptions&) override {
     for (ReadResult& result : results) {
       result.outcome = Outcome::kOk;
-      result.found = false;
+      result.found = result.left_out = false;
       result.version = 0;
       result.expiry_unix_ms = 0;
     }

@@ -99,7 +99,7 @@ TEST_P(ContractTest, ReadOfManyKeysAnswersEach) {
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   std::vector<ReadResult> results(views.size());
   for (ReadResult& stale : results) {
-    stale = {Outcome::kDataLoss, true, 99, 99, "what an earlier call left"};
+    stale = {Outcome::kDataLoss, true, true, 99, 99, "what an earlier call left"};
   }
   EXPECT_EQ(engine().Read(views, results, {}), Outcome::kOk);
   for (size_t i = 0; i < views.size(); ++i) {
@@ -108,8 +108,32 @@ TEST_P(ContractTest, ReadOfManyKeysAnswersEach) {
     ASSERT_EQ(results[i].found, number < 500) << number;
     ASSERT_EQ(results[i].version != 0, has_versions() && number < 500) << number;
     ASSERT_EQ(results[i].expiry_unix_ms, 0u) << number;
+    ASSERT_FALSE(results[i].left_out) << number;
     if (number < 500) {
       ASSERT_EQ(results[i].value, Value(number));
+    }
+  }
+}
+
+TEST_P(ContractTest, ReadLeavesOutLongerValuesThanAsked) {
+  if (GetParam().fixed64()) GTEST_SKIP() << "all values have 8 bytes";
+  for (const size_t size : {8, 100, 101}) {
+    ASSERT_EQ(Put(engine(), Key(size), std::string(size, 'v')).outcome, Outcome::kOk);
+  }
+  const std::vector<std::string> keys{Key(8), Key(100), Key(101), Key(1)};
+  for (const size_t together : {1, 4}) {
+    for (size_t i = 0; i < keys.size(); i += together) {
+      const std::vector<std::string_view> views(keys.begin() + i, keys.begin() + i + together);
+      std::vector<ReadResult> results(together);
+      EXPECT_EQ(engine().Read(views, results, {.most_value_bytes = 100}), Outcome::kOk);
+      for (size_t k = 0; k < together; ++k) {
+        const ReadResult& result = results[k];
+        EXPECT_EQ(result.found, i + k < 3) << keys[i + k];
+        EXPECT_EQ(result.left_out, i + k == 2) << keys[i + k];
+        EXPECT_EQ(result.version != 0, has_versions() && i + k < 3);
+        if (i + k >= 2) continue;
+        EXPECT_EQ(result.value.size(), i + k == 0 ? 8u : 100u);
+      }
     }
   }
 }

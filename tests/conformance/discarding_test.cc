@@ -36,7 +36,7 @@ TEST_P(DiscardingTest, SetsEveryResult) {
     EXPECT_EQ(result.version, 0u);
   }
   const std::vector<std::string_view> keys(100, key);
-  std::vector<ReadResult> read(keys.size(), {Outcome::kDataLoss, true, 99, 99, "stale"});
+  std::vector<ReadResult> read(keys.size(), {Outcome::kDataLoss, true, true, 99, 99, "stale"});
   EXPECT_EQ(engine().Read(keys, read, {}), Outcome::kOk);
   for (const ReadResult& result : read) {
     EXPECT_EQ(result.outcome, Outcome::kOk);
