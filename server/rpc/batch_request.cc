@@ -177,6 +177,51 @@ bool SkipOther(FieldReader& reader, uint32_t tag) { return reader.Skip(tag); }
 
 }  // namespace
 
+bool ParseGet(std::string_view bytes, PointFields* request) {
+  using v1::GetRequest;
+  FieldReader reader(bytes);
+  return reader.ForEach([&](uint32_t tag) {
+    switch (tag) {
+      case BytesTag(GetRequest::kKeyFieldNumber): return reader.Bytes(&request->op.key);
+      case NumberTag(GetRequest::kWantCostFieldNumber): return reader.Number(&request->want_cost);
+      default: return reader.Skip(tag);
+    }
+  });
+}
+
+bool ParsePut(std::string_view bytes, PointFields* request) {
+  using v1::PutRequest;
+  OperationFields& op = request->op;
+  FieldReader reader(bytes);
+  return reader.ForEach([&](uint32_t tag) {
+    switch (tag) {
+      case BytesTag(PutRequest::kKeyFieldNumber): return reader.Bytes(&op.key);
+      case BytesTag(PutRequest::kValueFieldNumber): return reader.Bytes(&op.value);
+      case NumberTag(PutRequest::kConditionFieldNumber): return ReadEnum(reader, &op.condition);
+      case NumberTag(PutRequest::kIfVersionFieldNumber): return reader.Number(&op.if_version);
+      case BytesTag(PutRequest::kTtlFieldNumber): return ReadTtl(reader, &op.ttl);
+      case NumberTag(PutRequest::kWantCostFieldNumber): return reader.Number(&request->want_cost);
+      default: return reader.Skip(tag);
+    }
+  });
+}
+
+bool ParseDelete(std::string_view bytes, PointFields* request) {
+  using v1::DeleteRequest;
+  OperationFields& op = request->op;
+  FieldReader reader(bytes);
+  return reader.ForEach([&](uint32_t tag) {
+    switch (tag) {
+      case BytesTag(DeleteRequest::kKeyFieldNumber): return reader.Bytes(&op.key);
+      case NumberTag(DeleteRequest::kConditionFieldNumber): return ReadEnum(reader, &op.condition);
+      case NumberTag(DeleteRequest::kIfVersionFieldNumber): return reader.Number(&op.if_version);
+      case NumberTag(DeleteRequest::kWantCostFieldNumber):
+        return reader.Number(&request->want_cost);
+      default: return reader.Skip(tag);
+    }
+  });
+}
+
 bool ParseBatch(std::string_view bytes, uint64_t entries, BatchWriteFields* batch) {
   using v1::BatchWriteRequest;
   batch->entries.reserve(entries);

@@ -1,5 +1,5 @@
-// The request of a batch as views of its bytes: what protobuf would parse (kv.proto), without a
-// copy and an allocation for each operation. A field that occurs twice counts as with protobuf: the
+// Requests as views of their bytes: what protobuf would parse (kv.proto), without a copy and an
+// allocation for each operation. A field that occurs twice counts as with protobuf: the
 // later one, and of a ttl each of its fields. Unknown fields are skipped. Tags and lengths that
 // are written in more bytes than protobuf takes are read all the same.
 #pragma once
@@ -29,6 +29,12 @@ struct OperationFields {
   std::optional<TtlFields> ttl = {};
 };
 
+// A request about one key; a field that its message does not have is left as it is here.
+struct PointFields {
+  OperationFields op;
+  bool want_cost = false;
+};
+
 struct BatchWriteFields {
   std::vector<OperationFields> entries;
   bool want_cost = false;
@@ -46,6 +52,12 @@ struct SessionFields {
   bool atomic = false;
   uint64_t id = 0;
 };
+
+// Parse a whole message; `bytes` must outlive what is parsed, which must be empty. False: the bytes
+// are no message, and what was parsed is unspecified.
+bool ParseGet(std::string_view bytes, PointFields* request);
+bool ParsePut(std::string_view bytes, PointFields* request);
+bool ParseDelete(std::string_view bytes, PointFields* request);
 
 // Parses a whole message; `bytes` must outlive what is parsed, which must be empty and takes memory
 // for `entries` at once. False: the bytes are no message, and what was parsed is unspecified.

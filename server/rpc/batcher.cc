@@ -38,12 +38,17 @@ void Batcher::ServeReads(uint64_t now_unix_ms) {
   const auto results = std::span(read_results_).first(keys_.size());
   const Cost before = ThreadCost();
   // The outcome of each is in its result.
-  (void)state_.store()->engine().Read(keys_, results, {.now_unix_ms = now_unix_ms});
+  (void)state_.store()->engine().Read(
+      keys_, results, {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
   const Cost cost = ThreadCost() - before;
   CostShares shares(cost, readers_.size(), readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {
     readers_[i]->AddCost(cost, readers_.size(), shares.Next(1));
-    readers_[i]->AnswerRead(results[i]);
+    if (results[i].left_out) {
+      host_.EnqueueLong(*readers_[i]);
+    } else {
+      readers_[i]->AnswerRead(results[i]);
+    }
   }
 }
 

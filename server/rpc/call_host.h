@@ -56,6 +56,8 @@ class CallHost {
   // Queues a received batch to be parsed.
   virtual void EnqueueUnparsed(BatchCall& call) = 0;
 
+  // Has a thread for what is long read the call's value.
+  virtual void EnqueueLong(ReadCall& call) = 0;
   // Has a thread for what is long go on with a batch that has been begun.
   virtual void EnqueueRest(BatchCall& call) = 0;
   // From a thread of WorkThreads: has the poller's thread deliver it. For any thread.

@@ -1,6 +1,27 @@
 #include "server/rpc/call_kinds.h"
 
+#include <chrono>
+#include <utility>
+
+#include "index/cost.h"
+#include "server/rpc/errors.h"
+
 namespace lodgekv::server {
+
+void ReadCall::ReadAlone(Engine& engine, uint64_t now_unix_ms) {
+  if (DeadlinePassed(std::chrono::system_clock::now())) return Fail(DeadlinePassedError());
+  const std::string_view its_key = key();
+  const Cost before = ThreadCost();
+  // Its outcome is in the result.
+  (void)engine.Read({&its_key, 1}, {&result_, 1}, {.now_unix_ms = now_unix_ms});
+  const Cost cost = ThreadCost() - before;
+  AddCost(cost, 1, cost);
+}
+
+void ReadCall::DeliverResult() {
+  ReadResult result = std::exchange(result_, {});
+  AnswerRead(result);
+}
 
 void WriteCall::DeliverResult() {
   host_.state().NoteOutcome(result_.outcome);

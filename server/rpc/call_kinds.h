@@ -23,17 +23,22 @@ inline constexpr size_t kKeysPerLookup = 16;
 // The size of a result in an answer besides its value.
 inline constexpr uint64_t kLookupOverheadBytes = 32;
 
-// A single Get, which is grouped with others.
+// A single Get, which is grouped with others. Groups are answered as they are read, but for large
+// values, which a thread for what is long reads again.
 class ReadCall : public Call {
  public:
   using Call::Call;
   virtual std::string_view key() const = 0;
   // May move the value out of the result.
   virtual void AnswerRead(ReadResult& result) = 0;
+  // Reads the value, whatever its length.
+  void ReadAlone(Engine& engine, uint64_t now_unix_ms);
 
  protected:
-  // Groups of reads are answered as they are read.
-  void DeliverResult() final {}
+  void DeliverResult() final;
+
+ private:
+  ReadResult result_;  // of ReadAlone
 };
 
 // A single Put or Delete, which is grouped with others.
@@ -42,7 +47,10 @@ class WriteCall : public Call {
   using Call::Call;
   const WriteOp& op() const { return op_; }
   // Whether the write takes as long as many others: that of a large value.
-  bool IsLong() const { return BytesOf(op_) > kLongBytes; }
+  virtual bool IsLong() const { return BytesOf(op_) > kLongBytes; }
+  // Before op() is used, by the thread that applies it. False: the request is invalid, and the call
+  // has failed.
+  virtual bool Prepare(const CheckContext&) { return true; }
   void SetResult(const WriteResult& result) { result_ = result; }
 
  protected:

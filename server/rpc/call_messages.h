@@ -5,9 +5,6 @@
 //            request.
 #pragma once
 
-#include <google/protobuf/duration.pb.h>
-#include <google/protobuf/message.h>
-#include <google/protobuf/unknown_field_set.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
@@ -19,7 +16,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "lodgekv/v1/kv.pb.h"
 #include "server/base/limits.h"
 #include "server/rpc/batch_request.h"
 #include "server/rpc/batch_wire.h"
@@ -29,90 +25,88 @@ namespace lodgekv::server {
 
 inline constexpr uint64_t kKeptBytes = 4 * kKiB;
 
-// Removes unknown fields from a message: nothing reads them, but two bytes on the wire become 16
-// bytes or more in memory, and the request may be queued for some time.
-class UnknownDropper {
+// The bytes of a request in one piece. Those from the wire are in pieces, which keep more than
+// themselves alive.
+class GatheredBytes {
  public:
-  explicit UnknownDropper(const google::protobuf::Reflection* reflection)
-      : reflection_(*reflection) {}
-
-  void Drop(google::protobuf::Message& message) const {
-    if (reflection_.GetUnknownFields(message).empty()) return;
-    google::protobuf::UnknownFieldSet().Swap(reflection_.MutableUnknownFields(&message));
+  // Takes them from the wire.
+  std::string_view Gather(grpc::ByteBuffer& wire) {
+    size_ = wire.Length();
+    if (size_ > capacity_) {
+      bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+      capacity_ = size_;
+    }
+    grpc::ProtoBufferReader reader(&wire);
+    const void* piece = nullptr;
+    int piece_bytes = 0;
+    for (char* to = bytes_.get(); reader.Next(&piece, &piece_bytes); to += piece_bytes) {
+      std::memcpy(to, piece, static_cast<size_t>(piece_bytes));
+    }
+    wire.Clear();
+    return {bytes_.get(), size_};
   }
+  void Clear() {
+    size_ = 0;
+    if (capacity_ <= kKeptBytes) return;
+    bytes_.reset();
+    capacity_ = 0;
+  }
+  uint64_t size() const { return size_; }
+  uint64_t capacity() const { return capacity_; }
 
  private:
-  const google::protobuf::Reflection& reflection_;
+  std::unique_ptr<char[]> bytes_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
 };
 
-template <class Request>
-void DropUnknown(Request& request) {
-  UnknownDropper(Request::GetReflection()).Drop(request);
-  const UnknownDropper of_ttl(google::protobuf::Duration::GetReflection());
-  if constexpr (std::is_same_v<Request, v1::PutRequest>) {
-    if (request.has_ttl()) of_ttl.Drop(*request.mutable_ttl());
-  }
-}
-
-// The memory that a message's strings keep when it is cleared.
-inline uint64_t KeptBy(const v1::GetRequest& message) { return message.key().capacity(); }
-inline uint64_t KeptBy(const v1::GetResponse& message) { return message.value().capacity(); }
-inline uint64_t KeptBy(const v1::PutRequest& message) {
-  return message.key().capacity() + message.value().capacity();
-}
-inline uint64_t KeptBy(const v1::PutResponse&) { return 0; }
-inline uint64_t KeptBy(const v1::DeleteRequest& message) { return message.key().capacity(); }
-inline uint64_t KeptBy(const v1::DeleteResponse&) { return 0; }
-inline uint64_t KeptBy(const v1::ScanRequest& message) {
-  return message.start().capacity() + message.end().capacity() + message.prefix().capacity() +
-         message.continuation().capacity();
-}
-
-// Frees what a message keeps if that is a lot.
-template <class Message>
-void ClearLarge(Message& message) {
-  if (KeptBy(message) > kKeptBytes) Message().Swap(&message);
-}
-
-// For calls about one key: their few strings are reused, so that a small call allocates nothing.
-// gRPC converts them from and to the wire.
-template <class Request, class Response>
-class KeptMessages {
+// For calls about one key; `parse` is that of the call's request (batch_request.h). The space of
+// small requests is reused.
+template <bool (*parse)(std::string_view, PointFields*)>
+class PointMessages {
  public:
-  using ToWire = Response;
+  using ToWire = grpc::ByteBuffer;
 
-  // What gRPC fills when a request arrives.
-  Request& from_wire() { return request_; }
-  uint64_t WireBytes() const { return request_.ByteSizeLong(); }
-  // Makes the request available. Nothing, or the error to answer with.
+  grpc::ByteBuffer& from_wire() { return wire_; }
+  // Until it is parsed.
+  uint64_t WireBytes() const { return wire_.Length(); }
+  // Makes the request available, and frees the bytes from the wire. Nothing, or the error to answer
+  // with.
   std::optional<grpc::Status> Parse(const Limits&) {
-    DropUnknown(request_);
-    return std::nullopt;
+    if (parse(bytes_.Gather(wire_), &request_)) return std::nullopt;
+    return NotAMessageError();
   }
-  const Response& ForWire() const { return response_; }
+  // Of what was parsed.
+  uint64_t RequestBytes() const { return bytes_.size(); }
+  const grpc::ByteBuffer& ForWire() const { return answer_; }
 
-  const Request& request() const { return request_; }
-  bool want_cost() const { return request_.want_cost(); }
-  Response& response() { return response_; }
+  const PointFields& request() const { return request_; }
+  bool want_cost() const { return request_.want_cost; }
+  // The answer as it goes onto the wire (point_answer.h).
+  grpc::ByteBuffer& response() { return answer_; }
 
   void Clear() {
-    ClearLarge(request_);
-    ClearLarge(response_);
+    wire_.Clear();
+    answer_.Clear();
+    bytes_.Clear();
+    request_ = {};
   }
-  uint64_t HeldBytes() const { return request_.SpaceUsedLong() + response_.SpaceUsedLong(); }
+  uint64_t HeldBytes() const { return wire_.Length() + answer_.Length() + bytes_.capacity(); }
   // A request of one key takes no more memory than bytes on the wire.
   static uint64_t BuiltBytes() { return 0; }
 
  private:
-  Request request_;
-  Response response_;
+  grpc::ByteBuffer wire_;
+  GatheredBytes bytes_;
+  PointFields request_;
+  grpc::ByteBuffer answer_;
 };
 
 // For batches: what gRPC hands over and takes are bytes, of which the request is views
 // (batch_request.h). Fields is BatchWriteFields, BatchGetFields or SessionFields.
 //
-// The bytes from the wire are in pieces, which keep more than themselves alive; Parse copies them
-// into one when it has checked them. For each entry it takes the memory of its fields besides.
+// Parse gathers the bytes when it has checked them. For each entry it takes the memory of its fields
+// besides.
 template <class Fields>
 class BatchMessages {
  public:
@@ -124,7 +118,7 @@ class BatchMessages {
   std::optional<grpc::Status> Parse(const Limits& limits) {
     uint64_t entries = 0;
     std::optional<grpc::Status> error = CheckWire(limits, &entries);
-    if (!error && !ParseBatch(Gather(), entries, &request_)) error = NotAMessageError();
+    if (!error && !ParseBatch(bytes_.Gather(wire_), entries, &request_)) error = NotAMessageError();
     wire_.Clear();
     return error;
   }
@@ -138,15 +132,14 @@ class BatchMessages {
   void Clear() {
     wire_.Clear();
     answer_.Clear();
-    bytes_.reset();
-    size_ = 0;
+    bytes_.Clear();
     if (EntryBytes() > kKeptBytes) decltype(request_.entries)().swap(request_.entries);
     request_.entries.clear();
     request_ = Fields{.entries = std::move(request_.entries)};
   }
-  uint64_t BuiltBytes() const { return size_ + EntryBytes(); }
+  uint64_t BuiltBytes() const { return bytes_.size() + EntryBytes(); }
   uint64_t HeldBytes() const {
-    return wire_.Length() + answer_.Length() + size_ + EntryBytes();
+    return wire_.Length() + answer_.Length() + bytes_.capacity() + EntryBytes();
   }
 
  private:
@@ -161,21 +154,9 @@ class BatchMessages {
     grpc::ProtoBufferReader reader(&wire_);
     return CheckBatchOnWire(kKind, reader, limits, entries);
   }
-  std::string_view Gather() {
-    size_ = wire_.Length();
-    bytes_ = std::make_unique_for_overwrite<char[]>(size_);
-    grpc::ProtoBufferReader reader(&wire_);
-    const void* piece = nullptr;
-    int piece_bytes = 0;
-    for (char* to = bytes_.get(); reader.Next(&piece, &piece_bytes); to += piece_bytes) {
-      std::memcpy(to, piece, static_cast<size_t>(piece_bytes));
-    }
-    return {bytes_.get(), size_};
-  }
 
   grpc::ByteBuffer wire_;
-  std::unique_ptr<char[]> bytes_;
-  uint64_t size_ = 0;
+  GatheredBytes bytes_;
   Fields request_;
   grpc::ByteBuffer answer_;
 };

@@ -44,11 +44,6 @@ std::string OneOperation(const std::string& fields) {
   return wire;
 }
 
-template <class Message>
-bool Parse(Message& message, const std::string& wire) {
-  return message.ParseFromString(wire);
-}
-
 using BatchWriteMessages = BatchMessages<BatchWriteFields>;
 using BatchGetMessages = BatchMessages<BatchGetFields>;
 
@@ -171,41 +166,47 @@ TEST(CallMessagesTest, NothingIsAllocatedForEachOperation) {
   EXPECT_LE(AllocationsOfBatch(100), 5U);
 }
 
-TEST(CallMessagesTest, ASingleCallKeepsNoUnknownFieldsAndNoLongStrings) {
-  KeptMessages<v1::PutRequest, v1::PutResponse> messages;
+using PutMessages = PointMessages<&ParsePut>;
+
+TEST(CallMessagesTest, ALargePutKeepsNoMemory) {
+  PutMessages messages;
   v1::PutRequest request;
   request.set_key("k");
   request.set_value(std::string(kMiB, 'v'));
   request.mutable_ttl()->set_seconds(1);
   ASSERT_TRUE(request.mutable_ttl()->MergeFromString(UnknownFields(100'000)));
-  ASSERT_TRUE(Parse(messages.from_wire(), request.SerializeAsString() + UnknownFields(100'000)));
-  DropUnknown(messages.from_wire());
-  EXPECT_LT(messages.HeldBytes(), kMiB + kLittle);
-  EXPECT_EQ(messages.request().value().size(), kMiB);
+  const std::string wire = request.SerializeAsString() + UnknownFields(100'000);
+  Receive(messages, wire);
+  EXPECT_FALSE(messages.Parse(Limits()).has_value());
+  EXPECT_EQ(messages.WireBytes(), 0U);
+  EXPECT_EQ(messages.RequestBytes(), wire.size());
+  EXPECT_LT(messages.HeldBytes(), wire.size() + kLittle);
+  EXPECT_EQ(messages.request().op.value, request.value());
+  EXPECT_EQ(messages.request().op.ttl->seconds, 1);
   messages.Clear();
   EXPECT_LT(messages.HeldBytes(), kLittle);
+  EXPECT_FALSE(messages.request().op.ttl.has_value());
 }
 
-TEST(CallMessagesTest, AShortStringIsReused) {
-  KeptMessages<v1::PutRequest, v1::PutResponse> messages;
-  messages.from_wire().mutable_key()->assign(100, 'k');
-  const void* before = messages.request().key().data();
-  messages.Clear();
-  messages.from_wire().Clear();
-  messages.from_wire().mutable_key()->assign(100, 'l');
-  EXPECT_EQ(messages.request().key().data(), before);
+TEST(CallMessagesTest, ASmallPutReusesItsSpace) {
+  PutMessages messages;
+  v1::PutRequest request;
+  request.set_key(std::string(100, 'k'));
+  const void* before = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    Receive(messages, request.SerializeAsString());
+    EXPECT_FALSE(messages.Parse(Limits()).has_value());
+    EXPECT_EQ(messages.request().op.key, request.key());
+    EXPECT_TRUE(i == 0 || messages.request().op.key.data() == before);
+    before = messages.request().op.key.data();
+    messages.Clear();
+  }
 }
 
-TEST(CallMessagesTest, EveryOtherRequestLosesItsUnknownFields) {
-  v1::GetRequest get;
-  v1::DeleteRequest del;
-  v1::ScanRequest scan;
-  ASSERT_TRUE(Parse(get, UnknownFields(10)) && Parse(del, UnknownFields(10)));
-  ASSERT_TRUE(Parse(scan, UnknownFields(10)));
-  DropUnknown(get);
-  DropUnknown(del);
-  DropUnknown(scan);
-  EXPECT_EQ(get.ByteSizeLong() + del.ByteSizeLong() + scan.ByteSizeLong(), 0U);
+TEST(CallMessagesTest, BytesThatAreNoRequestAreRefused) {
+  PutMessages messages;
+  Receive(messages, std::string("\x0a\x05k", 3));
+  EXPECT_EQ(ReasonOf(messages.Parse(Limits())), "NO_MESSAGE");
 }
 
 }  // namespace

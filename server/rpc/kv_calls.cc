@@ -6,7 +6,7 @@
 
 #include "server/rpc/batch_answer.h"
 #include "server/rpc/errors.h"
-#include "server/rpc/expiry.h"
+#include "server/rpc/point_answer.h"
 #include "server/rpc/request_check.h"
 
 namespace lodgekv::server {
@@ -15,16 +15,6 @@ namespace {
 // Of an empty batch, too, a number of its own.
 uint64_t Operations(size_t count) { return std::max<uint64_t>(1, count); }
 
-void FillResponse(ReadResult& result, v1::GetResponse& response) {
-  response.set_found(result.found);
-  if (!result.found) return;
-  response.mutable_value()->swap(result.value);
-  response.set_version(result.version);
-  if (result.expiry_unix_ms != 0) {
-    SetTimestamp(result.expiry_unix_ms, response.mutable_expire_time());
-  }
-}
-
 }  // namespace
 
 void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
@@ -32,17 +22,16 @@ void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
 }
 
 void GetCall::Accept() {
-  if (const auto error = CheckKey(request().key(), {}, host_.check_context())) {
-    return Answer(*error);
-  }
-  if (Admit(1, request().key().size())) host_.Enqueue(*this);
+  if (const auto error = CheckKey(key(), {}, host_.check_context())) return Answer(*error);
+  if (Admit(1, messages_.RequestBytes())) host_.Enqueue(*this);
 }
 
 void GetCall::AnswerRead(ReadResult& result) {
   if (result.outcome != Outcome::kOk) return Answer(FromReadOutcome(result.outcome, -1));
-  response().Clear();
-  FillResponse(result, response());
-  if (const auto error = Hold(response().value().size())) return Answer(*error);
+  if (result.found) {
+    if (const auto error = Hold(result.value.size())) return Answer(*error);
+  }
+  response() = GetAnswerOnWire(result);
   Answer(grpc::Status::OK);
 }
 
@@ -50,13 +39,30 @@ void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestPut(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
+void PutCall::OnRequest() {
+  const uint64_t bytes = messages_.WireBytes();
+  if (bytes <= kLongBytes) return ParseRequest();
+  host_.ListenFor(method());
+  if (!Admit(1, bytes)) return;
+  unparsed_ = true;
+  host_.Enqueue(*this);
+}
+
+bool PutCall::Prepare(const CheckContext& context) {
+  if (!std::exchange(unparsed_, false)) return true;
+  auto error = messages_.Parse(context.limits);
+  if (!error) error = ToPut(request().op, context, op_);
+  if (error) Fail(*error);
+  return !error;
+}
+
 void PutCall::Accept() {
-  if (const auto error = ToWriteOp(request(), host_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
+  if (const auto error = ToPut(request().op, host_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, messages_.RequestBytes())) host_.Enqueue(*this);
 }
 
 void PutCall::AnswerApplied() {
-  response().set_version(result_.version);
+  response() = PutAnswerOnWire(result_.version);
   Answer(FromWriteResult(result_, {.condition = op_.condition}));
 }
 
@@ -65,12 +71,12 @@ void DeleteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue
 }
 
 void DeleteCall::Accept() {
-  if (const auto error = ToWriteOp(request(), host_.check_context(), op_)) return Answer(*error);
-  if (Admit(1, BytesOf(op_))) host_.Enqueue(*this);
+  if (const auto error = ToDelete(request().op, host_.check_context(), op_)) return Answer(*error);
+  if (Admit(1, messages_.RequestBytes())) host_.Enqueue(*this);
 }
 
 void DeleteCall::AnswerApplied() {
-  response().set_found(result_.found);
+  response() = DeleteAnswerOnWire(result_.found);
   Answer(FromWriteResult(result_, {.condition = op_.condition}));
 }
 

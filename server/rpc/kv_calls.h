@@ -17,10 +17,10 @@
 
 namespace lodgekv::server {
 
-class GetCall final : public UnaryCall<ReadCall, KeptMessages<v1::GetRequest, v1::GetResponse>> {
+class GetCall final : public UnaryCall<ReadCall, PointMessages<&ParseGet>> {
  public:
   explicit GetCall(CallHost& host) : UnaryCall(host, Method::kGet) {}
-  std::string_view key() const override { return request().key(); }
+  std::string_view key() const override { return request().op.key; }
   void AnswerRead(ReadResult& result) override;
 
  protected:
@@ -28,18 +28,24 @@ class GetCall final : public UnaryCall<ReadCall, KeptMessages<v1::GetRequest, v1
   void Accept() override;
 };
 
-class PutCall final : public UnaryCall<WriteCall, KeptMessages<v1::PutRequest, v1::PutResponse>> {
+// A large request is not even parsed by the poller, since that takes a copy of it.
+class PutCall final : public UnaryCall<WriteCall, PointMessages<&ParsePut>> {
  public:
   explicit PutCall(CallHost& host) : UnaryCall(host, Method::kPut) {}
+  bool IsLong() const override { return unparsed_ || WriteCall::IsLong(); }
+  bool Prepare(const CheckContext& context) override;
 
  protected:
+  void OnRequest() override;
   void AnswerApplied() override;
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
+
+ private:
+  bool unparsed_ = false;
 };
 
-class DeleteCall final
-    : public UnaryCall<WriteCall, KeptMessages<v1::DeleteRequest, v1::DeleteResponse>> {
+class DeleteCall final : public UnaryCall<WriteCall, PointMessages<&ParseDelete>> {
  public:
   explicit DeleteCall(CallHost& host) : UnaryCall(host, Method::kDelete) {}
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/testing/gate.h"
 #include "server/testing/test_daemon.h"
 
 namespace lodgekv::server::testing {
@@ -70,6 +71,52 @@ TEST(KvLoadTest, ManyLargePutsAtOnceAllSucceed) {
         puts.CountOf(grpc::StatusCode::OK) + puts.CountOf(grpc::StatusCode::RESOURCE_EXHAUSTED),
         static_cast<int>(kPuts));
   }
+}
+
+// What is large is read, and written, by other threads than those that serve all calls.
+TEST(KvLoadTest, LargeValuesHoldUpNobody) {
+  const std::string large(1 << 20, 'v');
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  ASSERT_TRUE(daemon.Put("large", large).ok());
+  faults->on_long_read = [&gate] { gate.Pass(); };
+  std::thread reader([&] { EXPECT_EQ(daemon.ValueOf("large"), large); });
+  gate.AwaitArrival();
+  ASSERT_TRUE(daemon.Put("small", "v").ok());
+  EXPECT_EQ(daemon.ValueOf("small"), "v");
+  gate.Open();
+  reader.join();
+}
+
+TEST(KvLoadTest, ALargePutHoldsUpNobody) {
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  std::atomic<int> writes{0};
+  faults->on_write = [&](size_t) {
+    if (writes++ == 0) gate.Pass();
+  };
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  std::thread writer([&] { EXPECT_TRUE(daemon.Put("large", std::string(1 << 20, 'v')).ok()); });
+  gate.AwaitArrival();
+  ASSERT_TRUE(daemon.Put("small", "v").ok());
+  EXPECT_EQ(daemon.ValueOf("small"), "v");
+  gate.Open();
+  writer.join();
+  EXPECT_EQ(daemon.ValueOf("large").size(), 1 << 20);
+}
+
+TEST(KvLoadTest, ALargePutThatIsInvalidIsRefusedByName) {
+  TestDaemon daemon;
+  EXPECT_EQ(CodeAndReason(daemon.Put("k", std::string((1 << 20) + 1, 'v'))),
+            "INVALID_ARGUMENT VALUE_TOO_LARGE");
+  EXPECT_EQ(CodeAndReason(daemon.Put("", std::string(1 << 20, 'v'))), "INVALID_ARGUMENT KEY_EMPTY");
+  // Nothing of them stays in flight.
+  while (daemon.daemon().state().admission().operations() != 0) std::this_thread::yield();
 }
 
 // Batches that are refused only after all of their content was checked.

@@ -231,7 +231,7 @@ TEST(KvServiceTest, ASlowRequestIsLoggedWithoutItsKey) {
   FlushLog();
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("slow request rpc=Put code=OK latency_us="));
-  EXPECT_THAT(log, HasSubstr("held_bytes=20 "));
+  EXPECT_THAT(log, HasSubstr("held_bytes=24 "));
   EXPECT_THAT(log, HasSubstr(" lines_flushed=0 fences=0 media_writes_256b=0 group_operations=1 "
                              "share_lines_flushed=0 share_fences=0 share_media_writes_256b=0"));
   EXPECT_THAT(log, ::testing::Not(HasSubstr("secret")));

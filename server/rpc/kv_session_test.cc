@@ -419,6 +419,7 @@ TEST(KvSessionTest, WaitsForItsOwnWorkAndIsRefusedForThatOfOthers) {
   store.gate().Open();
   EXPECT_FALSE(session.Receive()->has_error());
   EXPECT_FALSE(session.Receive()->has_error());
+  store.AwaitInFlight(0);
   EXPECT_FALSE(other.Ask(message(4)).has_error());
 }
 

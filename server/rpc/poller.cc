@@ -116,6 +116,11 @@ void Poller::Enqueue(SessionTurn& turn, bool is_long) {
   (turn.writes() ? long_work_.writes : long_work_.reads).Add(turn);
 }
 
+void Poller::EnqueueLong(ReadCall& call) {
+  ++away_;
+  long_work_.reads.Add(call);
+}
+
 void Poller::EnqueueRest(BatchCall& call) {
   ++away_;
   long_work_.reads.Add(call);

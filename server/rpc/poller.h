@@ -73,6 +73,7 @@ class Poller final : private CallHost {
   void Enqueue(PageCall& call) override;
   void Enqueue(SessionTurn& turn, bool is_long) override;
   void EnqueueUnparsed(BatchCall& call) override { batcher_.AddUnparsed(call); }
+  void EnqueueLong(ReadCall& call) override;
   void EnqueueRest(BatchCall& call) override;
   void GiveBack(Work& work) override;
   void NoteOpened(SessionCall& session) override { sessions_.insert(&session); }

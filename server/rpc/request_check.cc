@@ -215,22 +215,12 @@ MaybeError CheckKey(std::string_view key, const Place& place, const CheckContext
       fmt::format("{} bytes, more than max_key_size, {}", key.size(), context.limits.max_key_size));
 }
 
-MaybeError ToWriteOp(const v1::PutRequest& request, const CheckContext& context, WriteOp& op) {
-  OperationFields put{.condition = request.condition(),
-                      .key = request.key(),
-                      .value = request.value(),
-                      .if_version = request.if_version()};
-  if (request.has_ttl()) {
-    put.ttl = {.seconds = request.ttl().seconds(), .nanos = request.ttl().nanos()};
-  }
+MaybeError ToPut(const OperationFields& put, const CheckContext& context, WriteOp& op) {
   return CheckPut(put, {}, context, op);
 }
 
-MaybeError ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context, WriteOp& op) {
-  return CheckDelete({.condition = request.condition(),
-                      .key = request.key(),
-                      .if_version = request.if_version()},
-                     {}, context, op);
+MaybeError ToDelete(const OperationFields& del, const CheckContext& context, WriteOp& op) {
+  return CheckDelete(del, {}, context, op);
 }
 
 grpc::Status BatchTooLongError(std::string_view field, const Limits& limits) {

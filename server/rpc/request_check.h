@@ -57,10 +57,10 @@ struct Place {
 // must outlive it.
 std::optional<grpc::Status> CheckKey(std::string_view key, const Place& place,
                                      const CheckContext& context);
-std::optional<grpc::Status> ToWriteOp(const v1::PutRequest& request, const CheckContext& context,
-                                      WriteOp& op);
-std::optional<grpc::Status> ToWriteOp(const v1::DeleteRequest& request, const CheckContext& context,
-                                      WriteOp& op);
+std::optional<grpc::Status> ToPut(const OperationFields& put, const CheckContext& context,
+                                  WriteOp& op);
+std::optional<grpc::Status> ToDelete(const OperationFields& del, const CheckContext& context,
+                                     WriteOp& op);
 
 // Checks a whole batch: number of operations, bytes, each operation, no duplicate key. For a valid
 // one `bytes` is the size of its keys and values.

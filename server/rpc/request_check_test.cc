@@ -30,7 +30,10 @@ class RequestCheckTest : public ::testing::Test {
   }
 
   std::string Check(const v1::PutRequest& request) {
-    return Describe(ToWriteOp(request, Context(), op_));
+    wire_ = request.SerializeAsString();
+    PointFields put;
+    EXPECT_TRUE(ParsePut(wire_, &put));
+    return Describe(ToPut(put.op, Context(), op_));
   }
   std::string Check(const v1::BatchWriteRequest& request) {
     const std::string wire = request.SerializeAsString();
@@ -60,6 +63,7 @@ class RequestCheckTest : public ::testing::Test {
 
   Limits limits_;
   PoolFeatures pool_;
+  std::string wire_;  // op_ refers to it
   WriteOp op_;
   uint64_t bytes_ = 0;
 };

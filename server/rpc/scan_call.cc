@@ -1,5 +1,8 @@
 #include "server/rpc/scan_call.h"
 
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
+
 #include <utility>
 
 #include "index/cost.h"
@@ -10,6 +13,21 @@ namespace lodgekv::server {
 namespace {
 
 constexpr uint64_t kItemsOfAShortPage = 128;
+
+// Nothing reads them, but two bytes on the wire become 16 bytes or more in memory, and the request
+// may be queued for some time.
+void DropUnknownFields(v1::ScanRequest& request) {
+  const google::protobuf::Reflection& reflection = *v1::ScanRequest::GetReflection();
+  if (reflection.GetUnknownFields(request).empty()) return;
+  google::protobuf::UnknownFieldSet().Swap(reflection.MutableUnknownFields(&request));
+}
+
+// Frees what its strings keep if that is a lot.
+void ClearLarge(v1::ScanRequest& request) {
+  const uint64_t kept = request.start().capacity() + request.end().capacity() +
+                        request.prefix().capacity() + request.continuation().capacity();
+  if (kept > kKeptBytes) v1::ScanRequest().Swap(&request);
+}
 
 }  // namespace
 
@@ -44,7 +62,7 @@ void ScanCall::Accept() {
       grpc::SerializationTraits<v1::ScanRequest>::Deserialize(&wire_, &request_).ok();
   wire_.Clear();
   if (!parsed) return Answer(NotAMessageError());
-  DropUnknown(request_);
+  DropUnknownFields(request_);
   want_cost_ = request_.want_cost();
   pager_.emplace();
   if (const auto error = pager_->Start(request_, host_.check_context())) return Answer(*error);

@@ -28,6 +28,14 @@ WorkThreads::~WorkThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void WorkThreads::Add(ReadCall& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    reads_.Add(call, ListOf(call));
+  }
+  wake_.notify_one();
+}
+
 void WorkThreads::Add(WriteCall& call) {
   {
     const std::lock_guard lock(mutex_);
@@ -90,6 +98,7 @@ void WorkThreads::AwaitWork(std::unique_lock<std::mutex>& lock) {
 
 bool WorkThreads::IsQueued(Kind kind) const {
   switch (kind) {
+    case Kind::kRead: return !reads_.empty();
     case Kind::kWrites: return !writes_.empty();
     case Kind::kBatch: return !batches_.empty();
     case Kind::kPage: return !pages_.empty();
@@ -99,21 +108,31 @@ bool WorkThreads::IsQueued(Kind kind) const {
 }
 
 bool WorkThreads::AnyQueued() const {
-  return !writes_.empty() || !batches_.empty() || !pages_.empty() || !turns_.empty();
+  return !reads_.empty() || !writes_.empty() || !batches_.empty() || !pages_.empty() ||
+         !turns_.empty();
 }
 
 // The kinds in turn.
 void WorkThreads::DoNext(std::unique_lock<std::mutex>& lock, AtHand& at_hand) {
-  constexpr std::array kKinds{Kind::kWrites, Kind::kBatch, Kind::kPage, Kind::kTurns};
+  constexpr std::array kKinds{Kind::kRead, Kind::kWrites, Kind::kBatch, Kind::kPage, Kind::kTurns};
   while (!IsQueued(kKinds[turn_])) turn_ = (turn_ + 1) % kKinds.size();
   const Kind kind = kKinds[turn_];
   turn_ = (turn_ + 1) % kKinds.size();
   switch (kind) {
+    case Kind::kRead: ReadValue(lock); break;
     case Kind::kWrites: ApplyGroup(lock, at_hand.writes); break;
     case Kind::kBatch: ServeBatch(lock); break;
     case Kind::kPage: ReadPage(lock); break;
     case Kind::kTurns: ServeTurns(lock, at_hand.sessions); break;
   }
+}
+
+void WorkThreads::ReadValue(std::unique_lock<std::mutex>& lock) {
+  ReadCall* call = reads_.Take();
+  lock.unlock();
+  call->ReadAlone(state_.store()->engine(), state_.clock().NowUnixMs());
+  call->GiveBack();
+  lock.lock();
 }
 
 void WorkThreads::ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& group) {

@@ -34,6 +34,7 @@ class WorkThreads {
   WorkThreads& operator=(const WorkThreads&) = delete;
 
   // By the pollers, once the store serves.
+  void Add(ReadCall& call);
   void Add(WriteCall& call);
   void Add(BatchCall& call);
   void Add(PageCall& call);
@@ -46,7 +47,7 @@ class WorkThreads {
   const RpcRecorder& served() const { return recorder_; }
 
  private:
-  enum class Kind { kWrites, kBatch, kPage, kTurns };
+  enum class Kind { kRead, kWrites, kBatch, kPage, kTurns };
   // What one thread works on.
   struct AtHand {
     WriteGroup writes;
@@ -58,6 +59,7 @@ class WorkThreads {
   void DoNext(std::unique_lock<std::mutex>& lock, AtHand& at_hand);
   bool IsQueued(Kind kind) const;
   bool AnyQueued() const;
+  void ReadValue(std::unique_lock<std::mutex>& lock);
   void ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& group);
   void ServeBatch(std::unique_lock<std::mutex>& lock);
   void ReadPage(std::unique_lock<std::mutex>& lock);
@@ -68,6 +70,7 @@ class WorkThreads {
   std::mutex mutex_;
   std::condition_variable wake_;
   // All guarded by mutex_.
+  WorkQueue<ReadCall, 2> reads_;
   WorkQueue<WriteCall, 2> writes_;
   WorkQueue<BatchCall, 2> batches_;
   PageQueue pages_;

@@ -19,23 +19,28 @@ uint64_t WeightOf(const WriteOp& op, const WriteResult& result) {
 
 void WriteGroup::Take(WorkQueue<WriteCall, 2>& queue) {
   calls_.clear();
+  const size_t most = state_.config().group_operations;
+  while (!queue.empty() && calls_.size() < most) calls_.push_back(queue.Take());
+}
+
+// Those that the group cannot apply have failed.
+void WriteGroup::Prepare(uint64_t now_unix_ms) {
   applied_.clear();
   ops_.clear();
-  const size_t most = state_.config().group_operations;
   const auto now = std::chrono::system_clock::now();
-  while (!queue.empty() && applied_.size() < most) {
-    WriteCall* call = queue.Take();
-    calls_.push_back(call);
+  const CheckContext context{state_.limits(), state_.pool(), now_unix_ms};
+  for (WriteCall* call : calls_) {
     if (call->DeadlinePassed(now)) {
       call->Fail(DeadlinePassedError());
-      continue;
+    } else if (call->Prepare(context)) {
+      applied_.push_back(call);
+      ops_.push_back(call->op());
     }
-    applied_.push_back(call);
-    ops_.push_back(call->op());
   }
 }
 
 uint64_t WriteGroup::Apply(uint64_t now_unix_ms) {
+  Prepare(now_unix_ms);
   if (ops_.empty()) return 0;
   results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();

@@ -17,14 +17,16 @@ class WriteGroup {
  public:
   explicit WriteGroup(ServerState& state) : state_(state) {}
 
-  // A new group, of the first calls that are queued; those whose deadline has passed have failed.
+  // A new group, of the first calls that are queued.
   void Take(WorkQueue<WriteCall, 2>& queue);
-  // Applies the group. Returns how many operations it had: 0 if all calls have failed.
+  // Applies the group. Returns how many operations it had: those whose deadline has passed, or whose
+  // request is invalid, have failed.
   uint64_t Apply(uint64_t now_unix_ms);
   // All calls, to be delivered.
   std::span<WriteCall* const> calls() const { return calls_; }
 
  private:
+  void Prepare(uint64_t now_unix_ms);
   void ShareCost(const Cost& cost);
 
   ServerState& state_;

@@ -29,6 +29,8 @@ class FaultyEngine final : public Engine {
 
   Outcome Read(std::span<const std::string_view> keys, std::span<ReadResult> results,
                const ReadOptions& options) override {
+    const bool is_long = keys.size() == 1 && options.most_value_bytes == UINT64_MAX;
+    if (is_long && faults_->on_long_read) faults_->on_long_read();
     const Outcome fault = faults_->reads;
     if (fault == Outcome::kOk) return engine_->Read(keys, results, options);
     for (ReadResult& result : results) result.outcome = fault;

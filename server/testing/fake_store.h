@@ -21,6 +21,8 @@ struct Faults {
   std::atomic<Outcome> reads{Outcome::kOk};
   // Called with the size of each group or batch of writes before it is applied.
   std::function<void(size_t)> on_write;
+  // Called before a read of one key whose value may have any length.
+  std::function<void()> on_long_read;
   // The store pretends that a fence may wait for a disk: writes then occupy no poller. Before the
   // store is opened.
   bool long_fences = false;

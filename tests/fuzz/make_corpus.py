@@ -77,7 +77,7 @@ def config():
 
 
 def requests():
-    put, delete, write, get, session = 0, 4, 8, 12, 16
+    put, delete, write, get, session, one = 0, 4, 8, 12, 16, 20
     fixed, inline = 1, 2
     plain = text(1, b"key") + text(2, b"value")
     batch = (text(1, operation(1, b"a", b"1")) + text(1, operation(2, b"b"))
@@ -106,6 +106,7 @@ def requests():
                           + text(2, operation(2, b"b")) + number(3, 1),
         "session_atomic_get": bytes([session]) + mixed + number(3, 1),
         "session_get_value": bytes([session | fixed]) + text(2, operation(3, b"12345678", b"v")),
+        "get_one": bytes([one]) + text(1, b"key") + number(2, 1) + number(15, 1),
         "get_many": bytes([get | fixed]) + text(1, b"12345678") * 6,
     }
 

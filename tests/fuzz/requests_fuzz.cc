@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "server/rpc/batch_request.h"
@@ -99,17 +100,21 @@ void CheckDelete(const Request& request, const CheckContext& context, const Writ
   CheckCondition(request, context, op);
 }
 
-void CheckRequest(const v1::PutRequest& request, const CheckContext& context) {
+void CheckRequest(const v1::PutRequest& request, const PointFields& put,
+                  const CheckContext& context) {
+  FUZZ_REQUIRE(put.op.value == request.value(), "value");
+  FUZZ_REQUIRE(put.op.ttl.has_value() == request.has_ttl(), "ttl");
   WriteOp op;
-  if (const auto error = ToWriteOp(request, context, op)) return CheckRefusal(*error);
+  if (const auto error = ToPut(put.op, context, op)) return CheckRefusal(*error);
   // The planted bug: a ttl is rounded down to whole milliseconds.
   if (fuzz::BugIsPlanted() && request.ttl().nanos() % 1'000'000 != 0) --op.expiry_unix_ms;
   CheckPut(request, context, op);
 }
 
-void CheckRequest(const v1::DeleteRequest& request, const CheckContext& context) {
+void CheckRequest(const v1::DeleteRequest& request, const PointFields& del,
+                  const CheckContext& context) {
   WriteOp op;
-  if (const auto error = ToWriteOp(request, context, op)) return CheckRefusal(*error);
+  if (const auto error = ToDelete(del.op, context, op)) return CheckRefusal(*error);
   CheckDelete(request, context, op);
 }
 
@@ -232,12 +237,17 @@ void CheckBatch(BatchKind kind, std::string_view bytes, const CheckContext& cont
   CheckRequest(request, fields, context);
 }
 
+// Of a request about one key, likewise.
 template <class Request>
-void CheckBytes(std::string_view bytes, const CheckContext& context) {
+void CheckPoint(bool (*parse)(std::string_view, PointFields*), std::string_view bytes,
+                const CheckContext& context) {
   Request request;
-  if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    CheckRequest(request, context);
-  }
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  PointFields fields;
+  FUZZ_REQUIRE(parse(bytes, &fields), "protobuf takes it");
+  FUZZ_REQUIRE(fields.op.key == request.key(), "key");
+  FUZZ_REQUIRE(fields.want_cost == request.want_cost(), "want_cost");
+  if constexpr (!std::is_same_v<Request, v1::GetRequest>) CheckRequest(request, fields, context);
 }
 
 }  // namespace
@@ -251,11 +261,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t kind = input.Byte();
   const CheckContext context = MakeContext(kind);
   switch (kind >> 2 & 7) {
-    case 0: CheckBytes<v1::PutRequest>(input.Rest(), context); break;
-    case 1: CheckBytes<v1::DeleteRequest>(input.Rest(), context); break;
+    case 0: CheckPoint<v1::PutRequest>(&ParsePut, input.Rest(), context); break;
+    case 1: CheckPoint<v1::DeleteRequest>(&ParseDelete, input.Rest(), context); break;
     case 2:
       CheckBatch<v1::BatchWriteRequest, BatchWriteFields>(BatchKind::kWrite, input.Rest(), context);
       break;
+    case 5: CheckPoint<v1::GetRequest>(&ParseGet, input.Rest(), context); break;
     case 4:
       CheckBatch<v1::SessionRequest, SessionFields>(BatchKind::kSession, input.Rest(), context);
       break;
