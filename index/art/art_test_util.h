@@ -157,6 +157,7 @@ class Model {
       ASSERT_NO_FATAL_FAILURE(ExpectFinds<SearchByAvx2>(low));
       ASSERT_NO_FATAL_FAILURE(ExpectAround(low));
     }
+    EXPECT_EQ(tree_.Last(), map_.empty() ? nullptr : map_.rbegin()->second);
     EXPECT_EQ(tree_.size(), map_.size());
     EXPECT_TRUE(Checker(tree_).Check().ok()) << Checker(tree_).Check();
   }

@@ -2,6 +2,7 @@
 // where its key says and they ascend, and that nothing is lost or left over.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,7 +39,7 @@ class Checker {
   const char* FaultOf(Child node, size_t depth) const;
   const char* FaultOfSearch(Child node) const;
   const char* FaultOfKeys(Child node, size_t depth) const;
-  bool FitsBelow(Child child, Key way, size_t branches_at) const;
+  static bool FitsWay(Key key, Key way, size_t depth, size_t branches_at);
   static absl::Status Wrong(const char* what, size_t depth) {
     return absl::InternalError(absl::StrCat("radix tree: ", what, " at depth ", depth));
   }
@@ -138,11 +139,10 @@ const char* Checker<Below, KeyOf>::FaultOfSearch(Child node) const {
   return Greatest(node) == below ? nullptr : "a wrong last child";
 }
 
-// Whether a key under `child` has the first bytes of `way`.
+// Whether the key has the first bytes of `way`, of which those before `depth` were compared above.
 template <class Below, class KeyOf>
-bool Checker<Below, KeyOf>::FitsBelow(Child child, Key way, size_t branches_at) const {
-  const Key key = SomeKey(child);
-  return LengthOf(key) >= branches_at && FirstDifference(key, way, 0) >= branches_at;
+bool Checker<Below, KeyOf>::FitsWay(Key key, Key way, size_t depth, size_t branches_at) {
+  return LengthOf(key) >= branches_at && FirstDifference(key, way, depth) >= branches_at;
 }
 
 template <class Below, class KeyOf>
@@ -161,7 +161,7 @@ const char* Checker<Below, KeyOf>::FaultOfKeys(Child node, size_t depth) const {
   bool fits = true;
   EachChild(node, [&](uint8_t byte, Child child) {
     const Key key = SomeKey(child);
-    fits &= FitsBelow(child, way, branches_at) && LengthOf(key) > branches_at &&
+    fits &= FitsWay(key, way, depth, branches_at) && LengthOf(key) > branches_at &&
             ByteAt(key, branches_at) == byte;
   });
   return fits ? nullptr : "a child whose keys are not those of its way";

@@ -153,6 +153,7 @@ auto FloorSearch<Form, Key, Leaves, kOrEqual>::AtLeaf(Child leaf, View above) ->
     result_ = Child();
     return above.Holds() ? End::kFound : End::kChanged;
   }
+  leaves_.Fetch(leaf);
   const Key other = leaves_.KeyOf(leaf);
   int order;
   if constexpr (kTexts) {
@@ -216,6 +217,7 @@ template <class Form, class Key, class Leaves, bool kOrEqual>
 auto FloorSearch<Form, Key, Leaves, kOrEqual>::TakeGreatest(Child child, View above) -> End {
   result_ = GreatestLeaf(child, &above);
   if (result_.empty()) return End::kChanged;
+  leaves_.Fetch(result_);
   const bool fits = Fits(result_);
   if (!above.Holds()) [[unlikely]]
     return End::kChanged;

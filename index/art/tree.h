@@ -11,6 +11,7 @@
 //  - KeyOf: `uint64_t operator()(const Below*) const`, the big-endian value of a key of eight
 //    bytes, or `std::string_view` for texts of up to 65,535 bytes, of which one may be the
 //    beginning of another and which may contain any byte.
+//    It may have `void Prefetch(const Below*) const`, for what the caller of a search will read.
 //  - The address of a Below is a multiple of 8, and its key stays what it is while it is in the
 //    tree.
 //  - Its memory stays one of a Below for as long as the tree is used (node_pool.h, dram_arena.h),
@@ -54,6 +55,9 @@ class Tree {
     return Search<Form, false>(key);
   }
 
+  // The lower node of the greatest separator of all; null: the tree is empty.
+  Below* Last() const;
+
   // `key` is that of `below`. False: the separator is there, with some lower node.
   template <class Form = SearchByPointer>
   bool Insert(Key key, Below* below);
@@ -96,6 +100,18 @@ Below* Tree<Below, KeyOf>::Search(Key key) const {
     if (end == Its::End::kFound) [[likely]]
       return Leaves<Below, KeyOf>::At(search.result());
     if (end == Its::End::kChanged) CountRestart();
+  }
+}
+
+template <class Below, class KeyOf>
+Below* Tree<Below, KeyOf>::Last() const {
+  const OptimisticSection section;
+  for (;; CountRestart()) {
+    View view(parts_.root.lock);
+    const Child leaf = GreatestLeaf(parts_.root.child.Get(), &view);
+    // An empty one is the whole tree, or something has changed on the way.
+    const bool right = !leaf.empty() || parts_.root.child.Get().empty();
+    if (right && view.Holds()) return Leaves<Below, KeyOf>::At(leaf);
   }
 }
 

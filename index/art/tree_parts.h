@@ -22,6 +22,10 @@ struct Leaves {
 
   static Below* At(Child leaf) { return static_cast<Below*>(leaf.below()); }
   Key KeyOf(Child leaf) const { return key_of(At(leaf)); }
+  // A search is about to return it, or to look at its key.
+  void Fetch(Child leaf) const {
+    if constexpr (requires { key_of.Prefetch(At(leaf)); }) key_of.Prefetch(At(leaf));
+  }
 };
 
 template <class Below, class KeyOfBelow>

@@ -14,10 +14,10 @@ namespace {
 template <class Its>
 void Grows(MakeText make) {
   Model<Its> model;
-  for (uint64_t n = 0; n < 3000; ++n) {
+  for (uint64_t n = 0; n < 1200; ++n) {
     ASSERT_NO_FATAL_FAILURE(model.Insert(make(n)));
     ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(n)));
-    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(Mix(n) % 6000)));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(Mix(n) % 2400)));
   }
   model.ExpectAll();
 }
@@ -35,18 +35,18 @@ template <class Its>
 void ChangesAtRandom(MakeText make) {
   Model<Its> model;
   std::mt19937_64 random(7);
-  for (const uint64_t wanted : {2000, 30, 1200, 0}) {
+  for (const uint64_t wanted : {1000, 30, 600, 0}) {
     while (model.map().size() != wanted) {
       const bool grows = model.map().size() < wanted;
-      const std::string text = make(random() % 6000);
+      const std::string text = make(random() % 3000);
       const auto there = model.map().lower_bound(text);
       if (!grows && there != model.map().end()) {
         ASSERT_NO_FATAL_FAILURE(model.Remove(std::string(there->first)));
       } else if (grows) {
         ASSERT_NO_FATAL_FAILURE(model.Insert(text));
       }
-      ASSERT_NO_FATAL_FAILURE(model.Replace(make(random() % 6000)));
-      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(random() % 6000)));
+      ASSERT_NO_FATAL_FAILURE(model.Replace(make(random() % 3000)));
+      ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(make(random() % 3000)));
     }
     ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
   }

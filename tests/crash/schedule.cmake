@@ -3,7 +3,7 @@ lodgekv_library(lodgekv_schedule_lab
   SRCS schedule/concurrent_history.cc schedule/program.cc schedule/schedule_explorer.cc
        schedule/scheduled_run.cc schedule/schedule_plan.cc schedule/scheduled_calls.cc
        schedule/scheduled_tracer.cc schedule/scheduler.cc schedule/strategies.cc
-  DEPS lodgekv_crash_lab lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
+  DEPS lodgekv_crash_lab lodgekv_art lodgekv_node PkgConfig::XXHASH absl::str_format absl::strings)
 foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sched_yield
         nanosleep pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
         pthread_cond_signal pthread_cond_broadcast
@@ -12,12 +12,14 @@ foreach(call pthread_mutex_lock pthread_rwlock_rdlock pthread_rwlock_wrlock sche
         _ZNSt6chrono3_V212steady_clock3nowEv _ZNSt6chrono3_V212system_clock3nowEv
         _ZN7lodgekv10EpochGuardC1Ev _ZN7lodgekv10EpochGuardD1Ev _ZN7lodgekv13WaitForEpochsEv
         _ZN7lodgekv12CompareWordsE _ZN7lodgekv8NotAboveE _ZN7lodgekv11kSearchFormE
+        _ZN7lodgekv3art12CompareBytesE
         _ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE)
   target_link_options(lodgekv_schedule_lab INTERFACE "LINKER:--wrap=${call}")
 endforeach()
 
 lodgekv_test(crash_scheduler_test
-  SRCS schedule/concurrent_history_test.cc schedule/guest_test.cc schedule/scheduler_test.cc
+  SRCS schedule/art_schedule_test.cc schedule/concurrent_history_test.cc schedule/guest_test.cc
+       schedule/scheduler_test.cc
   DEPS lodgekv_schedule_lab LABELS crash)
 lodgekv_test(crash_schedule_test
   SRCS schedule/schedule_test.cc DEPS lodgekv_schedule_lab LABELS crash TIMEOUT 3600 PER_ENGINE)

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include "index/art/byte_search.h"
 #include "index/node/record.h"
 #include "index/node/search_form.h"
 #include "index/node/version_lock.h"
@@ -24,6 +25,7 @@ using lodgekv::test::Scheduler;
 #define WAIT_FOR_EPOCHS(prefix) prefix##_ZN7lodgekv13WaitForEpochsEv
 #define COMPARE_WORDS(prefix) prefix##_ZN7lodgekv12CompareWordsE
 #define NOT_ABOVE(prefix) prefix##_ZN7lodgekv8NotAboveE
+#define COMPARE_BYTES(prefix) prefix##_ZN7lodgekv3art12CompareBytesE
 #define SEARCH_FORM(prefix) prefix##_ZN7lodgekv11kSearchFormE
 #define RECORD_IS_SOUND(prefix) \
   prefix##_ZN7lodgekv13RecordIsSoundERKNS_4pmem4PoolEmRKNS_10RecordViewE
@@ -211,7 +213,7 @@ bool RECORD_IS_SOUND(__wrap_)(const lodgekv::pmem::Pool& pool, uint64_t offset,
   return RECORD_IS_SOUND(__real_)(pool, offset, view);
 }
 
-// Both are function pointers, chosen before main.
+// All are function pointers, chosen before main.
 extern const lodgekv::CompareWordsFunction COMPARE_WORDS(__real_);
 extern const lodgekv::NotAboveFunction NOT_ABOVE(__real_);
 static lodgekv::WordMasks ScheduledCompareWords(const uint64_t* words, uint64_t word) {
@@ -228,6 +230,14 @@ extern const lodgekv::CompareWordsFunction COMPARE_WORDS(__wrap_);
 extern const lodgekv::NotAboveFunction NOT_ABOVE(__wrap_);
 const lodgekv::CompareWordsFunction COMPARE_WORDS(__wrap_) = ScheduledCompareWords;
 const lodgekv::NotAboveFunction NOT_ABOVE(__wrap_) = ScheduledNotAbove;
+extern const lodgekv::art::CompareBytesFunction COMPARE_BYTES(__real_);
+static lodgekv::art::ByteMasks ScheduledCompareBytes(const uint8_t* bytes, uint8_t byte) {
+  const lodgekv::art::ByteMasks masks = COMPARE_BYTES(__real_)(bytes, byte);
+  Scheduler::Point(PointKind::kSearch);
+  return masks;
+}
+extern const lodgekv::art::CompareBytesFunction COMPARE_BYTES(__wrap_);
+const lodgekv::art::CompareBytesFunction COMPARE_BYTES(__wrap_) = ScheduledCompareBytes;
 // Inlined searches are no points.
 extern const lodgekv::SearchForm SEARCH_FORM(__wrap_);
 const lodgekv::SearchForm SEARCH_FORM(__wrap_) = lodgekv::SearchForm::kByPointer;
