@@ -10,12 +10,18 @@ namespace lodgekv::sptree {
 
 template <class C>
 WriteGroup<C>::WriteGroup(PairWriter<C>& writer, bool of_batch)
-    : tree_(writer.state()), search_(tree_), writer_(tree_), merger_(tree_), of_batch_(of_batch) {}
+    : tree_(writer.state()),
+      search_(tree_),
+      writer_(tree_),
+      merger_(tree_),
+      splitter_(tree_),
+      of_batch_(of_batch) {}
 
 template <class C>
 bool WriteGroup<C>::Find(const Key& key, Seen seen) {
-  change_ = Join(key, seen);
-  if (change_ == nullptr || change_->value != nullptr) return false;
+  at_ = Join(key, seen);
+  if (at_ == nullptr || at_->change.value != nullptr) return false;
+  change_ = GoesRight(*at_, key) ? &at_->right->change : &at_->change;
   const media::Bnode& bnode = *change_->leaf->bnode;
   const bool held = search_.MayHold(*change_->leaf, key);
   slot_ = held ? search_.FindSlot(bnode, search_.ByTag(bnode, change_->bitmap, key), key) : -1;
@@ -25,21 +31,21 @@ bool WriteGroup<C>::Find(const Key& key, Seen seen) {
 // The leaf seen serves if its lock can be acquired, or is held, as of that version. If not, the key
 // is sought once more. Null: the key's leaf cannot be locked without waiting.
 template <class C>
-auto WriteGroup<C>::Join(const Key& key, Seen seen) -> LeafChange<C>* {
-  const bool waits = changes_.empty();
+auto WriteGroup<C>::Join(const Key& key, Seen seen) -> Held* {
+  const bool waits = held_.empty();
   for (Backoff backoff;;) {
     const bool fresh = seen.leaf == nullptr;
     if (fresh) seen.leaf = tree_.top.FindForWrite(key, &seen.snapshot);
-    LeafChange<C>* change = nullptr;
+    Held* held = nullptr;
     if (seen.leaf->lock.TryUpgrade(seen.snapshot)) {
-      change = Hold(seen.leaf, key);
+      held = Hold(seen.leaf, key);
     } else if (seen.leaf->lock.Validate(seen.snapshot)) {
-      change = FindHeld(seen.leaf);
+      held = FindHeld(seen.leaf);
     }
-    if (change != nullptr) {
+    if (held != nullptr) {
       tree_.Touch(key);
       const bool taken = !of_batch_ && tree_.key_locks.IsTaken(key.hash);
-      return taken && !tree_.medium.Canary("sptree.group.batches_ignored") ? nullptr : change;
+      return taken && !tree_.medium.Canary("sptree.group.batches_ignored") ? nullptr : held;
     }
     seen = {};
     if (!fresh) continue;
@@ -50,10 +56,10 @@ auto WriteGroup<C>::Join(const Key& key, Seen seen) -> LeafChange<C>* {
 
 // Null: the group does not hold the leaf.
 template <class C>
-auto WriteGroup<C>::FindHeld(const Mnode<C>* leaf) -> LeafChange<C>* {
+auto WriteGroup<C>::FindHeld(const Mnode<C>* leaf) -> Held* {
   // Neighbouring keys often come one after the other.
-  for (size_t i = changes_.size(); i-- > 0;) {
-    if (changes_[i].leaf == leaf) return &changes_[i];
+  for (size_t i = held_.size(); i-- > 0;) {
+    if (held_[i].change.leaf == leaf) return &held_[i];
   }
   return nullptr;
 }
@@ -61,18 +67,22 @@ auto WriteGroup<C>::FindHeld(const Mnode<C>* leaf) -> LeafChange<C>* {
 // Adds the leaf, whose lock has been acquired. A group that holds no other lock waits for a batch
 // that has the key: then null, and the leaf is unlocked.
 template <class C>
-auto WriteGroup<C>::Hold(Mnode<C>* leaf, const Key& key) -> LeafChange<C>* {
-  const bool taken = !of_batch_ && changes_.empty() && tree_.key_locks.IsTaken(key.hash);
+auto WriteGroup<C>::Hold(Mnode<C>* leaf, const Key& key) -> Held* {
+  const bool taken = !of_batch_ && held_.empty() && tree_.key_locks.IsTaken(key.hash);
   if (taken && !tree_.medium.Canary("sptree.group.batches_ignored")) {
     leaf->lock.Unlock();
     tree_.key_locks.AwaitFree(key.hash);
     return nullptr;
   }
-  return &changes_.emplace_back(leaf);
+  Held& held = held_.emplace_back();
+  held.change = LeafChange<C>(leaf);
+  return &held;
 }
 
 template <class C>
 Joining WriteGroup<C>::Remove() {
+  const bool moved = change_->unlinked && (at_->right->moved >> slot_ & 1) != 0;
+  if (moved && !tree_.medium.Canary("sptree.group_split.moved_removed")) return Joining::kLater;
   Worker& worker = tree_.workers.Current();
   worker.replaced.push_back(FoundPair().value);
   LeafWriter<C>::Drop(change_, static_cast<unsigned>(slot_));
@@ -83,14 +93,16 @@ Joining WriteGroup<C>::Remove() {
 
 // kJoined: there is a free slot, or the pair's value can change in its slot.
 template <class C>
-Joining WriteGroup<C>::MakeRoom(const Key&) {
-  if (writer_.HasRoom(*change_)) return Joining::kJoined;
-  if (found()) {
-    const bool staged = (change_->old >> slot_ & 1) == 0;
-    return !change_->changes() || staged ? Joining::kJoined : Joining::kLater;
-  }
+Joining WriteGroup<C>::MakeRoom(const Key& key) {
+  const bool staged = found() && (change_->old >> slot_ & 1) == 0;
+  if (staged || writer_.HasRoom(*change_)) return Joining::kJoined;
+  if (found())
+    return change_->changes() || at_->right != nullptr ? Joining::kLater : Joining::kJoined;
+  if (change_->unlinked) return Joining::kLater;
   const bool freed = (change_->bitmap & tree_.usable_slots()) != tree_.usable_slots();
-  return freed ? Joining::kLater : Joining::kAlone;
+  if (at_->right == nullptr && !freed) return Split(key);
+  at_->awaited |= at_->right != nullptr;
+  return Joining::kLater;
 }
 
 // There is room now.
@@ -139,14 +151,18 @@ void WriteGroup<C>::Commit() {
 
 template <class C>
 void WriteGroup<C>::PersistChanges() {
-  LeafChange<C>* changing[kMostLeaves];
+  Held* changing[kMostLeaves];
   size_t count = 0;
   bool fences_first = false;
-  for (LeafChange<C>& change : changes_) {
-    if (!change.changes()) continue;
-    changing[count++] = &change;
-    writer_.Stage(&change);
-    fences_first |= LeafWriter<C>::FencesFirst(change);
+  for (Held& held : held_) {
+    if (!held.changes()) continue;
+    changing[count++] = &held;
+    writer_.Stage(&held.change);
+    fences_first |= LeafWriter<C>::FencesFirst(held.change);
+  }
+  for (SplitLeaf& split : split_leaves_) {
+    if (!tree_.medium.Canary("sptree.group_split.leaf_not_flushed")) writer_.Stage(&split.change);
+    fences_first = true;
   }
   if (count == 0) return;
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.group.1");
@@ -159,25 +175,34 @@ void WriteGroup<C>::PersistChanges() {
   tree_.workers.Current().counters.Add(WorkerCounters::kGroups);
 }
 
-// One store for each leaf.
+// One store for each leaf, and before it the link to the one split off it.
 template <class C>
-void WriteGroup<C>::CommitTogether(std::span<LeafChange<C>*> changes) {
-  for (const LeafChange<C>* change : changes) writer_.Commit(*change);
+void WriteGroup<C>::CommitTogether(std::span<Held*> leaves) {
+  LinkSplitLeaves(leaves);
+  for (const Held* held : leaves) writer_.Commit(held->change);
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.group.3");
   tree_.medium.Fence();
-  for (const LeafChange<C>* change : changes) writer_.Publish(*change);
+  for (Held* held : leaves) Publish(*held);
 }
 
-// Unlocks the leaves. Those from which pairs have gone may have to be merged.
+// Unlocks the leaves, but those that the next pass needs. Those from which pairs have gone may have
+// to be merged.
 template <class C>
 void WriteGroup<C>::LetGo() {
   Worker& worker = tree_.workers.Current();
-  for (const LeafChange<C>& change : changes_) {
-    const bool removed = std::popcount(change.bitmap) < std::popcount(change.old);
-    if (removed) merger_.NoteIfSparse(worker, *change.leaf, C::KeyOf(change.leaf->low));
-    change.leaf->lock.Unlock();
+  size_t kept = 0;
+  for (const Held& held : held_) {
+    Mnode<C>* leaf = held.change.leaf;
+    if (held.awaited) {
+      held_[kept++] = {.change = LeafChange<C>(leaf)};
+      continue;
+    }
+    const bool removed = std::popcount(held.change.bitmap) < std::popcount(held.change.old);
+    if (removed) merger_.NoteIfSparse(worker, *leaf, C::KeyOf(leaf->low));
+    leaf->lock.Unlock();
   }
-  changes_.clear();
+  held_.resize(kept);
+  split_leaves_.clear();
 }
 
 template class WriteGroup<Fixed64Codec>;

@@ -19,6 +19,7 @@ struct LeafChange {
   bool fences = false;          // a fence is needed before the commit
   pmem::Word* value = nullptr;  // if not null, this word changes, and nothing else
   uint64_t new_value = 0;
+  bool unlinked = false;  // a new leaf: nothing leads to it, so that it is written in place
 
   LeafChange() = default;
   explicit LeafChange(Mnode<C>* of) : leaf(of), old(of->bitmap), bitmap(of->bitmap) {}

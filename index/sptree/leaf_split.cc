@@ -11,17 +11,20 @@
 namespace lodgekv::sptree {
 
 template <class C>
-void LeafSplitter<C>::Sort(const Mnode<C>& leaf, Pair pair, Entries* entries) const {
-  for (uint64_t slots = leaf.bitmap; slots != 0; slots &= slots - 1) {
+void LeafSplitter<C>::Gather(const Mnode<C>& leaf, uint64_t bitmap, Entries* entries) const {
+  for (uint64_t slots = bitmap; slots != 0; slots &= slots - 1) {
     const int slot = std::countr_zero(slots);
     entries->at[entries->count++] = {SlotPair(*leaf.bnode, static_cast<unsigned>(slot)), slot};
   }
-  entries->at[entries->count++] = {pair, -1};
+}
+
+template <class C>
+void LeafSplitter<C>::Sort(Entries* entries) const {
   Entry* end = entries->at + entries->count;
   std::sort(entries->at, end,
             [&](const Entry& x, const Entry& y) { return tree_.codec.Less(x.pair, y.pair); });
   const Entry* added = std::find_if(entries->at, end, [](const Entry& e) { return e.slot < 0; });
-  entries->added = static_cast<unsigned>(added - entries->at);
+  if (added != end) entries->added = static_cast<unsigned>(added - entries->at);
 }
 
 // Whether there is a separator below entry `stay` and inside the leaf's range: a damaged record may
@@ -63,6 +66,7 @@ bool LeafSplitter<C>::MakeFence(Worker& worker, const Mnode<C>& leaf, const Entr
                                 Division* division) {
   if (fences_.Make(worker, division->low, &division->fence)) return true;
   C::Discard(tree_.texts, division->low);
+  if (entries.added == kNone) return false;
   for (const unsigned stay : {entries.added, entries.added + 1}) {
     if (stay == 0 || stay == entries.count) continue;
     division->stay = stay;
@@ -92,8 +96,8 @@ Outcome LeafSplitter<C>::Divide(Worker& worker, const Mnode<C>& leaf, const Entr
 
 // Step 2: the new leaf and its Mnode, which nothing leads to yet.
 template <class C>
-Mnode<C>* LeafSplitter<C>::StageNew(const Mnode<C>& leaf, const Entries& entries,
-                                    Division* division) {
+Mnode<C>* LeafSplitter<C>::StoreNew(const Mnode<C>& leaf, const Entries& entries,
+                                    Division* division, size_t* bytes) {
   Pair pairs[kBnodeSlots];
   size_t count = 0;
   for (unsigned i = division->stay; i < entries.count; ++i) {
@@ -104,32 +108,44 @@ Mnode<C>* LeafSplitter<C>::StageNew(const Mnode<C>& leaf, const Entries& entries
   LeafImage image;
   const pmem::Offset next = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
   FillImage(tree_.codec, {pairs, count}, division->fence, next, &image);
-  tree_.medium.StoreBulk(division->bnode, &image, image.bytes());
-  if (!tree_.medium.Canary("sptree.split.leaf_not_flushed")) {
-    tree_.medium.Flush(division->bnode, image.bytes());
-  }
+  *bytes = image.bytes();
+  tree_.medium.StoreBulk(division->bnode, &image, *bytes);
   Mnode<C>* added = tree_.mnodes.New();
   added->lock.InitLocked();
   SetMnode(tree_.codec, division->bnode, image.bitmap, {pairs, count}, added);
   return added;
 }
 
+template <class C>
+Mnode<C>* LeafSplitter<C>::Stage(Worker& worker, const Mnode<C>& leaf, uint64_t bitmap,
+                                 Division* division, uint32_t* lines) {
+  Entries entries;
+  Gather(leaf, bitmap, &entries);
+  Sort(&entries);
+  if (Divide(worker, leaf, entries, division) != Outcome::kOk) return nullptr;
+  size_t bytes;
+  Mnode<C>* added = StoreNew(leaf, entries, division, &bytes);
+  *lines = (1u << (bytes + pmem::kLineBytes - 1) / pmem::kLineBytes) - 1;
+  worker.counters.Add(WorkerCounters::kLeafSplits);
+  return added;
+}
+
 // Step 3: `next`, which moves hkey, and then the bitmap. One line, which keeps their order unless
 // its words may tear.
 template <class C>
-void LeafSplitter<C>::Commit(Mnode<C>* leaf, const Division& division) {
+void LeafSplitter<C>::Commit(const Mnode<C>& leaf, const Division& division) {
   pmem::Medium& medium = tree_.medium;
-  media::Bnode* bnode = leaf->bnode;
+  media::Bnode* bnode = leaf.bnode;
   if (medium.Canary("sptree.split.bitmap_first")) {
-    medium.Store(bnode->bitmap, leaf->bitmap & ~division.moved);
+    medium.Store(bnode->bitmap, leaf.bitmap & ~division.moved);
   }
-  medium.Store(bnode->next, CheckedWord(tree_.pool.OffsetOf(division.bnode)));
+  StoreNext(leaf, division);
   if (medium.strict_order() && division.moved != 0) {
     medium.FlushLine(bnode);
     LODGEKV_CRASH_POINT(medium, "sptree.split.2");
     medium.Fence();
   }
-  if (division.moved != 0) medium.Store(bnode->bitmap, leaf->bitmap & ~division.moved);
+  if (division.moved != 0) medium.Store(bnode->bitmap, leaf.bitmap & ~division.moved);
   medium.FlushLine(bnode);
   LODGEKV_CRASH_POINT(medium, "sptree.split.3");
   medium.Fence();
@@ -137,7 +153,8 @@ void LeafSplitter<C>::Commit(Mnode<C>* leaf, const Division& division) {
 
 // Step 4. The new Mnode is locked: a writer that the top layer leads there waits.
 template <class C>
-void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division) {
+void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division,
+                              uint64_t bitmap) {
   added->low = division.low;
   added->high = leaf->high;
   added->right = leaf->right;
@@ -147,24 +164,30 @@ void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& d
   LeafCommits<Mnode<C>>::BeginPublish(*leaf);
   leaf->high = division.low;
   leaf->right = added;
-  writer_.SetSlots(leaf, leaf->bitmap & ~division.moved);
+  writer_.SetSlots(leaf, bitmap);
   tree_.commits.EndPublish(*leaf);
   added->lock.Unlock();
-  LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.4");
 }
 
 template <class C>
 Outcome LeafSplitter<C>::Split(Worker& worker, Mnode<C>* leaf, Pair pair, bool* inserted) {
   Entries entries;
-  Sort(*leaf, pair, &entries);
+  Gather(*leaf, leaf->bitmap, &entries);
+  entries.at[entries.count++] = {pair, -1};
+  Sort(&entries);
   Division division;
   const Outcome outcome = Divide(worker, *leaf, entries, &division);
   if (outcome != Outcome::kOk) return outcome;
-  Mnode<C>* added = StageNew(*leaf, entries, &division);
+  size_t bytes;
+  Mnode<C>* added = StoreNew(*leaf, entries, &division, &bytes);
+  if (!tree_.medium.Canary("sptree.split.leaf_not_flushed")) {
+    tree_.medium.Flush(division.bnode, bytes);
+  }
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.1");
   tree_.medium.Fence();
-  Commit(leaf, division);
-  Publish(leaf, added, division);
+  Commit(*leaf, division);
+  Publish(leaf, added, division, leaf->bitmap & ~division.moved);
+  LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.4");
   *inserted = entries.added >= division.stay;
   worker.counters.Add(WorkerCounters::kLeafSplits);
   return Outcome::kOk;

@@ -25,38 +25,54 @@ class LeafSplitter {
 
   explicit LeafSplitter(TreeState<C>& tree) : tree_(tree), fences_(tree), writer_(tree) {}
 
+  // What a split moves, and the new leaf.
+  struct Division {
+    Separator low{};  // of the new leaf; owned until it is published
+    FenceWords fence;
+    media::Bnode* bnode = nullptr;
+    unsigned stay = 0;   // so many of the sorted entries
+    uint64_t moved = 0;  // slots of the old leaf
+  };
+
   // Splits the locked leaf, which is full; `*inserted`: the pair is in the new one, otherwise the
   // old one has room for it. Returns kOk; or kPoolFull, or kDataLoss if the keys are so damaged
   // that no separator divides them. Then nothing was changed.
   Outcome Split(Worker& worker, Mnode<C>* leaf, Pair pair, bool* inserted);
 
+  // The same in steps, for a group. Stage: writes the upper ones of the slots that will count to a
+  // new leaf, not flushed, whose Mnode is returned, locked; null: it was not possible, and nothing
+  // was done. `*lines`: of the new leaf, to be flushed.
+  Mnode<C>* Stage(Worker& worker, const Mnode<C>& leaf, uint64_t bitmap, Division* division,
+                  uint32_t* lines);
+  // Not flushed.
+  void StoreNext(const Mnode<C>& leaf, const Division& division) {
+    tree_.medium.Store(leaf.bnode->next, CheckedWord(tree_.pool.OffsetOf(division.bnode)));
+  }
+  // All is durable. `bitmap`: of the old leaf from here on.
+  void Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division, uint64_t bitmap);
+
  private:
+  static constexpr unsigned kNone = UINT32_MAX;
   struct Entry {
     Pair pair;
     int slot;  // -1: the pair to be inserted
   };
-  // The leaf's pairs and the new one, by their keys.
+  // Pairs of the leaf, perhaps with a new one, by their keys.
   struct Entries {
     Entry at[kBnodeSlots + 1];
     unsigned count = 0;
-    unsigned added = 0;  // where the new one is
-  };
-  struct Division {
-    unsigned stay = 0;  // so many entries
-    Separator low{};    // of the new leaf
-    FenceWords fence;
-    media::Bnode* bnode = nullptr;
-    uint64_t moved = 0;  // slots of the old leaf
+    unsigned added = kNone;  // where the new one is
   };
 
-  void Sort(const Mnode<C>& leaf, Pair pair, Entries* entries) const;
+  void Gather(const Mnode<C>& leaf, uint64_t bitmap, Entries* entries) const;
+  void Sort(Entries* entries) const;
   bool Divides(const Mnode<C>& leaf, const Entries& entries, unsigned stay, Separator* low) const;
   bool ChooseBorder(const Mnode<C>& leaf, const Entries& entries, Division* division) const;
   bool MakeFence(Worker& worker, const Mnode<C>& leaf, const Entries& entries, Division* division);
   Outcome Divide(Worker& worker, const Mnode<C>& leaf, const Entries& entries, Division* division);
-  Mnode<C>* StageNew(const Mnode<C>& leaf, const Entries& entries, Division* division);
-  void Commit(Mnode<C>* leaf, const Division& division);
-  void Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division);
+  Mnode<C>* StoreNew(const Mnode<C>& leaf, const Entries& entries, Division* division,
+                     size_t* bytes);
+  void Commit(const Mnode<C>& leaf, const Division& division);
 
   TreeState<C>& tree_;
   LowFences<C> fences_;

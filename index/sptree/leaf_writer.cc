@@ -33,6 +33,7 @@ void LeafWriter<C>::AddPair(LeafChange<C>* change, Pair pair) {
 template <class C>
 void LeafWriter<C>::Stage(LeafChange<C>* change) {
   const char* bnode = reinterpret_cast<const char*>(change->leaf->bnode);
+  if (change->unlinked) tree_.medium.Store(change->leaf->bnode->bitmap, change->bitmap);
   if (tree_.medium.Canary("sptree.change.tags_not_flushed")) change->lines &= ~(1u << kTagLine);
   for (uint32_t lines = change->lines; lines != 0; lines &= lines - 1) {
     tree_.medium.FlushLine(bnode +

@@ -46,14 +46,14 @@ void LowFences<C>::Retire(Worker& worker, FenceWords fence) {
 
 // A leaf can always be divided beside the new key, by a separator that is one byte longer at most.
 template <class C>
-bool LowFences<C>::SetAside(Worker& worker, const LongPuts& puts) {
+bool LowFences<C>::SetAside(Worker& worker, size_t puts, size_t longest) {
   if (!C::kRecords) return true;
-  const uint64_t bytes = RecordBytes(puts.longest + 1, 0, false);
+  const uint64_t bytes = RecordBytes(longest + 1, 0, false);
   if (bytes > worker.spare_fence_bytes) {
     FreeSpare(worker);
     worker.spare_fence_bytes = bytes;
   }
-  while (worker.spare_fences.size() < puts.count) {
+  while (worker.spare_fences.size() < puts) {
     const pmem::Offset record = tree_.slab.Allocate(bytes, pmem::ReservePolicy::kKeep);
     if (record == 0) return false;
     worker.spare_fences.push_back(record);

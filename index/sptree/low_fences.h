@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "index/node/separator.h"
-#include "index/node/write_tree.h"
 #include "index/sptree/tree_state.h"
 
 namespace lodgekv::sptree {
@@ -22,8 +21,9 @@ class LowFences {
   // Of a leaf that nothing leads to any more.
   void Retire(Worker& worker, FenceWords fence);
 
-  // Allocates the records that `puts` may need for leaves which split beside their keys.
-  bool SetAside(Worker& worker, const LongPuts& puts);
+  // Allocates the records that `puts` puts of keys of at most `longest` bytes may need for leaves
+  // which split beside their keys: short keys need none, but their splits may take one.
+  bool SetAside(Worker& worker, size_t puts, size_t longest);
   void FreeSpare(Worker& worker);
 
  private:

@@ -78,7 +78,8 @@ class PairWriter {
   // For atomic batches.
   bool SetAside(size_t puts) { return tree_.space.SetAside(tree_.workers.Current().spare, puts); }
   bool SetAside(size_t puts, const LongPuts& long_puts) {
-    return SetAside(puts) && fences_.SetAside(tree_.workers.Current(), long_puts);
+    if (long_puts.count == 0) return SetAside(puts);
+    return SetAside(puts) && fences_.SetAside(tree_.workers.Current(), puts, long_puts.longest);
   }
   void FreeSpare() {
     Worker& worker = tree_.workers.Current();

@@ -3,10 +3,16 @@
 // of its bitmap. The protocol is the crash table Group in README.md.
 //
 // A put of an existing key uses another slot, so that a leaf has one commit. If no slot is free,
-// its value changes in its slot, and nothing else in the leaf. An operation does not join a pass if
-// it needs a slot that counts until the commit; one whose leaf has to be split is written alone.
+// its value changes in its slot, and nothing else in the leaf. A full leaf splits in the group,
+// once a pass; but a pair above all of its keys is written alone, since it begins a leaf by itself.
+// An operation does not join a pass if it needs a slot that counts until the commit.
 //
 // INVARIANT: a leaf has one commit per pass, and before it nothing that counts has changed.
+// INVARIANT: what a split moves to the new leaf is still there at the commit: recovery takes a key
+// that is in the old leaf, out of its range, and not in the new one for damage.
+// INVARIANT: a put whose leaf was split for it, but that belongs to the old leaf's side, finds room
+// in the next pass, which keeps the leaf's lock. So there are never more splits than puts, for each
+// of which an atomic batch has a spare leaf.
 // INVARIANT: a thread that holds a lock only tries to get others, and waits for no batch; a thread
 // that waits, for a leaf or for a batch, holds no lock. So there is no deadlock.
 //
@@ -20,6 +26,7 @@
 #include "index/node/write_tree.h"
 #include "index/sptree/leaf_merge.h"
 #include "index/sptree/leaf_search.h"
+#include "index/sptree/leaf_split.h"
 #include "index/sptree/leaf_writer.h"
 #include "index/sptree/tree_state.h"
 
@@ -46,9 +53,9 @@ class WriteGroup {
   void Put(Pair pair);
   void Commit();
   bool full() const {
-    return changes_.size() >= (tree_.commits.readers_wait() ? kMostShortHeld : kMostLeaves);
+    return held_.size() >= (tree_.commits.readers_wait() ? kMostShortHeld : kMostLeaves);
   }
-  bool holds_locks() const { return false; }  // after Commit
+  bool holds_locks() const { return !held_.empty(); }
 
  private:
   static constexpr size_t kMostLeaves = 128;
@@ -58,23 +65,51 @@ class WriteGroup {
   // Readers wait for these until the fence.
   static constexpr size_t kMostPublished = 16;
 
-  LeafChange<C>* Join(const Key& key, Seen seen);
-  LeafChange<C>* Hold(Mnode<C>* leaf, const Key& key);
-  LeafChange<C>* FindHeld(const Mnode<C>* leaf);
+  // A leaf split off one that is held.
+  struct SplitLeaf {
+    LeafChange<C> change;
+    typename LeafSplitter<C>::Division division;
+    uint64_t moved = 0;  // its slots with pairs that the old leaf has until the commit
+  };
+  // A leaf whose lock is held.
+  struct Held {
+    LeafChange<C> change;
+    SplitLeaf* right = nullptr;
+    bool awaited = false;  // an operation of the next pass needs it
+    bool alone = false;    // one that is written between the passes splits it
+
+    bool changes() const { return change.changes() || right != nullptr; }
+  };
+
+  Held* Join(const Key& key, Seen seen);
+  Held* Hold(Mnode<C>* leaf, const Key& key);
+  Held* FindHeld(const Mnode<C>* leaf);
   bool ChangeInSlot(Pair pair);
   void PersistChanges();
-  void CommitTogether(std::span<LeafChange<C>*> changes);
+  void CommitTogether(std::span<Held*> leaves);
   void LetGo();
+
+  // group_split.cc
+  static bool GoesRight(const Held& held, const Key& key) {
+    return held.right != nullptr && C::CompareToKey(held.right->division.low, key) <= 0;
+  }
+  bool IsAbove(const Key& key) const;
+  Joining Split(const Key& key);
+  void LinkSplitLeaves(std::span<Held*> leaves);
+  void Publish(Held& held);
 
   TreeState<C>& tree_;
   const LeafSearch<C> search_;
   LeafWriter<C> writer_;
   LeafMerger<C> merger_;
+  LeafSplitter<C> splitter_;
   const bool of_batch_;
-  // Of the leaves held. Does not grow beyond its initial capacity.
-  absl::InlinedVector<LeafChange<C>, kMostLeaves> changes_;
+  // Neither grows beyond its initial capacity.
+  absl::InlinedVector<Held, kMostLeaves> held_;
+  absl::InlinedVector<SplitLeaf, kMostLeaves> split_leaves_;
   // Of the key that Find was called with.
-  LeafChange<C>* change_ = nullptr;
+  Held* at_ = nullptr;
+  LeafChange<C>* change_ = nullptr;  // of that leaf, or of the one split off it
   int slot_ = -1;
 };
 
