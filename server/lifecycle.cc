@@ -88,6 +88,8 @@ void SetConnectionOptions(grpc::ServerBuilder& builder, const Config& config) {
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       static_cast<int>(kLeastPingInterval.count()));
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(config.handshake_timeout_ms));
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(kStreamWindow));
   set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataSize));
 }
 

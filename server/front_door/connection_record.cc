@@ -19,8 +19,6 @@ constexpr uint64_t kHandshakeSize = 256 * kKiB;
 // Besides messages: frames and headers being received.
 constexpr uint64_t kSlack = kMiB;
 constexpr uint64_t kStreamOverhead = 64 * kKiB;
-// What gRPC lets a client send of a stream that the server does not read from at the moment.
-constexpr uint64_t kSessionWindow = 16 * kMiB;
 
 // What a complete request adds to its own bytes: headers, frames, TLS records.
 constexpr uint64_t kAllowancePerStream = 2 * kKiB;
@@ -130,7 +128,7 @@ uint64_t ConnectionRecord::UnfinishedLimit(const ConnectionLimits& limits) const
   if (!streams_) return kHandshakeSize;
   // One more than are open: gRPC refuses a message that is too large only after it has received it
   // completely, and an error answer is better than closing the connection with all its calls.
-  const uint64_t possible = kSlack + sessions_.open * kSessionWindow +
+  const uint64_t possible = kSlack + sessions_.open * kStreamWindow +
                             (std::min(streams_->open(), limits.max_streams) + 1) *
                                 (limits.max_message_size + kStreamOverhead);
   return std::min(limits.max_unfinished_size, possible);

@@ -69,8 +69,9 @@ TEST_F(ConnectionRecordTest, ASessionMaySendAnyNumberOfMessages) {
 TEST_F(ConnectionRecordTest, WhatASessionBeginsToSendIsLimited) {
   sessions_ = {.begun = 1, .open = 1, .messages = 5'000};
   const StreamCounts counts{.started = 1, .messages = 5'000};
-  ASSERT_FALSE(Look(20 * kMiB, counts)) << "gRPC takes so much of a stream that waits";
-  EXPECT_EQ(Look(20 * kMiB, counts), EndReason::kUnfinished);
+  ASSERT_FALSE(Look(6 * kMiB, counts)) << "a message, and gRPC takes a MiB of a stream that waits";
+  ASSERT_FALSE(Look(5 * kMiB, counts)) << "gRPC's to refuse, if it is a message that is too large";
+  EXPECT_EQ(Look(3 * kMiB, counts), EndReason::kUnfinished);
 }
 
 // Its many messages do not pay for those of others.

@@ -30,7 +30,7 @@ TEST(KvSessionTest, AnswersInTheOrderSent) {
   constexpr int kMessages = 500;
   TestDaemon daemon;
   TestSession session(daemon);
-  std::thread sender([&] {
+  std::jthread sender([&] {
     for (int i = 0; i < kMessages; ++i) {
       ASSERT_TRUE(session.Send(OneOperation(1'000 + i, kPut, "key" + std::to_string(i), "v")));
     }
@@ -105,7 +105,7 @@ TEST(KvSessionTest, SessionsAgreeWithAModel) {
     std::mutex mutex;
     std::vector<std::vector<std::string>> expected;  // of each message; guarded by mutex
     constexpr int kMessages = 600;
-    std::thread sender([&] {
+    std::jthread sender([&] {
       for (int i = 0; i < kMessages; ++i) {
         v1::SessionRequest request;
         request.set_id(i);
@@ -352,7 +352,7 @@ TEST(KvSessionTest, ReceivesNoMoreThanItMayHaveUnanswered) {
   SlowStore store;
   TestSession session(store.daemon());
   std::atomic<int> sent{0};
-  std::thread sender([&] {
+  std::jthread sender([&] {
     for (int i = 0; i < kMessages; ++i) {
       v1::SessionRequest request;
       request.set_id(i);
@@ -459,13 +459,38 @@ TEST(KvSessionTest, AnswersOfAnySizeAreSentAsTheClientReads) {
   }
 }
 
+// Faster than the server applies them: what waits in gRPC is no offence.
+TEST(KvSessionTest, ManyLargeMessagesAreNoOffence) {
+  constexpr int kMessages = 100;
+  auto faults = std::make_shared<Faults>();
+  faults->on_write = [](size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  TestSession session(daemon);
+  std::jthread sender([&] {
+    v1::SessionRequest request;
+    for (const char* key : {"a", "b", "c"}) {
+      AddOperation(request, kPut, key, std::string(1 << 20, 'v'));
+    }
+    for (int i = 0; i < kMessages; ++i) {
+      request.set_id(i);
+      if (!session.Send(request)) return;
+    }
+  });
+  for (int i = 0; i < kMessages; ++i) {
+    const auto response = session.Receive();
+    ASSERT_TRUE(response) << "the connection was ended after " << i;
+    ASSERT_EQ(response->id(), i);
+  }
+  sender.join();
+}
+
 TEST(KvSessionTest, AClientThatReadsNoAnswersIsCancelledAndLeavesNothing) {
   Config config = TestConfig();
   config.answer_timeout_ms = 500;
   TestDaemon daemon(config);
   ASSERT_TRUE(daemon.Put("large", std::string(1 << 20, 'v')).ok());
   TestSession session(daemon);
-  std::thread sender([&] {
+  std::jthread sender([&] {
     for (int i = 0; i < 1'000; ++i) {
       if (!session.Send(OneOperation(i, kGet, "large"))) break;
     }
