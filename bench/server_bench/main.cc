@@ -63,7 +63,7 @@ void AddOptions(CLI::App& app, Given& given) {
       ->check(CLI::Range(0.0, kMostSeconds));
   app.add_option("--seconds", given.seconds, "Seconds of each phase that count")
       ->check(CLI::Range(0.01, kMostSeconds));
-  app.add_option("--puts", given.plan.most_puts, "Most puts of a phase; 0: as many as go");
+  app.add_option("--puts", given.plan.most_puts, "Most operations of a phase; 0: as many as go");
   app.add_option("--keys", given.plan.key_space, "Keys are drawn from so many")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", given.plan.seed, "Of the draw");
@@ -81,7 +81,9 @@ void AddYcsbOptions(CLI::App& app, Given& given) {
       app.add_option("--workload", given.workloads,
                      "Instead of puts: of YCSB, a to f, of LodgeKV alone; phases for each")
           ->delimiter(',')
-          ->check(CLI::IsMember({'a', 'b', 'c', 'd', 'e', 'f'}));
+          ->check(CLI::IsMember({'a', 'b', 'c', 'd', 'e', 'f'}))
+          ->excludes(app.get_option("--samples"))
+          ->excludes(app.get_option("--protocol"));
   app.add_option("--distribution", given.distribution, "Of the records, not the workload's own")
       ->transform(CLI::CheckedTransformer(distributions))
       ->needs(workload);
