@@ -14,6 +14,8 @@ LEAST_SHARES = {
 MOST_TIME = {"get": 1.15, "put": 1.15, "scan": 1.15}
 # A page is large: what an empty one costs says nothing of it.
 BESIDE_FULL = ("scan",)
+# The no-op's fastest window of a row over its slowest, above which others kept the machine busy.
+STEADY = 1.5
 GETS_BESIDE_SCANS = 15_000
 P99_MS_BESIDE_SCANS = 2
 
@@ -136,8 +138,17 @@ class Report:
             cells.append(figures.spread(ratios) if ratios else "-")
         return cells + ([goal.wanted(), goal.verdict()] if goal else ["-", ""])
 
+    def unsteady_rows(self):
+        """Whose shares say little, as the no-op alone differs from round to round."""
+        columns = [self.column(row, servers.NOOP, "calls_per_second") for row in self.rows]
+        return [column for column in columns if column and max(column) > STEADY * min(column)]
+
     def text(self):
         missed = [goal for goal in self.goals() if goal.verdict() != "met"]
         count = f"{len(self.goals())} goals, {len(missed)} missed."
+        if self.unsteady_rows():
+            count += (f" In {len(self.unsteady_rows())} of {len(self.rows)} rows the no-op's "
+                      f"windows differ by more than {STEADY:g} times: something else kept the "
+                      "machine busy, and neither *met* nor *missed* means much there.")
         return "\n\n".join([NOTE, count, self.throughput_table(), self.time_table(),
                             self.scans_table()])

@@ -27,6 +27,7 @@ SPARE_SECONDS = 120  # that a client gets beside the time it measures
 BATCH = 100
 VALUE_BYTES = 100  # of the records that call_cost puts
 SCANS = 4
+SCAN_SPARE_SECONDS = 0.5  # that scans go on, as the client beside them starts after them
 NULL = "null"
 ENGINES = ("lodgetree", "lbtree")
 
@@ -109,7 +110,7 @@ class Rounds:
         with contextlib.ExitStack() as stack:
             scans = None
             if row.beside_scans:
-                seconds = self.options.seconds + self.options.warm_up
+                seconds = self.options.seconds + self.options.warm_up + SCAN_SPARE_SECONDS
                 scans = self.start(server, "scan_all", SCANS, seconds, connections=SCANS)
                 stack.callback(scans.wait)
                 stack.callback(scans.kill)
@@ -167,7 +168,12 @@ class Rounds:
                                 preexec_fn=servers.die_with_parent)
 
     def finish(self, client):
-        out, err = client.communicate(timeout=self.options.seconds + SPARE_SECONDS)
+        try:
+            out, err = client.communicate(timeout=self.options.seconds + SPARE_SECONDS)
+        except BaseException:
+            client.kill()
+            client.wait()
+            raise
         if client.returncode != 0:
             raise RuntimeError(err.strip())
         result = json.loads(out)
@@ -242,6 +248,7 @@ def main():
         said = environment(options)
         rounds = Rounds(options, folder)
         rounds.run()
+        said += "\n  %-18s  %.1f, %.1f, %.1f" % ("load after the run", *os.getloadavg())
     report = call_figures.Report(rounds.results, ENGINES)
     text = f"```\n{said}\n```\n\n{report.text()}\n"
     if options.markdown:
