@@ -392,8 +392,8 @@ absl::Status Daemon::ListenAdmin() {
       &admin_address_);
   if (!server.ok()) return server.status();
   admin_server_ = *std::move(server);
-  for (QueuedService* service : std::initializer_list<QueuedService*>{
-           &admin_service_, &admin_health_, &admin_unknown_}) {
+  for (QueuedService* service :
+       std::initializer_list<QueuedService*>{&admin_service_, &admin_health_, &admin_unknown_}) {
     pollers_.front()->AlsoServe(*service);
   }
   return absl::OkStatus();

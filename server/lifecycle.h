@@ -115,7 +115,7 @@ class Daemon {
   HealthService probe_health_{health_};
   UnknownCalls admin_unknown_;
   UnknownCalls probe_unknown_;
-  std::unique_ptr<TlsWatcher> tls_;        // null: plaintext
+  std::unique_ptr<TlsWatcher> tls_;  // null: plaintext
   std::unique_ptr<WorkThreads> long_reads_;
   std::unique_ptr<WorkThreads> long_writes_;
   std::vector<std::unique_ptr<Poller>> pollers_;

@@ -157,8 +157,8 @@ void AdminService::Receive(grpc::ServerCompletionQueue& queue) {
     call.Answer(grpc::Status::OK);
   });
   ReceiveCalls(*this, queue, &Calls::RequestStats, [this](auto& call) {
-    const bool taken = stats_.TryPost(
-        [this, &call] { call.Answer(FillStats(call.request(), &call.response())); });
+    const bool taken =
+        stats_.TryPost([this, &call] { call.Answer(FillStats(call.request(), &call.response())); });
     if (!taken)
       call.Answer(
           BusyError("other callers wait for the statistics: try again when they have them"));

@@ -76,8 +76,8 @@ inline constexpr LimitRange kMaxUnfinishedSize{160 * kMiB, kMiB, 64 * kGiB};
 inline constexpr LimitRange kMaxUnfinishedTotal{512 * kMiB, kMiB, 1 * kTiB};
 
 // What a client may send of a stream before the server reads it, besides the message that is being
-// received. gRPC would let this window grow with the rate at which bytes arrive, to tens of MiB of a
-// session that is slower than its client.
+// received. gRPC would let this window grow with the rate at which bytes arrive, to tens of MiB of
+// a session that is slower than its client.
 inline constexpr uint64_t kStreamWindow = kMiB;
 
 // Calls that a client may reset in a second. Each keeps some 18 KiB until gRPC has processed it.

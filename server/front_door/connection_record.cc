@@ -59,10 +59,10 @@ void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCoun
   unfinished_ += use.bytes_read - use_.bytes_read;
   const uint64_t whole = requests.all - requests_.all;
   const auto allowance = static_cast<uint64_t>(seconds * kAllowancePerSecond);
-  unfinished_ = Less(unfinished_, whole + whole / kFramingShare + allowance +
-                                      (sessions.messages - sessions_.messages) *
-                                          kAllowancePerMessage +
-                                      (use.bytes_sent - use_.bytes_sent) / kReturnShare);
+  unfinished_ =
+      Less(unfinished_, whole + whole / kFramingShare + allowance +
+                            (sessions.messages - sessions_.messages) * kAllowancePerMessage +
+                            (use.bytes_sent - use_.bytes_sent) / kReturnShare);
   NoteInvalid(requests.invalid - requests_.invalid, limits, seconds);
   use_ = use;
   requests_ = requests;

@@ -99,7 +99,7 @@ class BatchRequestTest : public ::testing::Test {
     return wire;
   }
   std::string Batch() { return Message('\x0a', {"\x10\x01"}); }  // want_cost
-  std::string OfSession() {  // id, atomic, want_cost
+  std::string OfSession() {                                      // id, atomic, want_cost
     return Message('\x12', {"\x08\xff\x07", "\x18\x01", std::string("\x18\0", 2), "\x20\x01"});
   }
 

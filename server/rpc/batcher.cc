@@ -38,8 +38,8 @@ void Batcher::ServeReads(uint64_t now_unix_ms) {
   const auto results = std::span(read_results_).first(keys_.size());
   const Cost before = ThreadCost();
   // The outcome of each is in its result.
-  (void)state_.store()->engine().Read(
-      keys_, results, {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
+  (void)state_.store()->engine().Read(keys_, results,
+                                      {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
   const Cost cost = ThreadCost() - before;
   CostShares shares(cost, readers_.size(), readers_.size());
   for (size_t i = 0; i < readers_.size(); ++i) {

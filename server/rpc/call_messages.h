@@ -105,8 +105,8 @@ class PointMessages {
 // For batches: what gRPC hands over and takes are bytes, of which the request is views
 // (batch_request.h). Fields is BatchWriteFields, BatchGetFields or SessionFields.
 //
-// Parse gathers the bytes when it has checked them. For each entry it takes the memory of its fields
-// besides.
+// Parse gathers the bytes when it has checked them. For each entry it takes the memory of its
+// fields besides.
 template <class Fields>
 class BatchMessages {
  public:

@@ -180,8 +180,7 @@ bool BatchWriteCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t) {
   if (ops_.empty()) return true;
   const Cost before = ThreadCost();
   outcome_ = engine.Write(
-      ops_, results_,
-      {.atomic = true, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
+      ops_, results_, {.atomic = true, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
   const Cost cost = ThreadCost() - before;
   AddCost(cost, ops_.size(), cost);
   return true;

@@ -1,6 +1,6 @@
 // The data service as gRPC sees it, all of it served on completion queues. Requests and answers are
-// bytes: so batches can be checked before they are parsed, nothing is built that is then copied, and
-// what is large is parsed and made by the thread that has the time.
+// bytes: so batches can be checked before they are parsed, nothing is built that is then copied,
+// and what is large is parsed and made by the thread that has the time.
 #pragma once
 
 #include "lodgekv/v1/kv.grpc.pb.h"

@@ -113,8 +113,8 @@ TEST(KvSessionTest, SessionsAgreeWithAModel) {
         std::vector<std::string> answers;
         const size_t operations = random() % 8 == 0 ? random() % 300 : random() % 6;
         for (size_t k = 0; k < operations; ++k) {
-          const std::string key = std::to_string(number) + ":" +
-                                  std::to_string(request.atomic() ? k : random() % 20);
+          const std::string key =
+              std::to_string(number) + ":" + std::to_string(request.atomic() ? k : random() % 20);
           const uint32_t kind = random() % 3;
           if (kind == 0 && !request.atomic()) {
             AddOperation(request, kGet, key);
@@ -213,8 +213,7 @@ TEST(KvSessionTest, AFullPoolRefusesPutsByThemselves) {
   EXPECT_EQ(CodeAndReason(ToStatus(response.results(0).error())), "RESOURCE_EXHAUSTED POOL_FULL");
   EXPECT_TRUE(response.results(1).found());
   request.set_atomic(true);
-  EXPECT_EQ(CodeAndReason(ToStatus(session.Ask(request).error())),
-            "RESOURCE_EXHAUSTED POOL_FULL");
+  EXPECT_EQ(CodeAndReason(ToStatus(session.Ask(request).error())), "RESOURCE_EXHAUSTED POOL_FULL");
   EXPECT_TRUE(daemon.daemon().state().pool_full());
 }
 

@@ -51,15 +51,15 @@ grpc::Slice Adopt(std::string&& text) {
 grpc::ByteBuffer InPieces(ReadResult& result) {
   const size_t value_bytes = result.value.size();
   const size_t before = wire::kBoolBytes + wire::NestedBytes(value_bytes) - value_bytes;
-  const std::array pieces{
-      Written(before,
-              [&](wire::FieldWriter& writer) {
-                writer.Bool(GetResponse::kFoundFieldNumber, true);
-                writer.BeginNested(GetResponse::kValueFieldNumber, value_bytes);
-              }),
-      Adopt(std::move(result.value)),
-      Written(BytesBehindValue(result),
-              [&](wire::FieldWriter& writer) { WriteBehindValue(result, writer); })};
+  const std::array pieces{Written(before,
+                                  [&](wire::FieldWriter& writer) {
+                                    writer.Bool(GetResponse::kFoundFieldNumber, true);
+                                    writer.BeginNested(GetResponse::kValueFieldNumber, value_bytes);
+                                  }),
+                          Adopt(std::move(result.value)),
+                          Written(BytesBehindValue(result), [&](wire::FieldWriter& writer) {
+                            WriteBehindValue(result, writer);
+                          })};
   return grpc::ByteBuffer(pieces.data(), pieces.size());
 }
 
@@ -68,8 +68,7 @@ grpc::ByteBuffer InPieces(ReadResult& result) {
 grpc::ByteBuffer GetAnswerOnWire(ReadResult& result) {
   if (!result.found) return OnePiece(0, [](wire::FieldWriter&) {});
   if (result.value.size() > kCopiedBytes) return InPieces(result);
-  const size_t bytes =
-      wire::kBoolBytes + wire::TextBytes(result.value) + BytesBehindValue(result);
+  const size_t bytes = wire::kBoolBytes + wire::TextBytes(result.value) + BytesBehindValue(result);
   return OnePiece(bytes, [&](wire::FieldWriter& writer) {
     writer.Bool(GetResponse::kFoundFieldNumber, true);
     writer.Text(GetResponse::kValueFieldNumber, result.value);

@@ -9,8 +9,8 @@
 
 namespace lodgekv::server {
 
-// A GetResponse of a read whose outcome is kOk. A value of more than kCopiedBytes is not copied: its
-// memory is taken out of the result, and belongs to the answer then.
+// A GetResponse of a read whose outcome is kOk. A value of more than kCopiedBytes is not copied:
+// its memory is taken out of the result, and belongs to the answer then.
 inline constexpr uint64_t kCopiedBytes = 4'096;
 grpc::ByteBuffer GetAnswerOnWire(ReadResult& result);
 

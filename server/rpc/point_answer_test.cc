@@ -27,8 +27,8 @@ ReadResult Found(const std::string& value) {
 }
 
 TEST(PointAnswerTest, WritesEveryFieldOfAGet) {
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{kCopiedBytes}, size_t{kCopiedBytes + 1},
-                            size_t{3'000'000}}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{kCopiedBytes}, size_t{kCopiedBytes + 1}, size_t{3'000'000}}) {
     const std::string value(size, 'v');
     for (const uint64_t version : {0, 700}) {
       ReadResult result = Found(value);

@@ -45,9 +45,7 @@ void Poller::Start() {
   pthread_setname_np(thread_.native_handle(), "lodgekv-poller");
 }
 
-void Poller::RequestDrain() {
-  drain_alarm_.Set(queue_.get(), AtOnce(), drain_event_.Tag());
-}
+void Poller::RequestDrain() { drain_alarm_.Set(queue_.get(), AtOnce(), drain_event_.Tag()); }
 
 // A session that has nothing to answer may be released at once.
 void Poller::OnDrain(bool) {
@@ -55,9 +53,7 @@ void Poller::OnDrain(bool) {
   for (SessionCall* session : open) session->Drain();
 }
 
-void Poller::RequestStop() {
-  stop_alarm_.Set(queue_.get(), AtOnce(), stop_event_.Tag());
-}
+void Poller::RequestStop() { stop_alarm_.Set(queue_.get(), AtOnce(), stop_event_.Tag()); }
 
 void Poller::Join() {
   if (thread_.joinable()) thread_.join();

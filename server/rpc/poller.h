@@ -4,8 +4,8 @@
 // groups of single calls and batches from the batcher, short pages of scans. What is long goes to
 // WorkThreads, and comes back to be delivered.
 //
-// INVARIANT  Everything but Start, RequestDrain, RequestStop, Join, GiveBack and served() happens on the poller's
-//            thread.
+// INVARIANT  Everything but Start, RequestDrain, RequestStop, Join, GiveBack and served() happens
+//            on the poller's thread.
 //            That thread also shuts the completion queue down, so that no operation starts on a
 //            closed one.
 #pragma once

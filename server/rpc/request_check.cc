@@ -129,8 +129,7 @@ MaybeError CheckBatchDelete(const OperationFields& operation, const Place& place
   if (!operation.value.empty()) {
     return InvalidError(place, "value", "VALUE_WITHOUT_PUT", "a DELETE takes no value");
   }
-  if (operation.ttl)
-    return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
+  if (operation.ttl) return InvalidError(place, "ttl", "TTL_WITHOUT_PUT", "a DELETE takes no ttl");
   return CheckDelete(operation, place, context, op);
 }
 
@@ -188,9 +187,7 @@ class DistinctKeys {
   absl::flat_hash_set<absl::string_view> keys_;
 };
 
-Place OperationAt(size_t index) {
-  return {.list = "operations", .index = static_cast<int>(index)};
-}
+Place OperationAt(size_t index) { return {.list = "operations", .index = static_cast<int>(index)}; }
 
 MaybeError CheckBatchBytes(uint64_t bytes, std::string_view field, const Limits& limits) {
   if (bytes <= limits.max_batch_size) return std::nullopt;

@@ -28,8 +28,8 @@ class Answer {
   }
 
   grpc::Slice OnWire() {
-    size_t bytes = wire::NumberBytes(message_.id()) + wire::TextBytes(error_) +
-                   wire::TextBytes(cost_);
+    size_t bytes =
+        wire::NumberBytes(message_.id()) + wire::TextBytes(error_) + wire::TextBytes(cost_);
     VisitResults([&](const ReadResult& result, const std::string& error) {
       bytes += wire::NestedBytes(ContentBytes(result, error));
     });

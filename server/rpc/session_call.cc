@@ -94,9 +94,8 @@ void SessionCall::Receive(std::unique_ptr<SessionMessage> message) {
 // What the session itself has in flight is no reason to refuse a message: it waits for that.
 void SessionCall::AdmitWaiting() {
   if (!waiting_) return;
-  const Admission::Verdict verdict =
-      host_.state().admission().Take(CallerConnection(), waiting_->operations(), waiting_->bytes(),
-                                     waiting_->held);
+  const Admission::Verdict verdict = host_.state().admission().Take(
+      CallerConnection(), waiting_->operations(), waiting_->bytes(), waiting_->held);
   if (!verdict.admitted) {
     if (operations_ > waiting_->operations()) return;
     waiting_->Refuse(Refuse(verdict));
@@ -166,15 +165,14 @@ void SessionCall::Record(const SessionMessage& message) {
     recorder.RecordWrite(message.ops()[i].op, {result.outcome, result.found, result.version});
   }
   const auto latency = SteadyClock::now() - message.received();
-  host_.NoteServed(
-      {.method = method(),
-       .code = code,
-       .latency_ns = static_cast<uint64_t>(
-           std::chrono::duration_cast<std::chrono::nanoseconds>(latency).count()),
-       .held_bytes = message.held.bytes,
-       .cost = message.cost,
-       .share = message.share,
-       .group_operations = message.group_operations});
+  host_.NoteServed({.method = method(),
+                    .code = code,
+                    .latency_ns = static_cast<uint64_t>(
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(latency).count()),
+                    .held_bytes = message.held.bytes,
+                    .cost = message.cost,
+                    .share = message.share,
+                    .group_operations = message.group_operations});
 }
 
 // With others behind it an answer may wait for them, to be sent with them.

@@ -28,7 +28,7 @@
 
 namespace lodgekv::server {
 
-class SessionCall final : public Call {
+class SessionCall final : public Call, private TurnHost {
  public:
   explicit SessionCall(CallHost& host) : Call(host, Method::kSession) {}
 
@@ -37,10 +37,6 @@ class SessionCall final : public Call {
   void OnEvent(bool ok) override;
   void Answer(const grpc::Status& status) override;
 
-  // The turn has been served.
-  void DeliverTurn();
-  // For any thread.
-  void GiveBackTurn() { host_.GiveBack(turn_); }
   // The server is shutting down: answers what has been received, and ends the session.
   void Drain();
 
@@ -51,6 +47,10 @@ class SessionCall final : public Call {
     kEnding,  // the end of the stream has been handed to gRPC
     kEnded,   // nothing more is received or sent
   };
+
+  bool TurnIsLight() const override { return ConnectionIsLight(); }
+  void DeliverTurn() override;
+  void GiveBackTurn() override { host_.GiveBack(turn_); }
 
   void OnRead(bool ok);
   void OnWritten(bool ok);

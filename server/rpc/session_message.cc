@@ -20,8 +20,8 @@ uint64_t LeadingId(grpc::ByteBuffer& wire) {
   using google::protobuf::internal::WireFormatLite;
   grpc::ProtoBufferReader reader(&wire);
   google::protobuf::io::CodedInputStream in(&reader);
-  constexpr uint32_t kIdTag = WireFormatLite::MakeTag(v1::SessionRequest::kIdFieldNumber,
-                                                      WireFormatLite::WIRETYPE_VARINT);
+  constexpr uint32_t kIdTag =
+      WireFormatLite::MakeTag(v1::SessionRequest::kIdFieldNumber, WireFormatLite::WIRETYPE_VARINT);
   uint64_t id = 0;
   return in.ReadTag() == kIdTag && in.ReadVarint64(&id) ? id : 0;
 }

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "server/rpc/session_call.h"
-
 namespace lodgekv::server {
 
 void SessionTurn::Add(std::unique_ptr<SessionMessage> message) {
@@ -26,11 +24,5 @@ bool SessionTurn::IsLong(uint64_t value_bytes) const {
   return operations_ > (writes_ ? kLongBatchOfWrites : kLongBatchOfReads) || bytes_ > kLongBytes ||
          gets_ * value_bytes > kLongBytes;
 }
-
-bool SessionTurn::ConnectionIsLight() const { return session_.ConnectionIsLight(); }
-
-void SessionTurn::Deliver() { session_.DeliverTurn(); }
-
-void SessionTurn::GiveBack() { session_.GiveBackTurn(); }
 
 }  // namespace lodgekv::server

@@ -14,11 +14,22 @@
 
 namespace lodgekv::server {
 
-class SessionCall;
+// The session, as its turn knows it.
+class TurnHost {
+ public:
+  virtual bool TurnIsLight() const = 0;
+  // The turn has been served. By the poller's thread.
+  virtual void DeliverTurn() = 0;
+  // Has the poller's thread deliver it. For any thread.
+  virtual void GiveBackTurn() = 0;
+
+ protected:
+  ~TurnHost() = default;
+};
 
 class SessionTurn final : public Work {
  public:
-  explicit SessionTurn(SessionCall& session) : session_(session) {}
+  explicit SessionTurn(TurnHost& session) : session_(session) {}
 
   void Add(std::unique_ptr<SessionMessage> message);
   // The messages, served; the turn is empty then.
@@ -33,13 +44,13 @@ class SessionTurn final : public Work {
   // bytes.
   bool IsLong(uint64_t value_bytes) const;
 
-  bool ConnectionIsLight() const;
-  void Deliver() override;
+  bool ConnectionIsLight() const { return session_.TurnIsLight(); }
+  void Deliver() override { session_.DeliverTurn(); }
   // Has the session's poller deliver it. By the thread that served it.
-  void GiveBack();
+  void GiveBack() { session_.GiveBackTurn(); }
 
  private:
-  SessionCall& session_;
+  TurnHost& session_;
   std::vector<std::unique_ptr<SessionMessage>> messages_;
   uint64_t operations_ = 0;
   uint64_t gets_ = 0;

@@ -89,9 +89,8 @@ void WorkThreads::Run() {
 // Returns when there is work, at the end, or when pages that wait for room are due again.
 void WorkThreads::AwaitWork(std::unique_lock<std::mutex>& lock) {
   const auto due = [this] { return AnyQueued() || end_; };
-  if (pages_.none_waits_for_room()) return wake_.wait(lock, [&] {
-    return due() || !pages_.none_waits_for_room();
-  });
+  if (pages_.none_waits_for_room())
+    return wake_.wait(lock, [&] { return due() || !pages_.none_waits_for_room(); });
   if (!stopping_) wake_.wait_for(lock, PageQueue::kRoomTick, due);
   pages_.RetryWaiting();
 }
@@ -160,8 +159,7 @@ void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
   PageCall* call = pages_.Take();
   const bool stopping = stopping_;
   lock.unlock();
-  const bool read =
-      call->ReadPage(state_.store()->engine(), state_.clock().NowUnixMs(), stopping);
+  const bool read = call->ReadPage(state_.store()->engine(), state_.clock().NowUnixMs(), stopping);
   if (read) call->GiveBack();
   lock.lock();
   if (!read) pages_.AddWithoutRoom(*call);

@@ -19,8 +19,8 @@ class WriteGroup {
 
   // A new group, of the first calls that are queued.
   void Take(WorkQueue<WriteCall, 2>& queue);
-  // Applies the group. Returns how many operations it had: those whose deadline has passed, or whose
-  // request is invalid, have failed.
+  // Applies the group. Returns how many operations it had: those whose deadline has passed, or
+  // whose request is invalid, have failed.
   uint64_t Apply(uint64_t now_unix_ms);
   // All calls, to be delivered.
   std::span<WriteCall* const> calls() const { return calls_; }

@@ -32,7 +32,8 @@ inline v1::SessionRequest OneOperation(uint64_t id, v1::OperationKind kind, cons
 
 class TestSession {
  public:
-  explicit TestSession(TestDaemon& daemon, std::chrono::seconds deadline = std::chrono::seconds(30)) {
+  explicit TestSession(TestDaemon& daemon,
+                       std::chrono::seconds deadline = std::chrono::seconds(30)) {
     SetDeadline(context_, deadline);
     stream_ = daemon.kv().Session(&context_);
   }
