@@ -1,5 +1,6 @@
 // Sessions over a real connection.
 #include <grpcpp/generic/generic_stub.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -342,6 +343,51 @@ TEST(KvSessionTest, WritesOfManySessionsShareASync) {
   EXPECT_EQ(store.groups(), (std::vector<size_t>{1, 2}));
 }
 
+// Each has a sync of its own: single writes do not wait for those of all.
+TEST(KvSessionTest, AtomicMessagesOfManySessionsAreServedOneByOne) {
+  constexpr int kSessions = 10;
+  auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
+  Gate first;
+  Gate second;
+  std::vector<size_t> groups;
+  faults->on_write = [&](size_t operations) {
+    groups.push_back(operations);
+    if (groups.size() == 1) first.Pass();
+    if (groups.size() == 2) second.Pass();
+  };
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  const auto await_in_flight = [&](uint64_t operations) {
+    while (daemon.daemon().state().admission().operations() != operations) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  std::thread put([&] { EXPECT_TRUE(daemon.Put("first", "v").ok()); });
+  first.AwaitArrival();
+  std::vector<std::unique_ptr<TestSession>> sessions;
+  for (int i = 0; i < kSessions; ++i) {
+    v1::SessionRequest request;
+    request.set_atomic(true);
+    AddOperation(request, kPut, "a" + std::to_string(i), "v");
+    AddOperation(request, kPut, "b" + std::to_string(i), "v");
+    sessions.push_back(std::make_unique<TestSession>(daemon));
+    ASSERT_TRUE(sessions.back()->Send(request));
+  }
+  await_in_flight(1 + 2 * kSessions);
+  first.Open();
+  put.join();
+  second.AwaitArrival();
+  std::thread single([&] { EXPECT_TRUE(daemon.Put("single", "v").ok()); });
+  await_in_flight(2 * kSessions + 1);
+  second.Open();
+  single.join();
+  for (const auto& session : sessions) EXPECT_EQ(session->Receive()->results_size(), 2);
+  ASSERT_EQ(groups.size(), 2 + kSessions);
+  EXPECT_EQ(groups[2], 1) << "the single write goes between two atomic messages";
+}
+
 // A session whose writes wait for the disk receives no more than it may have unanswered; others go
 // on, and at last all is answered.
 TEST(KvSessionTest, ReceivesNoMoreThanItMayHaveUnanswered) {
@@ -508,7 +554,9 @@ TEST(KvSessionTest, AClientThatReadsNoAnswersIsCancelledAndLeavesNothing) {
 }
 
 TEST(KvSessionTest, AClientThatLeavesLeavesNothing) {
-  SlowStore store;
+  Config config = TestConfig();
+  config.metrics_listen = "127.0.0.1:0";
+  SlowStore store(config);
   auto session = std::make_unique<TestSession>(store.daemon());
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(session->Send(OneOperation(i, kPut, "k", "v")));
   store.AwaitInFlight(10);
@@ -519,6 +567,11 @@ TEST(KvSessionTest, AClientThatLeavesLeavesNothing) {
   while (store.daemon().daemon().state().sessions() != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  uint64_t applied = 0;
+  for (const size_t operations : store.groups()) applied += operations;
+  EXPECT_THAT(Scrape(store.daemon().daemon().metrics_address()),
+              ::testing::HasSubstr("lodgekv_write_operations_total " + std::to_string(applied)))
+      << "what took effect is counted";
 }
 
 TEST(KvSessionTest, AServerThatDrainsAnswersWhatItHasReceivedAndEndsTheSession) {

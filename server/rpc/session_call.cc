@@ -125,14 +125,18 @@ bool SessionCall::FitsIntoTurn(const SessionMessage& message) const {
 void SessionCall::DeliverTurn() {
   turn_out_ = false;
   auto messages = turn_.Take();
-  if (state_ == State::kOpen && host_.state().pool_gone()) {
+  const bool pool_gone = host_.state().pool_gone();
+  // What took effect counts, also if the client has left.
+  if (!pool_gone) {
+    for (const auto& message : messages) Record(*message);
+  }
+  if (state_ == State::kOpen && pool_gone) {
     DropAll();
     received_all_ = true;
     end_status_ = PoolGoneError();
   } else if (state_ == State::kOpen) {
     NoteValueBytes(messages);
     for (auto& message : messages) {
-      Record(*message);
       unsent_bytes_ += message->answer.Length();
       answered_.push_back(std::move(message));
     }

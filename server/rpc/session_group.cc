@@ -34,9 +34,11 @@ uint64_t WeightOf(const SessionMessage& message) {
 void SessionGroup::Take(WorkQueue<SessionTurn, 2>& turns, uint64_t most_operations) {
   turns_.clear();
   uint64_t operations = 0;
-  while (!turns.empty() && operations < most_operations) {
+  bool atomic = false;  // it has a fence of its own: what else is queued comes in between
+  while (!turns.empty() && operations < most_operations && !atomic) {
     turns_.push_back(turns.Take());
     operations += turns_.back()->operations();
+    atomic = turns_.back()->atomic();
   }
 }
 
