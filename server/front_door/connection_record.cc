@@ -65,6 +65,9 @@ void ConnectionRecord::Note(const SocketUse& use, const std::optional<StreamCoun
                             (use.bytes_sent - use_.bytes_sent) / kReturnShare);
   NoteInvalid(requests.invalid - requests_.invalid, limits, seconds);
   use_ = use;
+  if (sessions.messages != sessions_.messages || sessions.begun != sessions_.begun) {
+    last_stream_end_ = now;
+  }
   requests_ = requests;
   sessions_ = sessions;
   checked_ = now;
@@ -89,7 +92,8 @@ void ConnectionRecord::NoteStreams(const StreamCounts& given, const ConnectionLi
   counts.messages = Less(counts.messages + sessions_.begun, sessions_.messages);
   const StreamCounts before = streams_.value_or(StreamCounts{});
   const double seconds = Seconds(streams_ ? streams_asked_ : accepted_, now);
-  if (before.open() > 0 || counts.started != before.started || !streams_) last_stream_end_ = now;
+  const bool busy = before.open() > sessions_.open;
+  if (busy || counts.started != before.started || !streams_) last_stream_end_ = now;
   streams_ = counts;
   streams_asked_ = now;
   read_when_asked_ = use_.bytes_read;
@@ -147,7 +151,7 @@ std::optional<EndReason> ConnectionRecord::Offence(const ConnectionLimits& limit
 }
 
 std::optional<DoorTime> ConnectionRecord::idle_since() const {
-  if (!streams_ || streams_->open() > 0) return std::nullopt;
+  if (!streams_ || streams_->open() > sessions_.open) return std::nullopt;
   return last_stream_end_;
 }
 

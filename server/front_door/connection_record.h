@@ -76,7 +76,7 @@ class ConnectionRecord {
   bool silent() const { return use_.bytes_read == 0; }
   bool has_asked() const { return streams_ && streams_->started > 0; }
   bool has_transport() const { return streams_.has_value(); }
-  // Since when no stream has been open; nothing while one is.
+  // Since when no stream has been open but sessions without messages; nothing while one is.
   std::optional<DoorTime> idle_since() const;
 
  private:
@@ -101,7 +101,7 @@ class ConnectionRecord {
   uint64_t read_when_asked_ = 0;
   // Streams that ended before their message was received, as of the last time when none was open.
   uint64_t without_message_ = 0;
-  DoorTime last_stream_end_;
+  DoorTime last_stream_end_;  // or message of a session
   // Bytes of cancelled uploads never become a request; so many of them may still be deducted.
   double forgivable_ = kForgivable;
   uint64_t resets_seen_ = 0;

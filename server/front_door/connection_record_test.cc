@@ -55,6 +55,21 @@ TEST_F(ConnectionRecordTest, AnIdleSessionIsNotStalled) {
   for (int i = 0; i < 1'000; ++i) ASSERT_FALSE(Look(0, before_its_first)) << i;
 }
 
+TEST_F(ConnectionRecordTest, AConnectionWithSessionsThatSendNothingIsIdle) {
+  sessions_ = {.begun = 2, .open = 2};
+  const StreamCounts two{.started = 2};
+  ASSERT_FALSE(Look(kKiB, two));
+  const DoorTime begun = now_;
+  ASSERT_FALSE(Look(0, two));
+  ASSERT_FALSE(Look(kKiB, two));
+  EXPECT_EQ(record_.idle_since(), begun);
+  ++sessions_.messages;
+  ASSERT_FALSE(Look(kKiB, StreamCounts{.started = 2, .messages = 1}));
+  EXPECT_EQ(record_.idle_since(), now_);
+  ASSERT_FALSE(Look(kKiB, StreamCounts{.started = 3, .messages = 1}));
+  EXPECT_FALSE(record_.idle_since()) << "a call is open";
+}
+
 // In each check 4 MiB arrive as small messages: their frames are more than a share of their bytes.
 TEST_F(ConnectionRecordTest, ASessionMaySendAnyNumberOfMessages) {
   constexpr uint64_t kMessages = 100'000;

@@ -137,6 +137,7 @@ void SessionCall::DeliverTurn() {
   } else if (state_ == State::kOpen) {
     NoteValueBytes(messages);
     for (auto& message : messages) {
+      message->KeepAnswerOnly();
       unsent_bytes_ += message->answer.Length();
       answered_.push_back(std::move(message));
     }

@@ -38,9 +38,13 @@ void SessionMessage::Parse(const CheckContext& context, Connection& connection) 
   connection_ = &connection;
   received_ = Clock::now();
   wire_bytes_ = request_.WireBytes();
+  request_bytes_ = wire_bytes_;
   id_ = LeadingId(request_.from_wire());
   if (const auto invalid = request_.Parse(context.limits)) return Refuse(*invalid);
   id_ = request_.request().id;
+  atomic_ = request_.request().atomic;
+  want_cost_ = request_.want_cost();
+  request_bytes_ = std::max(wire_bytes_, request_.BuiltBytes());
   if (const auto invalid = ToSessionOps(request_.request(), context, ops_, bytes_)) {
     return Refuse(*invalid);
   }
@@ -50,15 +54,21 @@ void SessionMessage::Parse(const CheckContext& context, Connection& connection) 
   results_.resize(ops_.size());
 }
 
+void SessionMessage::KeepAnswerOnly() {
+  request_.Clear();
+  Empty(ops_);
+  Empty(results_);
+}
+
 void SessionMessage::Clear(Admission& admission) {
   if (connection_ != nullptr) admission.Release(*connection_, held);
   connection_ = nullptr;
-  request_.Clear();
+  KeepAnswerOnly();
   operations_ = 1;
+  atomic_ = false;
+  want_cost_ = false;
   bytes_ = 0;
   gets_ = 0;
-  Empty(ops_);
-  Empty(results_);
   error_.reset();
   left_out_error_.reset();
   cost = {};
@@ -68,8 +78,11 @@ void SessionMessage::Clear(Admission& admission) {
   answer.Clear();
 }
 
-uint64_t SessionMessage::request_bytes() const {
-  return std::max(wire_bytes_, request_.BuiltBytes());
+uint64_t SessionMessage::HeldBytes() const {
+  uint64_t bytes = request_.HeldBytes() + ops_.capacity() * sizeof(SessionOp) +
+                   results_.capacity() * sizeof(SessionResult);
+  for (const SessionResult& own : results_) bytes += own.result.value.capacity();
+  return bytes;
 }
 
 void SessionMessage::SetWritten(size_t index, const WriteResult& result) {
@@ -81,8 +94,7 @@ void SessionMessage::SetWritten(size_t index, const WriteResult& result) {
 
 void SessionMessage::Refuse(const grpc::Status& error) {
   error_ = error;
-  ops_.clear();
-  results_.clear();
+  KeepAnswerOnly();
   gets_ = 0;
 }
 

@@ -37,17 +37,20 @@ class SessionMessage {
   grpc::ByteBuffer& from_wire() { return request_.from_wire(); }
   // It has been received. Refuses it if it is invalid.
   void Parse(const CheckContext& context, Connection& connection);
+  // It has been served, and recorded: frees all but the answer, however long the client takes to
+  // read that.
+  void KeepAnswerOnly();
   // Empty again, and holds nothing of the admission.
   void Clear(Admission& admission);
 
   uint64_t id() const { return id_; }
-  bool atomic() const { return request_.request().atomic; }
-  bool want_cost() const { return request_.want_cost(); }
+  bool atomic() const { return atomic_; }
+  bool want_cost() const { return want_cost_; }
   Connection& connection() const { return *connection_; }
   Clock::time_point received() const { return received_; }
   uint64_t wire_bytes() const { return wire_bytes_; }
   // On the wire or in memory, whichever is larger.
-  uint64_t request_bytes() const;
+  uint64_t request_bytes() const { return request_bytes_; }
   // Of keys and values.
   uint64_t bytes() const { return bytes_; }
   uint64_t gets() const { return gets_; }
@@ -61,7 +64,7 @@ class SessionMessage {
   const std::vector<SessionResult>& results() const { return results_; }
   void SetWritten(size_t index, const WriteResult& result);
 
-  // The whole message is refused: nothing of it is done.
+  // The whole message is refused: nothing of it is done. Frees the request.
   void Refuse(const grpc::Status& error);
   const std::optional<grpc::Status>& error() const { return error_; }
   // What the answer says about gets that were left out.
@@ -78,13 +81,19 @@ class SessionMessage {
   uint64_t answer_bytes = 0;
   grpc::ByteBuffer answer;
 
+  // Of memory, besides the answer.
+  uint64_t HeldBytes() const;
+
  private:
   BatchMessages<SessionFields> request_;
   Connection* connection_ = nullptr;
   Clock::time_point received_;
   uint64_t id_ = 0;
   uint64_t operations_ = 1;
+  bool atomic_ = false;
+  bool want_cost_ = false;
   uint64_t wire_bytes_ = 0;
+  uint64_t request_bytes_ = 0;
   uint64_t bytes_ = 0;
   uint64_t gets_ = 0;
   std::vector<SessionOp> ops_;  // refer to the request

@@ -167,7 +167,7 @@ void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
 
 // As many as share a fence at best.
 void WorkThreads::ServeTurns(std::unique_lock<std::mutex>& lock, SessionGroup& group) {
-  group.Take(turns_, state_.config().session_operations);
+  group.Take(turns_, kGroupOperations.max_value);
   lock.unlock();
   group.Serve(state_.clock().NowUnixMs());
   for (SessionTurn* turn : group.turns()) turn->GiveBack();
