@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -49,13 +50,14 @@ struct ClientOptions {
   std::string server = std::string(kDefaultServer);
   // For the calls of AdminClient.
   std::string admin = std::string(kDefaultAdmin);
-  // The longest wait for the answer to one call, including all of a Scan. Infinite: no limit.
+  // The longest wait for the answer to one call, including all of a Scan. Infinite: no limit. A
+  // session has its own (SessionOptions).
   absl::Duration timeout = absl::Seconds(30);
   // Absent: plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
   // If set, each call of Client requests its cost on the medium and passes it on before it returns
-  // or is done; also on a gRPC thread, so it must not block. A call that never reached the server
-  // has no cost.
+  // or is done; also on a gRPC thread, so it must not block. Each message of a session is a call in
+  // this sense. A call that never reached the server has no cost.
   std::function<void(const v1::Cost&)> on_cost = nullptr;
 };
 
@@ -81,7 +83,7 @@ struct GetResult {
   std::optional<absl::Time> expire_time;
 };
 
-// One write of a batch: a put if it has a value, otherwise a delete.
+// One write of a batch or of a session: a put if it has a value, otherwise a delete.
 struct BatchOp {
   std::string key;
   std::optional<std::string> value;
@@ -121,6 +123,71 @@ using ScanVisitor = absl::FunctionRef<bool(const ScanItem&)>;
 
 using WriteDone = std::function<void(absl::Status)>;
 
+struct SessionOptions {
+  // How long the session may last, from its opening to the last answer; after that it ends with
+  // DEADLINE_EXCEEDED. Infinite: no limit.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // Messages that may be without an answer at a time, at least 1.
+  uint64_t unanswered = 4'096;
+};
+
+// One read of a session.
+struct GetOp {
+  std::string key;
+};
+
+using SessionOp = std::variant<BatchOp, GetOp>;
+
+struct SendOptions {
+  // All writes of the message or none, also across a crash; no gets then, and each key once.
+  bool atomic = false;
+};
+
+// What one operation did, or why it was not applied. Of a get everything is set; of a write what
+// BatchResult has.
+using SessionResult = absl::StatusOr<GetResult>;
+
+// The results of a message, results[i] belonging to operations[i]; or why none of it was done, or
+// that it got no answer.
+using SessionDone = std::function<void(absl::StatusOr<std::vector<SessionResult>>)>;
+
+// A stream of messages of operations, for throughput: no message waits for the answer to the one
+// before it, and the server lets what has arrived together share its fences or its sync.
+//
+// INVARIANTS
+// - Thread-safe. Messages have an order, that of their Sends; those of several threads at the same
+//   time have some order. They are answered in it.
+// - Operations on one key take effect in that order, within a message and from one to the next;
+//   those on different keys in any order. Unless a message is atomic each of its operations
+//   succeeds or fails by itself, and a key may occur more than once in it.
+// - A write is durable when its message's `done` runs and says that it was applied.
+// - `done` of each message for which Send returned OK runs exactly once, in the order of the
+//   messages, on a thread that the session has for it. While it runs no further answer is received.
+//   It must not call or destroy the session.
+// - A message that is refused, or an operation that fails, does not end the session. When the
+//   session ends before Finish (the server shuts down, the connection breaks, the timeout passes)
+//   `done` runs for each message without an answer with the status of the session, for which
+//   WriteIsUnknown says whether its writes may have been applied, as for any call.
+// - Memory: Send keeps its message until HTTP/2's flow control has let it through; after that its
+//   `done` alone is kept, of at most SessionOptions::unanswered messages. One answer is received at
+//   a time. Besides there are HTTP/2's windows; what exceeds them waits at the server.
+class Session {
+ public:
+  // Like Finish, if it was not called.
+  virtual ~Session() = default;
+
+  // Sends a message. Waits while the server receives no more, since too much of the session is
+  // unanswered (kv.proto), or SessionOptions::unanswered is reached. Not OK: the session has ended,
+  // with this status, or was finished (FAILED_PRECONDITION); then the message was not sent,
+  // whatever WriteIsUnknown says of the status, and `done` does not run.
+  virtual absl::Status Send(const std::vector<SessionOp>& operations, const SendOptions& options,
+                            SessionDone done) = 0;
+
+  // Closes the sending side, waits until `done` has run for all messages, and returns the status of
+  // the session: OK if each was answered. May be called again.
+  virtual absl::Status Finish() = 0;
+};
+
 // The service of keys and values.
 class Client {
  public:
@@ -156,6 +223,10 @@ class Client {
   // cost.
   virtual void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
                         WriteDone done) = 0;
+
+  // Waits for the connection. Where there is none the session has already ended: its Send and
+  // Finish say so. It may outlive the client.
+  virtual std::unique_ptr<Session> OpenSession(const SessionOptions& options) = 0;
 };
 
 // The service of the operator. The answers are those of admin.proto.

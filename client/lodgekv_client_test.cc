@@ -11,8 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
+#include "client/reported_error.h"
 #include "lodgekv/v1/admin.grpc.pb.h"
 #include "lodgekv/v1/kv.grpc.pb.h"
 
@@ -83,27 +82,6 @@ class ScriptedService final : public v1::KvService::Service {
   v1::ScanRequest scan;
   v1::BatchWriteRequest batch;
 };
-
-template <typename Detail>
-void AddDetail(const Detail& detail, google::rpc::Status& status) {
-  status.add_details()->PackFrom(detail);
-}
-
-grpc::Status ErrorWith(grpc::StatusCode code, const std::string& reason) {
-  google::rpc::ErrorInfo info;
-  info.set_reason(reason);
-  info.set_domain("lodgekv");
-  (*info.mutable_metadata())["limit"] = "4096";
-  google::rpc::BadRequest bad;
-  bad.add_field_violations()->set_field("key");
-  google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_nanos(250'000'000);
-  google::rpc::Status status;
-  AddDetail(info, status);
-  AddDetail(bad, status);
-  AddDetail(retry, status);
-  return {code, "said by the server", status.SerializeAsString()};
-}
 
 class ClientTest : public testing::Test {
  protected:

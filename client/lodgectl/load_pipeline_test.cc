@@ -51,6 +51,10 @@ class FakeClient final : public client::Client {
     return Unused();
   }
 
+  std::unique_ptr<client::Session> OpenSession(const client::SessionOptions&) override {
+    return nullptr;
+  }
+
   // Calls after this many end with `failure`, and so do calls with more operations than this; the
   // newest calls are answered first.
   size_t fail_after = SIZE_MAX;

@@ -2,11 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/cord.h"
 #include "absl/synchronization/mutex.h"
+#include "client/conversions.h"
+#include "client/grpc_session.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "lodgekv/v1/admin.grpc.pb.h"
@@ -16,15 +16,6 @@ namespace lodgekv::client {
 namespace {
 
 constexpr char kCostTrailer[] = "lodgekv-cost-bin";
-
-absl::Status ToAbsl(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-  if (!status.error_details().empty()) {
-    result.SetPayload(kDetailsUrl, absl::Cord(status.error_details()));
-  }
-  return result;
-}
 
 std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const ClientOptions& options) {
   if (!options.tls) return grpc::InsecureChannelCredentials();
@@ -45,53 +36,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address, const ClientO
   return grpc::CreateCustomChannel(address, CredentialsOf(options), arguments);
 }
 
-void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
-  if (timeout == absl::InfiniteDuration()) return;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-}
-
-google::protobuf::Duration ToProto(absl::Duration duration) {
-  google::protobuf::Duration proto;
-  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-  return proto;
-}
-
-// The fields common to PutRequest, DeleteRequest and Operation.
-template <typename Request>
-void SetCondition(const WriteCondition& condition, Request& request) {
-  if (condition.if_absent) request.set_condition(v1::CONDITION_IF_ABSENT);
-  if (condition.if_present) request.set_condition(v1::CONDITION_IF_PRESENT);
-  if (condition.if_version) {
-    request.set_condition(v1::CONDITION_IF_VERSION);
-    request.set_if_version(*condition.if_version);
-  }
-}
-
-template <typename Answer>
-std::optional<absl::Time> ExpireTime(const Answer& answer) {
-  if (!answer.has_expire_time()) return std::nullopt;
-  return absl::FromUnixSeconds(answer.expire_time().seconds()) +
-         absl::Nanoseconds(answer.expire_time().nanos());
-}
-
-// GetResponse and Lookup have the same fields.
-template <typename Answer>
-GetResult ToGetResult(Answer&& answer) {
-  return {answer.found(), std::move(*answer.mutable_value()), answer.version(), ExpireTime(answer)};
-}
-
 v1::BatchWriteRequest ToRequest(const std::vector<BatchOp>& ops) {
   v1::BatchWriteRequest request;
   request.mutable_operations()->Reserve(static_cast<int>(ops.size()));
-  for (const BatchOp& op : ops) {
-    v1::Operation& operation = *request.add_operations();
-    operation.set_kind(op.value ? v1::OPERATION_KIND_PUT : v1::OPERATION_KIND_DELETE);
-    operation.set_key(op.key);
-    if (op.value) operation.set_value(*op.value);
-    SetCondition(op.options.condition, operation);
-    if (op.options.ttl) *operation.mutable_ttl() = ToProto(*op.options.ttl);
-  }
+  for (const BatchOp& op : ops) SetWrite(op, *request.add_operations());
   return request;
 }
 
@@ -123,8 +71,6 @@ struct Pending {
   Request request;
   Response response;
 };
-
-using CostTaker = std::function<void(const v1::Cost&)>;
 
 // Passes on the cost that the server reported for the call.
 void TakeCost(const grpc::ClientContext& context, const CostTaker& on_cost) {
@@ -265,6 +211,10 @@ class GrpcClient final : public Client {
     SetDeadline(pending->context, timeout_);
     stub_->async()->BatchWrite(&pending->context, &pending->request, &pending->response,
                                FinishWith(pending, on_cost_, std::move(done)));
+  }
+
+  std::unique_ptr<Session> OpenSession(const SessionOptions& options) override {
+    return std::make_unique<GrpcSession>(*stub_, options, on_cost_);
   }
 
   void StartPut(std::string_view key, std::string_view value, const PutOptions& options,
