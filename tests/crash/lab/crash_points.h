@@ -12,7 +12,8 @@ struct NamesInSources {
   std::set<std::string, std::less<>> canaries;
 };
 
-// Reads every .h and .cc below `folder` but tests.
+// Reads every .h and .cc below `folder`, that of the engines, but tests, and engines that this
+// build does not register.
 NamesInSources ReadNames(const std::filesystem::path& folder);
 
 }  // namespace lodgekv::test

@@ -25,7 +25,8 @@ state, the calls, TLS and the process are shown. No label ever holds a key.
 """
 
 LABELS = {
-    "rpc": "the call: `Get`, `Put`, `Delete`, `Scan`, `BatchGet`, `BatchWrite`",
+    "rpc": "the call: `Get`, `Put`, `Delete`, `Scan`, `BatchGet`, `BatchWrite`, `Session` (each "
+           "message)",
     "code": "gRPC's code: `OK`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`, ...; `OK` and those that "
             "the alerts count from the start, the others after their first answer",
     "engine": "as `lodgectl engines` lists them",
@@ -45,7 +46,7 @@ LABELS = {
 # Title, prefix of the names, and what holds for all of them.
 SECTIONS = (
     ("The server", ("state", "start_time_", "build_info", "log_"), ""),
-    ("Calls", ("rpc_", "write_", "request_"), ""),
+    ("Calls", ("rpc_", "write_", "request_", "session"), ""),
     ("Connections", ("connections", "accept_"), "Of the ports of gRPC."),
     ("The cost of writes on the medium", ("medium_info", "lines_", "fences_", "media_", "stored_"),
      "Counted at the stores, flushes and fences themselves, for everything that the engine does."),
