@@ -41,11 +41,10 @@ void PutCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
 
 void PutCall::OnRequest() {
   const uint64_t bytes = messages_.WireBytes();
-  if (bytes <= kLongBytes) return ParseRequest();
+  unparsed_ = bytes > kLongBytes;
+  if (!unparsed_) return ParseRequest();
   host_.ListenFor(method());
-  if (!Admit(1, bytes)) return;
-  unparsed_ = true;
-  host_.Enqueue(*this);
+  if (Admit(1, bytes)) host_.Enqueue(*this);
 }
 
 bool PutCall::Prepare(const CheckContext& context) {

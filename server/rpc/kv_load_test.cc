@@ -110,6 +110,40 @@ TEST(KvLoadTest, ALargePutHoldsUpNobody) {
   EXPECT_EQ(daemon.ValueOf("large").size(), 1 << 20);
 }
 
+// The call object of a large put that was never parsed serves small ones as any other.
+TEST(KvLoadTest, AfterALargePutWhoseDeadlinePassedSmallOnesAreNotHeldUp) {
+  const v1::PutRequest large = MakePut("large", std::string(1 << 20, 'v'));
+  auto faults = std::make_shared<Faults>();
+  std::atomic<Gate*> gate{nullptr};
+  faults->on_write = [&](size_t) {
+    if (Gate* at = gate.exchange(nullptr)) at->Pass();
+  };
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  Gate first;
+  gate = &first;
+  std::jthread holder([&] { EXPECT_TRUE(daemon.Put(large).ok()); });
+  first.AwaitArrival();
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::milliseconds(50));
+  v1::PutResponse response;
+  EXPECT_EQ(daemon.kv().Put(&context, large, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  first.Open();
+  holder.join();
+  Gate second;
+  gate = &second;
+  std::jthread next([&] { EXPECT_TRUE(daemon.Put(large).ok()); });
+  second.AwaitArrival();
+  // Enough for each call object to have its turn.
+  bool applied = true;
+  for (int i = 0; i < 100 && applied; ++i) applied = daemon.Put("small", "v").ok();
+  EXPECT_TRUE(applied);
+  second.Open();
+  next.join();
+}
+
 TEST(KvLoadTest, ALargePutThatIsInvalidIsRefusedByName) {
   TestDaemon daemon;
   EXPECT_EQ(CodeAndReason(daemon.Put("k", std::string((1 << 20) + 1, 'v'))),
