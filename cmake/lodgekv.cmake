@@ -78,7 +78,9 @@ function(lodgekv_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  set_tests_properties(${entries} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  # Only what fails is printed: of a long output a log keeps the beginning alone.
+  set_tests_properties(${entries} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT GTEST_BRIEF=1)
   foreach(label ${ARG_LABELS})
     if(TARGET tests_${label})
       add_dependencies(tests_${label} ${name})

@@ -25,14 +25,23 @@ void Reclaimer::Post() {
   });
 }
 
+void Reclaimer::AddRecords(const std::vector<pmem::Offset>& batch) {
+  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
+  for (const pmem::Offset record : batch) waiting_.record_bytes += slab_.SpaceAt(record);
+}
+
 void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
   std::unique_lock lock(mutex_);
-  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
+  AddRecords(batch);
   batch.clear();
   busy_.store(true, std::memory_order_release);
-  if (std::exchange(posted_, true)) return;
-  lock.unlock();
-  Post();
+  if (!posted_) {
+    posted_ = true;
+    lock.unlock();
+    Post();
+  } else if (TooManyWait()) {
+    FreeWaiting(lock);
+  }
 }
 
 void Reclaimer::RetireUnit(pmem::UnitArena& arena, pmem::Offset unit) {
@@ -63,7 +72,7 @@ bool Reclaimer::Drain() {
 bool Reclaimer::Drain(std::vector<pmem::Offset>& batch) {
   if (batch.empty() && !busy_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(mutex_);
-  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
+  AddRecords(batch);
   batch.clear();
   busy_.store(freeing_ != 0 || !waiting_.empty(), std::memory_order_release);
   FreeWaiting(lock);

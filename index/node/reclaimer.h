@@ -4,6 +4,9 @@
 // background worker waits for the epochs and frees them. Anything else that readers may still
 // access is retired in the same way. Thread-safe.
 //
+// Writers that are faster than the worker free what waits themselves: space that is retired and not
+// freed makes allocations take further chunks for their size, and those stay with it.
+//
 // Units (leaves, nodes, logs) need this where a reader trusts what it has read from one. LodgeTree
 // and LB+-Tree free a leaf at once: readers believe what they copied out of it only after they have
 // validated a version that changes before it is freed, and waiting would only keep a full pool
@@ -44,7 +47,12 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard.
+  // Waiting records beyond either are freed by the thread that retires.
+  static constexpr size_t kMostRecords = 1'024;
+  static constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+
+  // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard: it may wait for the
+  // epochs.
   void Retire(std::vector<pmem::Offset>& batch);
   // Takes a unit of `arena`, which outlives this. Like AfterEpochs, but does not allocate for each
   // unit.
@@ -64,8 +72,13 @@ class Reclaimer {
     std::vector<pmem::Offset> records;
     std::vector<std::pair<pmem::UnitArena*, pmem::Offset>> units;
     std::vector<std::function<void()>> others;
+    uint64_t record_bytes = 0;
     bool empty() const { return records.empty() && units.empty() && others.empty(); }
   };
+  void AddRecords(const std::vector<pmem::Offset>& batch);
+  bool TooManyWait() const {
+    return waiting_.records.size() > kMostRecords || waiting_.record_bytes > kMostBytes;
+  }
   void PutOff(std::unique_lock<std::mutex>& lock);
   void Post();
   void FreeWaiting(std::unique_lock<std::mutex>& lock);

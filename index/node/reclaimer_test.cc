@@ -35,7 +35,7 @@ class ReclaimerTest : public ::testing::Test {
     return slab_.used_bytes() == 0;
   }
 
-  pmem::TestArena arena_{1 << 20};
+  pmem::TestArena arena_{8 << 20};
   std::unique_ptr<pmem::Pool> pool_ = arena_.Create();
   pmem::RecordSlab slab_{*pool_};
   pmem::UnitArena units_{*pool_, pmem::ChunkUse::kNodes, 256};
@@ -130,6 +130,7 @@ TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
     }
     (void)reclaimer.Drain();  // the thread may have been faster
     ASSERT_EQ(slab_.used_bytes(), 0u) << "round " << round;
+    worker_.WaitUntilIdle();
   }
 }
 
@@ -144,6 +145,33 @@ TEST_F(ReclaimerTest, DrainOfNothingWaitsForNobody) {
   (void)reclaimer.Drain();
   EXPECT_EQ(slab_.used_bytes(), 0u);
   EXPECT_FALSE(reclaimer.Drain());
+}
+
+// Otherwise what waits takes all of the pool, by sizes as they come, while a machine is busy.
+TEST_F(ReclaimerTest, WritersFreeWhatASlowWorkerDoesNot) {
+  std::atomic<bool> go_on{false};
+  worker_.Post([&]() -> absl::StatusOr<BackgroundWorker::Progress> {
+    while (!go_on) std::this_thread::sleep_for(milliseconds(1));
+    return BackgroundWorker::Progress::kDone;
+  });
+  Reclaimer reclaimer(slab_, worker_);
+  std::vector<Offset> batch = Take(1);
+  const uint64_t one = slab_.used_bytes();
+  for (size_t retired = 0; retired < 20 * Reclaimer::kMostRecords; retired += batch.size()) {
+    reclaimer.Retire(batch);
+    ASSERT_LE(slab_.used_bytes(), Reclaimer::kMostRecords * one) << "after " << retired;
+    batch = Take(RetiredRecords::kMostRecords);
+  }
+  std::vector<Offset> large;
+  for (uint64_t bytes = 0; bytes < 20 * Reclaimer::kMostBytes;
+       bytes += RetiredRecords::kMostBytes) {
+    large = {slab_.Allocate(RetiredRecords::kMostBytes, pmem::ReservePolicy::kKeep)};
+    ASSERT_NE(large[0], 0u) << "after " << bytes;
+    reclaimer.Retire(large);
+  }
+  reclaimer.Retire(batch);
+  go_on = true;
+  EXPECT_TRUE(BecomesEmpty());
 }
 
 TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
