@@ -16,6 +16,7 @@
 #include "index/lbtree/leaf_walk.h"
 #include "index/lbtree/writes.h"
 #include "index/node/chain_walk.h"
+#include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
 #include "index/node/settle_at_touch.h"
 #include "index/pmem/crash_point.h"
@@ -68,17 +69,18 @@ class Recovery {
   Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
            RecoveryReport* report)
       : tree_(tree),
-        writer_(writer),
         pool_(tree.pool),
         medium_(tree.medium),
         context_(context),
         report_(*report),
         settles_(!pool_.was_clean()),
-        chain_(pool_, tree.leaves, {pool_}) {}
+        chain_(pool_, tree.leaves, {pool_}),
+        intents_("lbtree", tree, writer) {}
 
   absl::Status Run();
 
  private:
+  using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
   using Inner = typename TreeState<C>::Inner;
   using Separator = typename C::Separator;
 
@@ -133,10 +135,7 @@ class Recovery {
   absl::Status BuildTree();
   absl::Status JoinRuns(std::vector<typename Inner::Nodes>* parents, std::vector<Gap>* gaps);
   void UnlinkEmpty(const Gap& gap);
-  absl::Status MarkIntents();
   void BeginSettling();
-  Outcome DoIntent(const BatchIntents::Found& intent);
-  absl::Status DoIntents();
 
   template <class Task>
   absl::Status Parallel(size_t tasks, Task task) {
@@ -144,7 +143,6 @@ class Recovery {
   }
 
   TreeState<C>& tree_;
-  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const EngineContext& context_;
@@ -153,8 +151,7 @@ class Recovery {
   ChainWalk<Siblings> chain_;
   std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
-  std::vector<BatchIntents::Found> intents_;
-  std::vector<pmem::Offset> removed_records_;  // that only an intent's deletes name
+  Intents intents_;
 };
 
 // --- the chain ---
@@ -378,34 +375,6 @@ void Recovery<C>::UnlinkEmpty(const Gap& gap) {
   medium_.FlushLine(&sibling);
 }
 
-// --- batches ---
-
-// A put's record may be in its leaf already; a deleted pair's may be gone from it.
-template <class C>
-absl::Status Recovery<C>::MarkIntents() {
-  auto found = tree_.intents.Find("lbtree");
-  if (!found.ok()) return found.status();
-  intents_ = *std::move(found);
-  if constexpr (C::kRecords) {
-    for (const auto& intent : intents_) {
-      for (const IntendedOp& op : intent.ops) {
-        if (!tree_.codec.PairIsSound(op.pair)) {
-          return Damaged("a damaged pair in the batch", intent.intent.body);
-        }
-        if (!C::IsRecord(op.pair.value)) continue;
-        const pmem::Offset record = C::RecordOf(op.pair.value);
-        RecordView view;
-        if (!VerifyRecord(pool_, tree_.slab, record, &view)) {
-          return Damaged("a damaged record of a batch", record);
-        }
-        const bool alone = tree_.slab.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
-        if (alone && op.remove) removed_records_.push_back(record);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Little is gained by handing over a small tree, and too little space is left in a full pool.
 template <class C>
 void Recovery<C>::BeginSettling() {
@@ -426,36 +395,6 @@ void Recovery<C>::BeginSettling() {
   (void)tree_.rest.FinishNow();
 }
 
-// Doing it again does what was not done.
-template <class C>
-Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
-  GroupWrites<C, PairWriter<C>> writes(writer_);
-  const Outcome outcome = writes.ApplyIntended(intent.ops);
-  if (outcome != Outcome::kPoolFull || !tree_.rest.FinishNow()) return outcome;
-  return writes.ApplyIntended(intent.ops);
-}
-
-template <class C>
-absl::Status Recovery<C>::DoIntents() {
-  if (medium_.Canary("lbtree.recovery.no_intents")) intents_.clear();
-  for (auto& intent : intents_) {
-    const bool early = medium_.Canary("lbtree.recovery.retire_first");
-    if (early) tree_.intents.Retire(intent.intent);
-    const Outcome outcome = DoIntent(intent);
-    if (outcome == Outcome::kPoolFull) {
-      return absl::ResourceExhaustedError(
-          "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
-    }
-    if (intent.applied_index.has_value()) tree_.applied.Raise(*intent.applied_index);
-    if (!early) tree_.intents.Retire(intent.intent);
-    report_.log_entries_replayed += intent.ops.size();
-  }
-  for (const pmem::Offset record : removed_records_) tree_.slab.Free(record);
-  Worker& worker = tree_.workers.Current();
-  worker.retired.HandTo(tree_.reclaimer);
-  return absl::OkStatus();
-}
-
 template <class C>
 absl::Status Recovery<C>::Run() {
   const auto start = std::chrono::steady_clock::now();
@@ -465,13 +404,13 @@ absl::Status Recovery<C>::Run() {
   tree_.slab.Adopt();
   absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
-  if (status.ok()) status = MarkIntents();
+  if (status.ok()) status = intents_.Mark(Intents::LeavesMarked::kBefore);
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (status.ok()) status = BuildTree();
   if (!status.ok()) return status;
   BeginSettling();
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  status = DoIntents();
+  status = intents_.Apply(&report_);
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();

@@ -75,64 +75,6 @@ void Recovery<C>::BeginSettling() {
   (void)tree_.rest.FinishNow();
 }
 
-// --- batches ---
-
-// A put's record may be in its leaf already; a deleted pair's may be gone from it.
-template <class C>
-absl::Status Recovery<C>::MarkIntents() {
-  auto found = tree_.intents.Find("sptree");
-  if (!found.ok()) return found.status();
-  intents_ = *std::move(found);
-  if constexpr (C::kRecords) {
-    for (const auto& intent : intents_) {
-      for (const IntendedOp& op : intent.ops) {
-        if (!tree_.codec.PairIsSound(op.pair)) {
-          return Damaged("a damaged pair in the batch", intent.intent.body);
-        }
-        if (!C::IsRecord(op.pair.value)) continue;
-        const pmem::Offset record = C::RecordOf(op.pair.value);
-        RecordView view;
-        if (!VerifyRecord(pool_, tree_.slab, record, &view)) {
-          return Damaged("a damaged record of a batch", record);
-        }
-        const bool alone = tree_.slab.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
-        if (alone && op.remove) removed_records_.push_back(record);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Doing it again does what was not done.
-template <class C>
-Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
-  GroupWrites<C, PairWriter<C>> writes(writer_);
-  const Outcome outcome = writes.ApplyIntended(intent.ops);
-  if (outcome != Outcome::kPoolFull || !tree_.rest.FinishNow()) return outcome;
-  return writes.ApplyIntended(intent.ops);
-}
-
-template <class C>
-absl::Status Recovery<C>::DoIntents() {
-  if (medium_.Canary("sptree.recovery.no_intents")) intents_.clear();
-  for (auto& intent : intents_) {
-    const bool early = medium_.Canary("sptree.recovery.retire_first");
-    if (early) tree_.intents.Retire(intent.intent);
-    const Outcome outcome = DoIntent(intent);
-    if (outcome == Outcome::kPoolFull) {
-      return absl::ResourceExhaustedError(
-          "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
-    }
-    if (intent.applied_index.has_value()) tree_.applied.Raise(*intent.applied_index);
-    if (!early) tree_.intents.Retire(intent.intent);
-    report_.log_entries_replayed += intent.ops.size();
-  }
-  for (const pmem::Offset record : removed_records_) tree_.slab.Free(record);
-  Worker& worker = tree_.workers.Current();
-  worker.retired.HandTo(tree_.reclaimer);
-  return absl::OkStatus();
-}
-
 template <class C>
 absl::Status Recovery<C>::Run() {
   const auto start = std::chrono::steady_clock::now();
@@ -142,14 +84,14 @@ absl::Status Recovery<C>::Run() {
   tree_.slab.Adopt();
   absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
-  if (status.ok()) status = MarkIntents();
+  if (status.ok()) status = intents_.Mark(Intents::LeavesMarked::kBefore);
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (!status.ok()) return status;
   Mend();
   BuildTree();
   BeginSettling();
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  status = DoIntents();
+  status = intents_.Apply(&report_);
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "index/engine_info.h"
 #include "index/node/chain_walk.h"
+#include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
 #include "index/sptree/pair_writer.h"
 #include "index/sptree/tree_state.h"
@@ -47,17 +48,19 @@ class Recovery {
   Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
            RecoveryReport* report)
       : tree_(tree),
-        writer_(writer),
         pool_(tree.pool),
         medium_(tree.medium),
         context_(context),
         report_(*report),
         settles_(!pool_.was_clean()),
-        chain_(pool_, tree.bnodes, {pool_}) {}
+        chain_(pool_, tree.bnodes, {pool_}),
+        intents_("sptree", tree, writer) {}
 
   absl::Status Run();
 
  private:
+  using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
+
   using Separator = typename C::Separator;
 
   // Slots of a leaf whose keys are in the next leaf's range, and there as well.
@@ -104,13 +107,10 @@ class Recovery {
   bool Has(const media::Bnode& bnode, Pair pair) const;
 
   // recovery.cc
-  absl::Status MarkIntents();
   void Mend();
   void ClearOverlaps();
   void BuildTree();
   void BeginSettling();
-  Outcome DoIntent(const BatchIntents::Found& intent);
-  absl::Status DoIntents();
 
   static absl::Status Damaged(std::string_view what, pmem::Offset offset) {
     return DamagedPool("sptree", what, offset);
@@ -121,7 +121,6 @@ class Recovery {
   }
 
   TreeState<C>& tree_;
-  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const EngineContext& context_;
@@ -130,8 +129,7 @@ class Recovery {
   ChainWalk<Siblings> chain_;
   std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's
-  std::vector<BatchIntents::Found> intents_;
-  std::vector<pmem::Offset> removed_records_;  // that only an intent's deletes name
+  Intents intents_;
 };
 
 }  // namespace lodgekv::sptree

@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "index/engine_info.h"
+#include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
 #include "index/sstree/pair_writer.h"
 #include "index/sstree/tree_state.h"
@@ -38,16 +39,17 @@ class Recovery {
   Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
            RecoveryReport* report)
       : tree_(tree),
-        writer_(writer),
         pool_(tree.pool),
         medium_(tree.medium),
         context_(context),
         report_(*report),
-        settles_(!pool_.was_clean()) {}
+        settles_(!pool_.was_clean()),
+        intents_("sstree", tree, writer) {}
 
   absl::Status Run();
 
  private:
+  using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
   using Inner = typename TreeState<C>::Inner;
   using Separator = typename C::Separator;
 
@@ -111,7 +113,6 @@ class Recovery {
   absl::Status CheckRepeated();
   absl::Status SeparateLeaves();
   absl::Status Separate(const FoundLeaf& left, const FoundLeaf& right, Separator* low);
-  absl::Status MarkIntents();
   void Mend();
   void FlushLeaf(pmem::Offset head);
   void MendLists();
@@ -119,8 +120,6 @@ class Recovery {
   void DropEmpty();
   void BuildTree();
   void BeginSettling();
-  Outcome DoIntent(const BatchIntents::Found& intent);
-  absl::Status DoIntents();
 
   static absl::Status Damaged(std::string_view what, pmem::Offset offset) {
     return DamagedPool("sstree", what, offset);
@@ -133,7 +132,6 @@ class Recovery {
   }
 
   TreeState<C>& tree_;
-  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const EngineContext& context_;
@@ -146,8 +144,8 @@ class Recovery {
   std::vector<typename Inner::Nodes> parents_;
   std::vector<std::vector<SettleAtTouch::Stretch>> stretches_;  // of each task
   pmem::PerWorker<TextsOfThread> separators_;                   // until they are the tree's
-  std::vector<BatchIntents::Found> intents_;
-  std::vector<pmem::Offset> removed_records_;  // that only deletes of intents and overlaps name
+  Intents intents_;
+  std::vector<pmem::Offset> removed_records_;  // that only overlaps name
 };
 
 template <class C>

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "index/node/epoch.h"
+#include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
 #include "index/tlbtree/lookups.h"
@@ -27,24 +28,26 @@ class Recovery {
  public:
   Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
            RecoveryReport* report)
-      : tree_(tree), writer_(writer), pool_(tree.pool), context_(context), report_(*report) {}
+      : tree_(tree),
+        pool_(tree.pool),
+        context_(context),
+        report_(*report),
+        intents_("tlbtree", tree, writer) {}
 
   absl::Status Run();
 
  private:
+  using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
+
   absl::Status FindRoots();
-  absl::Status MarkIntents();
-  absl::Status DoIntents();
-  Outcome DoIntent(const BatchIntents::Found& intent);
-  void NoteGone(const BatchIntents::Found& intent, std::vector<pmem::Offset>* gone) const;
+  void NoteGone(const BatchIntents::Found& intent);
   absl::Status SweepSmall();
 
   TreeState<C>& tree_;
-  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   const EngineContext& context_;
   RecoveryReport& report_;
-  std::vector<BatchIntents::Found> intents_;
+  Intents intents_;
 };
 
 template <class C>
@@ -57,45 +60,9 @@ absl::Status Recovery<C>::FindRoots() {
   return tree_.top.Recover("tlbtree");
 }
 
-// Until the intent is retired all its records are in use, wherever they are: a put's may be in its
-// leaf already, a deleted pair's may be gone from it.
-template <class C>
-absl::Status Recovery<C>::MarkIntents() {
-  auto found = tree_.intents.Find("tlbtree");
-  if (!found.ok()) return found.status();
-  intents_ = *std::move(found);
-  if constexpr (C::kRecords) {
-    for (const auto& intent : intents_) {
-      for (const IntendedOp& op : intent.ops) {
-        if (!tree_.codec.PairIsSound(op.pair)) {
-          return Damaged("a damaged pair in the batch", intent.intent.body);
-        }
-        if (!C::IsRecord(op.pair.value)) continue;
-        const pmem::Offset record = C::RecordOf(op.pair.value);
-        RecordView view;
-        if (!VerifyRecord(pool_, tree_.slab, record, &view)) {
-          return Damaged("a damaged record of a batch", record);
-        }
-        (void)tree_.slab.Mark(record);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Doing it again does what was not done.
-template <class C>
-Outcome Recovery<C>::DoIntent(const BatchIntents::Found& intent) {
-  GroupWrites<C, PairWriter<C>> writes(writer_);
-  const Outcome outcome = writes.ApplyIntended(intent.ops);
-  if (outcome != Outcome::kPoolFull || !tree_.rest.FinishNow()) return outcome;
-  return writes.ApplyIntended(intent.ops);
-}
-
 // The records of pairs that the batch had deleted already: nothing else refers to them.
 template <class C>
-void Recovery<C>::NoteGone(const BatchIntents::Found& intent,
-                           std::vector<pmem::Offset>* gone) const {
+void Recovery<C>::NoteGone(const BatchIntents::Found& intent) {
   if constexpr (C::kRecords) {
     const Lookups<C> lookups(tree_);
     const EpochGuard guard;
@@ -105,35 +72,9 @@ void Recovery<C>::NoteGone(const BatchIntents::Found& intent,
       const auto key = C::MakeKey(tree_.codec.KeyText(op.pair, scratch));
       uint64_t there = 0;
       const bool found = lookups.template FindValueWord<SearchByPointer>(key, &there);
-      if (!found || there != op.pair.value) gone->push_back(C::RecordOf(op.pair.value));
+      if (!found || there != op.pair.value) intents_.NoteGone(C::RecordOf(op.pair.value));
     }
   }
-}
-
-template <class C>
-absl::Status Recovery<C>::DoIntents() {
-  if (tree_.medium.Canary("tlbtree.recovery.no_intents")) intents_.clear();
-  std::vector<pmem::Offset> gone;
-  for (auto& intent : intents_) {
-    NoteGone(intent, &gone);
-    const bool early = tree_.medium.Canary("tlbtree.recovery.retire_first");
-    if (early) tree_.intents.Retire(intent.intent);
-    const Outcome outcome = DoIntent(intent);
-    if (outcome == Outcome::kPoolFull) {
-      return absl::ResourceExhaustedError(
-          "the pool is full: there is no leaf for a batch that was under way; nothing is lost");
-    }
-    if (outcome == Outcome::kDataLoss) {
-      return Damaged("a damaged leaf on the way of the batch", intent.intent.body);
-    }
-    if (intent.applied_index.has_value()) tree_.applied.Raise(*intent.applied_index);
-    if (!early) tree_.intents.Retire(intent.intent);
-    report_.log_entries_replayed += intent.ops.size();
-  }
-  for (const pmem::Offset record : gone) tree_.slab.Free(record);
-  Worker& worker = tree_.workers.Current();
-  worker.retired.HandTo(tree_.reclaimer);
-  return absl::OkStatus();
 }
 
 // Little is gained by leaving a small tree to the background, and a full pool has too little space.
@@ -159,13 +100,13 @@ absl::Status Recovery<C>::Run() {
   tree_.touch.Begin(!pool_.was_clean());
   tree_.sweep.Begin();
   absl::Status status = FindRoots();
-  if (status.ok()) status = MarkIntents();
+  if (status.ok()) status = intents_.Mark(Intents::LeavesMarked::kLater);
   if (!status.ok()) return status;
   pool_.BeginUse();
   status = SweepSmall();
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  status = DoIntents();
+  status = intents_.Apply(&report_, [this](const auto& intent) { NoteGone(intent); });
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

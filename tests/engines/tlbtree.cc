@@ -130,9 +130,9 @@ constexpr Canary kCanaries[] = {
     {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
     {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
     {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
-    {"batches under way forgotten", "recovery", Bc(12), Ask("tlbtree.recovery.no_intents")},
+    {"batches under way forgotten", "recovery", Bc(12), Ask("node.intent_recovery.forgotten")},
     {"batch retired before it is done", "recovery", Bc(13, 22),
-     Ask("tlbtree.recovery.retire_first")},
+     Ask("node.intent_recovery.retired_first")},
     {"what a killed process had not flushed is believed", "first touch", Bc(12),
      Ask("tlbtree.touch.not_settled"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
 };
