@@ -126,14 +126,18 @@ unsigned LeafDivider<C>::Borders(const Left& found, const Key& key, unsigned pla
   return 1;
 }
 
-// With the space that a batch has set aside, if there is no other.
+// With the space that a batch has set aside, if there is no other. That is for its long keys: a
+// short one has a second border, whose bound needs no record.
 template <class C>
-bool LeafDivider<C>::MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy,
-                               Low* low) {
+bool LeafDivider<C>::MakeLowOf(Worker& worker, const Key& key, const std::string& text,
+                               pmem::ReservePolicy policy, Low* low) {
   if (MakeLow(tree_, text, policy, low)) return true;
   if constexpr (C::kRecords) {
     const uint64_t bytes = worker.spare_low_bytes;
-    if (worker.spare_lows.empty() || RecordBytes(text.size(), 0, false) > bytes) return false;
+    if (key.text.size() < sizeof(uint64_t) || worker.spare_lows.empty() ||
+        RecordBytes(text.size(), 0, false) > bytes) {
+      return false;
+    }
     *low = MakeLowIn(tree_, worker.spare_lows.back(), bytes, text);
     worker.spare_lows.pop_back();
     return true;
@@ -151,7 +155,7 @@ Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key,
   if (right == 0) return Outcome::kPoolFull;
   const auto policy = worker.has_set_aside ? pmem::ReservePolicy::kUse : tree_.space.reserve();
   for (const Border& border : std::span(borders, count)) {
-    if (!MakeLowOf(worker, border.text, policy, &made->low)) continue;
+    if (!MakeLowOf(worker, key, border.text, policy, &made->low)) continue;
     made->right = tree_.NodeAt(right);
     made->stay = border.stay;
     if constexpr (C::kRecords) {

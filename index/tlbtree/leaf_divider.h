@@ -62,7 +62,8 @@ class LeafDivider {
   bool Divides(const Left& left, const std::string& text) const;
   bool FindLow(const Key& key, Left* left) const;
   bool DivideAtKey(const Left& left, const Key& key, unsigned place, Border* border) const;
-  bool MakeLowOf(Worker& worker, const std::string& text, pmem::ReservePolicy policy, Low* low);
+  bool MakeLowOf(Worker& worker, const Key& key, const std::string& text,
+                 pmem::ReservePolicy policy, Low* low);
   std::string TextBelow(Pair left, const Key& key) const;
 
   TreeState<C>& tree_;
