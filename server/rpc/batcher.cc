@@ -78,7 +78,7 @@ void Batcher::ServeWrites(uint64_t now_unix_ms) {
 void Batcher::ServeTurns(uint64_t now_unix_ms) {
   if (turns_.empty()) return;
   sessions_at_hand_.Take(turns_, kLongBatchOfWrites);
-  sessions_at_hand_.Serve(now_unix_ms);
+  sessions_at_hand_.Serve(now_unix_ms, SessionGroup::kAllRounds);
   for (SessionTurn* turn : sessions_at_hand_.turns()) turn->Deliver();
 }
 

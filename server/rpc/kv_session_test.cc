@@ -1,8 +1,9 @@
 // Sessions over a real connection.
-#include <grpcpp/generic/generic_stub.h>
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -97,8 +98,7 @@ TEST(KvSessionTest, OperationsOnOneKeyTakeEffectInTheOrderSent) {
 
 // Several sessions at a time, each with keys of its own, messages of all kinds and sizes, and
 // answers that are checked against a model.
-TEST(KvSessionTest, SessionsAgreeWithAModel) {
-  TestDaemon daemon;
+void ExpectSessionsToAgreeWithAModel(TestDaemon& daemon) {
   const auto converse = [&daemon](uint32_t number) {
     std::mt19937 random(number);
     std::map<std::string, std::string> model;
@@ -163,6 +163,19 @@ TEST(KvSessionTest, SessionsAgreeWithAModel) {
   std::vector<std::thread> clients;
   for (uint32_t number = 1; number <= 4; ++number) clients.emplace_back(converse, number);
   for (std::thread& client : clients) client.join();
+}
+
+TEST(KvSessionTest, SessionsAgreeWithAModel) {
+  TestDaemon daemon;
+  ExpectSessionsToAgreeWithAModel(daemon);
+}
+
+// Where messages are served in several parts.
+TEST(KvSessionTest, SessionsAgreeWithAModelOnAFile) {
+  auto faults = std::make_shared<Faults>();
+  faults->long_fences = true;
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  ExpectSessionsToAgreeWithAModel(daemon);
 }
 
 TEST(KvSessionTest, AnAtomicMessageIsAppliedWholeOrNot) {
@@ -388,6 +401,41 @@ TEST(KvSessionTest, AtomicMessagesOfManySessionsAreServedOneByOne) {
   for (const auto& session : sessions) EXPECT_EQ(session->Receive()->results_size(), 2);
   ASSERT_EQ(groups.size(), 2 + kSessions);
   EXPECT_NE(groups.back(), 1) << "the single write goes between two atomic messages";
+}
+
+// Puts and gets of the same keys in turns take a sync for each: others do not wait for all of them.
+TEST(KvSessionTest, ManyRoundsOfOneMessageLeaveOthersTheirTurn) {
+  constexpr int kRounds = 50;
+  SlowStore store;
+  TestSession session(store.daemon());
+  v1::SessionRequest request;
+  for (int i = 0; i < kRounds; ++i) {
+    AddOperation(request, kPut, "a", std::to_string(i));
+    AddOperation(request, kPut, "b", std::to_string(-i));
+    AddOperation(request, kGet, "a");
+    AddOperation(request, kGet, "b");
+  }
+  request.set_want_cost(true);
+  ASSERT_TRUE(session.Send(request));
+  store.gate().AwaitArrival();
+  std::thread single([&] { EXPECT_TRUE(store.daemon().Put("single", "v").ok()); });
+  store.AwaitInFlight(4 * kRounds + 1);
+  // Admitted, and then queued.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  store.gate().Open();
+  single.join();
+  const auto response = session.Receive();
+  ASSERT_TRUE(response.has_value());
+  ASSERT_EQ(response->results_size(), 4 * kRounds);
+  for (int i = 0; i < kRounds; ++i) {
+    EXPECT_EQ(response->results(4 * i + 2).value(), std::to_string(i));
+    EXPECT_EQ(response->results(4 * i + 3).value(), std::to_string(-i));
+  }
+  EXPECT_EQ(response->cost().group_operations(), 4 * kRounds);
+  EXPECT_TRUE(session.End().ok());
+  ASSERT_EQ(store.groups().size(), kRounds + 1);
+  const auto own = std::ranges::find(store.groups(), size_t{1});
+  EXPECT_LE(own - store.groups().begin(), 2) << "behind the rounds of one turn";
 }
 
 // A session whose writes wait for the disk receives no more than it may have unanswered; others go

@@ -19,16 +19,6 @@ constexpr size_t kWrites = 1;
 
 bool IsRead(size_t round) { return round % 2 == kReads; }
 
-// As CostShare of kv.proto divides the cost of a group.
-uint64_t WeightOf(const SessionMessage& message) {
-  uint64_t weight = kOperationWeight * message.ops().size();
-  for (size_t i = 0; i < message.ops().size(); ++i) {
-    if (message.ops()[i].is_get || message.results()[i].result.outcome != Outcome::kOk) continue;
-    weight += BytesOf(message.ops()[i].op);
-  }
-  return weight;
-}
-
 }  // namespace
 
 void SessionGroup::Take(WorkQueue<SessionTurn, 2>& turns, uint64_t most_operations) {
@@ -42,11 +32,11 @@ void SessionGroup::Take(WorkQueue<SessionTurn, 2>& turns, uint64_t most_operatio
   }
 }
 
-void SessionGroup::Serve(uint64_t now_unix_ms) {
+void SessionGroup::Serve(uint64_t now_unix_ms, size_t most_rounds) {
   together_.clear();
   for (SessionTurn* turn : turns_) {
     for (const auto& message : turn->messages()) {
-      if (message->error()) continue;
+      if (message->served()) continue;
       if (message->atomic()) {
         ServeAtomic(*message, now_unix_ms);
       } else {
@@ -54,9 +44,10 @@ void SessionGroup::Serve(uint64_t now_unix_ms) {
       }
     }
   }
-  ServeTogether(now_unix_ms);
+  ServeTogether(now_unix_ms, most_rounds);
   for (SessionTurn* turn : turns_) {
     for (const auto& message : turn->messages()) {
+      if (!message->served() || message->answer.Length() != 0) continue;
       const grpc::Slice wire = SessionAnswerOnWire(*message);
       message->answer = grpc::ByteBuffer(&wire, 1);
     }
@@ -64,7 +55,6 @@ void SessionGroup::Serve(uint64_t now_unix_ms) {
 }
 
 void SessionGroup::ServeAtomic(SessionMessage& message, uint64_t now_unix_ms) {
-  if (message.ops().empty()) return;
   ops_.clear();
   for (const SessionOp& op : message.ops()) ops_.push_back(op.op);
   written_.assign(ops_.size(), {});
@@ -78,14 +68,14 @@ void SessionGroup::ServeAtomic(SessionMessage& message, uint64_t now_unix_ms) {
   for (size_t i = 0; i < ops_.size(); ++i) message.SetWritten(i, written_[i]);
 }
 
-void SessionGroup::ServeTogether(uint64_t now_unix_ms) {
+void SessionGroup::ServeTogether(uint64_t now_unix_ms, size_t most_rounds) {
   Collect();
   if (items_.empty()) return;
   SetRounds();
   SortByRound();
   const Cost before = ThreadCost();
   size_t begin = 0;
-  for (size_t round = 0; round < ends_.size(); ++round) {
+  for (size_t round = 0; round < std::min(ends_.size(), most_rounds); ++round) {
     const auto items = std::span(sorted_).subspan(begin, ends_[round] - begin);
     begin = ends_[round];
     if (items.empty()) continue;
@@ -102,6 +92,7 @@ void SessionGroup::Collect() {
   items_.clear();
   for (SessionMessage* message : together_) {
     for (size_t i = 0; i < message->ops().size(); ++i) {
+      if (message->results()[i].served) continue;
       items_.push_back({message, i, message->ops()[i].is_get ? kReads : kWrites});
     }
   }
@@ -178,7 +169,7 @@ void SessionGroup::AddValue(const Item& item, ReadResult& result) {
     return message.LeaveOut(item.index, OverloadedError(verdict));
   }
   message.answer_bytes += bytes;
-  message.results()[item.index].result = std::move(result);
+  message.SetRead(item.index, std::move(result));
 }
 
 void SessionGroup::Write(std::span<const Item> items, uint64_t now_unix_ms) {
@@ -204,13 +195,19 @@ void SessionGroup::WriteSome(std::span<const Item> items, uint64_t now_unix_ms) 
 }
 
 void SessionGroup::ShareCost(const Cost& cost) {
+  uint64_t operations = 0;
   uint64_t weight = 0;
-  for (const SessionMessage* message : together_) weight += WeightOf(*message);
-  CostShares shares(cost, items_.size(), weight);
+  for (const SessionMessage* message : together_) {
+    operations += message->served_in_group;
+    weight += message->weight_in_group;
+  }
+  CostShares shares(cost, operations, weight);
   for (SessionMessage* message : together_) {
-    message->cost = cost;
-    message->group_operations = items_.size();
-    message->share = shares.Next(WeightOf(*message), message->ops().size());
+    message->cost = message->cost + cost;
+    message->group_operations += operations;
+    const uint64_t own_weight = std::exchange(message->weight_in_group, 0);
+    const uint64_t own_operations = std::exchange(message->served_in_group, 0);
+    message->share = message->share + shares.Next(own_weight, own_operations);
   }
 }
 

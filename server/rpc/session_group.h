@@ -3,7 +3,8 @@
 //
 // Only operations on one key have an order. Where a message, or the turns together, have gets and
 // writes of one key, they go in rounds: gets, writes, gets, and so on, each operation in the first
-// one that comes after all before it on the key.
+// one that comes after all before it on the key. Where a round waits for a disk a group ends after
+// a few of them, and what is left of its turns is queued again, behind what others want.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,14 @@ class SessionGroup {
 
   // A new group, of the first turns that are queued: no more than reach so many operations.
   void Take(WorkQueue<SessionTurn, 2>& turns, uint64_t most_operations);
-  // Does what the messages ask, and makes their answers.
-  void Serve(uint64_t now_unix_ms);
-  // All turns, to be delivered.
+  static constexpr size_t kAllRounds = SIZE_MAX;
+  // Two of writes.
+  static constexpr size_t kFewRounds = 4;
+
+  // Does what the messages ask, in at most so many rounds, and makes the answers of those of which
+  // nothing is left.
+  void Serve(uint64_t now_unix_ms, size_t most_rounds);
+  // All turns: those that are served are to be delivered, others to be queued again.
   std::span<SessionTurn* const> turns() const { return turns_; }
 
  private:
@@ -46,7 +52,7 @@ class SessionGroup {
   void Collect();
   void SetRounds();
   void SortByRound();
-  void ServeTogether(uint64_t now_unix_ms);
+  void ServeTogether(uint64_t now_unix_ms, size_t most_rounds);
   void ServeAtomic(SessionMessage& message, uint64_t now_unix_ms);
   void Read(std::span<const Item> items, uint64_t now_unix_ms);
   void ReadSome(std::span<const Item> items, uint64_t now_unix_ms);

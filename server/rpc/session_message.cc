@@ -5,8 +5,10 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lodgekv/v1/kv.pb.h"
+#include "server/rpc/cost_share.h"
 
 namespace lodgekv::server {
 namespace {
@@ -58,6 +60,7 @@ void SessionMessage::KeepAnswerOnly() {
   request_.Clear();
   Empty(ops_);
   Empty(results_);
+  served_ = 0;
 }
 
 void SessionMessage::Clear(Admission& admission) {
@@ -74,6 +77,8 @@ void SessionMessage::Clear(Admission& admission) {
   cost = {};
   share = {};
   group_operations = 0;
+  served_in_group = 0;
+  weight_in_group = 0;
   answer_bytes = 0;
   answer.Clear();
 }
@@ -90,6 +95,12 @@ void SessionMessage::SetWritten(size_t index, const WriteResult& result) {
   own.outcome = result.outcome;
   own.found = result.found;
   own.version = result.version;
+  NoteServed(index, result.outcome == Outcome::kOk ? BytesOf(ops_[index].op) : 0);
+}
+
+void SessionMessage::SetRead(size_t index, ReadResult&& result) {
+  results_[index].result = std::move(result);
+  NoteServed(index, 0);
 }
 
 void SessionMessage::Refuse(const grpc::Status& error) {
@@ -101,6 +112,15 @@ void SessionMessage::Refuse(const grpc::Status& error) {
 void SessionMessage::LeaveOut(size_t index, const grpc::Status& error) {
   results_[index].left_out = true;
   if (!left_out_error_) left_out_error_ = error;
+  NoteServed(index, 0);
+}
+
+// The weight as CostShare of kv.proto divides the cost of a group.
+void SessionMessage::NoteServed(size_t index, uint64_t written_bytes) {
+  results_[index].served = true;
+  ++served_;
+  ++served_in_group;
+  weight_in_group += kOperationWeight + written_bytes;
 }
 
 }  // namespace lodgekv::server

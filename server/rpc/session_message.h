@@ -27,6 +27,8 @@ struct SessionResult {
   ReadResult result;
   // A get that was left out, for SessionMessage::left_out_error.
   bool left_out = false;
+  // The operation has been done, or left out.
+  bool served = false;
 };
 
 class SessionMessage {
@@ -63,20 +65,26 @@ class SessionMessage {
   std::vector<SessionResult>& results() { return results_; }
   const std::vector<SessionResult>& results() const { return results_; }
   void SetWritten(size_t index, const WriteResult& result);
+  void SetRead(size_t index, ReadResult&& result);
+  void LeaveOut(size_t index, const grpc::Status& error);
+  // Whether all operations have been served; of a refused message there are none.
+  bool served() const { return served_ == ops_.size(); }
 
   // The whole message is refused: nothing of it is done. Frees the request.
   void Refuse(const grpc::Status& error);
   const std::optional<grpc::Status>& error() const { return error_; }
   // What the answer says about gets that were left out.
   const std::optional<grpc::Status>& left_out_error() const { return left_out_error_; }
-  void LeaveOut(size_t index, const grpc::Status& error);
 
   // Besides what gRPC has of it.
   Admission::Held held;
-  // Of the group that it was part of, and its share.
+  // Of the groups that it was part of, and its share.
   Cost cost;
   Cost share;
   uint64_t group_operations = 0;
+  // What was served in the group at hand: the measure of its share.
+  uint64_t served_in_group = 0;
+  uint64_t weight_in_group = 0;
   // Of the values read.
   uint64_t answer_bytes = 0;
   grpc::ByteBuffer answer;
@@ -85,6 +93,8 @@ class SessionMessage {
   uint64_t HeldBytes() const;
 
  private:
+  void NoteServed(size_t index, uint64_t written_bytes);
+
   BatchMessages<SessionFields> request_;
   Connection* connection_ = nullptr;
   Clock::time_point received_;
@@ -96,6 +106,7 @@ class SessionMessage {
   uint64_t request_bytes_ = 0;
   uint64_t bytes_ = 0;
   uint64_t gets_ = 0;
+  size_t served_ = 0;           // operations
   std::vector<SessionOp> ops_;  // refer to the request
   std::vector<SessionResult> results_;
   std::optional<grpc::Status> error_;

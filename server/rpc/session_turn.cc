@@ -1,5 +1,6 @@
 #include "server/rpc/session_turn.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lodgekv::server {
@@ -18,6 +19,10 @@ std::vector<std::unique_ptr<SessionMessage>> SessionTurn::Take() {
   bytes_ = 0;
   writes_ = false;
   return std::exchange(messages_, {});
+}
+
+bool SessionTurn::served() const {
+  return std::ranges::all_of(messages_, [](const auto& message) { return message->served(); });
 }
 
 bool SessionTurn::IsLong(uint64_t value_bytes) const {

@@ -40,6 +40,8 @@ class SessionTurn final : public Work {
   uint64_t operations() const { return operations_; }
   uint64_t gets() const { return gets_; }
   bool writes() const { return writes_; }
+  // Whether nothing of its messages is left to do.
+  bool served() const;
   // Whether serving it takes as long as many single calls, if each value that it reads has so many
   // bytes.
   bool IsLong(uint64_t value_bytes) const;

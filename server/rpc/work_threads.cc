@@ -169,9 +169,18 @@ void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
 void WorkThreads::ServeTurns(std::unique_lock<std::mutex>& lock, SessionGroup& group) {
   group.Take(turns_, kGroupOperations.max_value);
   lock.unlock();
-  group.Serve(state_.clock().NowUnixMs());
-  for (SessionTurn* turn : group.turns()) turn->GiveBack();
+  group.Serve(state_.clock().NowUnixMs(),
+              state_.long_fences() ? SessionGroup::kFewRounds : SessionGroup::kAllRounds);
+  std::vector<SessionTurn*> unfinished;
+  for (SessionTurn* turn : group.turns()) {
+    if (turn->served()) {
+      turn->GiveBack();
+    } else {
+      unfinished.push_back(turn);
+    }
+  }
   lock.lock();
+  for (SessionTurn* turn : unfinished) turns_.Add(*turn, ListOf(*turn));
 }
 
 }  // namespace lodgekv::server
