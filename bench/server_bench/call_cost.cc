@@ -19,6 +19,7 @@
 #include "bench/server_bench/loopback.h"
 #include "bench/server_bench/process_cost.h"
 #include "bench/server_bench/put_recorder.h"
+#include "bench/server_bench/read_counts.h"
 #include "bench/server_bench/request_source.h"
 #include "bench/server_bench/server_calls.h"
 #include "bench/server_bench/typical_answer.h"
@@ -41,11 +42,13 @@ struct Given {
   uint64_t seed = 1;
   double warm_up_seconds = 0;
   double seconds = 3;
+  uint64_t calls = 0;  // instead of seconds
   std::string server;
   uint64_t server_pid = 0;
   unsigned in_flight = 8;
   unsigned connections = 1;
-  uint64_t rate = 0;  // calls a second of an open loop
+  uint64_t rate = 0;   // calls a second of an open loop
+  std::string counts;  // the file of process_counter.cc
   bool filled = false;
   bool all_found = false;
   StoreOptions store;
@@ -57,12 +60,17 @@ void AddOptions(CLI::App& app, Given& given) {
                                                  {"batch_get", CallKind::kBatchGet},
                                                  {"batch_write", CallKind::kBatchWrite},
                                                  {"scan", CallKind::kScan},
-                                                 {"scan_all", CallKind::kScanAll}};
+                                                 {"scan_all", CallKind::kScanAll},
+                                                 {"session_get", CallKind::kSessionGet},
+                                                 {"session_put", CallKind::kSessionPut}};
   const auto with_underscores = [](std::string word) {
     std::replace(word.begin(), word.end(), '-', '_');
     return word;
   };
-  app.add_option("--call", given.kind, "The kind of call; scan: a page, scan_all: every record")
+  app.add_option(
+         "--call", given.kind,
+         "The kind of call; scan: a page, scan_all: every record; session_get, session_put: a "
+         "message of a session")
       ->transform(CLI::CheckedTransformer(kinds, with_underscores));
   app.add_option("--batch", given.batch, "Records of a batch or page")->check(CLI::Range(1, 100));
   app.add_option("--keys", given.keys, "Keys are drawn from so many, all of which are put first")
@@ -83,6 +91,10 @@ void AddServerOptions(CLI::App& app, Given& given) {
                  "Calls a second, made when they are due whether others are answered or not, with "
                  "latencies from then on; 0: --in-flight counts")
       ->check(CLI::Range(0, 10'000'000))
+      ->needs(server);
+  app.add_option("--calls", given.calls, "So many, instead of --seconds; 0: --seconds counts")
+      ->needs(server);
+  app.add_option("--counts", given.counts, "The file in which process_counter counts the server")
       ->needs(server);
   app.add_flag("--filled", given.filled, "The server has all keys from an earlier run")
       ->needs(server);
@@ -124,6 +136,17 @@ nlohmann::ordered_json RowOf(const Given& given, uint64_t calls, double seconds,
           {"processor_ns_per_operation", static_cast<double>(cost.processor_ns) / operations},
           {"processor_us_per_call", static_cast<double>(cost.processor_ns) / 1e3 / all},
           {"sleeps_per_call", static_cast<double>(cost.sleeps) / all}};
+}
+
+void AddCounts(uint64_t calls, const ProcessCounts& counts, nlohmann::ordered_json& row) {
+  const auto a_call = [calls](uint64_t count) {
+    return static_cast<double>(count) / static_cast<double>(std::max<uint64_t>(calls, 1));
+  };
+  row["allocations_per_call"] = a_call(counts.allocations);
+  row["allocated_bytes_per_call"] = a_call(counts.allocated_bytes);
+  row["copies_per_call"] = a_call(counts.copies);
+  row["copied_bytes_per_call"] = a_call(counts.copied_bytes);
+  row["system_calls_per_call"] = a_call(counts.system_calls);
 }
 
 void AddLatencies(const Given& given, const bench::Histogram& latencies,
@@ -176,8 +199,18 @@ absl::Status RunFor(const Given& given, double seconds, RequestSource& source, S
   const uint64_t end = begin + static_cast<uint64_t>(seconds * 1e9);
   const auto request = [&] { return source.Next(); };
   if (given.rate > 0) return calls.Run(ArrivalSchedule(begin, end, given.rate), request);
+  if (given.calls > 0) {
+    uint64_t more = std::max<uint64_t>(given.calls, given.in_flight) - given.in_flight;
+    return calls.Run(given.in_flight, request, [&] { return more > 0 && more-- > 0; });
+  }
   if (given.kind == CallKind::kScanAll) return calls.RunUntil(end, given.in_flight, request);
   return calls.Run(given.in_flight, request, [&] { return NowNs() < end; });
+}
+
+// Without a file nothing is counted.
+absl::StatusOr<ProcessCounts> CountsOf(const Given& given) {
+  if (given.counts.empty()) return ProcessCounts{};
+  return ReadCounts(given.counts);
 }
 
 absl::Status RunServer(const Given& given) {
@@ -196,15 +229,22 @@ absl::Status RunServer(const Given& given) {
   }
   const auto before = CostOf(given.server_pid);
   if (!before.ok()) return before.status();
+  const auto counts_before = CountsOf(given);
+  if (!counts_before.ok()) return counts_before.status();
   const uint64_t begin = NowNs();
   const uint64_t bytes_before = calls.answer_bytes();
   status = RunFor(given, given.seconds, source, calls);
   if (!status.ok()) return status;
   const double seconds = static_cast<double>(NowNs() - begin) / 1e9;
+  const auto counts_after = CountsOf(given);
+  if (!counts_after.ok()) return counts_after.status();
   const auto after = CostOf(given.server_pid);
   if (!after.ok()) return after.status();
   auto row = RowOf(given, calls.latencies().total(), seconds, *after - *before);
   AddLatencies(given, calls.latencies(), row);
+  if (!given.counts.empty()) {
+    AddCounts(calls.latencies().total(), *counts_after - *counts_before, row);
+  }
   row["answer_bytes_per_second"] =
       static_cast<double>(calls.answer_bytes() - bytes_before) / seconds;
   std::puts(row.dump().c_str());
@@ -219,7 +259,7 @@ int Main(int argc, char** argv) {
   AddServerOptions(app, given);
   CLI11_PARSE(app, argc, argv);
   const bool batched = given.kind == CallKind::kBatchGet || given.kind == CallKind::kBatchWrite ||
-                       given.kind == CallKind::kScan;
+                       given.kind == CallKind::kScan || IsSession(given.kind);
   if (!batched) given.batch = 1;
   const absl::Status status = given.server.empty() ? RunEngine(given) : RunServer(given);
   if (status.ok()) return 0;

@@ -14,8 +14,10 @@ constexpr size_t kKeysPerLookup = 16;
 bool EngineCalls::Make(const std::vector<Record>& records) {
   switch (kind_) {
     case CallKind::kPut:
+    case CallKind::kSessionPut:
     case CallKind::kBatchWrite: return Write(records);
     case CallKind::kGet:
+    case CallKind::kSessionGet:
     case CallKind::kBatchGet: return Read(records);
     case CallKind::kScan: return Scan(records);
     case CallKind::kScanAll: break;

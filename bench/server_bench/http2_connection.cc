@@ -43,20 +43,26 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
 // What the session calls; user_data is the connection.
 struct Http2Connection::Callbacks {
   static ssize_t ReadRequest(nghttp2_session*, int32_t, uint8_t* to, size_t room, uint32_t* flags,
-                             nghttp2_data_source* source, void*) {
+                             nghttp2_data_source* source, void* connection) {
     auto& stream = *static_cast<Stream*>(source->ptr);
     const size_t bytes = std::min(room, stream.request.size() - stream.sent);
+    const bool stays_open = static_cast<Http2Connection*>(connection)->one_stream_;
+    if (stays_open && bytes == 0) return NGHTTP2_ERR_DEFERRED;
     std::memcpy(to, stream.request.data() + stream.sent, bytes);
     stream.sent += bytes;
-    if (stream.sent == stream.request.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    if (stream.sent == stream.request.size() && !stays_open) *flags |= NGHTTP2_DATA_FLAG_EOF;
     return static_cast<ssize_t>(bytes);
   }
 
-  static int OnData(nghttp2_session* session, uint8_t, int32_t id, const uint8_t*, size_t bytes,
-                    void* user_data) {
+  static int OnData(nghttp2_session* session, uint8_t, int32_t id, const uint8_t* data,
+                    size_t bytes, void* user_data) {
+    auto& connection = *static_cast<Http2Connection*>(user_data);
     auto* stream = static_cast<Stream*>(nghttp2_session_get_stream_user_data(session, id));
     if (stream != nullptr) stream->answer_bytes += bytes;
-    static_cast<Http2Connection*>(user_data)->answer_bytes_ += bytes;
+    connection.answer_bytes_ += bytes;
+    if (stream != nullptr && connection.one_stream_) {
+      connection.TakeAnswers(*stream, {reinterpret_cast<const char*>(data), bytes});
+    }
     return 0;
   }
 
@@ -93,12 +99,13 @@ Http2Connection::~Http2Connection() {
 }
 
 absl::Status Http2Connection::Open(const LocalAddress& address, std::string_view method,
-                                   size_t least_answer_bytes) {
+                                   size_t least_answer_bytes, bool one_stream) {
   const auto fd = ConnectTo(address);
   if (!fd.ok()) return fd.status();
   fd_ = *fd;
   method_ = method;
   least_answer_bytes_ = least_answer_bytes + kMessageHeaderBytes;
+  one_stream_ = one_stream;
   in_ = std::make_unique<uint8_t[]>(kReadBytes);
   if (absl::Status status = StartSession(); !status.ok()) return status;
   return Send();
@@ -127,6 +134,7 @@ absl::Status Http2Connection::StartSession() {
 void Http2Connection::Fail(const std::string& why) { status_.Update(absl::UnavailableError(why)); }
 
 void Http2Connection::End(const Stream& stream, uint32_t error) {
+  if (one_stream_) return Fail("the server ended the stream");
   if (error != NGHTTP2_NO_ERROR) {
     Fail(absl::StrCat("a call ended with ", nghttp2_http2_strerror(error)));
   } else if (stream.answer_bytes < least_answer_bytes_) {
@@ -138,7 +146,55 @@ void Http2Connection::End(const Stream& stream, uint32_t error) {
 
 void Http2Connection::Call(std::string message, uint64_t from_ns) {
   message.insert(0, MessageHeader(message.size()));
-  auto stream = std::make_unique<Stream>(Stream{.request = std::move(message), .from_ns = from_ns});
+  if (one_stream_ && stream_ != nullptr) {
+    AppendMessage(message, from_ns);
+  } else {
+    StartStream(std::move(message), from_ns);
+  }
+}
+
+void Http2Connection::AppendMessage(const std::string& message, uint64_t from_ns) {
+  if (stream_->sent == stream_->request.size()) {
+    stream_->request.clear();
+    stream_->sent = 0;
+  }
+  stream_->request += message;
+  stream_->awaited.push_back(from_ns);
+  nghttp2_session_resume_data(session_.get(), stream_id_);
+}
+
+void Http2Connection::TakeAnswers(Stream& stream, std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (stream.answer_header.size() < kMessageHeaderBytes) {
+      const size_t taken =
+          std::min(bytes.size(), kMessageHeaderBytes - stream.answer_header.size());
+      stream.answer_header += bytes.substr(0, taken);
+      bytes.remove_prefix(taken);
+      if (stream.answer_header.size() < kMessageHeaderBytes) return;
+      stream.answer_rest = 0;
+      for (size_t i = 1; i < kMessageHeaderBytes; ++i) {
+        stream.answer_rest =
+            stream.answer_rest << 8 | static_cast<unsigned char>(stream.answer_header[i]);
+      }
+      if (stream.answer_rest + kMessageHeaderBytes < least_answer_bytes_) {
+        Fail(absl::StrCat("a message of an answer has ", stream.answer_rest, " bytes"));
+      }
+    }
+    const size_t taken = std::min(bytes.size(), stream.answer_rest);
+    bytes.remove_prefix(taken);
+    stream.answer_rest -= taken;
+    if (stream.answer_rest > 0) return;
+    stream.answer_header.clear();
+    if (stream.awaited.empty()) return Fail("an answer without a request");
+    answered_.push_back(stream.awaited.front());
+    stream.awaited.pop_front();
+  }
+}
+
+void Http2Connection::StartStream(std::string request_bytes, uint64_t from_ns) {
+  auto stream = std::make_unique<Stream>();
+  stream->request = std::move(request_bytes);
+  stream->from_ns = from_ns;
   const std::array headers = {
       Header(":method", "POST"), Header(":scheme", "http"),
       Header(":path", method_),  Header(":authority", "127.0.0.1"),
@@ -151,6 +207,11 @@ void Http2Connection::Call(std::string message, uint64_t from_ns) {
   if (id < 0) {
     Fail(absl::StrCat("cannot queue a call: ", nghttp2_strerror(id)));
     return;
+  }
+  if (one_stream_) {
+    stream->awaited.push_back(from_ns);
+    stream_ = stream.get();
+    stream_id_ = id;
   }
   streams_.emplace(id, std::move(stream));
 }

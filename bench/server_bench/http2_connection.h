@@ -9,6 +9,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,8 +31,9 @@ class Http2Connection {
   Http2Connection& operator=(const Http2Connection&) = delete;
 
   // method: "/lodgekv.v1.KvService/Get". A right answer has at least so many bytes of messages.
-  absl::Status Open(const LocalAddress& address, std::string_view method,
-                    size_t least_answer_bytes);
+  // one_stream: calls are messages of one stream that stays open, answered in order by one each.
+  absl::Status Open(const LocalAddress& address, std::string_view method, size_t least_answer_bytes,
+                    bool one_stream);
 
   // Queues a call with this request; from_ns is returned with its answer.
   void Call(std::string message, uint64_t from_ns);
@@ -52,12 +54,20 @@ class Http2Connection {
     uint64_t from_ns = 0;
     size_t sent = 0;
     size_t answer_bytes = 0;
+    // Of one that stays open: of the messages that are not answered, and the bytes of an answer.
+    std::deque<uint64_t> awaited;
+    std::string answer_header;
+    size_t answer_rest = 0;
   };
   struct DeleteSession {
     void operator()(nghttp2_session* session) const { nghttp2_session_del(session); }
   };
 
   absl::Status StartSession();
+  void StartStream(std::string request_bytes, uint64_t from_ns);
+  // Of the stream that stays open.
+  void AppendMessage(const std::string& message, uint64_t from_ns);
+  void TakeAnswers(Stream& stream, std::string_view bytes);
   void End(const Stream& stream, uint32_t error);
   // The first failure is kept; Send and Receive return it.
   void Fail(const std::string& why);
@@ -65,6 +75,9 @@ class Http2Connection {
   int fd_ = -1;
   std::string method_;
   size_t least_answer_bytes_ = 0;
+  bool one_stream_ = false;
+  int32_t stream_id_ = 0;     // of the one, once it is open
+  Stream* stream_ = nullptr;  // likewise
   std::unique_ptr<nghttp2_session, DeleteSession> session_;
   absl::flat_hash_map<int32_t, std::unique_ptr<Stream>> streams_;  // not answered yet
   std::vector<uint64_t> answered_;                                 // what Receive returns

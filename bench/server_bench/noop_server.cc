@@ -10,9 +10,10 @@
 //
 // Calls of other methods are never received: to refuse them gRPC would have threads of its own.
 //
-// Answers say that nothing was found: Get, Put, BatchGet and BatchWrite are answered with an empty
-// message, Scan with one empty page. With --full they are as large as those of a server that
-// finds everything: how much of a call is the sending of its answer.
+// Answers say that nothing was found: Get, Put, BatchGet, BatchWrite and each message of a Session
+// are answered with an empty message, Scan with one empty page. With --full they are as large as
+// those of a server that finds everything (a Session's as those of gets): how much of a call is the
+// sending of its answer.
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 #include <pthread.h>
@@ -38,9 +39,10 @@ namespace {
 // That gRPC can receive before one is answered, of each kind; more than a client has in flight.
 constexpr size_t kCallsOfAKind = 256;
 
-using Service = v1::KvService::WithRawMethod_Get<v1::KvService::WithRawMethod_Put<
-    v1::KvService::WithRawMethod_BatchGet<v1::KvService::WithRawMethod_BatchWrite<
-        v1::KvService::WithRawMethod_Scan<v1::KvService::AsyncService>>>>>;
+using Service = v1::KvService::WithRawMethod_Get<
+    v1::KvService::WithRawMethod_Put<v1::KvService::WithRawMethod_BatchGet<
+        v1::KvService::WithRawMethod_BatchWrite<v1::KvService::WithRawMethod_Scan<
+            v1::KvService::WithRawMethod_Session<v1::KvService::AsyncService>>>>>>;
 
 // What is the same for all calls of a kind.
 struct Kind {
@@ -48,14 +50,22 @@ struct Kind {
   grpc::ByteBuffer answer;
 };
 
-// A place for a call: received, then answered, then received again.
+// A place for a call.
 class Call {
  public:
   virtual ~Call() = default;
   virtual void Receive() = 0;
+  // ok: as the queue says of what was awaited.
+  virtual void Advance(bool ok) = 0;
+};
+
+// Received, then answered, then received again.
+class CallOfOneAnswer : public Call {
+ public:
   virtual void Answer() = 0;
 
-  void Advance() {
+  // Not ok: nobody awaits the answer any more, and the place is free as well.
+  void Advance(bool) final {
     answering_ = !answering_;
     if (answering_) {
       Answer();
@@ -68,7 +78,7 @@ class Call {
   bool answering_ = false;
 };
 
-class UnaryCall final : public Call {
+class UnaryCall final : public CallOfOneAnswer {
  public:
   UnaryCall(Service& service, grpc::ServerCompletionQueue& queue, const Kind& kind)
       : service_(service), queue_(queue), kind_(kind) {}
@@ -100,7 +110,7 @@ class UnaryCall final : public Call {
   std::optional<grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>> responder_;
 };
 
-class ScanCall final : public Call {
+class ScanCall final : public CallOfOneAnswer {
  public:
   ScanCall(Service& service, grpc::ServerCompletionQueue& queue, const Kind& kind)
       : service_(service), queue_(queue), kind_(kind) {}
@@ -122,12 +132,51 @@ class ScanCall final : public Call {
   std::optional<grpc::ServerAsyncWriter<grpc::ByteBuffer>> writer_;
 };
 
+// Each message is answered before the next is read.
+class SessionCall final : public Call {
+ public:
+  SessionCall(Service& service, grpc::ServerCompletionQueue& queue, const Kind& kind)
+      : service_(service), queue_(queue), kind_(kind) {}
+
+  void Receive() override {
+    step_ = Step::kReceived;
+    stream_.reset();
+    stream_.emplace(&context_.emplace());
+    service_.RequestSession(&*context_, &*stream_, &queue_, &queue_, this);
+  }
+
+  void Advance(bool ok) override {
+    if (step_ == Step::kEnded) return Receive();
+    if (!ok) {
+      step_ = Step::kEnded;
+      stream_->Finish(grpc::Status::OK, this);
+    } else if (step_ == Step::kRead) {
+      step_ = Step::kAnswered;
+      stream_->Write(kind_.answer, this);
+    } else {
+      step_ = Step::kRead;
+      stream_->Read(&request_, this);
+    }
+  }
+
+ private:
+  enum class Step { kReceived, kRead, kAnswered, kEnded };
+
+  Service& service_;
+  grpc::ServerCompletionQueue& queue_;
+  const Kind& kind_;
+  Step step_ = Step::kReceived;
+  grpc::ByteBuffer request_;
+  std::optional<grpc::ServerContext> context_;
+  std::optional<grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
+};
+
 class NoopServer {
  public:
   // full_batch: records of a full answer to a batch or scan; 0: empty answers.
   explicit NoopServer(uint64_t full_batch) {
     for (const CallKind kind : {CallKind::kGet, CallKind::kPut, CallKind::kBatchGet,
-                                CallKind::kBatchWrite, CallKind::kScan}) {
+                                CallKind::kBatchWrite, CallKind::kScan, CallKind::kSessionGet}) {
       const std::string answer = full_batch == 0 ? std::string() : TypicalAnswer(kind, full_batch);
       const grpc::Slice slice(answer);
       kinds_.push_back({kind, grpc::ByteBuffer(&slice, 1)});
@@ -163,8 +212,7 @@ class NoopServer {
         server_->Shutdown(std::chrono::system_clock::now());
         queue_->Shutdown();
       } else if (!stopping) {
-        // Not ok: nobody awaits the answer any more, and the place is free as well.
-        static_cast<Call*>(tag)->Advance();
+        static_cast<Call*>(tag)->Advance(ok);
       }
     }
   }
@@ -176,6 +224,8 @@ class NoopServer {
     for (size_t i = 0; i < kCallsOfAKind; ++i) {
       if (kind.kind == CallKind::kScan) {
         calls_.push_back(std::make_unique<ScanCall>(service_, *queue_, kind));
+      } else if (kind.kind == CallKind::kSessionGet) {
+        calls_.push_back(std::make_unique<SessionCall>(service_, *queue_, kind));
       } else {
         calls_.push_back(std::make_unique<UnaryCall>(service_, *queue_, kind));
       }

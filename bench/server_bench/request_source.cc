@@ -27,13 +27,30 @@ std::string BatchGetOf(const std::vector<Record>& records) {
   return request.SerializeAsString();
 }
 
+void SetPut(const Record& record, v1::Operation& operation) {
+  operation.set_kind(v1::OPERATION_KIND_PUT);
+  operation.set_key(record.key);
+  operation.set_value(record.value);
+}
+
 std::string BatchWriteOf(const std::vector<Record>& records) {
   v1::BatchWriteRequest request;
+  for (const Record& record : records) SetPut(record, *request.add_operations());
+  return request.SerializeAsString();
+}
+
+std::string SessionPutOf(const std::vector<Record>& records) {
+  v1::SessionRequest request;
+  for (const Record& record : records) SetPut(record, *request.add_operations());
+  return request.SerializeAsString();
+}
+
+std::string SessionGetOf(const std::vector<Record>& records) {
+  v1::SessionRequest request;
   for (const Record& record : records) {
     v1::Operation& operation = *request.add_operations();
-    operation.set_kind(v1::OPERATION_KIND_PUT);
+    operation.set_kind(v1::OPERATION_KIND_GET);
     operation.set_key(record.key);
-    operation.set_value(record.value);
   }
   return request.SerializeAsString();
 }
@@ -54,6 +71,8 @@ std::string_view RequestSource::PathOf(CallKind kind) {
     case CallKind::kPut: return "/lodgekv.v1.KvService/Put";
     case CallKind::kBatchGet: return "/lodgekv.v1.KvService/BatchGet";
     case CallKind::kBatchWrite: return "/lodgekv.v1.KvService/BatchWrite";
+    case CallKind::kSessionGet:
+    case CallKind::kSessionPut: return "/lodgekv.v1.KvService/Session";
     case CallKind::kScan:
     case CallKind::kScanAll: break;
   }
@@ -96,6 +115,8 @@ std::string RequestSource::OnWire(const std::vector<Record>& records) const {
     case CallKind::kBatchGet: return BatchGetOf(records);
     case CallKind::kBatchWrite: return BatchWriteOf(records);
     case CallKind::kScan: return ScanOf(records.front(), records.size());
+    case CallKind::kSessionGet: return SessionGetOf(records);
+    case CallKind::kSessionPut: return SessionPutOf(records);
     case CallKind::kScanAll: break;
   }
   return {};  // a request with no bounds

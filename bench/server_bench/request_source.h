@@ -13,7 +13,21 @@
 namespace lodgekv::server_bench {
 
 // kScan: one page of a batch. kScanAll: every record, in pages as the server likes them.
-enum class CallKind : uint8_t { kGet, kPut, kBatchGet, kBatchWrite, kScan, kScanAll };
+// kSessionGet, kSessionPut: a message of a batch in a session that stays open.
+enum class CallKind : uint8_t {
+  kGet,
+  kPut,
+  kBatchGet,
+  kBatchWrite,
+  kScan,
+  kScanAll,
+  kSessionGet,
+  kSessionPut,
+};
+
+inline bool IsSession(CallKind kind) {
+  return kind == CallKind::kSessionGet || kind == CallKind::kSessionPut;
+}
 
 struct Record {
   std::string key;

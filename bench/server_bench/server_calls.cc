@@ -23,8 +23,8 @@ absl::Status ServerCalls::Connect(const LocalAddress& address, unsigned connecti
   prctl(PR_SET_TIMERSLACK, 1);
   for (unsigned i = 0; i < connections; ++i) {
     connections_.push_back(std::make_unique<Http2Connection>());
-    absl::Status status =
-        connections_.back()->Open(address, RequestSource::PathOf(kind), least_answer_bytes);
+    absl::Status status = connections_.back()->Open(address, RequestSource::PathOf(kind),
+                                                    least_answer_bytes, IsSession(kind));
     if (!status.ok()) return status;
     polled_.push_back({.fd = connections_.back()->fd(), .events = POLLIN, .revents = 0});
   }

@@ -25,6 +25,19 @@ std::string BatchWriteAnswer(uint64_t batch) {
   return answer.SerializeAsString();
 }
 
+std::string SessionAnswer(CallKind kind, uint64_t batch) {
+  v1::SessionResponse answer;
+  for (uint64_t i = 0; i < batch; ++i) {
+    v1::OperationResult& result = *answer.add_results();
+    if (kind == CallKind::kSessionGet) {
+      SetValue(result);
+    } else {
+      result.set_version(1);
+    }
+  }
+  return answer.SerializeAsString();
+}
+
 std::string ScanAnswer(uint64_t batch) {
   v1::ScanResponse answer;
   for (uint64_t i = 0; i < batch; ++i) {
@@ -46,6 +59,8 @@ std::string TypicalAnswer(CallKind kind, uint64_t batch) {
     case CallKind::kPut: put.set_version(1); return put.SerializeAsString();
     case CallKind::kBatchGet: return BatchGetAnswer(batch);
     case CallKind::kBatchWrite: return BatchWriteAnswer(batch);
+    case CallKind::kSessionGet:
+    case CallKind::kSessionPut: return SessionAnswer(kind, batch);
     case CallKind::kScan: break;
     case CallKind::kScanAll: return {};
   }
