@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bench/engine_bench/random.h"
 #include "bench/engine_bench/tsc_clock.h"
+#include "client/workload/random.h"
 #include "index/key_format_name.h"
 
 namespace lodgekv::bench {
@@ -22,7 +22,7 @@ constexpr uint64_t kPutsOfFull = 1000;
 // Accesses keys by their running index, each with its own value.
 class Client {
  public:
-  Client(EngineTarget& target, Histogram& ticks)
+  Client(EngineTarget& target, workload::Histogram& ticks)
       : engine_(target.store().engine()),
         writer_(target.key_writer()),
         fixed64_(target.id().key_format == KeyFormatName(KeyFormat::kFixed64)),
@@ -67,7 +67,7 @@ class Client {
   const KeyWriter& writer_;
   const bool fixed64_;
   const std::string value_;
-  Histogram& ticks_;
+  workload::Histogram& ticks_;
   KeyRef ref_[1];
   OpBatch batch_;
   std::string key_;
@@ -81,7 +81,7 @@ class Reader {
   Reader(EngineTarget& target, uint64_t keys, uint64_t seed)
       : thread_([this, &target, keys, seed] {
           Client client(target, ticks_);
-          Random random(seed);
+          workload::Random random(seed);
           while (!stop_.load(std::memory_order_relaxed)) {
             if (!client.Read(random.Below(keys))) ++lost_;
           }
@@ -94,11 +94,11 @@ class Reader {
     if (thread_.joinable()) thread_.join();
     return lost_;
   }
-  const Histogram& ticks() const { return ticks_; }
+  const workload::Histogram& ticks() const { return ticks_; }
 
  private:
   std::atomic<bool> stop_{false};
-  Histogram ticks_;
+  workload::Histogram ticks_;
   uint64_t lost_ = 0;
   std::thread thread_;
 };
@@ -194,7 +194,7 @@ class FullPool {
   const BenchOptions& options_;
   const Subject& subject_;
   EngineTarget& target_;
-  Random random_;
+  workload::Random random_;
   absl::Status status_;
   std::vector<FullStageResult> stages_;
   uint64_t next_ = 0;  // index of the next new key

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "bench/engine_bench/random.h"
+#include "client/workload/random.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -34,11 +34,11 @@ uint64_t KeyNumbers::Number(const KeyRef& key) const {
 
 uint64_t KeyNumbers::Range(uint64_t index, Distribution distribution) const {
   if (distribution == Distribution::kBurst) index /= kBurstKeys;
-  const uint64_t hash = Mix(Mix(index + 1) ^ seed_);
-  if (distribution != Distribution::kSkewed) return Scale(hash, kRanges);
-  const uint64_t within = Mix(hash + 1);
-  if (Scale(hash, 100) < kHotPercent) return Scale(within, kHotRanges);
-  return kHotRanges + Scale(within, kRanges - kHotRanges);
+  const uint64_t hash = workload::Mix(workload::Mix(index + 1) ^ seed_);
+  if (distribution != Distribution::kSkewed) return workload::Scale(hash, kRanges);
+  const uint64_t within = workload::Mix(hash + 1);
+  if (workload::Scale(hash, 100) < kHotPercent) return workload::Scale(within, kHotRanges);
+  return kHotRanges + workload::Scale(within, kRanges - kHotRanges);
 }
 
 // Each step is invertible on numbers of bits_ bits, so the whole is.

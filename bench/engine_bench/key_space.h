@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/engine_bench/key_numbers.h"
-#include "bench/engine_bench/random.h"
+#include "client/workload/random.h"
 
 namespace lodgekv::bench {
 
@@ -50,7 +50,7 @@ class KeySpace {
   uint64_t NextLive(uint64_t from) const;
 
   KeyNumbers numbers_;
-  Random random_;
+  workload::Random random_;
   std::vector<Segment> segments_;  // contiguous, ascending
   std::vector<bool> dead_;
   uint64_t size_ = 0;

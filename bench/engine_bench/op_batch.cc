@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "bench/engine_bench/random.h"
+#include "client/workload/random.h"
 
 namespace lodgekv::bench {
 namespace {
@@ -61,7 +61,7 @@ void KeyWriter::Append(const KeyRef& key, std::string* out) const {
   switch (shape_) {
     case KeyShape::kRandom16:
       AppendBigEndian(number, out);
-      return AppendBigEndian(Mix(number), out);
+      return AppendBigEndian(workload::Mix(number), out);
     case KeyShape::kUser: return AppendUser(dense_.Number(key), out);
     case KeyShape::kUrl: return AppendUrl(number, out);
   }

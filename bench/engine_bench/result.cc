@@ -54,7 +54,7 @@ double PhaseResult::LatencyNs(double fraction) const {
   return latency.ticks().Percentile(fraction) * TscClock::Get().nanoseconds_per_tick();
 }
 
-double FullStageResult::Ns(const Histogram& ticks, double fraction) {
+double FullStageResult::Ns(const workload::Histogram& ticks, double fraction) {
   return ticks.Percentile(fraction) * TscClock::Get().nanoseconds_per_tick();
 }
 

@@ -103,14 +103,14 @@ struct WindowResult {
 struct FullStageResult {
   TargetId id;
   std::string stage;
-  uint64_t keys = 0;     // loaded, before all stages
-  Histogram ticks;       // of each operation
-  uint64_t refused = 0;  // of them, for lack of room
-  Histogram reader_ticks;
+  uint64_t keys = 0;          // loaded, before all stages
+  workload::Histogram ticks;  // of each operation
+  uint64_t refused = 0;       // of them, for lack of room
+  workload::Histogram reader_ticks;
   uint64_t live_keys = 0;  // at the end, like the following
   MemoryUse memory;
 
-  static double Ns(const Histogram& ticks, double fraction);
+  static double Ns(const workload::Histogram& ticks, double fraction);
 };
 
 // One line, without the newline. A missing figure is 0.

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bench/engine_bench/histogram.h"
 #include "bench/engine_bench/op_batch.h"
 #include "bench/engine_bench/tsc_clock.h"
 #include "bench/engine_bench/workload.h"
+#include "client/workload/histogram.h"
 #include "index/cost.h"
 #include "index/engine.h"
 
@@ -58,7 +58,7 @@ class LatencyProbe {
     max_lines_ = std::max(max_lines_, other.max_lines_);
   }
 
-  const Histogram& ticks() const { return histogram_; }
+  const workload::Histogram& ticks() const { return histogram_; }
   uint64_t max_lines() const { return max_lines_; }
 
  private:
@@ -67,7 +67,7 @@ class LatencyProbe {
   uint64_t begin_ = 0;
   uint64_t lines_before_ = 0;
   uint64_t max_lines_ = 0;
-  Histogram histogram_;
+  workload::Histogram histogram_;
 };
 
 template <class Probe, class Operation>

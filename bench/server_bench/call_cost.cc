@@ -13,8 +13,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/lock_order.h"
-#include "bench/engine_bench/histogram.h"
-#include "bench/server_bench/arrival_schedule.h"
 #include "bench/server_bench/engine_calls.h"
 #include "bench/server_bench/loopback.h"
 #include "bench/server_bench/process_cost.h"
@@ -23,6 +21,8 @@
 #include "bench/server_bench/request_source.h"
 #include "bench/server_bench/server_calls.h"
 #include "bench/server_bench/typical_answer.h"
+#include "client/workload/arrival_schedule.h"
+#include "client/workload/histogram.h"
 #include "index/store.h"
 #include "nlohmann/json.hpp"
 
@@ -149,7 +149,7 @@ void AddCounts(uint64_t calls, const ProcessCounts& counts, nlohmann::ordered_js
   row["system_calls_per_call"] = a_call(counts.system_calls);
 }
 
-void AddLatencies(const Given& given, const bench::Histogram& latencies,
+void AddLatencies(const Given& given, const workload::Histogram& latencies,
                   nlohmann::ordered_json& row) {
   if (given.rate > 0) row["wanted_calls_per_second"] = given.rate;
   row["p50_us"] = latencies.Percentile(0.5) / 1e3;
@@ -198,7 +198,7 @@ absl::Status RunFor(const Given& given, double seconds, RequestSource& source, S
   const uint64_t begin = NowNs();
   const uint64_t end = begin + static_cast<uint64_t>(seconds * 1e9);
   const auto request = [&] { return source.Next(); };
-  if (given.rate > 0) return calls.Run(ArrivalSchedule(begin, end, given.rate), request);
+  if (given.rate > 0) return calls.Run(workload::ArrivalSchedule(begin, end, given.rate), request);
   if (given.calls > 0) {
     uint64_t more = std::max<uint64_t>(given.calls, given.in_flight) - given.in_flight;
     return calls.Run(given.in_flight, request, [&] { return more > 0 && more-- > 0; });

@@ -14,9 +14,9 @@
 #include "base/lock_order.h"
 #include "bench/engine_bench/environment.h"
 #include "bench/engine_bench/report.h"
-#include "bench/server_bench/insert_sequence.h"
 #include "bench/server_bench/put_run.h"
 #include "bench/server_bench/ycsb_run.h"
+#include "client/workload/insert_sequence.h"
 #include "index/registry.h"
 #include "nlohmann/json.hpp"
 
@@ -35,7 +35,7 @@ struct Given {
   bool environment = false;
   bool engines = false;
   std::vector<char> workloads;  // of YCSB
-  std::optional<YcsbDistribution> distribution;
+  std::optional<workload::YcsbDistribution> distribution;
   size_t value_bytes = kYcsbValueBytes;
   bool load = false;
   bool any_answer = false;
@@ -73,10 +73,10 @@ void AddOptions(CLI::App& app, Given& given) {
 }
 
 void AddYcsbOptions(CLI::App& app, Given& given) {
-  const std::map<std::string, YcsbDistribution> distributions = {
-      {"uniform", YcsbDistribution::kUniform},
-      {"zipfian", YcsbDistribution::kZipfian},
-      {"latest", YcsbDistribution::kLatest}};
+  const std::map<std::string, workload::YcsbDistribution> distributions = {
+      {"uniform", workload::YcsbDistribution::kUniform},
+      {"zipfian", workload::YcsbDistribution::kZipfian},
+      {"latest", workload::YcsbDistribution::kLatest}};
   auto* workload =
       app.add_option("--workload", given.workloads,
                      "Instead of puts: of YCSB, a to f, of LodgeKV alone; phases for each")
@@ -154,7 +154,7 @@ int RunPutPhases(const Given& given) {
   return 0;
 }
 
-nlohmann::ordered_json LatenciesOf(const bench::Histogram& histogram) {
+nlohmann::ordered_json LatenciesOf(const workload::Histogram& histogram) {
   return {{"operations", histogram.total()},
           {"p50_us", histogram.Percentile(0.5) / 1e3},
           {"p99_us", histogram.Percentile(0.99) / 1e3},
@@ -165,16 +165,17 @@ std::string ToJson(const YcsbPlan& plan, const YcsbResult& result) {
   const auto operations = static_cast<double>(result.all.total());
   nlohmann::ordered_json row = {
       {"workload", std::string(1, plan.workload.letter)},
-      {"distribution", NameOf(plan.workload.distribution)},
+      {"distribution", workload::NameOf(plan.workload.distribution)},
       {"records", plan.phase.key_space},
       {"value_bytes", plan.value_bytes},
       {"in_flight", plan.phase.in_flight},
       {"seconds", result.seconds},
       {"operations_per_second", result.seconds > 0 ? operations / result.seconds : 0}};
   row.update(LatenciesOf(result.all));
-  for (size_t i = 0; i < kYcsbOperations; ++i) {
+  for (size_t i = 0; i < workload::kYcsbOperations; ++i) {
     if (result.each[i].total() == 0) continue;
-    row["each"][NameOf(static_cast<YcsbOperation>(i))] = LatenciesOf(result.each[i]);
+    row["each"][workload::NameOf(static_cast<workload::YcsbOperation>(i))] =
+        LatenciesOf(result.each[i]);
   }
   return row.dump();
 }
@@ -189,9 +190,9 @@ int RunWorkloads(const Given& given) {
       return Fail(std::string(status.message()));
     }
   }
-  InsertSequence inserts(plan.phase.key_space);
+  workload::InsertSequence inserts(plan.phase.key_space);
   for (const char letter : given.workloads) {
-    plan.workload = WorkloadOf(letter);
+    plan.workload = workload::WorkloadOf(letter);
     plan.workload.distribution = given.distribution.value_or(plan.workload.distribution);
     for (const unsigned in_flight : given.in_flight) {
       plan.phase = PhaseOf(given, in_flight);

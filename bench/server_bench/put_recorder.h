@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/engine_bench/histogram.h"
+#include "client/workload/histogram.h"
 
 namespace lodgekv::server_bench {
 
@@ -43,7 +43,7 @@ class PutRecorder {
   }
 
   const Limits& limits() const { return limits_; }
-  const bench::Histogram& latencies() const { return latencies_; }
+  const workload::Histogram& latencies() const { return latencies_; }
   uint64_t last_ns() const { return last_ns_; }  // of the answers that count; 0: none
   const std::vector<PutSample>& samples() const { return samples_; }
 
@@ -55,7 +55,7 @@ class PutRecorder {
   const Limits limits_;
   uint64_t sent_ = 0;
   uint64_t last_ns_ = 0;
-  bench::Histogram latencies_;
+  workload::Histogram latencies_;
   std::vector<PutSample> samples_;
 };
 

@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "bench/engine_bench/histogram.h"
 #include "bench/server_bench/put_plan.h"
 #include "bench/server_bench/put_recorder.h"
+#include "client/workload/histogram.h"
 
 namespace lodgekv::server_bench {
 
 struct PutResult {
-  bench::Histogram latencies;  // nanoseconds
-  double seconds = 0;          // from the end of the warm-up
+  workload::Histogram latencies;  // nanoseconds
+  double seconds = 0;             // from the end of the warm-up
   std::vector<PutSample> samples;
 
   double PutsPerSecond() const {

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "bench/engine_bench/random.h"
+#include "client/workload/random.h"
+#include "client/workload/value_text.h"
 
 namespace lodgekv::server_bench {
 
@@ -23,17 +24,14 @@ class PutSource {
   void NextBelow(uint64_t first, uint64_t count);
   // Of the current record; valid until Next.
   std::string_view key() const { return key_; }
-  std::string_view value() const {
-    return std::string_view(text_).substr(value_begin_, value_bytes_);
-  }
+  std::string_view value() const { return text_.At(value_begin_); }
 
  private:
-  bench::Random random_;
+  workload::Random random_;
   const uint64_t key_space_;
-  const size_t value_bytes_;
   std::string key_;
-  std::string text_;  // values are parts of it
-  size_t value_begin_ = 0;
+  workload::ValueText text_;
+  uint64_t value_begin_ = 0;
 };
 
 }  // namespace lodgekv::server_bench

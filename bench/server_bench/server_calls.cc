@@ -40,7 +40,7 @@ absl::Status ServerCalls::Run(unsigned in_flight, Request request, absl::Functio
   return status;
 }
 
-absl::Status ServerCalls::Run(ArrivalSchedule schedule, Request request) {
+absl::Status ServerCalls::Run(workload::ArrivalSchedule schedule, Request request) {
   absl::Status status;
   while (status.ok() && (open_ > 0 || !schedule.IsOver())) {
     status = CallDue(schedule, request);
@@ -80,7 +80,7 @@ absl::Status ServerCalls::SendAll() {
   return absl::OkStatus();
 }
 
-absl::Status ServerCalls::CallDue(ArrivalSchedule& schedule, Request request) {
+absl::Status ServerCalls::CallDue(workload::ArrivalSchedule& schedule, Request request) {
   // Of this moment: if requests cannot be made as fast as they are due, answers are still received.
   const uint64_t now = NowNs();
   if (!schedule.IsDue(now)) return absl::OkStatus();

@@ -9,10 +9,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "bench/engine_bench/histogram.h"
-#include "bench/server_bench/arrival_schedule.h"
 #include "bench/server_bench/http2_connection.h"
 #include "bench/server_bench/request_source.h"
+#include "client/workload/arrival_schedule.h"
+#include "client/workload/histogram.h"
 
 namespace lodgekv::server_bench {
 
@@ -26,12 +26,12 @@ class ServerCalls {
   // A closed loop: keeps calls in flight until more() is false, and then awaits all answers.
   absl::Status Run(unsigned in_flight, Request request, absl::FunctionRef<bool()> more);
   // An open loop: makes each call when it is due, and then awaits all answers.
-  absl::Status Run(ArrivalSchedule schedule, Request request);
+  absl::Status Run(workload::ArrivalSchedule schedule, Request request);
   // Keeps calls in flight, and abandons them at the end.
   absl::Status RunUntil(uint64_t end_ns, unsigned in_flight, Request request);
 
   // Of the answered calls, nanoseconds; since the last Forget.
-  const bench::Histogram& latencies() const { return latencies_; }
+  const workload::Histogram& latencies() const { return latencies_; }
   void Forget() { latencies_ = {}; }
   uint64_t answer_bytes() const;
 
@@ -39,7 +39,7 @@ class ServerCalls {
   absl::Status StartCalls(unsigned in_flight, Request request);
   absl::Status SendAll();
   // Makes the calls that are due, the connections taking turns.
-  absl::Status CallDue(ArrivalSchedule& schedule, Request request);
+  absl::Status CallDue(workload::ArrivalSchedule& schedule, Request request);
   // Waits for answers, at most until the time.
   void Await(uint64_t until_ns);
   // Receives what Await found, and makes a new call for each answer while there are more.
@@ -49,7 +49,7 @@ class ServerCalls {
   std::vector<pollfd> polled_;
   uint64_t open_ = 0;
   size_t turn_ = 0;
-  bench::Histogram latencies_;
+  workload::Histogram latencies_;
 };
 
 }  // namespace lodgekv::server_bench

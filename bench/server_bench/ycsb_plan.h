@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "bench/server_bench/put_plan.h"
-#include "bench/server_bench/ycsb_workload.h"
+#include "client/workload/ycsb_workload.h"
 
 namespace lodgekv::server_bench {
 
@@ -13,7 +13,7 @@ inline constexpr size_t kYcsbValueBytes = 1'000;
 
 struct YcsbPlan {
   PutPlan phase;  // key_space: records that are loaded before
-  YcsbWorkload workload;
+  workload::YcsbWorkload workload;
   size_t value_bytes = kYcsbValueBytes;
   bool any_answer = false;  // do not check that records are found
 };

@@ -19,10 +19,10 @@ constexpr size_t kMostLoadedBytes = 1'000'000;  // of their values
 // A thread's operations.
 class YcsbThread {
  public:
-  YcsbThread(const YcsbPlan& plan, const PutShare& share, InsertSequence& inserts)
+  YcsbThread(const YcsbPlan& plan, const PutShare& share, workload::InsertSequence& inserts)
       : share_(share),
         lane_{.plan = plan,
-              .chooser = YcsbChooser(plan.workload, plan.phase.key_space, share.seed),
+              .chooser = workload::YcsbChooser(plan.workload, plan.phase.key_space, share.seed),
               .source = PutSource(share.seed, plan.phase.key_space, plan.value_bytes),
               .inserts = inserts} {}
 
@@ -87,7 +87,7 @@ class YcsbThread {
   std::vector<std::unique_ptr<v1::KvService::Stub>> stubs_;
   std::vector<std::unique_ptr<YcsbSlot>> slots_;
   std::unique_ptr<PutRecorder> all_;
-  std::array<std::unique_ptr<PutRecorder>, kYcsbOperations> each_;
+  std::array<std::unique_ptr<PutRecorder>, workload::kYcsbOperations> each_;
   absl::Status status_;
 };
 
@@ -119,7 +119,7 @@ absl::Status LoadYcsb(const YcsbPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<YcsbResult> RunYcsb(const YcsbPlan& plan, InsertSequence& inserts) {
+absl::StatusOr<YcsbResult> RunYcsb(const YcsbPlan& plan, workload::InsertSequence& inserts) {
   std::vector<std::unique_ptr<YcsbThread>> threads;
   for (const PutShare& share : SharesOf(plan.phase)) {
     threads.push_back(std::make_unique<YcsbThread>(plan, share, inserts));
@@ -137,7 +137,7 @@ absl::StatusOr<YcsbResult> RunYcsb(const YcsbPlan& plan, InsertSequence& inserts
     if (!thread->status().ok()) return thread->status();
     result.all.Merge(thread->all().latencies());
     last = std::max(last, thread->all().last_ns());
-    for (size_t i = 0; i < kYcsbOperations; ++i) {
+    for (size_t i = 0; i < workload::kYcsbOperations; ++i) {
       result.each[i].Merge(thread->each(i).latencies());
     }
   }

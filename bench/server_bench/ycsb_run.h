@@ -5,16 +5,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/engine_bench/histogram.h"
-#include "bench/server_bench/insert_sequence.h"
 #include "bench/server_bench/ycsb_plan.h"
-#include "bench/server_bench/ycsb_workload.h"
+#include "client/workload/histogram.h"
+#include "client/workload/insert_sequence.h"
+#include "client/workload/ycsb_workload.h"
 
 namespace lodgekv::server_bench {
 
 struct YcsbResult {
-  std::array<bench::Histogram, kYcsbOperations> each;  // nanoseconds
-  bench::Histogram all;
+  std::array<workload::Histogram, workload::kYcsbOperations> each;  // nanoseconds
+  workload::Histogram all;
   double seconds = 0;
 };
 
@@ -22,6 +22,6 @@ struct YcsbResult {
 absl::Status LoadYcsb(const YcsbPlan& plan);
 
 // Ends at the first operation that fails, or does not find what is there.
-absl::StatusOr<YcsbResult> RunYcsb(const YcsbPlan& plan, InsertSequence& inserts);
+absl::StatusOr<YcsbResult> RunYcsb(const YcsbPlan& plan, workload::InsertSequence& inserts);
 
 }  // namespace lodgekv::server_bench

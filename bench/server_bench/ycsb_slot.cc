@@ -10,14 +10,15 @@ namespace lodgekv::server_bench {
 void YcsbSlot::Begin(uint64_t now_ns) {
   begin_ns_ = now_ns;
   operation_ = lane_.chooser.NextOperation();
-  record_ = operation_ == YcsbOperation::kInsert ? lane_.inserts.Take()
-                                                 : lane_.chooser.NextRecord(lane_.inserts.known());
+  record_ = operation_ == workload::YcsbOperation::kInsert
+                ? lane_.inserts.Take()
+                : lane_.chooser.NextRecord(lane_.inserts.known());
   switch (operation_) {
-    case YcsbOperation::kRead:
-    case YcsbOperation::kReadModifyWrite: return Get();
-    case YcsbOperation::kUpdate:
-    case YcsbOperation::kInsert: return Put();
-    case YcsbOperation::kScan: break;
+    case workload::YcsbOperation::kRead:
+    case workload::YcsbOperation::kReadModifyWrite: return Get();
+    case workload::YcsbOperation::kUpdate:
+    case workload::YcsbOperation::kInsert: return Put();
+    case workload::YcsbOperation::kScan: break;
   }
   Scan();
 }
@@ -64,7 +65,7 @@ absl::StatusOr<bool> YcsbSlot::GetAnswered() {
                                             got_.value().size(), " bytes, not ",
                                             lane_.plan.value_bytes));
   }
-  if (operation_ == YcsbOperation::kRead) return true;
+  if (operation_ == workload::YcsbOperation::kRead) return true;
   Put();
   return false;
 }
@@ -81,7 +82,7 @@ void YcsbSlot::Put() {
 absl::StatusOr<bool> YcsbSlot::PutAnswered() {
   step_ = Step::kNone;
   if (!status_.ok()) return CallFailed("a write", status_);
-  if (operation_ == YcsbOperation::kInsert) lane_.inserts.Answered(record_);
+  if (operation_ == workload::YcsbOperation::kInsert) lane_.inserts.Answered(record_);
   return true;
 }
 

@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/server_bench/insert_sequence.h"
 #include "bench/server_bench/put_source.h"
 #include "bench/server_bench/ycsb_plan.h"
-#include "bench/server_bench/ycsb_workload.h"
+#include "client/workload/insert_sequence.h"
+#include "client/workload/ycsb_workload.h"
 #include "lodgekv/v1/kv.grpc.pb.h"
 
 namespace lodgekv::server_bench {
@@ -20,9 +20,9 @@ namespace lodgekv::server_bench {
 // What the slots of a thread share.
 struct YcsbLane {
   const YcsbPlan& plan;
-  YcsbChooser chooser;
+  workload::YcsbChooser chooser;
   PutSource source;
-  InsertSequence& inserts;
+  workload::InsertSequence& inserts;
   grpc::CompletionQueue queue = {};
 };
 
@@ -37,7 +37,7 @@ class YcsbSlot {
   // If it is in flight.
   void Cancel();
 
-  YcsbOperation operation() const { return operation_; }
+  workload::YcsbOperation operation() const { return operation_; }
   uint64_t begin_ns() const { return begin_ns_; }
 
  private:
@@ -60,7 +60,7 @@ class YcsbSlot {
 
   YcsbLane& lane_;
   v1::KvService::Stub& stub_;
-  YcsbOperation operation_ = YcsbOperation::kRead;
+  workload::YcsbOperation operation_ = workload::YcsbOperation::kRead;
   Step step_ = Step::kNone;
   uint64_t record_ = 0;
   uint64_t begin_ns_ = 0;

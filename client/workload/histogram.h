@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lodgekv::bench {
+namespace lodgekv::workload {
 
 class Histogram {
  public:
@@ -39,4 +39,4 @@ class Histogram {
   uint64_t total_ = 0;
 };
 
-}  // namespace lodgekv::bench
+}  // namespace lodgekv::workload

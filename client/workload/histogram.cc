@@ -1,9 +1,9 @@
-#include "bench/engine_bench/histogram.h"
+#include "client/workload/histogram.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace lodgekv::bench {
+namespace lodgekv::workload {
 
 void Histogram::Merge(const Histogram& other) {
   for (size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
@@ -31,4 +31,4 @@ double Histogram::MiddleOf(size_t bucket) {
   return low + (width - 1) / 2;
 }
 
-}  // namespace lodgekv::bench
+}  // namespace lodgekv::workload

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 
 class InsertSequence {
  public:
@@ -38,4 +38,4 @@ class InsertSequence {
   std::set<uint64_t> answered_ ABSL_GUARDED_BY(mutex_);  // of those not known yet
 };
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

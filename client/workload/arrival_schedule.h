@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 
 class ArrivalSchedule {
  public:
@@ -31,4 +31,4 @@ class ArrivalSchedule {
   uint64_t taken_ = 0;
 };
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

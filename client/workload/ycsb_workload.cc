@@ -1,8 +1,8 @@
-#include "bench/server_bench/ycsb_workload.h"
+#include "client/workload/ycsb_workload.h"
 
 #include <algorithm>
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 namespace {
 
 constexpr auto kZipfian = YcsbDistribution::kZipfian;
@@ -43,12 +43,11 @@ YcsbOperation YcsbChooser::NextOperation() {
 
 uint64_t YcsbChooser::NextRecord(uint64_t known) {
   switch (workload_.distribution) {
-    case YcsbDistribution::kZipfian:
-      return bench::Scale(bench::Mix(scattered_.Draw(random_)), loaded_);
+    case YcsbDistribution::kZipfian: return Scale(Mix(scattered_.Draw(random_)), loaded_);
     case YcsbDistribution::kLatest: return known - Zipfian(known).Draw(random_);
     case YcsbDistribution::kUniform: break;
   }
   return random_.Below(loaded_);
 }
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace lodgekv::bench {
+namespace lodgekv::workload {
 
 // A bijection of the 64-bit numbers that spreads every bit.
 constexpr uint64_t Mix(uint64_t x) {
@@ -33,4 +33,4 @@ class Random {
   uint64_t state_;
 };
 
-}  // namespace lodgekv::bench
+}  // namespace lodgekv::workload

@@ -1,11 +1,11 @@
-#include "bench/server_bench/arrival_schedule.h"
+#include "client/workload/arrival_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 namespace {
 
 using ::testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(ArrivalScheduleTest, CallsThatWaitForABusyClientAreAsLateAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

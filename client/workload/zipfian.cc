@@ -1,9 +1,9 @@
-#include "bench/server_bench/zipfian.h"
+#include "client/workload/zipfian.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 namespace {
 
 constexpr double kTail = 1 - kZipfianConstant;
@@ -24,7 +24,7 @@ Zipfian::Zipfian(uint64_t count)
 
 // A point below the density is drawn, and kept if it is also below the steps, one for each rank,
 // that have its height there.
-uint64_t Zipfian::Draw(bench::Random& random) const {
+uint64_t Zipfian::Draw(Random& random) const {
   while (true) {
     const double uniform = static_cast<double>(random.Next() >> 11) * 0x1p-53;
     const double area = high_ + uniform * (low_ - high_);
@@ -35,4 +35,4 @@ uint64_t Zipfian::Draw(bench::Random& random) const {
   }
 }
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

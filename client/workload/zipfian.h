@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "bench/engine_bench/random.h"
+#include "client/workload/random.h"
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 
 inline constexpr double kZipfianConstant = 0.99;
 
@@ -16,7 +16,7 @@ class Zipfian {
  public:
   explicit Zipfian(uint64_t count);
 
-  uint64_t Draw(bench::Random& random) const;
+  uint64_t Draw(Random& random) const;
 
  private:
   const uint64_t count_;
@@ -24,4 +24,4 @@ class Zipfian {
   const double high_;  // and at the right end of the last rank's
 };
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

@@ -1,4 +1,4 @@
-#include "bench/server_bench/ycsb_workload.h"
+#include "client/workload/ycsb_workload.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <cmath>
 #include <vector>
 
-#include "bench/server_bench/insert_sequence.h"
-#include "bench/server_bench/zipfian.h"
+#include "client/workload/insert_sequence.h"
+#include "client/workload/zipfian.h"
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 namespace {
 
 using ::testing::ElementsAre;
@@ -47,7 +47,7 @@ double Zeta(uint64_t ranks) {
 
 TEST(ZipfianTest, RanksHaveTheirFrequencies) {
   for (const uint64_t ranks : {uint64_t{10}, uint64_t{1'000}, uint64_t{10'000'000'000}}) {
-    bench::Random random(kSeed);
+    Random random(kSeed);
     const Zipfian zipfian(ranks);
     const double zeta = Zeta(ranks);
     std::array<uint64_t, 11> counts{};
@@ -66,7 +66,7 @@ TEST(ZipfianTest, RanksHaveTheirFrequencies) {
 
 TEST(ZipfianTest, TheFirstThousandRanksTogetherHaveTheirShare) {
   constexpr uint64_t kRanks = 1'000'000;
-  bench::Random random(kSeed);
+  Random random(kSeed);
   const Zipfian zipfian(kRanks);
   uint64_t first = 0;
   for (uint64_t i = 0; i < kDraws; ++i) first += zipfian.Draw(random) <= 1'000 ? 1 : 0;
@@ -74,7 +74,7 @@ TEST(ZipfianTest, TheFirstThousandRanksTogetherHaveTheirShare) {
 }
 
 TEST(ZipfianTest, OneRankIsAlwaysDrawn) {
-  bench::Random random(kSeed);
+  Random random(kSeed);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Zipfian(1).Draw(random), 1);
 }
 
@@ -180,4 +180,4 @@ TEST(InsertSequenceTest, OnlyWhatWasAnsweredWithoutAGapIsKnown) {
 }
 
 }  // namespace
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

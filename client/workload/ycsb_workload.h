@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bench/engine_bench/random.h"
-#include "bench/server_bench/zipfian.h"
+#include "client/workload/random.h"
+#include "client/workload/zipfian.h"
 
-namespace lodgekv::server_bench {
+namespace lodgekv::workload {
 
 enum class YcsbOperation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 inline constexpr size_t kYcsbOperations = 5;
@@ -50,8 +50,8 @@ class YcsbChooser {
 
   const YcsbWorkload workload_;
   const uint64_t loaded_;
-  bench::Random random_;
+  Random random_;
   const Zipfian scattered_{kScatteredRanks};
 };
 
-}  // namespace lodgekv::server_bench
+}  // namespace lodgekv::workload

@@ -1,4 +1,4 @@
-#include "bench/engine_bench/histogram.h"
+#include "client/workload/histogram.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "bench/engine_bench/random.h"
-#include "bench/engine_bench/statistics.h"
+#include "client/workload/random.h"
 
-namespace lodgekv::bench {
+namespace lodgekv::workload {
 namespace {
 
 TEST(HistogramTest, IsEmptyAtFirst) {
@@ -54,6 +53,21 @@ TEST(HistogramTest, IsWrongByLessThanFourPerMille) {
   }
 }
 
+// A bucket's ends are farthest from its middle; 128 buckets begin in each doubling.
+TEST(HistogramTest, EveryBucketIsWrongByAtMostA256th) {
+  for (unsigned bits = 8; bits < 64; ++bits) {
+    const uint64_t width = uint64_t{1} << (bits - 7);
+    for (uint64_t bucket = 128; bucket < 256; ++bucket) {
+      for (const uint64_t value : {bucket * width, bucket * width + width - 1}) {
+        Histogram histogram;
+        histogram.Add(value);
+        const auto exact = static_cast<double>(value);
+        ASSERT_LE(std::abs(histogram.Percentile(1) - exact), exact / 256) << value;
+      }
+    }
+  }
+}
+
 TEST(HistogramTest, HoldsTheLargestValue) {
   Histogram histogram;
   histogram.Add(~uint64_t{0});
@@ -71,15 +85,5 @@ TEST(HistogramTest, MergesBothSides) {
   EXPECT_EQ(low.Percentile(0.51), 20);
 }
 
-TEST(SpreadOfTest, GivesMedianAndQuartiles) {
-  const Spread spread = SpreadOf({5, 1, 4, 2, 3});
-  EXPECT_EQ(spread.low, 2);
-  EXPECT_EQ(spread.median, 3);
-  EXPECT_EQ(spread.high, 4);
-  EXPECT_EQ(SpreadOf({1, 2}).median, 1.5);
-  EXPECT_EQ(SpreadOf({7}).high, 7);
-  EXPECT_EQ(SpreadOf({}).median, 0);
-}
-
 }  // namespace
-}  // namespace lodgekv::bench
+}  // namespace lodgekv::workload
