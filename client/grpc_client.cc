@@ -5,6 +5,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/cord.h"
 #include "absl/synchronization/mutex.h"
+#include "client/channel.h"
 #include "client/conversions.h"
 #include "client/grpc_session.h"
 #include "google/rpc/error_details.pb.h"
@@ -16,25 +17,6 @@ namespace lodgekv::client {
 namespace {
 
 constexpr char kCostTrailer[] = "lodgekv-cost-bin";
-
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const ClientOptions& options) {
-  if (!options.tls) return grpc::InsecureChannelCredentials();
-  return grpc::SslCredentials({options.tls->ca_pem, options.tls->key_pem, options.tls->cert_pem});
-}
-
-std::shared_ptr<grpc::Channel> Connect(const std::string& address, const ClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  if (options.tls && !options.tls->server_name.empty()) {
-    arguments.SetSslTargetNameOverride(options.tls->server_name);
-  }
-  // The server's limits bound the size of answers, and may be configured above gRPC's own.
-  arguments.SetMaxReceiveMessageSize(-1);
-  // Retries are up to the caller.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Proxies are for the web; a database on loopback is not behind one.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, CredentialsOf(options), arguments);
-}
 
 v1::BatchWriteRequest ToRequest(const std::vector<BatchOp>& ops) {
   v1::BatchWriteRequest request;
@@ -125,7 +107,7 @@ std::function<void(grpc::Status)> FinishWith(std::shared_ptr<Call> pending,
 class GrpcClient final : public Client {
  public:
   explicit GrpcClient(const ClientOptions& options)
-      : stub_(v1::KvService::NewStub(Connect(options.server, options))),
+      : stub_(v1::KvService::NewStub(MakeChannel(options.server, options))),
         timeout_(options.timeout),
         on_cost_(options.on_cost) {}
 
@@ -252,7 +234,7 @@ class GrpcClient final : public Client {
 class GrpcAdminClient final : public AdminClient {
  public:
   explicit GrpcAdminClient(const ClientOptions& options)
-      : stub_(v1::AdminService::NewStub(Connect(options.admin, options))),
+      : stub_(v1::AdminService::NewStub(MakeChannel(options.admin, options))),
         timeout_(options.timeout) {}
 
   absl::StatusOr<v1::StatusResponse> Status() override {

@@ -55,6 +55,8 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(30);
   // Absent: plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
+  // Clients of one address share a connection unless they want one of their own.
+  bool own_connection = false;
   // If set, each call of Client requests its cost on the medium and passes it on before it returns
   // or is done; also on a gRPC thread, so it must not block. Each message of a session is a call in
   // this sense. A call that never reached the server has no cost.
