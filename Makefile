@@ -2,7 +2,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help packages lint-packages build run up down test test-container test-dax fuzz torture \
-	bench bench-quick bench-file bench-server bench-hostile format lint clean
+	bench bench-quick bench-file bench-server bench-fairness bench-flames bench-hostile format \
+	lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,14 @@ bench-file: packages  ## an ordinary file measured beside etcd and Redis (a quar
 
 bench-server: packages  ## the server beside a no-op one, into build/bench (a quarter of an hour)
 	@scripts/bench_server $(ARGS)
+
+bench-fairness: packages  ## a Get beside scans, large batches and values (minutes)
+	@scripts/build release lodgekvd call_cost
+	@python3 -B bench/server_bench/fairness.py --bin build/release/bin $(ARGS)
+
+bench-flames: packages  ## flame graphs of the server's writes, into docs/benchmarks (needs perf)
+	@scripts/build release lodgekvd call_cost
+	@python3 -B bench/figures/flames.py --bin build/release/bin $(ARGS)
 
 bench-hostile: packages  ## what an honest client sees while others attack (minutes)
 	@scripts/build release lodgekvd lodgectl

@@ -39,6 +39,7 @@ struct Given {
   CallKind kind = CallKind::kBatchWrite;
   uint64_t batch = 100;
   uint64_t keys = 1'000'000;
+  size_t value_bytes = kValueBytes;
   uint64_t seed = 1;
   double warm_up_seconds = 0;
   double seconds = 3;
@@ -72,9 +73,11 @@ void AddOptions(CLI::App& app, Given& given) {
          "The kind of call; scan: a page, scan_all: every record; session_get, session_put: a "
          "message of a session")
       ->transform(CLI::CheckedTransformer(kinds, with_underscores));
-  app.add_option("--batch", given.batch, "Records of a batch or page")->check(CLI::Range(1, 100));
+  app.add_option("--batch", given.batch, "Records of a batch or page")->check(CLI::Range(1, 1'024));
   app.add_option("--keys", given.keys, "Keys are drawn from so many, all of which are put first")
-      ->check(CLI::Range(1'000, 1'000'000'000));
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--value-bytes", given.value_bytes, "Of each value that is put while it counts")
+      ->check(CLI::Range(1, 16'777'216));
   app.add_option("--seed", given.seed, "Of the draw");
   app.add_option("--warm-up", given.warm_up_seconds, "Seconds before, that do not count")
       ->check(CLI::Range(0.0, 600.0));
@@ -155,6 +158,7 @@ void AddLatencies(const Given& given, const workload::Histogram& latencies,
   row["p50_us"] = latencies.Percentile(0.5) / 1e3;
   row["p99_us"] = latencies.Percentile(0.99) / 1e3;
   row["p999_us"] = latencies.Percentile(0.999) / 1e3;
+  row["max_us"] = latencies.Percentile(1) / 1e3;
 }
 
 absl::Status RunEngine(Given& given) {
@@ -163,7 +167,7 @@ absl::Status RunEngine(Given& given) {
   if (!store.ok()) return store.status();
   Engine& engine = (*store)->engine();
   if (absl::Status status = PutAll(given, engine); !status.ok()) return status;
-  RequestSource source(given.kind, given.batch, given.keys, given.seed);
+  RequestSource source(given.kind, given.batch, given.keys, given.seed, given.value_bytes);
   EngineCalls engine_calls(engine, given.kind);
   std::vector<std::vector<Record>> requests(kRequestsAtOnce);
   ProcessCost cost;
@@ -221,7 +225,7 @@ absl::Status RunServer(const Given& given) {
   ServerCalls calls;
   absl::Status status = calls.Connect(*address, given.connections, given.kind, least);
   if (!status.ok()) return status;
-  RequestSource source(given.kind, given.batch, given.keys, given.seed);
+  RequestSource source(given.kind, given.batch, given.keys, given.seed, given.value_bytes);
   if (given.warm_up_seconds > 0) {
     status = RunFor(given, given.warm_up_seconds, source, calls);
     if (!status.ok()) return status;
@@ -245,6 +249,9 @@ absl::Status RunServer(const Given& given) {
   if (!given.counts.empty()) {
     AddCounts(calls.latencies().total(), *counts_after - *counts_before, row);
   }
+  const auto [least_calls, most_calls] = std::ranges::minmax(calls.calls_by_connection());
+  row["least_calls_of_a_connection"] = least_calls;
+  row["most_calls_of_a_connection"] = most_calls;
   row["answer_bytes_per_second"] =
       static_cast<double>(calls.answer_bytes() - bytes_before) / seconds;
   std::puts(row.dump().c_str());
@@ -261,6 +268,10 @@ int Main(int argc, char** argv) {
   const bool batched = given.kind == CallKind::kBatchGet || given.kind == CallKind::kBatchWrite ||
                        given.kind == CallKind::kScan || IsSession(given.kind);
   if (!batched) given.batch = 1;
+  if (given.keys < given.batch) {
+    std::fputs("call_cost: --keys is at least --batch, whose keys differ\n", stderr);
+    return 1;
+  }
   const absl::Status status = given.server.empty() ? RunEngine(given) : RunServer(given);
   if (status.ok()) return 0;
   std::fprintf(stderr, "call_cost: %s\n", std::string(status.message()).c_str());

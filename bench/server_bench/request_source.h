@@ -37,8 +37,12 @@ struct Record {
 class RequestSource {
  public:
   // batch: records of a request; of single calls 1.
-  RequestSource(CallKind kind, uint64_t batch, uint64_t key_space, uint64_t seed)
-      : kind_(kind), source_(seed, key_space), key_space_(key_space), records_(batch) {}
+  RequestSource(CallKind kind, uint64_t batch, uint64_t key_space, uint64_t seed,
+                size_t value_bytes = kValueBytes)
+      : kind_(kind),
+        source_(seed, key_space, value_bytes),
+        key_space_(key_space),
+        records_(batch) {}
 
   // The path that gRPC has for the call.
   static std::string_view PathOf(CallKind kind);

@@ -28,6 +28,7 @@ absl::Status ServerCalls::Connect(const LocalAddress& address, unsigned connecti
     if (!status.ok()) return status;
     polled_.push_back({.fd = connections_.back()->fd(), .events = POLLIN, .revents = 0});
   }
+  Forget();
   return absl::OkStatus();
 }
 
@@ -110,6 +111,7 @@ absl::Status ServerCalls::ReceiveAll(Request request, absl::FunctionRef<bool()> 
     const uint64_t now = NowNs();
     for (const uint64_t from_ns : *answers) latencies_.Add(now - from_ns);
     open_ -= answers->size();
+    calls_by_connection_[i] += answers->size();
     for (size_t n = 0; n < answers->size() && more(); ++n, ++open_) {
       connection.Call(request(), now);
     }

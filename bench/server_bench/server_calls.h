@@ -32,8 +32,13 @@ class ServerCalls {
 
   // Of the answered calls, nanoseconds; since the last Forget.
   const workload::Histogram& latencies() const { return latencies_; }
-  void Forget() { latencies_ = {}; }
+  void Forget() {
+    latencies_ = {};
+    calls_by_connection_.assign(connections_.size(), 0);
+  }
   uint64_t answer_bytes() const;
+  // Answered calls of each connection, likewise.
+  const std::vector<uint64_t>& calls_by_connection() const { return calls_by_connection_; }
 
  private:
   absl::Status StartCalls(unsigned in_flight, Request request);
@@ -50,6 +55,7 @@ class ServerCalls {
   uint64_t open_ = 0;
   size_t turn_ = 0;
   workload::Histogram latencies_;
+  std::vector<uint64_t> calls_by_connection_;
 };
 
 }  // namespace lodgekv::server_bench
