@@ -29,9 +29,12 @@ GOAL = 2  # p99 beside a load, times that alone
 LARGE_VALUE = 16 << 20
 LARGE_KEYS = 4
 ALONE = "alone"
+# Of the machine alone: what a Get waits for a processor, without any load of the server.
+CONTROL = "two programs that only compute"
 # Words for call_cost.
 LOADS = {
     ALONE: None,
+    CONTROL: None,
     "four clients that scan everything": ["--call", "scan_all", "--in-flight", 4,
                                           "--connections", 4],
     "BatchGets of 1,024": ["--call", "batch_get", "--batch", 1024, "--in-flight", 1],
@@ -76,11 +79,21 @@ class Fairness:
             raise servers.ServerError(err.strip())
         return json.loads(out)
 
-    def window(self, load):
+    @staticmethod
+    def compute(stack):
+        for _ in range(2):
+            program = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                       preexec_fn=servers.die_with_parent)
+            stack.callback(program.wait)
+            stack.callback(program.kill)
+
+    def window(self, name):
         """What the Gets saw, and what the load got done."""
-        seconds = self.options.seconds
+        seconds, load = self.options.seconds, LOADS[name]
         with contextlib.ExitStack() as stack:
             beside = None
+            if name == CONTROL:
+                self.compute(stack)
             if load:
                 beside = self.client(*load, "--filled", seconds=seconds + 1)
                 stack.callback(beside.wait)
@@ -101,7 +114,7 @@ class Fairness:
             for name in list(LOADS)[::1 if number % 2 == 0 else -1]:
                 if name.startswith("Gets of 16") and number == 0:
                     self.put_large_values()
-                seen[name].append(self.window(LOADS[name]))
+                seen[name].append(self.window(name))
         return seen
 
     def put_large_values(self):
@@ -157,8 +170,8 @@ def text_of(options, seen, connections):
                                   for each, alone in zip(rounds, seen[ALONE]))
         p99s = [each["p99_us"] for each in rounds]
         verdict = "" if name == ALONE else (", met" if times <= GOAL else ", missed")
-        load = "" if name == ALONE else (f"{median(rounds, 'load_calls'):,.0f}; "
-                                         f"{median(rounds, 'load_mib'):,.0f}")
+        load = "" if LOADS[name] is None else (f"{median(rounds, 'load_calls'):,.0f}; "
+                                               f"{median(rounds, 'load_mib'):,.0f}")
         beside = "" if name == ALONE else "beside "
         lines.append(f"| {beside}{name} | {median(rounds, 'calls_per_second'):,.0f} "
                      f"| {median(rounds, 'p50_us'):,.0f} | {statistics.median(p99s):,.0f} "
