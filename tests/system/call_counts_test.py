@@ -4,8 +4,9 @@ depend on the machine: allocations, bytes copied, calls of the system, and sleep
 A library before libc counts in the daemon as it is shipped and in noop_server
 (bench/server_bench/process_counter.cc). That needs neither ptrace nor a privilege, as perf would.
 Each count is the least of some rounds, each of many calls one after another: what the process does
-in the background, or what arrives in pieces, adds to a count now and then, but what each call does
-is in every round.
+in the background, or what arrives in pieces, adds to a count now and then, and more on a busy
+machine, where a round takes longer; but what each call does is in every round. So there are more
+rounds while a count is above what is pinned.
 
 A failure prints the whole table. Less than is pinned here is an improvement: pin that.
 """
@@ -23,6 +24,7 @@ COUNTER = os.environ["LODGEKV_PROCESS_COUNTER"]
 CALL_COST = daemon.BIN / "call_cost"
 NOOP_SERVER = daemon.BIN / "noop_server"
 ROUNDS = 4
+MOST_ROUNDS = 14
 CALLS_OF_A_ROUND = 1_500
 KEYS = 1_000
 COUNTS = ("allocations", "copied_bytes", "system_calls", "sleeps")
@@ -102,24 +104,34 @@ class CallCountsTest(system_test.SystemTest):
 
     def least(self, kind):
         """{(server, count): the least of the rounds}"""
-        rounds = [{(name, count): value for name in self.servers
-                   for count, value in self.measure(name, kind).items()}
-                  for _ in range(ROUNDS)]
-        return {key: min(each[key] for each in rounds) for key in rounds[0]}
+        least = {}
+        for number in range(MOST_ROUNDS):
+            if number >= ROUNDS and not self.misses(kind, least):
+                break
+            for name in self.servers:
+                for count, value in self.measure(name, kind).items():
+                    least[name, count] = min(value, least.get((name, count), value))
+        return least
+
+    @staticmethod
+    def misses(kind, least):
+        """What is above the pinned counts, in words."""
+        said = []
+        for count in COUNTS:
+            ours = least["daemon", count] - (0 if count == "sleeps" else least["no-op", count])
+            pinned = getattr(kind, count)
+            if ours > pinned + margin(count, kind.batch):
+                said.append(f"{kind.call}: {ours:.2f} {count}, pinned are {pinned}")
+        return said
 
     def test_a_call_costs_no_more_than_is_pinned(self):
         rows, misses = [], []
         for kind in KINDS:
             least = self.least(kind)
-            ours = {count: least["daemon", count] - least["no-op", count] for count in COUNTS}
-            ours["sleeps"] = least["daemon", "sleeps"]
             cells = [f"{least['daemon', count]:,.1f} ({least['no-op', count]:,.1f})"
                      for count in COUNTS]
             rows.append(f"| {kind.call} {kind.batch} | " + " | ".join(cells) + " |")
-            for count in COUNTS:
-                pinned = getattr(kind, count)
-                if ours[count] > pinned + margin(count, kind.batch):
-                    misses.append(f"{kind.call}: {ours[count]:.2f} {count}, pinned are {pinned}")
+            misses += self.misses(kind, least)
         table = "\n".join(["| call | " + " | ".join(COUNTS) + " |", *rows])
         print(f"\nthe daemon's (of the no-op server)\n{table}", flush=True)
         self.assertEqual(misses, [], table)
