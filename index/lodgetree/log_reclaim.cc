@@ -3,57 +3,30 @@
 #include <algorithm>
 #include <string>
 
-#include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 
 namespace lodgekv::lodgetree {
 
 namespace {
-constexpr unsigned kLogsAtOnce = 4;      // that were free when examined
 constexpr size_t kOldPairsAtOnce = 256;  // of old logs, drained in one round
 constexpr unsigned kEntriesForRoom = 64;
 constexpr unsigned kTriesOfDelete = 64;  // where a put tries once
 }  // namespace
 
-// Continues the log being examined, or takes the one that has waited longest. False: there is none.
 template <class C>
 bool LogReclaimer<C>::NextOldEntry(FoundEntry* entry) {
-  auto& old = worker_.old_log.log;
-  for (unsigned logs = 0;;) {
-    const bool live = old.id != AppendLog::kNoLog && parts_.log.IsLive(old);
-    while (live && worker_.old_log.entries < old.found.entries) {
-      if (parts_.log.ReadOld(old, worker_.old_log.entries++, entry)) return true;
-    }
-    if (logs++ == kLogsAtOnce || !parts_.log.NextToEmpty(&old)) return false;
-    worker_.old_log.entries = 0;
+  return worker_.old_log.entries.Next(parts_.log, entry, [&](uint32_t log) {
     worker_.counters.Add(WorkerCounters::kLogReclaims);
-    parts_.applied.LeaveLog(old.id);
-  }
+    parts_.applied.LeaveLog(log);
+  });
 }
 
-// False: there is no pair, or it is dead and its record was reused, as the checksum shows.
 template <class C>
 bool LogReclaimer<C>::KeyOfOldEntry(const FoundEntry& entry, Key* key) {
-  if (entry.op == LogOp::kAppliedIndex) return false;
-  if constexpr (C::kRecords) {
-    worker_.old_log.keys.resize(kOldPairsAtOnce);
-    std::string& text = worker_.old_log.keys[worker_.old_log.pairs.size()];
-    const EpochGuard guard;
-    char scratch[8];
-    if (C::IsRecord(entry.pair.value)) {
-      RecordView view;
-      if (!VerifyRecord(parts_.pool, parts_.slab, C::RecordOf(entry.pair.value), &view))
-        return false;
-      if (view.crc != entry.record_crc) return false;
-      text.assign(view.key);
-    } else {
-      text.assign(parts_.codec.KeyText(entry.pair, scratch));
-    }
-    *key = C::MakeKey(text);
-  } else {
-    *key = C::KeyOfWord(entry.pair.key);
-  }
-  return true;
+  auto& keys = worker_.old_log.keys;
+  if constexpr (C::kRecords) keys.resize(kOldPairsAtOnce);
+  std::string* text = C::kRecords ? &keys[worker_.old_log.pairs.size()] : nullptr;
+  return KeyOfLogEntry(parts_.pool, parts_.slab, parts_.codec, entry, text, key);
 }
 
 // Most entries of an old log are dead: that is checked without a lock.
@@ -81,7 +54,7 @@ unsigned LogReclaimer<C>::GatherOldPairs(unsigned entries) {
       return 0;
     }
     OldPair pair;
-    pair.log = worker_.old_log.log.id;
+    pair.log = worker_.old_log.entries.id();
     if (KeyOfOldEntry(entry, &pair.key) && MayBuffer(pair)) pairs.push_back(pair);
   }
   return entries;

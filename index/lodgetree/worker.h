@@ -11,6 +11,7 @@
 #include "index/lodgetree/pending_op.h"
 #include "index/lodgetree/spare_space.h"
 #include "index/node/append_log.h"
+#include "index/node/old_log_entries.h"
 #include "index/node/retired_records.h"
 #include "index/node/thread_counts.h"
 
@@ -40,8 +41,7 @@ struct Chunks {
   std::vector<PendingOp<C>> pending;  // those that share the next fence
 };
 
-// The old log that a thread is emptying, the number of entries examined, and the pairs found to
-// drain.
+// The old logs that a thread is emptying, and the pairs found to drain.
 template <class C>
 struct OldLogWork {
   // A pair of the log that may still be buffered.
@@ -49,8 +49,7 @@ struct OldLogWork {
     typename C::Key key;
     uint32_t log;
   };
-  AppendLog::OldLog log;
-  unsigned entries = 0;
+  OldLogEntries entries;
   std::vector<OldPair> pairs;
   std::vector<std::string> keys;  // of the pairs (codecs with records)
 };
