@@ -155,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::BulkLoad(const EngineContext&
   absl::Status status = CheckFill(load.fill_percent);
   if (!status.ok()) return status;
   std::unique_ptr<SpTree> engine(new SpTree(context));
+  if (engine->tree_.buffers()) engine->tree_.log.TakeOwnChunks();
   status = BulkLoader<C>(engine->tree_, load).Run();
   if (status.ok()) return engine;
   engine.reset();

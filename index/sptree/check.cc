@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <unordered_map>
 
 #include "index/node/leaf_chain_checker.h"
 #include "index/sptree/leaf_walk.h"
@@ -34,6 +35,7 @@ class Checker : LeafChainChecker {
     ExpectEnd();
     // Without a tracer other threads allocate and retire meanwhile.
     if (tree_.medium.tracer() != nullptr) CheckSpace();
+    CheckLogs();
     for (Mnode<C>* leaf : held) leaf->lock.Unlock();
     return Report();
   }
@@ -57,13 +59,17 @@ class Checker : LeafChainChecker {
   void CheckWords(const Mnode<C>& leaf);
   void CheckFence(const Mnode<C>& leaf);
   void CheckSlot(const Mnode<C>& leaf, unsigned slot);
+  void CheckBuffer(const Mnode<C>& leaf);
+  void CheckBuffered(const Mnode<C>& leaf, unsigned i);
+  void CheckLogs();
   void CheckOrder(const Mnode<C>& leaf);
   void CheckSpace();
 
   TreeState<C>& tree_;
   const LeafWalk<C> walk_;
   uint64_t record_bytes_ = 0;
-  std::vector<Pair> pairs_;             // of the current leaf
+  std::vector<Pair> pairs_;  // of the current leaf
+  std::unordered_map<uint32_t, uint32_t> buffered_in_log_;
   std::optional<std::string> reached_;  // in passing: where the next leaf begins
 };
 
@@ -101,7 +107,77 @@ void Checker<C>::CheckLeaf(const Mnode<C>& leaf) {
       Problem("leaf ", tree_.pool.OffsetOf(leaf.bnode), ": a key twice");
     }
   }
-  report_.keys += pairs_.size();
+  report_.keys += leaf.buffered() ? leaf.buffer->KeysWith(pairs_.size()) : pairs_.size();
+  if (leaf.buffered()) CheckBuffer(leaf);
+}
+
+template <class C>
+void Checker<C>::CheckBuffer(const Mnode<C>& leaf) {
+  const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
+  const WriteBuffer& buffer = *leaf.buffer;
+  const auto free_slots = std::popcount(tree_.usable_slots() & ~leaf.bitmap);
+  unsigned inserts = 0;
+  for (unsigned i = 0; i < buffer.pairs(); ++i) {
+    inserts += buffer.IsInsert(i) ? 1 : 0;
+    CheckBuffered(leaf, i);
+    for (unsigned j = 0; j < i; ++j) {
+      if (tree_.codec.SameKey(buffer.PairAt(i), buffer.PairAt(j))) {
+        Problem("leaf ", where, ": a key twice in the buffer");
+      }
+    }
+  }
+  if (inserts != buffer.inserts || inserts > static_cast<unsigned>(free_slots)) {
+    Problem("leaf ", where, ": ", inserts, " inserts in the buffer, ", buffer.inserts,
+            " counted, and ", free_slots, " free slots");
+  }
+  if (buffer.newest <= WatermarkOf(*leaf.bnode)) {
+    Problem("leaf ", where, ": a watermark above what is in the buffer");
+  }
+}
+
+// A record that the leaf has too is counted there.
+template <class C>
+void Checker<C>::CheckBuffered(const Mnode<C>& leaf, unsigned i) {
+  const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
+  const WriteBuffer& buffer = *leaf.buffer;
+  const Pair pair = buffer.PairAt(i);
+  ++buffered_in_log_[buffer.logs[i]];
+  uint64_t slots = leaf.bitmap;
+  while (slots != 0 &&
+         !tree_.codec.SameKey(
+             pair, SlotPair(*leaf.bnode, static_cast<unsigned>(std::countr_zero(slots))))) {
+    slots &= slots - 1;
+  }
+  const auto slot =
+      slots == 0 ? WriteBuffer::kNoSlot : static_cast<uint8_t>(std::countr_zero(slots));
+  if (slot != buffer.slots[i]) Problem("leaf ", where, ": a buffered pair with a wrong slot");
+  if (!tree_.codec.KeyInRange(pair, leaf.low, leaf.bounded(), leaf.high)) {
+    Problem("leaf ", where, ": a buffered key out of the leaf's range");
+  }
+  if (!leaf.filter.MayHold(tree_.codec.HashOf(pair))) {
+    Problem("leaf ", where, ": a buffered key that is not in the filter");
+  }
+  if constexpr (C::kRecords) {
+    const bool in_leaf = slots != 0 && SlotPair(*leaf.bnode, slot).value == pair.value;
+    if (!in_leaf && this->CheckRecordPair(tree_.codec, tree_.pool, tree_.slab, where, pair)) {
+      record_bytes_ += tree_.slab.SpaceAt(C::RecordOf(pair.value));
+    }
+  }
+}
+
+// Each log counts as many valid entries as there are buffered pairs of it.
+template <class C>
+void Checker<C>::CheckLogs() {
+  tree_.log.VisitLive([&](uint32_t log, uint32_t valid) {
+    const uint32_t expected = buffered_in_log_[log];
+    if (valid != expected) {
+      Problem("log ", log, ": ", valid, " entries counted as valid, ", expected, " are");
+    }
+    buffered_in_log_.erase(log);
+  });
+  for (const auto& [log, count] : buffered_in_log_) {
+    if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
+  }
 }
 
 template <class C>
@@ -112,8 +188,9 @@ void Checker<C>::CheckWords(const Mnode<C>& leaf) {
   }
   if ((leaf.bitmap & ~tree_.usable_slots()) != 0) Problem("leaf ", where, ": too many slots");
   uint64_t watermark;
-  if (!ReadChecked(leaf.bnode->watermark.Load(), &watermark)) {
-    Problem("leaf ", where, ": a watermark with wrong check bits");
+  if (!ReadChecked(leaf.bnode->watermark.Load(), &watermark) ||
+      (watermark != 0 && watermark >= tree_.pool.PeekSequence())) {
+    Problem("leaf ", where, ": watermark ", watermark, " was never handed out");
   }
   const pmem::Offset right = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
   if (leaf.bnode->next.Load() != CheckedWord(right)) {

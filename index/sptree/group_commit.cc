@@ -15,6 +15,7 @@ WriteGroup<C>::WriteGroup(PairWriter<C>& writer, bool of_batch)
       writer_(tree_),
       merger_(tree_),
       splitter_(tree_),
+      buffered_(tree_),
       of_batch_(of_batch) {}
 
 template <class C>
@@ -45,13 +46,23 @@ auto WriteGroup<C>::Join(const Key& key, Seen seen) -> Held* {
     if (held != nullptr) {
       tree_.Touch(key);
       const bool taken = !of_batch_ && tree_.key_locks.IsTaken(key.hash);
-      return taken && !tree_.medium.Canary("sptree.group.batches_ignored") ? nullptr : held;
+      if (taken && !tree_.medium.Canary("sptree.group.batches_ignored")) return nullptr;
+      if (held->change.leaf->buffered()) EmptyBufferOf(*held);
+      return held;
     }
     seen = {};
     if (!fresh) continue;
     if (!waits) return nullptr;
     backoff.Pause();
   }
+}
+
+// What a group writes goes to the leaf, whose buffer must be empty.
+template <class C>
+void WriteGroup<C>::EmptyBufferOf(Held& held) {
+  Mnode<C>* leaf = held.change.leaf;
+  buffered_.EmptyBuffer(tree_.workers.Current(), leaf);
+  held.change = LeafChange<C>(leaf);
 }
 
 // Null: the group does not hold the leaf.

@@ -35,7 +35,9 @@ struct Slot {
 //  4. The tag of a slot that counts is its key's.
 struct Bnode {
   Word bitmap;
-  Word watermark;  // a checked word: 0 without write buffers
+  // A checked word: the leaf has, of its keys, all that log entries up to this number say. 0
+  // without write buffers.
+  Word watermark;
   Word next;       // a checked word: the right sibling; 0: none, and hkey is plus infinity
   Word lkey[2];    // node/separator.h
   Word unused[3];  // zero
@@ -50,7 +52,8 @@ static_assert(offsetof(Bnode, tags) == 64 && offsetof(Bnode, slots) == 128);
 enum EngineWord : unsigned {
   kFirstLeaf = 0,  // offset of the leftmost leaf, a checked word; it is never dropped
   kIntents = 1,    // roots of batches in progress (node/batch_intent.h)
-  kEngineWords = kIntents + BatchIntents::kRoots
+  kFencedBelow = kIntents + BatchIntents::kRoots,  // node/fence_horizon.h
+  kEngineWords
 };
 
 }  // namespace media
@@ -69,6 +72,10 @@ inline const uint8_t* TagsOf(const media::Bnode& bnode) {
 inline Pair SlotPair(const media::Bnode& bnode, unsigned slot) {
   const media::Slot& at = bnode.slots[slot];
   return {at.key.LoadRelaxed(), at.value.LoadRelaxed()};
+}
+
+inline uint64_t WatermarkOf(const media::Bnode& bnode) {
+  return bnode.watermark.Load() & kCheckedMask;
 }
 
 inline FenceWords FenceOf(const media::Bnode& bnode) {

@@ -1,6 +1,7 @@
 // Merges of leaves; their crash table: README.md, Merge.
 #include "index/sptree/leaf_merge.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <utility>
@@ -89,6 +90,11 @@ auto LeafMerger<C>::MergeWithLeft(Worker& worker, Mnode<C>* leaf) -> Attempt {
 // Both are locked. kDone: the right one is unlocked, and gone.
 template <class C>
 auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> Attempt {
+  for (Mnode<C>* leaf : {left, right}) {
+    if (!leaf->buffered()) continue;
+    tree_.Touch(C::KeyOf(leaf->low));
+    flusher_.Empty(worker, leaf);
+  }
   if (!AreSparse(left->bitmap, right->bitmap)) return Attempt::kCannot;
   typename TopLayer<C>::Removal removal;
   const Attempt attempt = tree_.top.Begin(right, &removal);
@@ -119,9 +125,14 @@ void LeafMerger<C>::Commit(LeafChange<C>* change, const media::Bnode& right) {
   }
   writer_.Stage(change);
   LODGEKV_CRASH_POINT(medium, "sptree.merge.1");
-  if (change->changes()) {
-    medium.Fence();
-    medium.Store(bnode->bitmap, change->bitmap);
+  // Both buffers are empty: so the watermark of either is true for the left one.
+  const uint64_t watermark = std::max(WatermarkOf(*bnode), WatermarkOf(right));
+  const bool raises =
+      watermark != WatermarkOf(*bnode) && !medium.Canary("sptree.merge.low_watermark");
+  if (change->changes() || raises) {
+    if (LeafWriter<C>::FencesFirst(*change)) medium.Fence();
+    if (raises) medium.Store(bnode->watermark, CheckedWord(watermark));
+    if (change->changes()) medium.Store(bnode->bitmap, change->bitmap);
     if (medium.strict_order()) {
       medium.FlushLine(bnode);
       LODGEKV_CRASH_POINT(medium, "sptree.merge.2");

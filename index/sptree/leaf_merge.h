@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "index/sptree/buffer_flush.h"
 #include "index/sptree/leaf_writer.h"
 #include "index/sptree/low_fences.h"
 
@@ -25,7 +26,8 @@ class LeafMerger {
   using Key = typename C::Key;
   using Attempt = typename TopLayer<C>::Attempt;
 
-  explicit LeafMerger(TreeState<C>& tree) : tree_(tree), fences_(tree), writer_(tree) {}
+  explicit LeafMerger(TreeState<C>& tree)
+      : tree_(tree), fences_(tree), writer_(tree), flusher_(tree) {}
 
   // After a pair has left the locked leaf: notes its key if the leaf may have to be merged.
   void NoteIfSparse(Worker& worker, const Mnode<C>& leaf, const Key& key) const;
@@ -47,6 +49,7 @@ class LeafMerger {
   TreeState<C>& tree_;
   LowFences<C> fences_;
   LeafWriter<C> writer_;
+  BufferFlusher<C> flusher_;
 };
 
 }  // namespace lodgekv::sptree

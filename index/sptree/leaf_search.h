@@ -10,6 +10,7 @@
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/node/tag_match.h"
+#include "index/sptree/locked_leaf.h"
 #include "index/sptree/tree_state.h"
 
 namespace lodgekv::sptree {
@@ -43,6 +44,30 @@ class LeafSearch {
       if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) return slot;
     }
     return -1;
+  }
+  // Where the buffer has the key; -1: it has not.
+  int FindBuffered(const WriteBuffer& buffer, const Key& key) const {
+    for (unsigned i = 0; i < buffer.pairs(); ++i) {
+      const Pair pair = buffer.PairAt(i);
+      if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+  // In the leaf and in its buffer.
+  LockedLeaf<C> Locate(Mnode<C>* leaf, const Key& key) const {
+    LockedLeaf<C> held{.leaf = leaf};
+    if (leaf->buffered() && MayHold(*leaf, key)) {
+      held.place = FindBuffered(*leaf->buffer, key);
+      if (held.place >= 0) {
+        const uint8_t slot = leaf->buffer->slots[held.place];
+        held.slot = slot == WriteBuffer::kNoSlot ? -1 : slot;
+        return held;
+      }
+    }
+    held.slot = FindPlace(*leaf, key);
+    return held;
   }
   int FindPlace(const Mnode<C>& leaf, const Key& key) const {
     const uint64_t slots = Candidates(leaf, key);

@@ -1,7 +1,5 @@
 #include "index/sptree/leaf_walk.h"
 
-#include <bit>
-
 #include "index/node/epoch.h"
 #include "index/node/optimistic_section.h"
 
@@ -23,7 +21,7 @@ void LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
     Visit at;
     {
       const OptimisticSection section;
-      at = {leaf, leaf->bitmap, leaf->low, leaf->high, leaf->bounded()};
+      at = {leaf, KeysOf(*leaf), leaf->low, leaf->high, leaf->bounded()};
       if (!leaf->lock.Validate(snapshot)) continue;
     }
     if (!visit(at)) return;
@@ -36,7 +34,7 @@ template <class C>
 uint64_t LeafWalk<C>::CountKeys() const {
   uint64_t keys = 0;
   ForEach(C::TextOf(C::MinusInfinity()), /*lock=*/false, [&](const Visit& at) {
-    keys += static_cast<uint64_t>(std::popcount(at.bitmap));
+    keys += at.keys;
     return true;
   });
   return keys;

@@ -15,7 +15,7 @@ class LeafWalk {
   // A leaf as of one moment. Its bounds are valid during the visit.
   struct Visit {
     Mnode<C>* leaf;
-    uint64_t bitmap;
+    uint64_t keys;
     typename C::Separator low;
     typename C::Separator high;
     bool bounded;

@@ -5,7 +5,8 @@
 //  1. What is here is durable on the medium: readers believe the range and the slots that are here,
 //     not the leaf's own words. Tags, keys and values they read in the leaf.
 //  2. `right` leads to the node whose `low` is this one's `high`; null: the range has no end.
-//  3. `filter` has the key of each slot that counts, and perhaps others.
+//  3. `filter` has the key of each slot that counts and of each pair in the buffer, and perhaps
+//     others.
 //  4. If `sorted`, `seqs` are the slots that count, in the order of their keys. (In the paper they
 //     are on the medium, with two versions, cur_ver and sort_ver, and scans write them: after a
 //     crash these could be equal and `seqs` wrong.)
@@ -16,6 +17,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "index/node/inner_tree.h"
@@ -24,6 +26,7 @@
 #include "index/node/version_lock.h"
 #include "index/sptree/bloom_filter.h"
 #include "index/sptree/layout.h"
+#include "index/sptree/write_buffer.h"
 
 namespace lodgekv::sptree {
 
@@ -34,6 +37,7 @@ struct Mnode {
   VersionLock lock;
   uint64_t bitmap;
   media::Bnode* bnode;
+  WriteBuffer* buffer;  // null until it is needed; stays with the node, which may be used again
   Mnode* right;
   Separator low;   // owned, as is `high`
   Separator high;  // only if there is a right one
@@ -43,6 +47,8 @@ struct Mnode {
   std::atomic<bool> sorted;
   uint8_t seqs[kBnodeSlots];
 
+  // The buffer has something, which the leaf does not have yet.
+  bool buffered() const { return buffer != nullptr && buffer->count != 0; }
   bool bounded() const { return right != nullptr; }
   bool Covers(const typename C::Key& key) const {
     return C::CompareToKey(low, key) <= 0 && (!bounded() || C::CompareToKey(high, key) > 0);
@@ -51,7 +57,14 @@ struct Mnode {
   void PrefetchForRead() const { PrefetchLines(this, offsetof(Mnode, seqs)); }
   void PrefetchForWrite() const { PrefetchForRead(); }
 };
-static_assert(sizeof(Mnode<Fixed64Codec>) == 176);
+static_assert(sizeof(Mnode<Fixed64Codec>) == 184);
+
+// With those in its buffer.
+template <class C>
+uint64_t KeysOf(const Mnode<C>& leaf) {
+  const auto in_leaf = static_cast<uint64_t>(std::popcount(leaf.bitmap));
+  return leaf.buffered() ? leaf.buffer->KeysWith(in_leaf) : in_leaf;
+}
 
 // How the inner nodes reach it.
 template <class C>

@@ -12,26 +12,18 @@
 
 #include "index/node/search_form.h"
 #include "index/node/write_tree.h"
+#include "index/sptree/buffer_reclaim.h"
+#include "index/sptree/buffered_writes.h"
 #include "index/sptree/leaf_merge.h"
 #include "index/sptree/leaf_search.h"
 #include "index/sptree/leaf_split.h"
 #include "index/sptree/leaf_writer.h"
+#include "index/sptree/locked_leaf.h"
 #include "index/sptree/low_fences.h"
 #include "index/sptree/tree_state.h"
 #include "index/sptree/write_group.h"
 
 namespace lodgekv::sptree {
-
-// A locked leaf, and the key's slot in it.
-template <class C>
-struct LockedLeaf {
-  Mnode<C>* leaf = nullptr;
-  int slot = -1;  // -1: the key is not there
-
-  bool found() const { return slot >= 0; }
-  Pair FoundPair() const { return SlotPair(*leaf->bnode, static_cast<unsigned>(slot)); }
-  void Unlock() { leaf->lock.Unlock(); }
-};
 
 template <class C>
 class PairWriter {
@@ -48,7 +40,8 @@ class PairWriter {
         writer_(tree),
         splitter_(tree),
         merger_(tree),
-        fences_(tree) {}
+        fences_(tree),
+        buffered_(tree) {}
 
   template <class Form = SearchByPointer>
   Seen Seek(const Key& key) const {
@@ -74,6 +67,8 @@ class PairWriter {
   void Remove(const Held& held, const Key& key);
   void AfterWrite();
   bool ReclaimSpace();
+  // Past the buffer, which is empty.
+  Outcome WriteToLeaf(Worker& worker, const Held& held, Pair pair);
 
   // For atomic batches.
   bool SetAside(size_t puts) { return tree_.space.SetAside(tree_.workers.Current().spare, puts); }
@@ -99,6 +94,9 @@ class PairWriter {
   static bool IsOutdated(const Seen& seen) {
     return seen.leaf != nullptr && !seen.leaf->lock.Validate(seen.snapshot);
   }
+  // False: it is to be written to the leaf, whose buffer is empty; `held` is set for that.
+  bool WriteBuffered(Worker& worker, Held* held, const Key& key, Pair pair, LogOp op);
+  void RemoveFromLeaf(Worker& worker, const Held& held, const Key& key);
   Outcome Insert(Worker& worker, Mnode<C>* leaf, Pair pair);
   void Update(Worker& worker, const Held& held, Pair pair);
   void Commit(LeafChange<C>* change);
@@ -110,6 +108,7 @@ class PairWriter {
   LeafSplitter<C> splitter_;
   LeafMerger<C> merger_;
   LowFences<C> fences_;
+  BufferedWrites<C> buffered_;
 };
 
 // The lock proves that the leaf is the key's: it can be acquired only if nothing was published in
@@ -126,7 +125,7 @@ auto PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) -> Held {
     tree_.Touch(key);
     const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
     if (!waits || tree_.medium.Canary("sptree.write.batches_ignored")) [[likely]]
-      return {leaf, search_.FindPlace(*leaf, key)};
+      return search_.Locate(leaf, key);
     leaf->lock.Unlock();
     tree_.key_locks.AwaitFree(key.hash);
   }

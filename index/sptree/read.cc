@@ -7,12 +7,37 @@
 
 namespace lodgekv::sptree {
 
+// False: the key is not in the buffer, as of `snapshot`. Inside an OptimisticSection.
+template <class C>
+bool Lookups<C>::FindInBuffer(const Mnode<C>* leaf, uint64_t snapshot, const Key& key,
+                              Answer* answer) const {
+  if (!search_.MayHold(*leaf, key)) return false;
+  const WriteBuffer& buffer = *leaf->buffer;
+  for (unsigned i = 0; i < buffer.pairs(); ++i) {
+    const Pair pair = buffer.PairAt(i);
+    if (!tree_.codec.MayMatch(key, pair)) continue;
+    const bool tombstone = buffer.IsTombstone(i);
+    if (!leaf->lock.Validate(snapshot)) return true;
+    if constexpr (C::kRecords) {
+      const OptimisticSection::Validated validated;
+      if (!tree_.codec.Matches(key, pair)) continue;
+    }
+    *answer = {tombstone ? Seen::kAbsent : Seen::kFound, pair.value};
+    return true;
+  }
+  return false;
+}
+
 // Reads one leaf as of `snapshot`. Most keys that are absent end at the filter, in DRAM.
 template <class C>
 auto Lookups<C>::FindInLeaf(const Mnode<C>* leaf, uint64_t snapshot, const Key& key) const
     -> Answer {
   tree_.Touch(key);
   const OptimisticSection section;
+  if (leaf->buffered()) {
+    Answer answer;
+    if (FindInBuffer(leaf, snapshot, key, &answer)) return answer;
+  }
   uint64_t slots = search_.Candidates(*leaf, key);
   for (; slots != 0; slots &= slots - 1) {
     const media::Slot& slot = leaf->bnode->slots[std::countr_zero(slots)];
@@ -50,6 +75,7 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
 template <class C>
 void Lookups<C>::FetchTags(const Lookup& lookup) const {
   const OptimisticSection section;
+  if (lookup.leaf->buffer != nullptr) PrefetchLines(lookup.leaf->buffer, sizeof(WriteBuffer));
   if (search_.MayHold(*lookup.leaf, lookup.key)) Prefetch(lookup.leaf->bnode->tags);
 }
 

@@ -76,25 +76,43 @@ void Recovery<C>::BeginSettling() {
 }
 
 template <class C>
+absl::Status Recovery<C>::ReadHorizon() {
+  const pmem::Word& word = pool_.engine_area()[media::kFencedBelow];
+  uint64_t fenced_below;
+  if (!ReadChecked(word.Load(), &fenced_below)) {
+    return Damaged("a word of the engine area with wrong check bits", pool_.OffsetOf(&word));
+  }
+  tree_.horizon.Restore(fenced_below);
+  return absl::OkStatus();
+}
+
+template <class C>
 absl::Status Recovery<C>::Run() {
   const auto start = std::chrono::steady_clock::now();
   report_.clean = pool_.was_clean();
   report_.threads = std::max(1u, context_.recovery_threads);
   tree_.bnodes.Adopt(pool_.Chunks());
+  tree_.log.Adopt(pool_.Chunks());
   tree_.slab.Adopt();
-  absl::Status status = FindLeaves();
+  absl::Status status = ReadHorizon();
+  if (status.ok()) status = FindLeaves();
   if (status.ok()) status = LookThrough();
-  if (status.ok()) status = intents_.Mark(Intents::LeavesMarked::kBefore);
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (!status.ok()) return status;
   Mend();
   BuildTree();
-  BeginSettling();
+  // A batch may name the record of a pair that only the log has.
+  status = ReplayLogs([this] {
+    const absl::Status marked = intents_.Mark(Intents::LeavesMarked::kBefore);
+    if (marked.ok()) BeginSettling();
+    return marked;
+  });
+  if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
   status = intents_.Apply(&report_);
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
-  if (!intents_.empty()) report_.keys = LeafWalk<C>(tree_).CountKeys();
+  if (report_.log_entries_replayed != 0) report_.keys = LeafWalk<C>(tree_).CountKeys();
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
   tree_.rest.Start(report_, start, context_.on_recovery_end);

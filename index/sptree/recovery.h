@@ -1,7 +1,8 @@
 // Recovery (SPTree 4.6): the leaves are found along `next`, then looked through by several threads,
 // each of which makes the Mnodes of its run of leaves, and the top layer is built over them. What a
 // split or a merge that was cut short has left in a leaf out of its range is removed, before
-// anything is served. Batches whose intent is found are done.
+// anything is served. Batches whose intent is found are done. What the logs have and no leaf is
+// in the leaves' write buffers before anything is served.
 //
 // What changes on the medium: bitmaps (by one store each), and what intents do by the ordinary
 // protocols: so recovery may be cut anywhere and begun again. After a kill the leaves' lines are
@@ -22,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "index/engine_info.h"
 #include "index/node/chain_walk.h"
@@ -48,11 +50,13 @@ class Recovery {
   Recovery(TreeState<C>& tree, PairWriter<C>& writer, const EngineContext& context,
            RecoveryReport* report)
       : tree_(tree),
+        writer_(writer),
         pool_(tree.pool),
         medium_(tree.medium),
         context_(context),
         report_(*report),
         settles_(!pool_.was_clean()),
+        settler_(medium_, settles_),
         chain_(pool_, tree.bnodes, {pool_}),
         intents_("sptree", tree, writer) {}
 
@@ -106,7 +110,13 @@ class Recovery {
   }
   bool Has(const media::Bnode& bnode, Pair pair) const;
 
+  // recovery_log.cc
+  // `mark_others` marks what is in use besides what leaves and logs name; after that everything
+  // that is not marked is free.
+  absl::Status ReplayLogs(absl::FunctionRef<absl::Status()> mark_others);
+
   // recovery.cc
+  absl::Status ReadHorizon();
   void Mend();
   void ClearOverlaps();
   void BuildTree();
@@ -121,11 +131,13 @@ class Recovery {
   }
 
   TreeState<C>& tree_;
+  PairWriter<C>& writer_;
   pmem::Pool& pool_;
   pmem::Medium& medium_;
   const EngineContext& context_;
   RecoveryReport& report_;
-  const bool settles_;  // stores to leaves may not have been flushed
+  const bool settles_;     // stores to leaves may not have been flushed
+  const Settler settler_;  // of the logs
   ChainWalk<Siblings> chain_;
   std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's

@@ -12,6 +12,8 @@ constexpr EngineOption kOptions[] = {
     {"filter", 1, 0, 1, "switch: a Bloom filter in DRAM for each leaf's keys"},
     {"tags", 1, 0, 1, "switch: look only at the slots with the key's tag"},
     {"seqs", 1, 0, 1, "switch: scans keep the order of a leaf's slots in DRAM"},
+    {"write_buffer_pairs", 0, 0, WriteBuffer::kMostPairs,
+     "pairs of a leaf's write buffer (the paper: 14); 0: writes go to the leaves directly"},
     {"merge", 1, 0, 1, "switch: sparse neighbours are merged; off: leaves stay"},
 };
 

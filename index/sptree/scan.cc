@@ -41,6 +41,7 @@ class Cursor {
   [[gnu::noinline, gnu::cold]] void TouchLeaf() const;
   void SortLeaf();
   void CopyPairs(Leaf* copy) const;
+  void CopyBuffered(Leaf* copy) const;
   void CopySlot(unsigned slot, Leaf* copy) const {
     const media::Slot& at = leaf_->bnode->slots[slot];
     copy->words[copy->count] = at.key.LoadRelaxed();
@@ -80,16 +81,31 @@ void Cursor<C>::SortLeaf() {
   tree_.workers.Current().counters.Add(WorkerCounters::kSortedLeaves);
 }
 
+// Of leaf and buffer together no more than a leaf has slots, also where both are changing.
 template <class C>
 void Cursor<C>::CopyPairs(Leaf* copy) const {
-  const uint64_t bitmap = leaf_->bitmap;
+  uint64_t bitmap = leaf_->bitmap;
   if (copy->sorted) {
     const auto count = static_cast<unsigned>(std::popcount(bitmap));
     for (unsigned i = 0; i < count; ++i) CopySlot(leaf_->seqs[i] % kBnodeSlots, copy);
-  } else {
-    for (uint64_t slots = bitmap; slots != 0; slots &= slots - 1) {
-      CopySlot(static_cast<unsigned>(std::countr_zero(slots)), copy);
-    }
+    return;
+  }
+  if (leaf_->buffered()) {
+    bitmap &= ~leaf_->buffer->ReplacedSlots();
+    CopyBuffered(copy);
+  }
+  for (uint64_t slots = bitmap; slots != 0 && copy->count < kBnodeSlots; slots &= slots - 1) {
+    CopySlot(static_cast<unsigned>(std::countr_zero(slots)), copy);
+  }
+}
+
+template <class C>
+void Cursor<C>::CopyBuffered(Leaf* copy) const {
+  const WriteBuffer& buffer = *leaf_->buffer;
+  for (unsigned i = 0; i < buffer.pairs(); ++i) {
+    if (buffer.IsTombstone(i)) continue;
+    copy->words[copy->count] = buffer.keys[i];
+    copy->values[copy->count++] = buffer.values[i];
   }
 }
 
@@ -99,11 +115,11 @@ bool Cursor<C>::Copy(bool reverse, uint64_t wanted, Leaf* copy) {
   if (tree_.settling.unfinished()) [[unlikely]]
     TouchLeaf();
   const bool uses_seqs = tree_.parameters.seqs;
-  if (uses_seqs && !leaf_->sorted.load(std::memory_order_acquire)) SortLeaf();
+  if (uses_seqs && !leaf_->buffered() && !leaf_->sorted.load(std::memory_order_acquire)) SortLeaf();
   const OptimisticSection section;
   if (!reverse && wanted > kBnodeSlots / 2) PrefetchRight();
   copy->count = 0;
-  copy->sorted = uses_seqs && leaf_->sorted.load(std::memory_order_acquire);
+  copy->sorted = uses_seqs && !leaf_->buffered() && leaf_->sorted.load(std::memory_order_acquire);
   CopyPairs(copy);
   copy->prefix = 0;
   copy->low = leaf_->low;

@@ -18,6 +18,12 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"sorted_leaves_total", "Leaves whose slots a scan has put in order"},
     {"batches_total", "Atomic batches committed"},
     {"groups_total", "Groups of operations committed under shared fences"},
+    {"buffered_writes_total", "Operations that went to the log and a write buffer"},
+    {"superseded_pairs_total", "Buffered pairs replaced before they reached their leaf"},
+    {"holding_buffers_total", "Write buffers that got something by which a flush frees space"},
+    {"buffer_flushes_total", "Write buffers merged into their leaf"},
+    {"holding_flushes_total", "Flushes of buffers that held space"},
+    {"log_reclaims_total", "Old logs emptied because live logs came near their limit"},
 };
 
 }  // namespace
@@ -38,6 +44,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& c
   TreeState<C>& tree = engine->tree_;
   const pmem::Offset offset = tree.bnodes.Allocate(pmem::ReservePolicy::kKeep);
   if (offset == 0) return absl::ResourceExhaustedError("the pool has no room for a first leaf");
+  if (tree.buffers()) tree.log.TakeOwnChunks();
   media::Bnode* first = tree.BnodeAt(offset);
   LeafImage image;
   FillImage<C>(tree.codec, {}, FenceWords(), 0, &image);
@@ -87,14 +94,17 @@ void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.mnodes.count())});
   visitor({"inner_nodes", "Nodes above the leaves", CounterKind::kGauge,
            static_cast<double>(tree_.top.node_count())});
+  visitor({"log_live_bytes", "Bytes of logs with valid entries", CounterKind::kGauge,
+           static_cast<double>(tree_.log.live_bytes())});
   tree_.background.VisitCounters(visitor);
 }
 
 template <class C>
 MemoryUse SpTree<C>::GetMemoryUse() const {
   MemoryUse use;
-  use.medium_bytes = tree_.bnodes.used_units() * sizeof(media::Bnode) + tree_.slab.used_bytes();
-  use.dram_bytes = tree_.dram.used_bytes();
+  use.medium_bytes = tree_.bnodes.used_units() * sizeof(media::Bnode) + tree_.slab.used_bytes() +
+                     tree_.log.live_bytes();
+  use.dram_bytes = tree_.dram.used_bytes() + tree_.log.dram_bytes();
   return use;
 }
 
@@ -103,12 +113,17 @@ RecoveryState SpTree<C>::GetRecoveryState() const {
   return tree_.rest.state();
 }
 
-// Everything acknowledged is already durable; retired records are freed.
+// Everything acknowledged is already durable; retired records are freed. If fences are
+// instructions, everything buffered is flushed to its leaf, so that the next opening replays
+// nothing. On a file each flush would wait for the disk.
 template <class C>
 absl::Status SpTree<C>::Close() {
   (void)tree_.rest.FinishNow();
   tree_.background.Stop();
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");
+  if (!tree_.medium.long_fences()) {
+    BufferReclaimer<C>(tree_, tree_.workers.Current()).FlushAll();
+  }
   tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });
   (void)tree_.reclaimer.Drain();
   return absl::OkStatus();

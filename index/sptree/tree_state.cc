@@ -1,5 +1,6 @@
 #include "index/sptree/tree_state.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lodgekv::sptree {
@@ -7,6 +8,11 @@ namespace lodgekv::sptree {
 namespace {
 // A split commits in the leaf to the left of the one that it creates.
 constexpr size_t kReach = 1;
+constexpr unsigned kLogEntries = 30;
+// A full buffer has entries of up to so many bytes, in logs that have others too.
+constexpr uint64_t kLogBytesOfLeaf = 1024;
+constexpr uint64_t kLeastLogLimit = uint64_t{64} << 20;
+constexpr uint64_t kLogShareOfPool = 8;
 }  // namespace
 
 Parameters::Parameters(const OptionValues& options)
@@ -14,7 +20,8 @@ Parameters::Parameters(const OptionValues& options)
       filter(options.Get("filter") != 0),
       tags(options.Get("tags") != 0),
       seqs(options.Get("seqs") != 0),
-      merge(options.Get("merge") != 0) {}
+      merge(options.Get("merge") != 0),
+      write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))) {}
 
 template <class C>
 TreeState<C>::TreeState(const EngineContext& context)
@@ -32,11 +39,27 @@ TreeState<C>::TreeState(const EngineContext& context)
       mnodes(dram),
       commits(medium.long_fences()),
       top(dram, texts),
+      log(pool, kLogEntries, [this] { return LogLimit(); }),
+      horizon(pool, pool.engine_area()[media::kFencedBelow]),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("sptree", medium.tracer()),
-      reclaimer(slab, background),
+      reclaimer(slab, background,
+                C::kRecords && buffers() ? horizon.ForReclaimer() : Reclaimer::Horizon{}),
       settling(pool, sizeof(media::Bnode), kReach),
-      rest(pool, settling, {&bnodes}, slab, background) {}
+      rest(pool, settling, Arenas(), slab, background) {}
+
+template <class C>
+std::vector<pmem::UnitArena*> TreeState<C>::Arenas() {
+  std::vector<pmem::UnitArena*> arenas = log.arenas();
+  arenas.push_back(&bnodes);
+  return arenas;
+}
+
+template <class C>
+uint64_t TreeState<C>::LogLimit() const {
+  const uint64_t of_leaves = mnodes.count() * kLogBytesOfLeaf;
+  return std::min(std::max(of_leaves, kLeastLogLimit), pool.capacity_bytes() / kLogShareOfPool);
+}
 
 template struct TreeState<Fixed64Codec>;
 template struct TreeState<BytesCodec>;

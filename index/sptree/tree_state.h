@@ -8,13 +8,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "index/engine.h"
+#include "index/node/append_log.h"
 #include "index/node/applied_index.h"
 #include "index/node/background_worker.h"
 #include "index/node/batch_intent.h"
 #include "index/node/codec.h"
 #include "index/node/dram_arena.h"
+#include "index/node/fence_horizon.h"
 #include "index/node/key_locks.h"
 #include "index/node/leaf_commit.h"
 #include "index/node/leaf_space.h"
@@ -42,6 +45,7 @@ struct Parameters {
   bool tags;
   bool seqs;
   bool merge;
+  unsigned write_buffer_pairs;  // 0: writes go to the leaves directly
 
   explicit Parameters(const OptionValues& options);
 };
@@ -52,6 +56,9 @@ struct TreeState {
 
   media::Bnode* BnodeAt(pmem::Offset offset) const { return pool.At<media::Bnode>(offset); }
   uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
+  bool buffers() const { return parameters.write_buffer_pairs != 0; }
+  uint64_t LogLimit() const;
+  std::vector<pmem::UnitArena*> Arenas();
   static bool HasRecord(Pair pair) {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
@@ -87,6 +94,8 @@ struct TreeState {
   NodePool<Mnode<C>> mnodes;
   const LeafCommits<Mnode<C>> commits;
   TopLayer<C> top;
+  AppendLog log;
+  FenceHorizon horizon;  // codecs with records
   KeyLocks key_locks;
   BatchIntents intents;
   AppliedIndex applied{pool};

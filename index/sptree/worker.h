@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "index/node/leaf_space.h"
+#include "index/node/old_log_entries.h"
 #include "index/node/retired_records.h"
 #include "index/node/thread_counts.h"
 #include "index/pmem/pool.h"
+#include "index/sptree/write_buffer.h"
 
 namespace lodgekv::sptree {
 
@@ -25,6 +27,12 @@ struct WorkerCounters {
     kSortedLeaves,
     kBatches,
     kGroups,
+    kBuffered,
+    kSuperseded,
+    kHolding,
+    kBufferFlushes,
+    kHoldingFlushes,
+    kLogReclaims,
     kCount
   };
 };
@@ -37,6 +45,11 @@ struct alignas(64) Worker {
   RetiredRecords retired;
   std::vector<uint64_t> replaced;   // value words that a group will replace
   std::vector<std::string> sparse;  // keys of leaves that may be merged
+  OldLogEntries old_entries;
+  std::string old_key;                   // of one of them
+  WriteBuffer* fresh_buffers = nullptr;  // never used, so many of them
+  size_t fresh_buffer_count = 0;
+  std::string reclaimed;  // a full pool: where the search for buffers that hold space goes on
   ThreadCounts<WorkerCounters::kCount> counters;
 };
 

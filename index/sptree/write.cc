@@ -19,8 +19,35 @@ void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
 }
 
 template <class C>
-Outcome PairWriter<C>::Put(const Held& held, const Key&, Pair pair) {
+Outcome PairWriter<C>::Put(const Held& held, const Key& key, Pair pair) {
   Worker& worker = tree_.workers.Current();
+  if (tree_.buffers() || held.leaf->buffered()) {
+    Held direct = held;
+    if (WriteBuffered(worker, &direct, key, pair, LogOp::kPut)) return Outcome::kOk;
+    return WriteToLeaf(worker, direct, pair);
+  }
+  return WriteToLeaf(worker, held, pair);
+}
+
+template <class C>
+bool PairWriter<C>::WriteBuffered(Worker& worker, Held* held, const Key& key, Pair pair, LogOp op) {
+  const bool found = held->found();
+  // A batch that is applied again.
+  if (C::kRecords && op == LogOp::kPut && found && held->FoundPair().value == pair.value) {
+    return true;
+  }
+  if (buffered_.Write(worker, *held, pair, op)) {
+    worker.counters.Add(op == LogOp::kDelete ? WorkerCounters::kDeletes
+                        : found              ? WorkerCounters::kUpdates
+                                             : WorkerCounters::kInserts);
+    return true;
+  }
+  *held = search_.Locate(held->leaf, key);
+  return false;
+}
+
+template <class C>
+Outcome PairWriter<C>::WriteToLeaf(Worker& worker, const Held& held, Pair pair) {
   if (!held.found()) return Insert(worker, held.leaf, pair);
   Update(worker, held, pair);
   return Outcome::kOk;
@@ -67,6 +94,16 @@ void PairWriter<C>::Update(Worker& worker, const Held& held, Pair pair) {
 template <class C>
 void PairWriter<C>::Remove(const Held& held, const Key& key) {
   Worker& worker = tree_.workers.Current();
+  if (tree_.buffers() || held.leaf->buffered()) {
+    Held direct = held;
+    if (WriteBuffered(worker, &direct, key, held.FoundPair(), LogOp::kDelete)) return;
+    return RemoveFromLeaf(worker, direct, key);
+  }
+  RemoveFromLeaf(worker, held, key);
+}
+
+template <class C>
+void PairWriter<C>::RemoveFromLeaf(Worker& worker, const Held& held, const Key& key) {
   const uint64_t old_value = held.FoundPair().value;
   LeafChange<C> change(held.leaf);
   LeafWriter<C>::Drop(&change, static_cast<unsigned>(held.slot));
@@ -99,6 +136,7 @@ void PairWriter<C>::AfterWrite() {
   Worker& worker = tree_.workers.Current();
   if (!worker.sparse.empty()) [[unlikely]]
     merger_.MergeSparse(worker);
+  if (tree_.buffers()) BufferReclaimer<C>(tree_, worker).EmptyOldLogs(1);
   // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
@@ -110,7 +148,12 @@ void PairWriter<C>::AfterWrite() {
 template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;
-  const bool found = tree_.rest.FinishNow();
+  bool found = tree_.rest.FinishNow();
+  if (tree_.buffers()) {
+    Worker& worker = tree_.workers.Current();
+    found |= BufferReclaimer<C>(tree_, worker).FlushSome();
+    if (!worker.sparse.empty()) merger_.MergeSparse(worker);
+  }
   return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
 }
 

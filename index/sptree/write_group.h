@@ -7,6 +7,7 @@
 // once a pass; but a pair above all of its keys is written alone, since it begins a leaf by itself.
 // An operation does not join a pass if it needs a slot that counts until the commit.
 //
+// INVARIANT: the write buffers of the leaves that it holds are empty.
 // INVARIANT: a leaf has one commit per pass, and before it nothing that counts has changed.
 // INVARIANT: what a split moves to the new leaf is still there at the commit: recovery takes a key
 // that is in the old leaf, out of its range, and not in the new one for damage.
@@ -24,6 +25,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "index/node/write_tree.h"
+#include "index/sptree/buffered_writes.h"
 #include "index/sptree/leaf_merge.h"
 #include "index/sptree/leaf_search.h"
 #include "index/sptree/leaf_split.h"
@@ -83,6 +85,7 @@ class WriteGroup {
 
   Held* Join(const Key& key, Seen seen);
   Held* Hold(Mnode<C>* leaf, const Key& key);
+  void EmptyBufferOf(Held& held);
   Held* FindHeld(const Mnode<C>* leaf);
   bool ChangeInSlot(Pair pair);
   void PersistChanges();
@@ -103,6 +106,7 @@ class WriteGroup {
   LeafWriter<C> writer_;
   LeafMerger<C> merger_;
   LeafSplitter<C> splitter_;
+  BufferedWrites<C> buffered_;
   const bool of_batch_;
   // Neither grows beyond its initial capacity.
   absl::InlinedVector<Held, kMostLeaves> held_;

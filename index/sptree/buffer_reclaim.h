@@ -1,0 +1,41 @@
+// Empties write buffers that nobody writes to: those that keep old logs from being freed, those
+// that hold records in a full pool, and all of them.
+//
+// Called without locks, outside epochs. Used by the thread of the worker.
+#pragma once
+
+#include "index/sptree/buffered_writes.h"
+#include "index/sptree/leaf_walk.h"
+#include "index/sptree/tree_state.h"
+
+namespace lodgekv::sptree {
+
+template <class C>
+class BufferReclaimer {
+ public:
+  BufferReclaimer(TreeState<C>& tree, Worker& worker)
+      : tree_(tree), worker_(worker), writes_(tree) {}
+
+  // Call after each write, of `ops` operations. If the thread has opened logs when live logs were
+  // near their limit it examines as many entries of old logs as it has written, or twice as many,
+  // and flushes the buffers that still need them. If a fence is a sync, all that it owes at once.
+  void EmptyOldLogs(size_t ops) {
+    if (tree_.log.owed() != 0) [[unlikely]]
+      ExamineOldEntries(ops);
+  }
+  // In a full pool: flushes some of the buffers that hold space, going on where the last call
+  // ended. False: there are none.
+  bool FlushSome();
+  void FlushAll();
+
+ private:
+  [[gnu::noinline]] void ExamineOldEntries(size_t ops);
+  void FlushIfIn(const typename C::Key& key, uint32_t log);
+  void FlushFrom(const std::string& from, bool all, size_t* most, std::string* reached);
+
+  TreeState<C>& tree_;
+  Worker& worker_;
+  BufferedWrites<C> writes_;
+};
+
+}  // namespace lodgekv::sptree
