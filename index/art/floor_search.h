@@ -39,12 +39,27 @@ class FloorSearch {
   FloorSearch(Key key, const Leaves& leaves) : key_(key), leaves_(leaves) {}
 
   enum class End : uint8_t {
+    kOnTheWay,
     kFound,    // `result()`, which may be empty
     kChanged,  // something has changed meanwhile: again from the root
     kMisfit,   // a prefix that was passed over is not the key's: again, too
   };
   End Run(const Root& root);
   Child result() const { return result_; }
+  // Of what has shown the result: while it holds, that is in the tree.
+  const View& shown_by() const { return shown_by_; }
+
+  // The same in steps, for a caller that makes several searches at once (floor_each.h): a way
+  // begins at the root, and each Step, while the way is at a node, reads that one and leads to
+  // `child`. At a leaf, or at nothing, End ends it.
+  struct Way {
+    Child child;
+    View view;  // of what has shown the child
+  };
+  void Begin(const Root& root, Way* way);
+  // kOnTheWay: to be continued.
+  [[gnu::always_inline]] End Step(Way* way);
+  End Arrive(const Way& way) { return AtLeaf(way.child, way.view); }
 
  private:
   using Search = typename ByteSearch<Form>::Type;
@@ -65,6 +80,7 @@ class FloorSearch {
   // What they share.
   End GoBack();
   End TakeGreatest(Child child, View above);
+  End Take(Child leaf, View shown_by);
   bool Fits(Child leaf);
   End FitsUnder(Child child, View above);
 
@@ -77,38 +93,53 @@ class FloorSearch {
   View left_view_;             // its version,
   uint8_t left_byte_ = 0;      // and the byte by which the way goes on there
   Child result_;
+  View shown_by_;
 };
 
 template <class Form, class Key, class Leaves, bool kOrEqual>
-auto FloorSearch<Form, Key, Leaves, kOrEqual>::Run(const Root& root) -> End {
+void FloorSearch<Form, Key, Leaves, kOrEqual>::Begin(const Root& root, Way* way) {
   depth_ = 0;
   skipped_ = kNowhere;
   left_of_ = Child();
-  View view(root.lock);
-  Child child = root.child.Get();
-  while (child.is_node()) {
-    if (!StepInto(child, &view)) [[unlikely]]
-      return End::kChanged;
-    const Node& node = *child.node();
-    const NodeInfo info = node.info();
-    if (info.prefix_length != 0) {
-      const int order = ComparePrefix(child, view, info);
-      if (order != 0) return InPrefix(child, view, order);
-      depth_ += info.prefix_length;
-    }
-    if (kTexts && depth_ == LengthOf(key_)) return AtTerminal(child, view);
-    const uint8_t byte = ByteAt(key_, depth_);
-    const Hit hit = Find<Search>(child, info, byte);
-    if (hit.has_below || (kTexts && !node.terminal.Get().empty())) {
-      left_of_ = child;
-      left_view_ = view;
-      left_byte_ = byte;
-    }
-    if (hit.child.empty()) return BetweenChildren(child, view);
-    child = hit.child;
-    ++depth_;
+  way->view = View(root.lock);
+  way->child = root.child.Get();
+}
+
+template <class Form, class Key, class Leaves, bool kOrEqual>
+inline auto FloorSearch<Form, Key, Leaves, kOrEqual>::Step(Way* way) -> End {
+  const Child at = way->child;
+  if (!StepInto(at, &way->view)) [[unlikely]]
+    return End::kChanged;
+  const Node& node = *at.node();
+  const NodeInfo info = node.info();
+  if (info.prefix_length != 0) {
+    const int order = ComparePrefix(at, way->view, info);
+    if (order != 0) return InPrefix(at, way->view, order);
+    depth_ += info.prefix_length;
   }
-  return AtLeaf(child, view);
+  if (kTexts && depth_ == LengthOf(key_)) return AtTerminal(at, way->view);
+  const uint8_t byte = ByteAt(key_, depth_);
+  const Hit hit = Find<Search>(at, info, byte);
+  if (hit.has_below || (kTexts && !node.terminal.Get().empty())) {
+    left_of_ = at;
+    left_view_ = way->view;
+    left_byte_ = byte;
+  }
+  if (hit.child.empty()) return BetweenChildren(at, way->view);
+  way->child = hit.child;
+  ++depth_;
+  return End::kOnTheWay;
+}
+
+template <class Form, class Key, class Leaves, bool kOrEqual>
+auto FloorSearch<Form, Key, Leaves, kOrEqual>::Run(const Root& root) -> End {
+  Way way;
+  Begin(root, &way);
+  while (way.child.is_node()) {
+    const End end = Step(&way);
+    if (end != End::kOnTheWay) return end;
+  }
+  return Arrive(way);
 }
 
 template <class Form, class Key, class Leaves, bool kOrEqual>
@@ -150,8 +181,7 @@ int FloorSearch<Form, Key, Leaves, kOrEqual>::CompareWithLeaf(Child node, View h
 template <class Form, class Key, class Leaves, bool kOrEqual>
 auto FloorSearch<Form, Key, Leaves, kOrEqual>::AtLeaf(Child leaf, View above) -> End {
   if (leaf.empty()) {  // the tree is
-    result_ = Child();
-    return above.Holds() ? End::kFound : End::kChanged;
+    return above.Holds() ? Take(leaf, above) : End::kChanged;
   }
   leaves_.Fetch(leaf);
   const Key other = leaves_.KeyOf(leaf);
@@ -168,8 +198,7 @@ auto FloorSearch<Form, Key, Leaves, kOrEqual>::AtLeaf(Child leaf, View above) ->
       return End::kChanged;
   }
   if (order < 0 || (order == 0 && !kOrEqual)) return GoBack();
-  result_ = leaf;
-  return End::kFound;
+  return Take(leaf, above);
 }
 
 // The key parts from the node's subtree within its prefix.
@@ -188,8 +217,7 @@ auto FloorSearch<Form, Key, Leaves, kOrEqual>::AtTerminal(Child node, View here)
   const End end = FitsUnder(node, here);
   if (end != End::kFound) return end;
   if (!kOrEqual || terminal.empty()) return GoBack();
-  result_ = terminal;
-  return End::kFound;
+  return Take(terminal, here);
 }
 
 // No child is by the key's byte.
@@ -206,22 +234,26 @@ auto FloorSearch<Form, Key, Leaves, kOrEqual>::BetweenChildren(Child node, View 
 template <class Form, class Key, class Leaves, bool kOrEqual>
 auto FloorSearch<Form, Key, Leaves, kOrEqual>::GoBack() -> End {
   skipped_ = kNowhere;  // what fits below fits there
-  if (left_of_.empty()) {
-    result_ = Child();
-    return End::kFound;
-  }
+  if (left_of_.empty()) return Take(Child(), View());
   return TakeGreatest(GreatestBelow<Search>(left_of_, left_byte_), left_view_);
 }
 
 template <class Form, class Key, class Leaves, bool kOrEqual>
 auto FloorSearch<Form, Key, Leaves, kOrEqual>::TakeGreatest(Child child, View above) -> End {
-  result_ = GreatestLeaf(child, &above);
-  if (result_.empty()) return End::kChanged;
-  leaves_.Fetch(result_);
-  const bool fits = Fits(result_);
+  const Child leaf = GreatestLeaf(child, &above);
+  if (leaf.empty()) return End::kChanged;
+  leaves_.Fetch(leaf);
+  const bool fits = Fits(leaf);
   if (!above.Holds()) [[unlikely]]
     return End::kChanged;
-  return fits ? End::kFound : End::kMisfit;
+  return fits ? Take(leaf, above) : End::kMisfit;
+}
+
+template <class Form, class Key, class Leaves, bool kOrEqual>
+auto FloorSearch<Form, Key, Leaves, kOrEqual>::Take(Child leaf, View shown_by) -> End {
+  result_ = leaf;
+  shown_by_ = shown_by;
+  return End::kFound;
 }
 
 // Whether the bytes that were passed over are those of a leaf under the end of the way. Looks at

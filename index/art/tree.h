@@ -48,15 +48,31 @@ class Tree {
   // none. What holds of it beside writers: floor_search.h. `Form`: index/node/search_form.h.
   template <class Form = SearchByPointer>
   Below* Floor(Key key) const {
-    return Search<Form, true>(key);
+    return Search<Form, true>(key, [](Below*) {});
   }
   template <class Form = SearchByPointer>
   Below* Before(Key key) const {
-    return Search<Form, false>(key);
+    return Search<Form, false>(key, [](Below*) {});
+  }
+
+  // The same for a caller whose lower nodes have versions: `arrive(below)`, which takes that of the
+  // result, is called while that is in the tree, and what it took is of a lower node that was. Not
+  // called if there is no result.
+  template <class Form = SearchByPointer, class Arrive>
+  Below* Floor(Key key, Arrive arrive) const {
+    return Search<Form, true>(key, arrive);
+  }
+  template <class Form = SearchByPointer, class Arrive>
+  Below* Before(Key key, Arrive arrive) const {
+    return Search<Form, false>(key, arrive);
   }
 
   // The lower node of the greatest separator of all; null: the tree is empty.
-  Below* Last() const;
+  Below* Last() const {
+    return Last([](Below*) {});
+  }
+  template <class Arrive>
+  Below* Last(Arrive arrive) const;
 
   // `key` is that of `below`. False: the separator is there, with some lower node.
   template <class Form = SearchByPointer>
@@ -69,6 +85,11 @@ class Tree {
   template <class Form = SearchByPointer>
   Below* Replace(Key key, Below* below);
 
+  // Floor for `count` keys, key_at(i), as floor_each.h says. Calls arrive(i, below) as above, and
+  // found(i, below), in order.
+  template <class Form, class KeyAt, class Arrive, class Found>
+  void FloorEach(size_t count, KeyAt key_at, Arrive arrive, Found found) const;
+
   // Separators.
   uint64_t size() const { return parts_.size.load(std::memory_order_relaxed); }
   // Searches and changes that began again because something had changed.
@@ -78,8 +99,8 @@ class Tree {
   const Parts& parts() const { return parts_; }
 
  private:
-  template <class Form, bool kOrEqual>
-  Below* Search(Key key) const;
+  template <class Form, bool kOrEqual, class Arrive>
+  Below* Search(Key key, Arrive arrive) const;
   template <class Try>
   bool Repeat(Try attempt);
   [[gnu::noinline, gnu::cold]] void CountRestart() const {
@@ -90,28 +111,38 @@ class Tree {
 };
 
 template <class Below, class KeyOf>
-template <class Form, bool kOrEqual>
-Below* Tree<Below, KeyOf>::Search(Key key) const {
+template <class Form, bool kOrEqual, class Arrive>
+Below* Tree<Below, KeyOf>::Search(Key key, Arrive arrive) const {
   using Its = FloorSearch<Form, Key, Leaves<Below, KeyOf>, kOrEqual>;
   const OptimisticSection section;
   Its search(key, parts_.leaves);
   for (;;) {
     const typename Its::End end = search.Run(parts_.root);
-    if (end == Its::End::kFound) [[likely]]
-      return Leaves<Below, KeyOf>::At(search.result());
-    if (end == Its::End::kChanged) CountRestart();
+    if (end == Its::End::kFound) [[likely]] {
+      Below* below = Leaves<Below, KeyOf>::At(search.result());
+      if (below == nullptr) return nullptr;
+      arrive(below);
+      if (search.shown_by().Holds()) [[likely]]
+        return below;
+    }
+    if (end != Its::End::kMisfit) CountRestart();
   }
 }
 
 template <class Below, class KeyOf>
-Below* Tree<Below, KeyOf>::Last() const {
+template <class Arrive>
+Below* Tree<Below, KeyOf>::Last(Arrive arrive) const {
   const OptimisticSection section;
   for (;; CountRestart()) {
     View view(parts_.root.lock);
     const Child leaf = GreatestLeaf(parts_.root.child.Get(), &view);
     // An empty one is the whole tree, or something has changed on the way.
     const bool right = !leaf.empty() || parts_.root.child.Get().empty();
-    if (right && view.Holds()) return Leaves<Below, KeyOf>::At(leaf);
+    if (!right || !view.Holds()) continue;
+    Below* below = Leaves<Below, KeyOf>::At(leaf);
+    if (below == nullptr) return nullptr;
+    arrive(below);
+    if (view.Holds()) return below;
   }
 }
 

@@ -53,7 +53,7 @@ class BulkLoader {
   FenceWords fence_;
   Pair in_leaf_[kBnodeSlots];
   unsigned count_ = 0;
-  std::vector<typename TopLayer<C>::Child> leaves_;  // the leaves before it
+  std::vector<Mnode<C>*> leaves_;  // the leaves before it
 };
 
 template <class C>
@@ -115,14 +115,13 @@ void BulkLoader<C>::WriteLeaf(pmem::Offset next) {
   Mnode<C>* mnode = tree_.mnodes.New();
   SetMnode(tree_.codec, tree_.BnodeAt(leaf_), image.bitmap, pairs, mnode);
   mnode->low = low_;
-  C::Keep(low_);
   mnode->right = nullptr;
   if (!leaves_.empty()) {
-    leaves_.back().node->right = mnode;
-    leaves_.back().node->high = low_;
+    leaves_.back()->right = mnode;
+    leaves_.back()->high = low_;
     C::Keep(low_);
   }
-  leaves_.push_back({low_, mnode});
+  leaves_.push_back(mnode);
   if (!medium_.long_fences() && leaves_.size() % kLeavesPerFence == 0) medium_.Fence();
 }
 
@@ -130,7 +129,7 @@ template <class C>
 absl::Status BulkLoader<C>::Finish() {
   pmem::Word& first = tree_.pool.engine_area()[media::kFirstLeaf];
   LODGEKV_CRASH_POINT(medium_, "sptree.bulk_load.1");
-  medium_.Store(first, CheckedWord(tree_.pool.OffsetOf(leaves_[0].node->bnode)));
+  medium_.Store(first, CheckedWord(tree_.pool.OffsetOf(leaves_[0]->bnode)));
   medium_.FlushLine(&first);
   LODGEKV_CRASH_POINT(medium_, "sptree.bulk_load.2");
   medium_.Fence();

@@ -53,8 +53,7 @@ class OpenTree {
     writer_ = std::make_unique<PairWriter<C>>(*tree_);
     Mnode<C>* mnode = tree_->mnodes.New();
     SetMnode(tree_->codec, tree_->BnodeAt(tree_->space.Take(unused_)), 0, {}, mnode);
-    const TopLayer<C>::Child child{C::MinusInfinity(), mnode};
-    tree_->top.Build({&child, 1});
+    tree_->top.Build({&mnode, 1});
   }
   ~OpenTree() { tree_->background.Stop(); }
 

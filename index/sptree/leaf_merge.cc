@@ -42,8 +42,7 @@ template <class C>
 void LeafMerger<C>::MergeSparse(Worker& worker) {
   for (const std::string& text : std::exchange(worker.sparse, {})) {
     const Key key = C::MakeKey(text);
-    const Attempt attempt = MergeAt(worker, key);
-    if (attempt == Attempt::kBusy || !tree_.top.Shrink(key)) Note(worker, key);
+    if (MergeAt(worker, key) == Attempt::kBusy) Note(worker, key);
   }
 }
 
@@ -96,9 +95,6 @@ auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> At
     flusher_.Empty(worker, leaf);
   }
   if (!AreSparse(left->bitmap, right->bitmap)) return Attempt::kCannot;
-  typename TopLayer<C>::Removal removal;
-  const Attempt attempt = tree_.top.Begin(right, &removal);
-  if (attempt != Attempt::kDone) return attempt;
   tree_.Touch(C::KeyOf(left->low));
   tree_.Touch(C::KeyOf(right->low));
   media::Bnode* gone = right->bnode;
@@ -108,7 +104,7 @@ auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> At
     writer_.AddPair(&change, SlotPair(*gone, slot));
   }
   Commit(&change, *gone);
-  Publish(change, right, removal);
+  Publish(change, right);
   FreeRight(worker, gone);
   worker.counters.Add(WorkerCounters::kLeafMerges);
   return Attempt::kDone;
@@ -146,15 +142,14 @@ void LeafMerger<C>::Commit(LeafChange<C>* change, const media::Bnode& right) {
 }
 
 template <class C>
-void LeafMerger<C>::Publish(const LeafChange<C>& change, Mnode<C>* right,
-                            const typename TopLayer<C>::Removal& removal) {
+void LeafMerger<C>::Publish(const LeafChange<C>& change, Mnode<C>* right) {
   Mnode<C>* left = change.leaf;
   LeafCommits<Mnode<C>>::BeginPublish(*left);
   LeafCommits<Mnode<C>>::BeginPublish(*right);
   const auto gone_high = std::exchange(left->high, right->high);
   left->right = right->right;
   writer_.SetSlots(left, change.bitmap);
-  tree_.top.Remove(right, removal);
+  tree_.top.Remove(right);
   tree_.commits.EndPublish(*left);
   tree_.commits.EndPublish(*right);
   C::Release(tree_.texts, gone_high);

@@ -4,7 +4,7 @@
 //
 // A leaf and its right neighbour are merged when both together fill half a leaf at most, or one of
 // them is empty; by the thread that has deleted from one of them, after its write. The leftmost
-// leaf is never dropped. Two leaves that are not neighbours in the top layer stay two.
+// leaf is never dropped.
 //
 // INVARIANT: the right leaf is unchanged, and its space stays, until the left one's `next` is
 // durable.
@@ -24,7 +24,11 @@ template <class C>
 class LeafMerger {
  public:
   using Key = typename C::Key;
-  using Attempt = typename TopLayer<C>::Attempt;
+  enum class Attempt : uint8_t {
+    kDone,
+    kCannot,  // the leaf has no neighbour that it may be merged with
+    kBusy,    // a lock was taken: may be tried again
+  };
 
   explicit LeafMerger(TreeState<C>& tree)
       : tree_(tree), fences_(tree), writer_(tree), flusher_(tree) {}
@@ -42,8 +46,7 @@ class LeafMerger {
   Attempt MergeWithLeft(Worker& worker, Mnode<C>* leaf);
   Attempt Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right);
   void Commit(LeafChange<C>* change, const media::Bnode& right);
-  void Publish(const LeafChange<C>& change, Mnode<C>* right,
-               const typename TopLayer<C>::Removal& removal);
+  void Publish(const LeafChange<C>& change, Mnode<C>* right);
   void FreeRight(Worker& worker, media::Bnode* right);
 
   TreeState<C>& tree_;

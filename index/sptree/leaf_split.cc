@@ -159,9 +159,8 @@ void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& d
   added->low = division.low;
   added->high = leaf->high;
   added->right = leaf->right;
-  C::Keep(division.low);  // of the Mnode, of the top layer, and
-  C::Keep(division.low);  // as the old one's `high`
-  tree_.top.Add(added);
+  C::Keep(division.low);  // of the Mnode, and as the old one's `high`
+  tree_.top.Insert(added);
   LeafCommits<Mnode<C>>::BeginPublish(*leaf);
   leaf->high = division.low;
   leaf->right = added;

@@ -33,8 +33,7 @@ class FullLeafTest : public ::testing::Test {
     Mnode<C>* mnode = tree_->mnodes.New();
     SetMnode(tree_->codec, tree_->BnodeAt(tree_->space.Take(unused_)), 0, {}, mnode);
     mnode->low = C::MinusInfinity();
-    const TopLayer<C>::Child child{C::MinusInfinity(), mnode};
-    tree_->top.Build({&child, 1});
+    tree_->top.Build({&mnode, 1});
     for (uint64_t i = 0; i < kBnodeSlots; ++i) Insert(LongKey(i));
   }
   ~FullLeafTest() override { tree_->background.Stop(); }

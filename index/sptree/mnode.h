@@ -20,7 +20,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "index/node/inner_tree.h"
 #include "index/node/pending_words.h"
 #include "index/node/prefetch.h"
 #include "index/node/version_lock.h"
@@ -55,7 +54,6 @@ struct Mnode {
   }
   // All but `seqs`.
   void PrefetchForRead() const { PrefetchLines(this, offsetof(Mnode, seqs)); }
-  void PrefetchForWrite() const { PrefetchForRead(); }
 };
 static_assert(sizeof(Mnode<Fixed64Codec>) == 184);
 
@@ -65,11 +63,5 @@ uint64_t KeysOf(const Mnode<C>& leaf) {
   const auto in_leaf = static_cast<uint64_t>(std::popcount(leaf.bitmap));
   return leaf.buffered() ? leaf.buffer->KeysWith(in_leaf) : in_leaf;
 }
-
-// How the inner nodes reach it.
-template <class C>
-struct MnodeAccess : OwnLock<Mnode<C>> {
-  static constexpr bool kFetchInnerNodes = true;
-};
 
 }  // namespace lodgekv::sptree

@@ -51,9 +51,10 @@ void Recovery<C>::ClearOverlaps() {
 template <class C>
 void Recovery<C>::BuildTree() {
   separators_.ForEach([this](TextsOfThread& own) { tree_.dram.Take(own.arena); });
-  std::vector<typename TopLayer<C>::Nodes> parents;
-  for (LeafRun& run : runs_) parents.push_back(std::move(run.parents));
-  tree_.top.BuildOver(std::move(parents), context_.recovery_threads);
+  std::vector<Mnode<C>*> all;
+  all.reserve(chain_.size());
+  for (const LeafRun& run : runs_) all.insert(all.end(), run.leaves.begin(), run.leaves.end());
+  tree_.top.Build(all, context_.recovery_threads);
 }
 
 // Little is gained by handing over a small tree, and too little space is left in a full pool.

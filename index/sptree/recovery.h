@@ -75,7 +75,6 @@ class Recovery {
   // Neighbouring leaves that one task looks through.
   struct LeafRun {
     std::vector<Mnode<C>*> leaves;
-    typename TopLayer<C>::Nodes parents;
     uint64_t keys = 0;
     std::vector<Overlap> overlaps;
     std::vector<SettleAtTouch::Stretch> stretches;  // by position in `leaves`

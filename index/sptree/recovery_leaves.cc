@@ -63,8 +63,6 @@ absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run)
   const std::vector<pmem::Offset> offsets = chain_.Leaves(begin, std::min(end + 1, chain_.size()));
   run->leaves.resize(count);
   tree_.mnodes.Make(run->leaves);
-  std::vector<typename TopLayer<C>::Child> children;
-  children.reserve(count);
   Separator low;
   absl::Status status = ReadLow(offsets[0], begin == 0, &low);
   for (size_t i = 0; i < count && status.ok(); ++i) {
@@ -87,8 +85,6 @@ absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run)
     looked.leaf->low = low;
     looked.leaf->high = looked.high;
     looked.leaf->right = i + 1 < count ? run->leaves[i + 1] : nullptr;
-    C::Keep(low);  // of the top layer
-    children.push_back({low, looked.leaf});
     if (settles_ && i % tree_.settling.stretch_leaves() == 0) {
       run->stretches.push_back({C::TextOf(low), i});
     }
@@ -96,7 +92,6 @@ absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run)
     low = looked.high;
     if (i + 1 < count) C::Keep(low);  // of this Mnode, and of the one before
   }
-  if (status.ok()) run->parents = tree_.top.MakeNodes(children);
   return status;
 }
 

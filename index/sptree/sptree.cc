@@ -56,8 +56,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& c
   SetMnode<C>(tree.codec, first, 0, {}, mnode);
   mnode->low = C::MinusInfinity();
   mnode->right = nullptr;
-  const typename TopLayer<C>::Child child{C::MinusInfinity(), mnode};
-  tree.top.Build({&child, 1});
+  tree.top.Build({&mnode, 1});
   return engine;
 }
 

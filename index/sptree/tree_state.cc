@@ -38,7 +38,7 @@ TreeState<C>::TreeState(const EngineContext& context)
             }),
       mnodes(dram),
       commits(medium.long_fences()),
-      top(dram, texts),
+      top(dram),
       log(pool, kLogEntries, [this] { return LogLimit(); }),
       horizon(pool, pool.engine_area()[media::kFencedBelow]),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
