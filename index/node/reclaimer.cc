@@ -25,14 +25,10 @@ void Reclaimer::Post() {
   });
 }
 
-void Reclaimer::AddRecords(const std::vector<pmem::Offset>& batch) {
-  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
-  for (const pmem::Offset record : batch) waiting_.record_bytes += slab_.SpaceAt(record);
-}
-
-void Reclaimer::Retire(std::vector<pmem::Offset>& batch) {
+void Reclaimer::Retire(std::vector<pmem::Offset>& batch, uint64_t bytes) {
   std::unique_lock lock(mutex_);
-  AddRecords(batch);
+  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
+  waiting_.record_bytes += bytes;
   batch.clear();
   busy_.store(true, std::memory_order_release);
   if (!posted_) {
@@ -72,7 +68,7 @@ bool Reclaimer::Drain() {
 bool Reclaimer::Drain(std::vector<pmem::Offset>& batch) {
   if (batch.empty() && !busy_.load(std::memory_order_acquire)) return false;
   std::unique_lock lock(mutex_);
-  AddRecords(batch);
+  waiting_.records.insert(waiting_.records.end(), batch.begin(), batch.end());
   batch.clear();
   busy_.store(freeing_ != 0 || !waiting_.empty(), std::memory_order_release);
   FreeWaiting(lock);

@@ -51,9 +51,9 @@ class Reclaimer {
   static constexpr size_t kMostRecords = 1'024;
   static constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 
-  // Takes the records of `batch` and leaves it empty. Not inside an EpochGuard: it may wait for the
-  // epochs.
-  void Retire(std::vector<pmem::Offset>& batch);
+  // Takes the records of `batch`, which have `bytes` together, and leaves it empty. Not inside an
+  // EpochGuard: it may wait for the epochs.
+  void Retire(std::vector<pmem::Offset>& batch, uint64_t bytes);
   // Takes a unit of `arena`, which outlives this. Like AfterEpochs, but does not allocate for each
   // unit.
   void RetireUnit(pmem::UnitArena& arena, pmem::Offset unit);
@@ -75,7 +75,6 @@ class Reclaimer {
     uint64_t record_bytes = 0;
     bool empty() const { return records.empty() && units.empty() && others.empty(); }
   };
-  void AddRecords(const std::vector<pmem::Offset>& batch);
   bool TooManyWait() const {
     return waiting_.records.size() > kMostRecords || waiting_.record_bytes > kMostBytes;
   }

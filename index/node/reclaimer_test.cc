@@ -28,6 +28,11 @@ class ReclaimerTest : public ::testing::Test {
     }
     return taken;
   }
+  void Retire(Reclaimer& reclaimer, std::vector<Offset>& batch) {
+    uint64_t bytes = 0;
+    for (const Offset record : batch) bytes += slab_.SpaceAt(record);
+    reclaimer.Retire(batch, bytes);
+  }
   bool BecomesEmpty() {
     for (int i = 0; i < 5000 && slab_.used_bytes() != 0; ++i) {
       std::this_thread::sleep_for(milliseconds(1));
@@ -92,7 +97,7 @@ TEST(EpochTest, GuardsNest) {
 TEST_F(ReclaimerTest, InPlaceFreesAtOnce) {
   Reclaimer reclaimer(slab_, in_place_);
   std::vector<Offset> batch = Take(10);
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   EXPECT_TRUE(batch.empty());
   EXPECT_EQ(slab_.used_bytes(), 0u);
 }
@@ -100,7 +105,7 @@ TEST_F(ReclaimerTest, InPlaceFreesAtOnce) {
 TEST_F(ReclaimerTest, FreesInTheBackground) {
   Reclaimer reclaimer(slab_, worker_);
   std::vector<Offset> batch = Take(10);
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   EXPECT_TRUE(batch.empty());
   EXPECT_TRUE(BecomesEmpty());
 }
@@ -110,7 +115,7 @@ TEST_F(ReclaimerTest, NotWhileAReaderMayLook) {
   std::vector<Offset> batch = Take(10);
   const uint64_t used = slab_.used_bytes();
   Reader reader;
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(slab_.used_bytes(), used);
   reader.Leave();
@@ -125,7 +130,7 @@ TEST_F(ReclaimerTest, DrainFreesAllThatWasRetired) {
     std::vector<Offset> batch = Take(5000);
     {
       Reader reader;
-      reclaimer.Retire(batch);
+      Retire(reclaimer, batch);
       std::this_thread::sleep_for(milliseconds(5));
     }
     (void)reclaimer.Drain();  // the thread may have been faster
@@ -140,7 +145,7 @@ TEST_F(ReclaimerTest, DrainOfNothingWaitsForNobody) {
   Reader reader;
   EXPECT_FALSE(reclaimer.Drain());
   std::vector<Offset> batch = Take(1);
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   reader.Leave();
   (void)reclaimer.Drain();
   EXPECT_EQ(slab_.used_bytes(), 0u);
@@ -158,7 +163,7 @@ TEST_F(ReclaimerTest, WritersFreeWhatASlowWorkerDoesNot) {
   std::vector<Offset> batch = Take(1);
   const uint64_t one = slab_.used_bytes();
   for (size_t retired = 0; retired < 20 * Reclaimer::kMostRecords; retired += batch.size()) {
-    reclaimer.Retire(batch);
+    Retire(reclaimer, batch);
     ASSERT_LE(slab_.used_bytes(), Reclaimer::kMostRecords * one) << "after " << retired;
     batch = Take(RetiredRecords::kMostRecords);
   }
@@ -167,9 +172,9 @@ TEST_F(ReclaimerTest, WritersFreeWhatASlowWorkerDoesNot) {
        bytes += RetiredRecords::kMostBytes) {
     large = {slab_.Allocate(RetiredRecords::kMostBytes, pmem::ReservePolicy::kKeep)};
     ASSERT_NE(large[0], 0u) << "after " << bytes;
-    reclaimer.Retire(large);
+    Retire(reclaimer, large);
   }
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   go_on = true;
   EXPECT_TRUE(BecomesEmpty());
 }
@@ -177,7 +182,7 @@ TEST_F(ReclaimerTest, WritersFreeWhatASlowWorkerDoesNot) {
 TEST_F(ReclaimerTest, EndsWithRecordsWaiting) {
   std::vector<Offset> batch = Take(10);
   Reclaimer reclaimer(slab_, worker_);
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
 }
 
 TEST_F(ReclaimerTest, UnitsWaitForReadersAsRecordsDo) {
@@ -204,7 +209,7 @@ TEST_F(ReclaimerTest, InPlaceUnitsWaitForTheNextRetireOrDrain) {
   retire();
   EXPECT_EQ(units_.used_units(), 1u);
   std::vector<Offset> batch = Take(1);
-  reclaimer.Retire(batch);
+  Retire(reclaimer, batch);
   EXPECT_EQ(units_.used_units(), 0u);
   retire();
   EXPECT_TRUE(reclaimer.Drain());

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "index/node/reclaimer.h"
@@ -37,8 +38,7 @@ class RetiredRecords {
   // Must not be called inside an EpochGuard.
   void HandTo(Reclaimer& reclaimer) {
     if (records_.empty()) return;
-    reclaimer.Retire(records_);
-    bytes_ = 0;
+    reclaimer.Retire(records_, std::exchange(bytes_, 0));
   }
 
  private:

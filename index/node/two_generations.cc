@@ -80,7 +80,7 @@ bool TwoGenerations::Commit(const Staged& staged, absl::FunctionRef<void()> publ
 void TwoGenerations::Retire(pmem::Offset space) {
   if (space == 0) return;
   std::vector<pmem::Offset> batch = {space};
-  reclaimer_.Retire(batch);
+  reclaimer_.Retire(batch, slab_.SpaceAt(space));
 }
 
 absl::Status TwoGenerations::Recover(std::string_view engine) {
