@@ -21,6 +21,7 @@ client::ClientOptions Options(const Context& context, absl::Duration default_tim
                                 .admin = context.admin,
                                 .timeout = context.timeout.value_or(default_timeout),
                                 .tls = context.tls,
+                                .own_connection = false,
                                 .on_cost = {}};
   if (context.cost != nullptr) {
     options.on_cost = [sum = context.cost](const v1::Cost& cost) { sum->Add(cost); };
@@ -68,6 +69,12 @@ std::unique_ptr<client::AdminClient> Context::ConnectAdmin() const {
 
 std::unique_ptr<client::AdminClient> Context::ConnectAdminForLong() const {
   return client::AdminClient::Create(Options(*this, absl::InfiniteDuration()));
+}
+
+client::ClientOptions Context::ChannelOptions() const {
+  client::ClientOptions options = Options(*this, kCallTimeout);
+  options.own_connection = true;
+  return options;
 }
 
 absl::Status Context::Explain(const absl::Status& status) const {
@@ -123,6 +130,18 @@ CLI::Option* AddCount(CLI::App& app, const std::string& name, CountRange range,
     set(*count);
   };
   return app.add_option_function<std::string>(name, parse, doc)->type_name("N");
+}
+
+CLI::Option* AddSize(CLI::App& app, const std::string& name, CountRange range,
+                     std::optional<uint64_t>& size, const std::string& doc) {
+  const auto parse = [name, range, &size](const std::string& text) {
+    size = ParseSize(text);
+    if (size && *size >= range.least && *size <= range.most) return;
+    throw CLI::ValidationError(
+        name, absl::StrCat("'", text, "' is not a size from ", FormatSize(range.least), " to ",
+                           FormatSize(range.most), ", such as 100 or 4KiB"));
+  };
+  return app.add_option_function<std::string>(name, parse, doc)->type_name("SIZE");
 }
 
 CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition) {

@@ -33,7 +33,7 @@ enum ExitCode {
   kExitServerError = 4,
   // An unhandled exception: out of memory, or a bug of lodgectl.
   kExitOther = 5,
-  // Plus the number of the signal that ended a load.
+  // Plus the number of the signal that ended a load or a bench.
   kExitSignal = 128,
 };
 
@@ -57,6 +57,9 @@ struct Context {
   std::unique_ptr<client::AdminClient> ConnectAdmin() const;
   std::unique_ptr<client::AdminClient> ConnectAdminForLong() const;
 
+  // Of a program part that makes channels of its own, each with its own connection.
+  client::ClientOptions ChannelOptions() const;
+
   // The status; if no connection was made, with the reason.
   absl::Status Explain(const absl::Status& status) const;
   absl::Status ExplainAdmin(const absl::Status& status) const;
@@ -78,6 +81,10 @@ struct CountRange {
 // An option that takes a whole number.
 CLI::Option* AddCount(CLI::App& app, const std::string& name, CountRange range,
                       const std::function<void(uint64_t)>& set, const std::string& doc);
+
+// An option that takes a size in bytes, such as 100 or 4KiB.
+CLI::Option* AddSize(CLI::App& app, const std::string& name, CountRange range,
+                     std::optional<uint64_t>& size, const std::string& doc);
 
 // --if-version, shared by put and delete.
 CLI::Option* AddIfVersion(CLI::App& app, client::WriteCondition& condition);
@@ -113,5 +120,6 @@ void AddStats(CLI::App& app, Context& context);
 void AddStatus(CLI::App& app, Context& context);
 void AddEngines(CLI::App& app, Context& context);
 void AddCheck(CLI::App& app, Context& context);
+void AddBench(CLI::App& app, Context& context);
 
 }  // namespace lodgekv::lodgectl

@@ -30,7 +30,7 @@ Exit codes:
   3  the condition of a write did not hold
   4  the server reported an error or could not be reached
   5  another error: no memory, or a fault of lodgectl itself
-  130, 143  a load ended by SIGINT (Ctrl-C) or SIGTERM; it has printed how much was written
+  130, 143  a load or a bench ended by SIGINT (Ctrl-C) or SIGTERM; it has printed what was done
 
 Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
 load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
@@ -109,18 +109,19 @@ void AddGlobals(CLI::App& app, Context& context) {
   app.add_flag("--hex", context.hex,
                "Keys and values in hexadecimal, in arguments, files and output");
   app.add_flag("--json", context.json,
-               "stats, status, engines and check: JSON as proto3 defines it");
+               "stats, status, engines and check: JSON as proto3 defines it; bench: a JSON object");
 }
 
-constexpr std::array<absl::string_view, 4> kOperatorCommands{"stats", "status", "engines", "check"};
+// They take --json, and neither --cost nor --hex.
+constexpr std::array<absl::string_view, 5> kReports{"stats", "status", "engines", "check", "bench"};
 
 // Rejects options that the command does not use.
 void RefuseUseless(const CLI::App& app) {
   const CLI::App& command = *app.get_subcommands().front();
-  const bool for_operator = std::find(kOperatorCommands.begin(), kOperatorCommands.end(),
-                                      command.get_name()) != kOperatorCommands.end();
+  const bool reports =
+      std::find(kReports.begin(), kReports.end(), command.get_name()) != kReports.end();
   for (const std::string name : {"--json", "--cost", "--hex"}) {
-    if (app.get_option(name)->count() == 0 || (name == "--json") == for_operator) continue;
+    if (app.get_option(name)->count() == 0 || (name == "--json") == reports) continue;
     const bool dump = command.get_name() == "dump" || command.get_name() == "load";
     throw CLI::ValidationError(
         name, absl::StrCat(command.get_name(), " does not take it",
@@ -157,7 +158,7 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", "lodgectl " + DescribeBuild());
   app.footer(std::string(kFooter.substr(1)));
   for (auto* add : {AddPut, AddGet, AddDelete, AddScan, AddLoad, AddDump, AddStats, AddStatus,
-                    AddEngines, AddCheck}) {
+                    AddEngines, AddCheck, AddBench}) {
     add(app, context);
   }
   for (CLI::App* command : app.get_subcommands({})) {

@@ -198,6 +198,18 @@ class Daemon:
         return int(self.ask_json("stats")["keys"])
 
 
+class UnixDaemon(Daemon):
+    """With its data on a Unix socket."""
+
+    def __init__(self, workdir, path, **flags):
+        super().__init__(workdir, **flags)
+        self.path = path
+
+    def command(self):
+        self.server = f"unix:{self.path}"
+        return super().command()
+
+
 @functools.cache
 def engines():
     """The engines of this build as the daemon describes them."""

@@ -39,18 +39,6 @@ class LimitedDaemon(daemon.Daemon):
         return ["prlimit", f"--nofile={self.descriptors}:{self.descriptors}", *super().command()]
 
 
-class UnixDaemon(daemon.Daemon):
-    """With its data on a Unix socket."""
-
-    def __init__(self, workdir, path, **flags):
-        super().__init__(workdir, **flags)
-        self.path = path
-
-    def command(self):
-        self.server = f"unix:{self.path}"
-        return super().command()
-
-
 class HostileTest(system_test.SystemTest):
     def serve(self, descriptors=None, **flags):
         workdir = self.folder()
@@ -505,7 +493,7 @@ class HostileTest(system_test.SystemTest):
     def test_clients_of_a_unix_socket_do_not_wait(self):
         workdir = self.folder()
         path = workdir / "socket"
-        server = UnixDaemon(workdir, path, engine="dram", max_connection_rate_per_peer=1,
+        server = daemon.UnixDaemon(workdir, path, engine="dram", max_connection_rate_per_peer=1,
                             max_connection_burst_per_peer=1)
         self.enterContext(server)
         begin = time.monotonic()
@@ -534,7 +522,7 @@ class HostileTest(system_test.SystemTest):
     def test_a_unix_socket_is_its_owners(self):
         workdir = self.folder()
         path = workdir / "socket"
-        server = UnixDaemon(workdir, path, engine="dram")
+        server = daemon.UnixDaemon(workdir, path, engine="dram")
         before = os.umask(0)
         try:
             self.enterContext(server)
