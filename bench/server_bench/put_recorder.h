@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/workload/clock.h"
 #include "client/workload/histogram.h"
 
 namespace lodgekv::server_bench {
 
-// Nanoseconds of CLOCK_MONOTONIC.
-uint64_t NowNs();
+using workload::NowNs;
 
 struct PutSample {
   uint64_t answered_ns = 0;

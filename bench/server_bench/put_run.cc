@@ -58,8 +58,6 @@ void RunAll(std::vector<std::unique_ptr<Lane>>& lanes) {
 
 }  // namespace
 
-uint64_t NowNs() { return ToNs(std::chrono::steady_clock::now().time_since_epoch()); }
-
 PutRecorder::Limits LimitsFromNow(const PutPlan& plan, size_t threads) {
   PutRecorder::Limits limits;
   limits.count_from_ns = NowNs() + ToNs(plan.warm_up);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "index/lodgetree/lodgetree.h"
 #include "index/node/leaf_chain_checker.h"
+#include "index/node/log_check.h"
 
 namespace lodgekv::lodgetree {
 
@@ -260,16 +262,8 @@ void LodgeTree<C>::Checker::CheckCounts() {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
     spare += worker.spares.leaves();
   });
-  parts_.log.VisitLive([&](uint32_t log, uint32_t valid) {
-    const uint32_t expected = buffered_in_log_[log];
-    if (valid != expected) {
-      Problem("log ", log, ": ", valid, " entries counted as valid, ", expected, " are");
-    }
-    buffered_in_log_.erase(log);
-  });
-  for (const auto& [log, count] : buffered_in_log_) {
-    if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
-  }
+  CheckValidEntries(parts_.log, std::move(buffered_in_log_),
+                    [this](const auto&... parts) { Problem(parts...); });
   // What nobody owns still counts as used.
   if (parts_.pool.finding_space()) return;
   if (parts_.leaves.used_units() != report_.leaves + spare) {

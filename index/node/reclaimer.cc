@@ -31,8 +31,7 @@ void Reclaimer::Retire(std::vector<pmem::Offset>& batch, uint64_t bytes) {
   waiting_.record_bytes += bytes;
   batch.clear();
   busy_.store(true, std::memory_order_release);
-  if (!posted_) {
-    posted_ = true;
+  if (!std::exchange(posted_, true)) {
     lock.unlock();
     Post();
   } else if (TooManyWait()) {

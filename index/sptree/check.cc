@@ -5,8 +5,10 @@
 #include <bit>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "index/node/leaf_chain_checker.h"
+#include "index/node/log_check.h"
 #include "index/sptree/leaf_walk.h"
 #include "index/sptree/sptree.h"
 
@@ -165,19 +167,10 @@ void Checker<C>::CheckBuffered(const Mnode<C>& leaf, unsigned i) {
   }
 }
 
-// Each log counts as many valid entries as there are buffered pairs of it.
 template <class C>
 void Checker<C>::CheckLogs() {
-  tree_.log.VisitLive([&](uint32_t log, uint32_t valid) {
-    const uint32_t expected = buffered_in_log_[log];
-    if (valid != expected) {
-      Problem("log ", log, ": ", valid, " entries counted as valid, ", expected, " are");
-    }
-    buffered_in_log_.erase(log);
-  });
-  for (const auto& [log, count] : buffered_in_log_) {
-    if (count > 0) Problem(count, " buffered pairs in log ", log, ", which is free");
-  }
+  CheckValidEntries(tree_.log, std::move(buffered_in_log_),
+                    [this](const auto&... parts) { Problem(parts...); });
 }
 
 template <class C>

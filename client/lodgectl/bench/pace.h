@@ -7,13 +7,11 @@
 #include <cstdint>
 #include <thread>
 
+#include "client/workload/clock.h"
+
 namespace lodgekv::lodgectl {
 
-inline uint64_t NowNs() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
+using workload::NowNs;
 
 // Begin and end of a run.
 struct BenchSpan {
