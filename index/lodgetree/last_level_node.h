@@ -31,6 +31,7 @@
 
 #include "index/lodgetree/layout.h"
 #include "index/node/codec.h"
+#include "index/node/prefetch.h"
 #include "index/node/search_form.h"
 #include "index/node/tag_match.h"
 #include "index/node/version_lock.h"
@@ -205,6 +206,11 @@ struct alignas(64) LastLevelNode {
   void PrefetchForWrite() const {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 11; ++i) __builtin_prefetch(line + 64 * i, 1, 3);
+  }
+  // While the node's first lines are on their way: the search tells which mirror is needed.
+  void FetchMirrors() const {
+    const char* at = reinterpret_cast<const char*>(&mirrors);
+    for (size_t i = 0; i < sizeof(mirrors); i += 64) Prefetch(at + i);
   }
   // The key words that the next buffered pair needs, or (`all`) those of the buffered ones too. The
   // node may be changing.

@@ -1,9 +1,10 @@
 // LodgeTree (ICDE'25 style last-level surrogate buffer, see README.md): the engine.
 //
-// A Put: WriteOne (write_one.cc) finds the last-level node, stages the record, locks the node,
-// appends to the partitioned version log, fences, and puts the pair into the node's Buffer Part. If
-// the node is full, a NodeWriter (node_writer.h) lets the same fence cover a drain of some leaves
-// (drain_plan.h chooses them, drain_round.h drains them, leaf_writer.h writes them), which may
+// A Put: WriteOne (write_one.cc) finds the last-level node; a LoneWrite (lone_write.h) stages the
+// record, locks the node, appends to the partitioned version log, fences, and puts the pair into
+// the node's Buffer Part. If the node is full, a NodeWriter (node_writer.h) lets the same fence
+// cover a drain of some leaves (drain_plan.h chooses them, drain_round.h drains them, leaf_writer.h
+// writes them), which may
 // split a leaf (leaf_split.h); a node with too many leaves splits by its hotness
 // (hotness_aware_split.h). Where there is more to decide, as by a condition, for a key that is
 // buffered or in a pool that is nearly full, a GroupWrite (group_write.h) does all this; and for
@@ -68,40 +69,6 @@ class LodgeTree final : public Engine {
   template <class Form>
   SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
                     WriteResult* result);
-  // Where the pair of a lone operation belongs, found before the node's lock is acquired.
-  struct Place {
-    Node* node;
-    uint64_t snapshot;
-    unsigned leaf = 0;
-    bool drains = false;   // by the worker's plan: there is no room for the pair
-    bool empties = false;  // the leaf, perhaps: then it is drained too
-  };
-  struct Logged {
-    uint64_t sequence;
-    uint32_t log;
-  };
-  template <class Form>
-  bool WriteAlone(const WriteOp& op, const Key& key, const WriteOptions& options, SeenNode<C> seen,
-                  WriteResult* result);
-  bool PutAlone(const WriteOp& op, const Key& key, const Place& place, Worker<C>& worker,
-                WriteResult* result);
-  bool DeleteAlone(const Key& key, Place* place, Worker<C>& worker, const WriteOptions& options,
-                   WriteResult* result);
-  void PlanDrain(const Place& place, Worker<C>& worker) const;
-  bool LockPlace(const Place& place, pmem::ReservePolicy policy, Worker<C>& worker);
-  // Whether a key to be deleted is in its leaf; if so the node is locked.
-  enum class Victim : uint8_t { kAbsent, kLocked, kUndecided };
-  Victim LockIfInLeaf(const Key& key, const Place& place, Worker<C>& worker);
-  Victim LockAndName(const Key& key, const Place& place, Worker<C>& worker, uint64_t now,
-                     StagedPair<C>* staged, WriteResult* result)
-    requires C::kRecords;
-  Logged LogPair(StagedPair<C>* staged, LogOp op, Worker<C>& worker);
-  uint64_t LogAndBuffer(const Place& place, const Key& key, StagedPair<C>* staged, LogOp op,
-                        Worker<C>& worker);
-  uint64_t LogAndDrain(const Place& place, const Key& key, StagedPair<C>* staged, LogOp op,
-                       Worker<C>& worker);
-  bool HasInLeaf(const Node* node, unsigned leaf, const Key& key, uint64_t snapshot,
-                 bool* has) const;
   void FetchCurrent(const WriteOp& op, const Key& key, const Node* node) const;
   Outcome WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
                      SeenNode<C> seen = {});

@@ -100,6 +100,38 @@ TEST(WriteCostTest, AGroupOfRecordsSharesOneFence) {
   ExpectCost(effect, 15, 1, "ten puts");
 }
 
+// The leaves hold what is deleted, so only their fingerprints are known without reading them. A
+// tombstone for a key that is not there is dead at once, and recovery may find it.
+TEST(WriteCostTest, DeletesOfAbsentKeysAreRarelyLogged) {
+  TestTree tree(KeyFormat::kFixed64);
+  constexpr uint64_t kKeys = 20000;
+  for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  const auto live = [&tree] { return tree.Counters()["log_live_bytes"]; };
+  const uint64_t live_before = live();
+  uint64_t logged = 0;
+  for (uint64_t n = kKeys; n < 2 * kKeys; ++n) {
+    bool found = true;
+    const std::string key = Scattered(n);
+    const Effect effect = tree.EffectOf([&] {
+      const WriteOp op{.kind = WriteKind::kDelete, .key = key};
+      WriteResult result;
+      EXPECT_EQ(tree.engine().Write({&op, 1}, {&result, 1}, {}), Outcome::kOk);
+      found = result.found;
+    });
+    ASSERT_FALSE(found);
+    logged += effect.cost.fences;
+  }
+  EXPECT_LT(logged, kKeys / 8) << "a leaf of 27 pairs has one in ten fingerprints";
+  EXPECT_GT(logged, kKeys / 100);
+  EXPECT_LE(live(), live_before + 4096) << "superfluous entries keep logs alive";
+  for (const bool recovered : {false, true}) {
+    if (recovered) tree.KillAndRecover();
+    EXPECT_EQ(tree.engine().CountKeys(), kKeys);
+    for (uint64_t n = 0; n < kKeys; ++n) ASSERT_EQ(tree.Get(Scattered(n)), Text(n));
+    tree.ExpectSound();
+  }
+}
+
 // The project's target figures, including splits.
 TEST(WriteCostTest, InsertsInNoOrder) {
   TestTree tree(KeyFormat::kFixed64);
