@@ -20,8 +20,11 @@ inline constexpr size_t kLongBatchOfWrites = 128;
 // Keys of a batch that are looked up at a time: enough to interleave their cache misses, few enough
 // to stop soon when an answer grows too large.
 inline constexpr size_t kKeysPerLookup = 16;
-// The size of a result in an answer besides its value.
-inline constexpr uint64_t kLookupOverheadBytes = 32;
+// What a result counts against the limit of an answer.
+inline uint64_t AnswerBytes(const ReadResult& result) {
+  constexpr uint64_t kBesidesItsValue = 32;
+  return kBesidesItsValue + (result.found ? result.value.size() : 0);
+}
 
 // A single Get, which is grouped with others. Groups are answered as they are read, but for large
 // values, which a thread for what is long reads again.

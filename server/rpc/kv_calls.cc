@@ -116,9 +116,7 @@ std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t no
     if (const auto error = ErrorOf(results)) return error;
   }
   uint64_t added = 0;
-  for (const ReadResult& result : results) {
-    added += (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
-  }
+  for (const ReadResult& result : results) added += AnswerBytes(result);
   bytes_ += added;
   const uint64_t limit = host_.state().limits().max_batch_size;
   if (bytes_ > limit) return AnswerTooLargeError(limit);

@@ -157,7 +157,7 @@ void SessionGroup::ReadSome(std::span<const Item> items, uint64_t now_unix_ms) {
 // Unless there is no room for it.
 void SessionGroup::AddValue(const Item& item, ReadResult& result) {
   SessionMessage& message = *item.message;
-  const uint64_t bytes = (result.found ? result.value.size() : 0) + kLookupOverheadBytes;
+  const uint64_t bytes = AnswerBytes(result);
   const uint64_t limit = state_.limits().max_batch_size;
   if (message.answer_bytes + bytes > limit) {
     return message.LeaveOut(item.index, AnswerTooLargeError(limit));
