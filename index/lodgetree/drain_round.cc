@@ -13,7 +13,7 @@ template <class C>
 uint32_t DrainRound<C>::SendDirect(Turn& turn, std::span<PendingOp<C>> group) {
   uint32_t superseded = 0;
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
-    PendingOp<C>& pending = group[worker_.order[i]];
+    PendingOp<C>& pending = group[worker_.todo[i]];
     if ((turn.leaves >> pending.leaf & 1) == 0) continue;
     worker_.drained_logs.push_back(pending.log);
     turn.removes |= pending.tombstone;
@@ -42,7 +42,7 @@ template <class C>
 void DrainRound<C>::SortDirect(const Turn& turn, std::span<PendingOp<C>> group, LeafWork& work) {
   const bool in_place = parts_.medium.Canary("lodgetree.group.update_in_place");
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
-    const PendingOp<C>& pending = group[worker_.order[i]];
+    const PendingOp<C>& pending = group[worker_.todo[i]];
     if (pending.leaf != work.leaf) continue;
     writer_.SortPair(turn.node, pending.staged.pair, pending.tombstone, in_place, work);
   }

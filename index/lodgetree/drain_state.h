@@ -70,7 +70,7 @@ struct NodeTurn {
   bool splits = false;   // one of the leaves
   uint64_t watermark = 0;
   unsigned first_work = 0, work_count = 0;
-  // In a group: the writes to this node, in Worker::order, and the first operation of the node, in
+  // In a group: the writes to this node, in Worker::todo, and the first operation of the node, in
   // order of numbers, that waits for a later round.
   size_t first_op = 0, op_count = 0;
   size_t waits = kNone;

@@ -4,26 +4,13 @@
 // passes over the group: so the lines of many nodes and leaves are on their way at once. The locks
 // come after that, from left to right; if one is acquired as of the version that was sought, its
 // node still covers the key, and what was found there is valid.
-#include <algorithm>
-
+#include "absl/container/inlined_vector.h"
 #include "index/lodgetree/group_write.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/node/search_form.h"
 
 namespace lodgekv::lodgetree {
-
-template <class C>
-void GroupWrite<C>::SortByKey(std::span<uint32_t> order) const {
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const Key& left = group_[a].key;
-    const Key& right = group_[b].key;
-    if constexpr (C::kRecords) {
-      if (left.word == right.word) return left.text < right.text;
-    }
-    return left.word < right.word;
-  });
-}
 
 // Where the key is in a node; the node may be changing.
 template <class C>
@@ -45,17 +32,16 @@ void GroupWrite<C>::Place(const Node* node, Op& pending) const {
 template <class C>
 template <class Form>
 bool GroupWrite<C>::SeekNodes() {
-  for (const uint32_t i : worker_.order) {
-    Op& pending = group_[i];
+  for (Op& pending : group_) {
     const auto fetched = parts_.tree.template FetchForWrite<Form>(pending.key);
     pending.seen_node = fetched.node;
     pending.seen_version = fetched.version;
     pending.seen_parent = fetched.parent;
   }
   const OptimisticSection section;
+  absl::InlinedVector<Op*, kUsual> draining;
   bool any = false;
-  for (const uint32_t i : worker_.order) {
-    Op& pending = group_[i];
+  for (Op& pending : group_) {
     const Node* node = parts_.tree.Arrive(
         {pending.seen_parent, pending.seen_version, pending.seen_node}, &pending.seen_version);
     if (node == nullptr) [[unlikely]]
@@ -66,9 +52,13 @@ bool GroupWrite<C>::SeekNodes() {
     if (current) Prefetch(&node->mirrors[pending.leaf]);
     const bool drains = parts_.planner.NeedsDrain(node, pending.leaf);
     node->PrefetchKeyWords(drains);
-    if (!drains) continue;
-    parts_.planner.ChooseTargets(node, pending.leaf, &worker_.plan);  // fetches their lines
-    pending.targets = worker_.plan.Leaves();
+    if (drains) draining.push_back(&pending);
+  }
+  // Their leaves, one behind the other: each is on a page of its own, whose address the processor
+  // has to find first, and it finds those of several at once.
+  for (Op* pending : draining) {
+    parts_.planner.ChooseTargets(pending->seen_node, pending->leaf, &worker_.plan);
+    pending->targets = worker_.plan.Leaves();
   }
   return any;
 }
@@ -105,15 +95,11 @@ void GroupWrite<C>::LockNodeOf(Op& pending) {
 
 template <class C>
 void GroupWrite<C>::LockMany() {
-  auto& order = worker_.order;
-  order.resize(group_.size());
-  for (uint32_t i = 0; i < group_.size(); ++i) order[i] = i;
-  SortByKey(order);
   if (parts_.medium.Canary("lodgetree.write.numbers_before_locks")) {
     group_[0].sequence = parts_.pool.TakeSequence(group_.size() + 1);
   }
   SeekAll();
-  for (const uint32_t i : order) LockNodeOf(group_[i]);
+  for (Op& pending : group_) LockNodeOf(pending);
   nodes_.ForgetSearch();
 }
 

@@ -50,18 +50,26 @@ void GroupWrite<C>::FinishEntries() {
 }
 
 // Returns the log that holds the applied index, if one is given.
+//
+// The group is in the order of keys, its entries are not: each of the logs that they fill gets keys
+// of the group's whole range. Neighbours in one log would be in one node, of which the emptying of
+// old logs splits one leaf at a time: it would take more rounds, with their fences.
 template <class C>
 uint32_t GroupWrite<C>::AppendToLog() {
   unsigned entries = entries_;
   if (entries == 0) return AppendLog::kNoLog;
+  const size_t logs = options_.atomic ? 1 : group_.size() / parts_.parameters.log_entries + 1;
   unsigned left = 0;
-  for (Op& pending : group_) {
-    if (!pending.apply) continue;
-    if (left == 0) left = group_.size() == 1 ? entries : BeginPart(entries);
-    --entries;
-    const auto op = pending.tombstone ? LogOp::kDelete : LogOp::kPut;
-    pending.log =
-        parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, pending.record_crc);
+  for (size_t first = 0; first < logs; ++first) {
+    for (size_t i = first; i < group_.size(); i += logs) {
+      Op& pending = group_[i];
+      if (!pending.apply) continue;
+      if (left == 0) left = group_.size() == 1 ? entries : BeginPart(entries);
+      --entries;
+      const auto op = pending.tombstone ? LogOp::kDelete : LogOp::kPut;
+      pending.log =
+          parts_.log.Append(pending.staged.pair, pending.sequence, op, --left, pending.record_crc);
+    }
   }
   uint32_t applied_log = AppendLog::kNoLog;
   if (options_.applied_index.has_value()) {

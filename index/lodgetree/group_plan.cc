@@ -3,7 +3,8 @@
 // A node drains nothing if its operations find room in the buffer. Otherwise it drains the leaves
 // that a single drain would choose, and as long as that is not enough, the one with most pairs.
 // Nearly every node has one operation, for which that single choice is nearly always enough:
-// PlanOne decides those with a few loads, and leaves all others to PlanTurn.
+// PlanOne decides those with a few loads, and leaves all others to PlanTurn. Most of them are only
+// buffered, and need no turn.
 #include <algorithm>
 #include <bit>
 
@@ -18,9 +19,7 @@ template <class C>
 class LeafChoice {
  public:
   LeafChoice(const Parameters& parameters, const LastLevelNode<C>* node)
-      : parameters_(parameters),
-        node_(node),
-        used_(unsigned{node->index_count} + node->buf_count) {
+      : parameters_(parameters), node_(node), used_(unsigned{node->index_count} + node->buf_count) {
     for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) ++pairs_[node->leaf_count[i]];
   }
 
@@ -80,7 +79,7 @@ class LeafChoice {
 template <class C>
 size_t GroupWrite<C>::NewLeavesAllowed(size_t ops) const {
   const Round<C>& round = worker_.round;
-  const size_t others = worker_.order.size() - round.planned_ops - ops;
+  const size_t others = worker_.todo.size() - round.planned_ops - ops;
   const auto left = [](size_t all, size_t taken) { return all > taken ? all - taken : 0; };
   size_t allowed = left(worker_.spares.leaves(), round.planned_leaves + others);
   // Of very long separators only a few spare records are kept, so none are reserved for `others`:
@@ -174,17 +173,23 @@ bool GroupWrite<C>::ChooseForOne(const Op& pending, Turn* turn) const {
   return Accept(leaves, new_leaves, used, 1, turn);
 }
 
-// Plans a turn of a single operation. False: that needs more than a few loads, nothing is planned.
+// Plans the only operation of a node. False: that needs more than a few loads, nothing is planned.
 template <class C>
-bool GroupWrite<C>::PlanOne(Turn& turn) {
-  Op& pending = group_[worker_.order[turn.first_op]];
-  Locate(turn.node, pending);
-  const bool drains =
-      pending.buffered < 0 && parts_.planner.NeedsDrain(turn.node, pending.leaf);
-  if (drains && !ChooseForOne(pending, &turn)) return false;
+bool GroupWrite<C>::PlanOne(Node* node, size_t at) {
+  Round<C>& round = worker_.round;
+  const uint32_t i = worker_.todo[at];
+  Op& pending = group_[i];
+  Locate(node, pending);
+  if (pending.buffered >= 0 || !parts_.planner.NeedsDrain(node, pending.leaf)) {
+    only_buffered_.push_back(i);
+  } else {
+    Turn turn{.node = node, .first_op = at, .op_count = 1};
+    if (!ChooseForOne(pending, &turn)) return false;
+    round.planned_leaves += turn.new_leaves;
+    round.turns.push_back(turn);
+  }
   pending.done = true;
-  ++worker_.round.planned_ops;
-  worker_.round.planned_leaves += turn.new_leaves;
+  ++round.planned_ops;
   return true;
 }
 
@@ -193,24 +198,22 @@ bool GroupWrite<C>::PlanOne(Turn& turn) {
 template <class C>
 bool GroupWrite<C>::PlanTurn(Turn turn) {
   Round<C>& round = worker_.round;
-  const std::span<uint32_t> ops(worker_.order.data() + turn.first_op, turn.op_count);
-  std::sort(ops.begin(), ops.end());
+  const std::span<const uint32_t> ops(worker_.todo.data() + turn.first_op, turn.op_count);
   for (const uint32_t i : ops) Locate(turn.node, group_[i]);
   size_t taken = ops.size();
   while (taken > 0 && !ChooseLeaves(ops.first(taken), &turn)) {
     taken -= (taken + 3) / 4;
   }
-  const bool later = !round.turns.empty() && NewLeavesAllowed(ops.size()) == 0;
+  const bool later = round.planned_ops != 0 && NewLeavesAllowed(ops.size()) == 0;
   const bool crowded =
       taken == 0 ? !later : turn.node->index_count > parts_.parameters.MaxIndex() / 2;
   if (taken < ops.size() && turn.node->index_count > 1 && crowded) {
     nodes_.Split(turn.node, group_[ops[0]].key);
     for (const uint32_t i : ops) group_[i].node = nullptr;
-    SortByKey(ops);
     return false;
   }
   if (taken == 0) {
-    if (round.turns.empty()) NodeWriter<C>::DieWithoutLeaf();
+    if (round.planned_ops == 0) NodeWriter<C>::DieWithoutLeaf();
     return true;
   }
   for (const uint32_t i : ops.first(taken)) group_[i].done = true;
@@ -222,31 +225,26 @@ bool GroupWrite<C>::PlanTurn(Turn turn) {
   return true;
 }
 
-// Gives each node a turn, from left to right like the operations in `order`. Changes nothing except
-// that nodes with too many leaves for their operations split.
+// Gives each node a turn, from left to right like the operations to do; except those whose only
+// operation is only buffered. Changes nothing except that nodes with too many leaves for their
+// operations split.
 template <class C>
 void GroupWrite<C>::PlanRound() {
-  auto& todo = worker_.order;
+  const auto& todo = worker_.todo;
   worker_.round.Clear();
+  only_buffered_.clear();
   for (size_t begin = 0; begin < todo.size();) {
-    Turn& turn = worker_.round.turns.emplace_back();
     const Op& first = group_[todo[begin]];
-    turn.node = first.node != nullptr ? first.node : nodes_.held.Covering(first.key);
-    size_t end = begin + 1;
+    Node* node = first.node != nullptr ? first.node : nodes_.held.Covering(first.key);
     const auto is_in = [&](const Op& next) {
-      return next.node != nullptr ? next.node == turn.node : turn.node->EndsAfter(next.key);
+      return next.node != nullptr ? next.node == node : node->EndsAfter(next.key);
     };
+    size_t end = begin + 1;
     while (end < todo.size() && is_in(group_[todo[end]])) ++end;
-    turn.first_op = begin;
-    turn.op_count = end - begin;
-    if (turn.op_count == 1 && PlanOne(turn)) {
-      begin = end;
-      continue;
-    }
-    const Turn several{
-        .node = turn.node, .first_op = turn.first_op, .op_count = turn.op_count};
-    worker_.round.turns.pop_back();
-    if (PlanTurn(several)) begin = end;
+    const size_t count = end - begin;
+    const bool planned = (count == 1 && PlanOne(node, begin)) ||
+                         PlanTurn({.node = node, .first_op = begin, .op_count = count});
+    if (planned) begin = end;
   }
 }
 

@@ -52,7 +52,7 @@ void GroupWrite<C>::FetchRound() const {
       FetchDrained(turn.node, static_cast<unsigned>(std::countr_zero(leaves)));
     }
     for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
-      const Op& pending = group_[worker_.order[i]];
+      const Op& pending = group_[worker_.todo[i]];
       if ((turn.leaves >> pending.leaf & 1) == 0) continue;
       const auto may_be = [&](Pair other) { return parts_.codec.MayMatch(pending.key, other); };
       parts_.access.FetchRecords(turn.node, pending.leaf, pending.key.hash, may_be);
@@ -81,6 +81,21 @@ void GroupWrite<C>::StageRound() {
   round.RetireUnlinked();
 }
 
+template <class C>
+void GroupWrite<C>::Buffer(Node* node, const Op& pending) {
+  if (pending.buffered >= 0) {
+    nodes_.Supersede(node, static_cast<unsigned>(pending.buffered), pending);
+  } else {
+    nodes_.Insert(node, pending.leaf, pending);
+  }
+}
+
+template <class C>
+void GroupWrite<C>::SplitIfFull(Node* node, const Key& key) {
+  if (node->index_count >= parts_.parameters.MaxIndex()) [[unlikely]]
+    nodes_.Split(node, key);
+}
+
 // The rest goes to the buffer, which has room now: a drain has moved what was found there. Leaves
 // merge only then: the watermark of a drained leaf would cover operations that wait for another.
 template <class C>
@@ -89,29 +104,27 @@ void GroupWrite<C>::PublishTurn(const Turn& turn) {
   const bool merge_first = drains && parts_.medium.Canary("lodgetree.group.merge_first");
   if (merge_first) DrainRound<C>(parts_, worker_).FinishTurn(turn);
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
-    Op& pending = group_[worker_.order[i]];
+    Op& pending = group_[worker_.todo[i]];
     if ((turn.leaves >> pending.leaf & 1) != 0) continue;
     // The other leaves are where they were unless one has split, and no other pair has the key.
     if (merge_first || turn.splits || (drains && pending.buffered >= 0)) {
       pending.node = nullptr;
       Locate(turn.node, pending);
     }
-    if (pending.buffered >= 0) {
-      nodes_.Supersede(turn.node, static_cast<unsigned>(pending.buffered), pending);
-    } else {
-      nodes_.Insert(turn.node, pending.leaf, pending);
-    }
+    Buffer(turn.node, pending);
   }
   if (drains && !merge_first) DrainRound<C>(parts_, worker_).FinishTurn(turn);
-  if (turn.node->index_count < parts_.parameters.MaxIndex()) return;
-  nodes_.Split(turn.node, group_[worker_.order[turn.first_op]].key);
+  SplitIfFull(turn.node, group_[worker_.todo[turn.first_op]].key);
 }
 
 // Returns the log that holds the applied index, if one is given.
 template <class C>
 uint32_t GroupWrite<C>::WriteInRounds() {
-  auto& todo = worker_.order;
-  std::erase_if(todo, [&](uint32_t i) { return !group_[i].apply; });
+  auto& todo = worker_.todo;
+  todo.clear();
+  for (uint32_t i = 0; i < group_.size(); ++i) {
+    if (group_[i].apply) todo.push_back(i);
+  }
   FinishEntries();
   if (todo.empty()) return AppendToLog();
   PlanRound();
@@ -119,11 +132,14 @@ uint32_t GroupWrite<C>::WriteInRounds() {
   const uint32_t applied_log = AppendToLog();
   for (;;) {
     StageRound();
+    for (const uint32_t i : only_buffered_) {
+      Buffer(group_[i].node, group_[i]);
+      SplitIfFull(group_[i].node, group_[i].key);
+    }
     for (const Turn& turn : worker_.round.turns) PublishTurn(turn);
     std::erase_if(todo, [&](uint32_t i) { return group_[i].done; });
     if (todo.empty()) return applied_log;
     for (const uint32_t i : todo) group_[i].node = nullptr;
-    SortByKey(todo);
     (void)worker_.spares.Ensure(parts_.spare_source, todo.size() + 1, pmem::ReservePolicy::kKeep);
     PlanRound();
   }
@@ -142,10 +158,9 @@ void GroupWrite<C>::DrainEmptied() {
     if (!parts_.planner.IsEmptied(node, leaf)) continue;
     if (!any) worker_.round.Clear();
     any = true;
-    auto turn = std::find_if(turns.begin(), turns.end(),
-                             [node](const Turn& other) { return other.node == node; });
-    if (turn == turns.end()) turn = turns.insert(turn, Turn{.node = node});
-    turn->leaves |= uint32_t{1} << leaf;
+    // Like the keys, nodes ascend.
+    if (turns.empty() || turns.back().node != node) turns.push_back({.node = node});
+    turns.back().leaves |= uint32_t{1} << leaf;
   }
   if (!any) return;
   DrainRound<C> round(parts_, worker_);

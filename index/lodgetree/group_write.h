@@ -10,7 +10,7 @@
 // Invariants
 //  1. Nothing durable is done before the group is admitted: a failed group has changed nothing.
 //  2. Sequence numbers are taken under the locks of all nodes of the group, so in each node the
-//     order of numbers is the order of operations.
+//     order of numbers is the order of operations. Within the group it is the order of keys.
 //  3. What is in the log is applied before the locks are released.
 //
 // Used by one thread, for one call of Run.
@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/container/inlined_vector.h"
 #include "index/lodgetree/node_writer.h"
 #include "index/lodgetree/tree_parts.h"
 
@@ -31,6 +32,7 @@ class GroupWrite {
   using Key = typename C::Key;
   using Node = LastLevelNode<C>;
 
+  // `group`: by key ascending.
   GroupWrite(TreeParts<C>& parts, Worker<C>& worker, std::span<PendingOp<C>> group,
              const WriteOptions& options)
       : parts_(parts), worker_(worker), group_(group), options_(options), nodes_(parts, worker) {}
@@ -41,6 +43,7 @@ class GroupWrite {
 
  private:
   using Op = PendingOp<C>;
+  static constexpr size_t kUsual = 256;  // operations of a group; a larger one allocates
   using Turn = NodeTurn<C>;
 
   // group_write.cc
@@ -57,7 +60,6 @@ class GroupWrite {
     return pending.op->kind == WriteKind::kDelete || pending.op->condition != Condition::kNone;
   }
   void LockMany();
-  void SortByKey(std::span<uint32_t> order) const;
   void SeekAll();
   template <class Form>
   bool SeekNodes();
@@ -82,7 +84,7 @@ class GroupWrite {
 
   // group_plan.cc
   void PlanRound();
-  bool PlanOne(Turn& turn);
+  bool PlanOne(Node* node, size_t at);
   bool PlanTurn(Turn turn);
   void Locate(Node* node, Op& pending) const;
   bool HasRoom(const Node* node, size_t ops) const;
@@ -98,6 +100,8 @@ class GroupWrite {
   void FetchRound() const;
   void FetchDrained(const Node* node, unsigned leaf) const;
   void StageRound();
+  void Buffer(Node* node, const Op& pending);
+  void SplitIfFull(Node* node, const Key& key);
   void PublishTurn(const Turn& turn);
   void DrainEmptied();
 
@@ -106,6 +110,8 @@ class GroupWrite {
   const std::span<Op> group_;
   const WriteOptions& options_;
   NodeWriter<C> nodes_;
+  // In a round: operations that are only buffered, each the only one of its node.
+  absl::InlinedVector<uint32_t, kUsual> only_buffered_;
   unsigned entries_ = 0;           // of the log
   uint64_t applied_sequence_ = 0;  // of the entry of the applied index
 };

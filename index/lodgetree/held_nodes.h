@@ -72,8 +72,11 @@ class HeldNodes {
   void Add(Node* node) { nodes_.push_back(node); }
   // Adds locked parts of `node`, which now directly follow it.
   void AddBehind(const Node* node, std::span<const typename Inner::Child> parts) {
-    auto after = std::find(nodes_.begin(), nodes_.end(), node);
-    for (const auto& part : parts) after = nodes_.insert(after + 1, part.node);
+    const auto behind = std::partition_point(
+        nodes_.begin(), nodes_.end(),
+        [node](const Node* held) { return C::Compare(held->low(), node->low()) <= 0; });
+    const auto first = nodes_.insert(behind, parts.size(), nullptr);
+    std::ranges::transform(parts, first, &Inner::Child::node);
   }
 
   void Unlock(Node* node) {

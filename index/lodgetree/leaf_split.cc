@@ -70,7 +70,7 @@ template <class C>
 bool LeafSplitter<C>::TakeFurtherLeaf(NodeTurn<C>& turn) {
   Round<C>& round = worker_.round;
   const size_t planned = round.planned_leaves - round.new_leaves.size();
-  const size_t waiting = worker_.order.size() - round.planned_ops;
+  const size_t waiting = worker_.todo.size() - round.planned_ops;
   if (turn.further_leaves == 0 || worker_.spares.leaves() <= planned + waiting + 1) return false;
   if (C::kRecords && worker_.spares.fences() <= planned) return false;
   --turn.further_leaves;

@@ -75,13 +75,15 @@ class LodgeTree final : public Engine {
   Outcome Stage(PendingOp<C>* pending);
 
   // write.cc
-  void TakeChunk(std::span<const WriteOp> ops, std::span<WriteResult> results, Chunks<C>& chunks);
+  void TakeChunk(const KeyOrder<C>& order, std::span<const WriteOp> ops,
+                 std::span<WriteResult> results, Chunks<C>& chunks);
   void ShrinkChunk(std::span<const WriteOp> ops, Chunks<C>& chunks);
   void WriteChunk(const WriteOptions& options, std::vector<PendingOp<C>>& chunk);
   Outcome WriteChunks(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
   Outcome WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                       const WriteOptions& options);
+  Outcome StageWithRoom(PendingOp<C>* pending);
   Outcome Prepare(PendingOp<C>* pending);
   Outcome AbortAll(std::span<PendingOp<C>> group, std::span<WriteResult> results);
 

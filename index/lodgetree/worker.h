@@ -8,6 +8,7 @@
 
 #include "index/lodgetree/drain_plan.h"
 #include "index/lodgetree/drain_state.h"
+#include "index/lodgetree/key_order.h"
 #include "index/lodgetree/pending_op.h"
 #include "index/lodgetree/spare_space.h"
 #include "index/node/append_log.h"
@@ -37,8 +38,8 @@ struct WorkerCounters {
 // For a group of writes.
 template <class C>
 struct Chunks {
-  std::vector<uint32_t> window;       // operations still to be taken, by index, ascending
-  std::vector<PendingOp<C>> pending;  // those that share the next fence
+  std::vector<typename KeyOrder<C>::Place> window;  // operations still to be taken
+  std::vector<PendingOp<C>> pending;                // those that share the next fence, by key
 };
 
 // The old logs that a thread is emptying, and the pairs found to drain.
@@ -61,8 +62,8 @@ struct alignas(64) Worker {
   LeafWork merge;
   std::vector<uint64_t> unlinked;  // value words of pairs that the current drains remove
   RetiredRecords retired;
-  std::vector<uint32_t> order;  // of a group, by key; only operations still to do
-  DrainPlan plan;               // scratch
+  std::vector<uint32_t> todo;  // operations of a group still to do, ascending
+  DrainPlan plan;              // scratch
   Chunks<C> chunks;
   // Logs of entries that a drain has made obsolete. Their counters are decremented after the next
   // lock: a shared counter right after the drain's fence would wait for it, and so would all that

@@ -8,7 +8,6 @@
 #include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/space_reclaim.h"
 #include "index/node/op_rules.h"
-#include "index/node/seen_keys.h"
 
 namespace lodgekv::lodgetree {
 
@@ -38,42 +37,37 @@ Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult>
 }
 
 // Of the operations in the window the first of each key form a chunk, which shares fences. The
-// later ones stay there, in order: each is evaluated when the earlier ones on its key are done.
+// later ones stay there: each is evaluated when the earlier ones on its key are done.
 template <class C>
-void LodgeTree<C>::TakeChunk(std::span<const WriteOp> ops, std::span<WriteResult> results,
-                             Chunks<C>& chunks) {
+void LodgeTree<C>::TakeChunk(const KeyOrder<C>& order, std::span<const WriteOp> ops,
+                             std::span<WriteResult> results, Chunks<C>& chunks) {
   auto& [window, chunk] = chunks;
-  const bool overtakes = parts_.medium.Canary("lodgetree.group.overtakes");
-  if (overtakes) std::ranges::reverse(window);
-  SeenKeys seen(window.size());
+  order.Sort(window, parts_.medium.Canary("lodgetree.group.overtakes"));
   chunk.clear();
   size_t waiting = 0;
-  for (const uint32_t i : window) {
-    const Key key = C::MakeKey(ops[i].key);
-    const auto same = [&](size_t j) { return chunk[j].op->key == ops[i].key; };
-    // By the whole key: keys of a group often have their first bytes in common.
-    if (seen.Add(key.hash, chunk.size(), same) == SeenKeys::kNone) {
-      chunk.emplace_back().Begin(ops[i], key, &results[i]);
-    } else {
-      window[waiting++] = i;
+  auto first = window.front();  // of the key
+  for (const auto& place : window) {
+    if (!chunk.empty() && order.SameKey(first, place)) [[unlikely]] {
+      window[waiting++] = place;
+      continue;
     }
+    first = place;
+    chunk.emplace_back().Begin(ops[place.op], order.KeyOf(place), &results[place.op]);
   }
   window.resize(waiting);
-  if (overtakes) std::ranges::reverse(window);
 }
 
-// In a nearly full pool each operation is tried alone: puts all but the first one back.
+// In a nearly full pool each operation is tried alone: puts all but the first one of the call back.
 template <class C>
 void LodgeTree<C>::ShrinkChunk(std::span<const WriteOp> ops, Chunks<C>& chunks) {
   auto& [window, chunk] = chunks;
-  for (const PendingOp<C>& pending : chunk) {
-    window.push_back(static_cast<uint32_t>(pending.op - ops.data()));
-  }
-  std::ranges::sort(window);
-  const auto first = std::ranges::find(chunk, &ops[window.front()], &PendingOp<C>::op);
+  const auto first = std::ranges::min_element(chunk, {}, &PendingOp<C>::op);
   std::swap(chunk.front(), *first);
+  for (size_t i = 1; i < chunk.size(); ++i) {
+    const PendingOp<C>& back = chunk[i];
+    window.push_back({back.key.word, static_cast<uint32_t>(back.op - ops.data()), back.key.hash});
+  }
   chunk.resize(1);
-  window.erase(window.begin());
 }
 
 template <class C>
@@ -91,12 +85,15 @@ Outcome LodgeTree<C>::WriteChunks(std::span<const WriteOp> ops, std::span<WriteR
                                   const WriteOptions& options) {
   Worker<C>& worker = parts_.CurrentWorker();
   auto& [window, chunk] = worker.chunks;
+  const KeyOrder<C> order(ops);
   window.clear();
   for (uint32_t next = 0; next < ops.size() || !window.empty();) {
-    while (next < ops.size() && window.size() < kLargestChunk) window.push_back(next++);
-    TakeChunk(ops, results, worker.chunks);
-    if (chunk.size() > 1 && !worker.spares.Ensure(parts_.spare_source, chunk.size() + 1,
-                                                  pmem::ReservePolicy::kKeep))
+    while (next < ops.size() && window.size() < kLargestChunk) {
+      window.push_back(order.PlaceOf(next++));
+    }
+    TakeChunk(order, ops, results, worker.chunks);
+    if (chunk.size() > 1 &&
+        !worker.spares.Ensure(parts_.spare_source, chunk.size() + 1, pmem::ReservePolicy::kKeep))
       ShrinkChunk(ops, worker.chunks);
     WriteChunk(options, chunk);
   }
@@ -121,19 +118,24 @@ Outcome LodgeTree<C>::AbortAll(std::span<PendingOp<C>> group, std::span<WriteRes
 template <class C>
 Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteResult> results,
                                   const WriteOptions& options) {
-  auto& group = parts_.CurrentWorker().chunks.pending;
+  auto& [places, group] = parts_.CurrentWorker().chunks;
+  const KeyOrder<C> order(ops);
+  places.clear();
+  for (uint32_t i = 0; i < ops.size(); ++i) places.push_back(order.PlaceOf(i));
+  order.Sort(places);
   group.clear();
-  group.resize(ops.size());
-  for (size_t i = 0; i < ops.size(); ++i) {
-    group[i].Begin(ops[i], C::MakeKey(ops[i].key), &results[i]);
+  for (const auto& place : places) {
+    group.emplace_back().Begin(ops[place.op], order.KeyOf(place), &results[place.op]);
   }
-  const size_t repeated = FirstRepeated(
-      ops.size(), [&](size_t i) { return group[i].key.hash; },
-      [&](size_t i) { return ops[i].key; });
+  const size_t repeated = order.FirstRepeated(places);
   bool failed = false;
   for (size_t i = 0; i < ops.size() && !failed; ++i) {
-    if (i == repeated) results[i].outcome = Outcome::kInvalidArgument;
-    failed = i == repeated || Prepare(&group[i]) != Outcome::kOk;
+    Outcome& outcome = results[i].outcome;
+    outcome = i == repeated ? Outcome::kInvalidArgument : CheckFormat(ops[i], parts_.codec);
+    failed = outcome != Outcome::kOk;
+  }
+  for (size_t i = 0; i < group.size() && !failed; ++i) {
+    failed = StageWithRoom(&group[i]) != Outcome::kOk;
   }
   const size_t entries = ops.size() + (options.applied_index.has_value() ? 1 : 0);
   if (!failed && entries > parts_.log.largest_group()) {
@@ -145,13 +147,21 @@ Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteR
   return outcome == Outcome::kOk ? outcome : AbortAll({}, results);
 }
 
-// Checks and stages an operation that has begun. Its result has the outcome, too.
+// Stages an operation that has begun, once space was reclaimed if necessary. Its result has the
+// outcome, too.
+template <class C>
+Outcome LodgeTree<C>::StageWithRoom(PendingOp<C>* pending) {
+  if (Stage(pending) != Outcome::kPoolFull) [[likely]]
+    return Outcome::kOk;
+  return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] { return Stage(pending); });
+}
+
+// Checks and stages it.
 template <class C>
 Outcome LodgeTree<C>::Prepare(PendingOp<C>* pending) {
   Outcome& outcome = pending->result->outcome;
   outcome = CheckFormat(*pending->op, parts_.codec);
-  if (outcome != Outcome::kOk || Stage(pending) != Outcome::kPoolFull) return outcome;
-  return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] { return Stage(pending); });
+  return outcome == Outcome::kOk ? StageWithRoom(pending) : outcome;
 }
 
 template class LodgeTree<Fixed64Codec>;
