@@ -180,6 +180,7 @@ void Checker<C>::CheckWords(const Mnode<C>& leaf) {
     Problem("leaf ", where, ": its bitmap is not the one in DRAM");
   }
   if ((leaf.bitmap & ~tree_.usable_slots()) != 0) Problem("leaf ", where, ": too many slots");
+  if (IsMarkedDropped(*leaf.bnode)) Problem("leaf ", where, ": marked as dropped");
   uint64_t watermark;
   if (!ReadChecked(leaf.bnode->watermark.Load(), &watermark) ||
       (watermark != 0 && watermark >= tree_.pool.PeekSequence())) {

@@ -33,6 +33,9 @@ struct Slot {
 //     leaf has all of these too, and recovery removes them here before anything is served.
 //  3. `lkey` never changes, and `next` changes by one store, which moves hkey with it.
 //  4. The tag of a slot that counts is its key's.
+//  5. A leaf that is no longer in the chain has been marked in `dropped`, durably, before the store
+//     that unlinked it. One that is marked and in the chain is alive: the merge was cut short. So
+//     whoever comes to a leaf by another way than the chain may believe it only if it is unmarked.
 struct Bnode {
   Word bitmap;
   // A checked word: the leaf has, of its keys, all that log entries up to this number say. 0
@@ -40,11 +43,14 @@ struct Bnode {
   Word watermark;
   Word next;       // a checked word: the right sibling; 0: none, and hkey is plus infinity
   Word lkey[2];    // node/separator.h
-  Word unused[3];  // zero
+  Word dropped;    // kDropped: a merge has unlinked the leaf, or was about to; otherwise 0
+  Word unused[2];  // zero
   Word tags[kBnodeSlots / 8];  // one byte a slot, low byte first
   Slot slots[kBnodeSlots];
   Word beyond[16];  // never written: leaves are aligned to 256 bytes
 };
+// All bits differ from those of 0 and of most words: neither becomes the other by a flipped bit.
+inline constexpr uint64_t kDropped = 0x9E3779B97F4A7C15;
 static_assert(sizeof(Bnode) == 1280 && sizeof(Bnode) % pmem::kBlockBytes == 0);
 static_assert(offsetof(Bnode, tags) == 64 && offsetof(Bnode, slots) == 128);
 
@@ -77,6 +83,9 @@ inline Pair SlotPair(const media::Bnode& bnode, unsigned slot) {
 inline uint64_t WatermarkOf(const media::Bnode& bnode) {
   return bnode.watermark.Load() & kCheckedMask;
 }
+
+// Of a leaf whose `dropped` is sound.
+inline bool IsMarkedDropped(const media::Bnode& bnode) { return bnode.dropped.Load() != 0; }
 
 inline FenceWords FenceOf(const media::Bnode& bnode) {
   return {bnode.lkey[0].LoadRelaxed(), bnode.lkey[1].LoadRelaxed()};

@@ -16,7 +16,8 @@ struct alignas(pmem::kLineBytes) LeafImage {
   uint64_t watermark = 0;
   uint64_t next = 0;
   uint64_t lkey[2] = {};
-  uint64_t unused[3] = {};
+  uint64_t dropped = 0;
+  uint64_t unused[2] = {};
   uint8_t tags[kBnodeSlots] = {};
   Pair slots[kBnodeSlots];
 

@@ -113,20 +113,21 @@ auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> At
 // The bitmap, then `next`, which moves hkey. One line, which keeps their order unless its words may
 // tear.
 template <class C>
-void LeafMerger<C>::Commit(LeafChange<C>* change, const media::Bnode& right) {
+void LeafMerger<C>::Commit(LeafChange<C>* change, media::Bnode& right) {
   pmem::Medium& medium = tree_.medium;
   media::Bnode* bnode = change->leaf->bnode;
   if (medium.Canary("sptree.merge.next_first")) {
     medium.Store(bnode->next, right.next.LoadRelaxed());
   }
   writer_.Stage(change);
+  MarkDropped(right);
   LODGEKV_CRASH_POINT(medium, "sptree.merge.1");
+  medium.Fence();
   // Both buffers are empty: so the watermark of either is true for the left one.
   const uint64_t watermark = std::max(WatermarkOf(*bnode), WatermarkOf(right));
   const bool raises =
       watermark != WatermarkOf(*bnode) && !medium.Canary("sptree.merge.low_watermark");
   if (change->changes() || raises) {
-    if (LeafWriter<C>::FencesFirst(*change)) medium.Fence();
     if (raises) medium.Store(bnode->watermark, CheckedWord(watermark));
     if (change->changes()) medium.Store(bnode->bitmap, change->bitmap);
     if (medium.strict_order()) {
@@ -139,6 +140,14 @@ void LeafMerger<C>::Commit(LeafChange<C>* change, const media::Bnode& right) {
   medium.FlushLine(bnode);
   LODGEKV_CRASH_POINT(medium, "sptree.merge.3");
   medium.Fence();
+}
+
+// Flushed, not fenced.
+template <class C>
+void LeafMerger<C>::MarkDropped(media::Bnode& right) {
+  if (tree_.medium.Canary("sptree.merge.not_marked")) return;
+  tree_.medium.Store(right.dropped, media::kDropped);
+  tree_.medium.FlushLine(&right);
 }
 
 template <class C>

@@ -6,8 +6,8 @@
 // them is empty; by the thread that has deleted from one of them, after its write. The leftmost
 // leaf is never dropped.
 //
-// INVARIANT: the right leaf is unchanged, and its space stays, until the left one's `next` is
-// durable.
+// INVARIANT: the right leaf is unchanged but for its mark, and its space stays, until the left one's
+// `next` is durable.
 //
 // Thread-safe, for threads without locks: all locks are only tried.
 #pragma once
@@ -45,7 +45,8 @@ class LeafMerger {
   Attempt MergeWithRight(Worker& worker, Mnode<C>* leaf);
   Attempt MergeWithLeft(Worker& worker, Mnode<C>* leaf);
   Attempt Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right);
-  void Commit(LeafChange<C>* change, const media::Bnode& right);
+  void Commit(LeafChange<C>* change, media::Bnode& right);
+  void MarkDropped(media::Bnode& right);
   void Publish(const LeafChange<C>& change, Mnode<C>* right);
   void FreeRight(Worker& worker, media::Bnode* right);
 

@@ -26,8 +26,9 @@ void Recovery<C>::Mend() {
     any |= !run.overlaps.empty();
     for (const Overlap& overlap : run.overlaps) {
       if (!flushes) break;
+      const Mnode<C>* right = overlap.leaf->right;
       medium_.Flush(overlap.leaf->bnode, sizeof(media::Bnode));
-      medium_.Flush(overlap.leaf->right->bnode, sizeof(media::Bnode));
+      if (right != nullptr) medium_.Flush(right->bnode, sizeof(media::Bnode));
     }
   }
   if (!any) return;
@@ -39,9 +40,12 @@ template <class C>
 void Recovery<C>::ClearOverlaps() {
   for (const LeafRun& run : runs_) {
     for (const Overlap& overlap : run.overlaps) {
-      pmem::Word& bitmap = overlap.leaf->bnode->bitmap;
-      medium_.Store(bitmap, bitmap.LoadRelaxed() & ~overlap.slots);
-      medium_.FlushLine(&bitmap);
+      media::Bnode& bnode = *overlap.leaf->bnode;
+      if (overlap.slots != 0) {
+        medium_.Store(bnode.bitmap, bnode.bitmap.LoadRelaxed() & ~overlap.slots);
+      }
+      if (IsMarkedDropped(bnode)) medium_.Store(bnode.dropped, 0);
+      medium_.FlushLine(&bnode);
     }
   }
   LODGEKV_CRASH_POINT(medium_, "sptree.recovery.1");

@@ -67,7 +67,8 @@ class Recovery {
 
   using Separator = typename C::Separator;
 
-  // Slots of a leaf whose keys are in the next leaf's range, and there as well.
+  // Slots of a leaf whose keys are in the next leaf's range, and there as well. Or the leaf is
+  // marked by a merge that was cut short.
   struct Overlap {
     Mnode<C>* leaf;
     uint64_t slots;

@@ -130,7 +130,9 @@ absl::Status Recovery<C>::LookAt(Looked* looked, LeafRun* run) {
   looked->leaf->bnode = tree_.BnodeAt(pool_.OffsetOf(&bnode));
   looked->leaf->bitmap = bitmap & ~looked->overlap;
   run->keys += static_cast<uint64_t>(std::popcount(looked->leaf->bitmap));
-  if (looked->overlap != 0) run->overlaps.push_back({looked->leaf, looked->overlap});
+  if (looked->overlap != 0 || IsMarkedDropped(bnode)) {
+    run->overlaps.push_back({looked->leaf, looked->overlap});
+  }
   return absl::OkStatus();
 }
 
@@ -139,6 +141,10 @@ absl::Status Recovery<C>::LookAtWords(const media::Bnode& bnode) const {
   uint64_t watermark;
   if (!ReadChecked(bnode.watermark.Load(), &watermark)) {
     return Damaged("a damaged watermark in the leaf", pool_.OffsetOf(&bnode));
+  }
+  const uint64_t dropped = bnode.dropped.Load();
+  if (dropped != 0 && dropped != media::kDropped) {
+    return Damaged("a damaged mark in the leaf", pool_.OffsetOf(&bnode));
   }
   if ((bnode.bitmap.Load() & ~tree_.usable_slots()) != 0) {
     return absl::FailedPreconditionError(

@@ -114,7 +114,7 @@ constexpr Canary kCanaries[] = {
      .bugs = Bc(3),
      .fault = DropFence("sptree.split.2"),
      .under = Under::kTornWords},
-    {"moved pairs not flushed", "leaf merge", Bc(1), Forget("sptree.merge.1")},
+    {"moved pairs and mark not flushed", "leaf merge", Bc(1), Forget("sptree.merge.1")},
     {"moved pairs not fenced before the bitmap", "leaf merge", Bc(3), DropFence("sptree.merge.1")},
     {"bitmap and link not flushed", "leaf merge", Bc(1), Forget("sptree.merge.3")},
     {"link not fenced before the leaf is free", "leaf merge", Bc(2, 21),
