@@ -37,6 +37,7 @@ void BufferReclaimer<C>::FlushIfIn(const typename C::Key& key, uint32_t log) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
     Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
+    if (leaf == nullptr) return;  // something is damaged
     {
       const OptimisticSection section;
       const bool has = leaf->buffered() && HasLog(*leaf->buffer, log);
@@ -54,7 +55,7 @@ template <class C>
 void BufferReclaimer<C>::FlushFrom(const std::string& from, bool all, size_t* most,
                                    std::string* reached) {
   reached->clear();
-  LeafWalk<C>(tree_).ForEach(from, /*lock=*/true, [&](const auto& at) {
+  (void)LeafWalk<C>(tree_).ForEach(from, /*lock=*/true, [&](const auto& at) {
     if (at.leaf->buffered() && (all || at.leaf->buffer->holds_space)) {
       writes_.EmptyBuffer(worker_, at.leaf);
       --*most;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "index/node/sorted_pairs.h"
 #include "index/pmem/crash_point.h"
+#include "index/sptree/backup_work.h"
 #include "index/sptree/leaf_image.h"
 #include "index/sptree/low_fences.h"
 #include "index/sptree/sptree.h"
@@ -136,6 +137,7 @@ absl::Status BulkLoader<C>::Finish() {
   LODGEKV_CRASH_POINT(medium_, "sptree.bulk_load.3");
   if (medium_.failed()) return absl::DataLossError("bulk load: a sync of the medium failed");
   tree_.top.Build(leaves_);
+  BackupWork<C>(tree_).WriteNow(leaves_);
   return absl::OkStatus();
 }
 

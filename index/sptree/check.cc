@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "index/node/leaf_chain_checker.h"
 #include "index/node/log_check.h"
 #include "index/sptree/leaf_walk.h"
@@ -27,17 +29,22 @@ class Checker : LeafChainChecker {
   CheckReport Run() {
     std::vector<Mnode<C>*> held;
     Follow(tree_.pool.engine_area()[media::kFirstLeaf]);
-    walk_.ForEach(C::TextOf(C::MinusInfinity()), /*lock=*/true, [&](const Visit& at) {
+    const bool sound = walk_.ForEach(C::TextOf(C::MinusInfinity()), true, [&](const Visit& at) {
       held.push_back(at.leaf);
       ExpectLeaf(tree_.pool.OffsetOf(at.leaf->bnode));
       Follow(at.leaf->bnode->next);
       CheckLeaf(*at.leaf);
       return true;
     });
-    ExpectEnd();
+    if (sound) {
+      ExpectEnd();
+    } else {
+      Problem("something is damaged in a leaf, or on the way to it");
+    }
     // Without a tracer other threads allocate and retire meanwhile.
     if (tree_.medium.tracer() != nullptr) CheckSpace();
     CheckLogs();
+    CheckBackup(held);
     for (Mnode<C>* leaf : held) leaf->lock.Unlock();
     return Report();
   }
@@ -66,6 +73,7 @@ class Checker : LeafChainChecker {
   void CheckLogs();
   void CheckOrder(const Mnode<C>& leaf);
   void CheckSpace();
+  void CheckBackup(std::span<Mnode<C>* const> leaves);
 
   TreeState<C>& tree_;
   const LeafWalk<C> walk_;
@@ -81,15 +89,16 @@ template <class C>
 bool Checker<C>::CheckSomeLeaves() {
   unsigned left = kLeavesAtATime;
   bool more = false;
-  walk_.ForEach(reached_ ? *reached_ : C::TextOf(C::MinusInfinity()), /*lock=*/true,
-                [&](const Visit& at) {
-                  CheckLeaf(*at.leaf);
-                  more = at.bounded;
-                  if (more) reached_ = C::TextOf(at.high);
-                  at.leaf->lock.Unlock();
-                  return --left > 0;
-                });
-  return more && left == 0;
+  const bool sound = walk_.ForEach(reached_ ? *reached_ : C::TextOf(C::MinusInfinity()),
+                                   /*lock=*/true, [&](const Visit& at) {
+                                     CheckLeaf(*at.leaf);
+                                     more = at.bounded;
+                                     if (more) reached_ = C::TextOf(at.high);
+                                     at.leaf->lock.Unlock();
+                                     return --left > 0;
+                                   });
+  if (!sound) Problem("something is damaged in a leaf, or on the way to it");
+  return sound && more && left == 0;
 }
 
 template <class C>
@@ -237,6 +246,30 @@ void Checker<C>::CheckOrder(const Mnode<C>& leaf) {
   }
 }
 
+// Each entry leads to a leaf of the tree, or to one that is kept and marked.
+template <class C>
+void Checker<C>::CheckBackup(std::span<Mnode<C>* const> leaves) {
+  if (tree_.rest.unfinished() || tree_.backup.lost()) return;
+  const std::vector<pmem::Offset> kept = tree_.backup.KeptLeaves();
+  absl::flat_hash_set<pmem::Offset> alive;
+  for (const Mnode<C>* leaf : leaves) alive.insert(tree_.pool.OffsetOf(leaf->bnode));
+  uint64_t before = 0;
+  for (size_t i = 0; i < tree_.backup.entries(); ++i) {
+    TopBackup::Entry entry;
+    if (!tree_.backup.Read(i, &entry) || entry.low < before) {
+      Problem("backup entry ", i, ": damaged, or out of order");
+      continue;
+    }
+    before = entry.low;
+    const media::Bnode& bnode = *tree_.BnodeAt(entry.leaf);
+    const bool dropped =
+        IsMarkedDropped(bnode) && std::find(kept.begin(), kept.end(), entry.leaf) != kept.end();
+    if (!dropped && !alive.contains(entry.leaf)) {
+      Problem("backup entry ", i, ": leads to ", entry.leaf, ", which is no leaf of the tree");
+    }
+  }
+}
+
 // Nothing leaks, and nothing has two owners.
 template <class C>
 void Checker<C>::CheckSpace() {
@@ -248,9 +281,15 @@ void Checker<C>::CheckSpace() {
     waiting += worker.retired.bytes();
     for (const pmem::Offset record : worker.spare_fences) waiting += tree_.slab.SpaceAt(record);
   });
-  if (tree_.bnodes.used_units() != report_.leaves + spare) {
+  const std::vector<pmem::Offset> kept = tree_.backup.KeptLeaves();
+  waiting += tree_.backup.space_bytes();
+  for (const pmem::Offset leaf : kept) {
+    const FenceWords fence = FenceOf(*tree_.BnodeAt(leaf));
+    if (fence.kind() == FenceWords::kRecord) waiting += tree_.slab.SpaceAt(fence.record());
+  }
+  if (tree_.bnodes.used_units() != report_.leaves + spare + kept.size()) {
     Problem(tree_.bnodes.used_units(), " leaves are taken, ", report_.leaves, " reached, ", spare,
-            " spare");
+            " spare, ", kept.size(), " kept for the backup");
   }
   const uint64_t used = tree_.slab.used_bytes();
   if (used == record_bytes_ + waiting) return;

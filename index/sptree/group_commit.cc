@@ -37,6 +37,8 @@ auto WriteGroup<C>::Join(const Key& key, Seen seen) -> Held* {
   for (Backoff backoff;;) {
     const bool fresh = seen.leaf == nullptr;
     if (fresh) seen.leaf = tree_.top.FindForWrite(key, &seen.snapshot);
+    damaged_ = seen.leaf == nullptr;
+    if (damaged_) return nullptr;
     Held* held = nullptr;
     if (seen.leaf->lock.TryUpgrade(seen.snapshot)) {
       held = Hold(seen.leaf, key);

@@ -59,6 +59,7 @@ enum EngineWord : unsigned {
   kFirstLeaf = 0,  // offset of the leftmost leaf, a checked word; it is never dropped
   kIntents = 1,    // roots of batches in progress (node/batch_intent.h)
   kFencedBelow = kIntents + BatchIntents::kRoots,  // node/fence_horizon.h
+  kBackup,                                         // root of the top layer's (top_backup.h)
   kEngineWords
 };
 

@@ -50,6 +50,7 @@ template <class C>
 auto LeafMerger<C>::MergeAt(Worker& worker, const Key& key) -> Attempt {
   uint64_t snapshot;
   Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
+  if (leaf == nullptr) return Attempt::kCannot;  // something is damaged
   if (!leaf->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
   tree_.Touch(key);
   const bool empty = leaf->bitmap == 0;  // then nothing has to move to the left
@@ -67,11 +68,22 @@ auto LeafMerger<C>::MergeAt(Worker& worker, const Key& key) -> Attempt {
 template <class C>
 auto LeafMerger<C>::MergeWithRight(Worker& worker, Mnode<C>* leaf) -> Attempt {
   Mnode<C>* right = leaf->right;
-  if (right == nullptr) return Attempt::kCannot;
+  if (right == nullptr || !IsTouched(*right)) return Attempt::kCannot;
   if (!right->lock.TryLock()) return Attempt::kBusy;
   const Attempt attempt = Merge(worker, leaf, right);
   if (attempt != Attempt::kDone) right->lock.Unlock();
   return attempt;
+}
+
+// The left neighbour of a gap stays its left one, and its first leaf gets the gap's Mnode.
+template <class C>
+bool LeafMerger<C>::IsTouched(const Mnode<C>& right) const {
+  {
+    const OptimisticSection section;
+    if (!right.gap) return true;
+  }
+  uint64_t snapshot;
+  return tree_.top.Find(C::KeyOf(right.low), &snapshot) != nullptr;
 }
 
 template <class C>
@@ -80,6 +92,7 @@ auto LeafMerger<C>::MergeWithLeft(Worker& worker, Mnode<C>* leaf) -> Attempt {
   if (C::Compare(leaf->low, C::MinusInfinity()) == 0) return Attempt::kCannot;
   uint64_t snapshot;
   Mnode<C>* left = tree_.top.FindBefore(low, &snapshot);
+  if (left == nullptr) return Attempt::kCannot;
   if (!left->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
   const Attempt attempt = left->right == leaf ? Merge(worker, left, leaf) : Attempt::kBusy;
   left->lock.Unlock();
@@ -171,9 +184,12 @@ void LeafMerger<C>::Publish(const LeafChange<C>& change, Mnode<C>* right) {
 template <class C>
 void LeafMerger<C>::FreeRight(Worker& worker, media::Bnode* right) {
   if (tree_.medium.failed()) return;
+  const pmem::Offset offset = tree_.pool.OffsetOf(right);
+  tree_.backup.NoteChange();
+  if (tree_.backup.Keeps(offset)) return;
   fences_.Retire(worker, FenceOf(*right));
   const bool stays = tree_.medium.Canary("sptree.merge.leaf_stays");
-  if (!stays) tree_.bnodes.Free(tree_.pool.OffsetOf(right));
+  if (!stays) tree_.bnodes.Free(offset);
 }
 
 template class LeafMerger<Fixed64Codec>;

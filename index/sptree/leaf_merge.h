@@ -6,8 +6,8 @@
 // them is empty; by the thread that has deleted from one of them, after its write. The leftmost
 // leaf is never dropped.
 //
-// INVARIANT: the right leaf is unchanged but for its mark, and its space stays, until the left one's
-// `next` is durable.
+// INVARIANT: the right leaf is unchanged but for its mark, and its space stays, until the left
+// one's `next` is durable, and as long as a backup of the top layer leads to it.
 //
 // Thread-safe, for threads without locks: all locks are only tried.
 #pragma once
@@ -42,6 +42,7 @@ class LeafMerger {
   bool AreSparse(uint64_t left, uint64_t right) const;
   void Note(Worker& worker, const Key& key) const;
   Attempt MergeAt(Worker& worker, const Key& key);
+  bool IsTouched(const Mnode<C>& right) const;
   Attempt MergeWithRight(Worker& worker, Mnode<C>* leaf);
   Attempt MergeWithLeft(Worker& worker, Mnode<C>* leaf);
   Attempt Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right);

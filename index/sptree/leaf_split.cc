@@ -167,6 +167,7 @@ void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& d
   writer_.SetSlots(leaf, bitmap);
   tree_.commits.EndPublish(*leaf);
   added->lock.Unlock();
+  tree_.backup.NoteChange();
 }
 
 template <class C>

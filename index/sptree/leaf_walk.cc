@@ -6,13 +6,14 @@
 namespace lodgekv::sptree {
 
 template <class C>
-void LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
+bool LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
   Backoff backoff;
   for (bool more = true; more;) {
     const EpochGuard guard;
     const typename C::Key key = C::MakeKey(from);
     uint64_t snapshot;
     Mnode<C>* leaf = tree_.top.Find(key, &snapshot);
+    if (leaf == nullptr) return false;
     tree_.Touch(key);
     if (lock && !leaf->lock.TryUpgrade(snapshot)) {
       backoff.Pause();
@@ -21,19 +22,20 @@ void LeafWalk<C>::ForEach(std::string from, bool lock, Visitor visit) const {
     Visit at;
     {
       const OptimisticSection section;
-      at = {leaf, KeysOf(*leaf), leaf->low, leaf->high, leaf->bounded()};
+      at = {leaf, leaf->bnode, KeysOf(*leaf), leaf->low, leaf->high, leaf->bounded()};
       if (!leaf->lock.Validate(snapshot)) continue;
     }
-    if (!visit(at)) return;
+    if (!visit(at)) return true;
     more = at.bounded;
     if (more) from = C::TextOf(at.high);
   }
+  return true;
 }
 
 template <class C>
 uint64_t LeafWalk<C>::CountKeys() const {
   uint64_t keys = 0;
-  ForEach(C::TextOf(C::MinusInfinity()), /*lock=*/false, [&](const Visit& at) {
+  (void)ForEach(C::TextOf(C::MinusInfinity()), /*lock=*/false, [&](const Visit& at) {
     keys += at.keys;
     return true;
   });

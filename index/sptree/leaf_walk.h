@@ -15,6 +15,7 @@ class LeafWalk {
   // A leaf as of one moment. Its bounds are valid during the visit.
   struct Visit {
     Mnode<C>* leaf;
+    const media::Bnode* bnode;
     uint64_t keys;
     typename C::Separator low;
     typename C::Separator high;
@@ -27,7 +28,8 @@ class LeafWalk {
 
   // Visits every leaf from the one that covers `from` on, each inside an EpochGuard. `lock`:
   // visited leaves are locked, and the visitor unlocks them, at once or behind the walk.
-  void ForEach(std::string from, bool lock, Visitor visit) const;
+  // False: something is damaged, and the walk has ended there.
+  bool ForEach(std::string from, bool lock, Visitor visit) const;
   uint64_t CountKeys() const;
 
  private:

@@ -22,8 +22,9 @@ template <class C>
 class Lookups {
  public:
   using Key = typename C::Key;
+  static constexpr bool kMeetsDamage = true;
   struct Lookup : KeyLookup<C> {
-    const Mnode<C>* leaf;
+    const Mnode<C>* leaf;  // null: something on the way to it is damaged
     uint64_t snapshot;
   };
 

@@ -44,7 +44,12 @@ struct Mnode {
   PendingWords::Ticket pending;  // of the commit in progress (node/leaf_commit.h)
   uint16_t gone;                 // keys that have left since the filter was made
   std::atomic<bool> sorted;
+  bool gap;  // see below
   uint8_t seqs[kBnodeSlots];
+
+  // The node of a gap: neighbouring leaves that recovery has not touched yet (first_touch.h).
+  // `bnode` is the first of them and `low` its low fence. `high` is equal to `low`, so that it
+  // covers no key; they end where the node `right` begins, which is never null.
 
   // The buffer has something, which the leaf does not have yet.
   bool buffered() const { return buffer != nullptr && buffer->count != 0; }

@@ -58,7 +58,7 @@ class PairWriter {
         });
   }
   void FetchFound(const Key& key, const Seen& seen) const {
-    search_.FetchForWrite(*seen.leaf, key);
+    if (seen.leaf != nullptr) search_.FetchForWrite(*seen.leaf, key);
   }
   template <class Form = SearchByPointer>
   Held Lock(const Key& key, bool of_batch, Seen seen = {});
@@ -120,6 +120,8 @@ auto PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) -> Held {
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
     if (leaf == nullptr) leaf = tree_.top.template FindForWrite<Form>(key, &snapshot);
+    if (leaf == nullptr) [[unlikely]]
+      return {};
     search_.FetchForWrite(*leaf, key);
     if (!leaf->lock.TryUpgrade(snapshot)) continue;
     tree_.Touch(key);

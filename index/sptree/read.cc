@@ -22,7 +22,7 @@ bool Lookups<C>::FindInBuffer(const Mnode<C>* leaf, uint64_t snapshot, const Key
       const OptimisticSection::Validated validated;
       if (!tree_.codec.Matches(key, pair)) continue;
     }
-    *answer = {tombstone ? Seen::kAbsent : Seen::kFound, pair.value};
+    *answer = tombstone ? Answer{Seen::kAbsent} : Answer{Seen::kFound, pair.value};
     return true;
   }
   return false;
@@ -32,6 +32,8 @@ bool Lookups<C>::FindInBuffer(const Mnode<C>* leaf, uint64_t snapshot, const Key
 template <class C>
 auto Lookups<C>::FindInLeaf(const Mnode<C>* leaf, uint64_t snapshot, const Key& key) const
     -> Answer {
+  if (leaf == nullptr) [[unlikely]]
+    return {Seen::kAbsent, kDamagedWay};
   tree_.Touch(key);
   const OptimisticSection section;
   if (leaf->buffered()) {
@@ -74,6 +76,7 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
 // The Mnode is being fetched, or in the cache.
 template <class C>
 void Lookups<C>::FetchTags(const Lookup& lookup) const {
+  if (lookup.leaf == nullptr) return;
   const OptimisticSection section;
   if (lookup.leaf->buffer != nullptr) PrefetchLines(lookup.leaf->buffer, sizeof(WriteBuffer));
   if (search_.MayHold(*lookup.leaf, lookup.key)) Prefetch(lookup.leaf->bnode->tags);
@@ -81,12 +84,14 @@ void Lookups<C>::FetchTags(const Lookup& lookup) const {
 
 template <class C>
 void Lookups<C>::FetchSlots(const Lookup& lookup) const {
+  if (lookup.leaf == nullptr) return;
   const OptimisticSection section;
   LeafSearch<C>::FetchSlots(*lookup.leaf->bnode, search_.Candidates(*lookup.leaf, lookup.key));
 }
 
 template <class C>
 void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
+  if (lookup.leaf == nullptr) return;
   const OptimisticSection section;
   uint64_t slots = search_.Candidates(*lookup.leaf, lookup.key);
   for (; slots != 0; slots &= slots - 1) {
@@ -133,6 +138,8 @@ Outcome SpTree<C>::Read(std::span<const std::string_view> keys, std::span<ReadRe
 
 template class Lookups<Fixed64Codec>;
 template class Lookups<BytesCodec>;
+template bool Lookups<BytesCodec>::FindValueWord<SearchByPointer>(const BytesCodec::Key&,
+                                                                  uint64_t*) const;
 template class SpTree<Fixed64Codec>;
 template class SpTree<BytesCodec>;
 

@@ -92,32 +92,51 @@ absl::Status Recovery<C>::ReadHorizon() {
 }
 
 template <class C>
-absl::Status Recovery<C>::Run() {
-  const auto start = std::chrono::steady_clock::now();
-  report_.clean = pool_.was_clean();
+absl::Status Recovery<C>::RunThroughLeaves() {
   report_.threads = std::max(1u, context_.recovery_threads);
-  tree_.bnodes.Adopt(pool_.Chunks());
-  tree_.log.Adopt(pool_.Chunks());
-  tree_.slab.Adopt();
-  absl::Status status = ReadHorizon();
-  if (status.ok()) status = FindLeaves();
+  absl::Status status = FindLeaves();
   if (status.ok()) status = LookThrough();
   if (status.ok()) status = pool_.contents().FinishVerify();
   if (!status.ok()) return status;
   Mend();
   BuildTree();
+  tree_.backup.ForgetIfLost();
+  tree_.backup.KeepUnmarked();
   // A batch may name the record of a pair that only the log has.
   status = ReplayLogs([this] {
     const absl::Status marked = intents_.Mark(Intents::LeavesMarked::kBefore);
     if (marked.ok()) BeginSettling();
     return marked;
   });
-  if (!status.ok()) return status;
+  return status;
+}
+
+template <class C>
+absl::Status Recovery<C>::ApplyIntents() {
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  status = intents_.Apply(&report_);
-  if (!status.ok()) return status;
+  const absl::Status status =
+      intents_.Apply(&report_, [this](const auto& intent) { NoteGone(intent); });
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
-  if (report_.log_entries_replayed != 0) report_.keys = LeafWalk<C>(tree_).CountKeys();
+  return status;
+}
+
+template <class C>
+absl::Status Recovery<C>::Run() {
+  const auto start = std::chrono::steady_clock::now();
+  report_.clean = pool_.was_clean();
+  tree_.bnodes.Adopt(pool_.Chunks());
+  tree_.log.Adopt(pool_.Chunks());
+  tree_.slab.Adopt();
+  absl::Status status = ReadHorizon();
+  if (!status.ok()) return status;
+  tree_.backup.Recover("sptree");
+  at_once_ = StartsAtOnce();
+  status = at_once_ ? RunAtOnce() : RunThroughLeaves();
+  if (status.ok()) status = ApplyIntents();
+  if (!status.ok()) return status;
+  if (report_.log_entries_replayed != 0 && !at_once_) {
+    report_.keys = LeafWalk<C>(tree_).CountKeys();
+  }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
   tree_.rest.Start(report_, start, context_.on_recovery_end);

@@ -29,6 +29,7 @@
 #include "index/node/chain_walk.h"
 #include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
+#include "index/sptree/leaf_examiner.h"
 #include "index/sptree/pair_writer.h"
 #include "index/sptree/tree_state.h"
 
@@ -57,6 +58,7 @@ class Recovery {
         report_(*report),
         settles_(!pool_.was_clean()),
         settler_(medium_, settles_),
+        examiner_(tree, settles_, LeafExaminer<C>::Marks::kFirst),
         chain_(pool_, tree.bnodes, {pool_}),
         intents_("sptree", tree, writer) {}
 
@@ -80,35 +82,16 @@ class Recovery {
     std::vector<Overlap> overlaps;
     std::vector<SettleAtTouch::Stretch> stretches;  // by position in `leaves`
   };
-  // A leaf and the range of its keys, while it is looked at.
-  struct Looked {
-    const media::Bnode* bnode;
-    const media::Bnode* right;  // null: none
-    Separator low;
-    Separator high;  // if there is a right one
-    Mnode<C>* leaf;
-    uint64_t overlap = 0;
-  };
+  // recovery_at_once.cc
+  bool StartsAtOnce() const;
+  absl::Status FindFirst(pmem::Offset* first) const;
+  void NoteGone(const BatchIntents::Found& intent);
+  absl::Status RunAtOnce();
 
   // recovery_leaves.cc
   absl::Status FindLeaves();
   absl::Status LookThrough();
   absl::Status LookThroughRun(size_t begin, size_t end, LeafRun* run);
-  absl::Status ReadLow(pmem::Offset offset, bool first_of_all, Separator* low);
-  absl::Status MarkFence(pmem::Offset offset);
-  absl::Status LookAt(Looked* looked, LeafRun* run);
-  absl::Status LookAtWords(const media::Bnode& bnode) const;
-  absl::Status LookAtSlot(Looked* looked, unsigned slot);
-  bool IsBelow(Pair pair, Separator separator) const;
-  // Does its record decide on which side of the separator it is?
-  static bool Ties(Pair pair, Separator separator) {
-    return C::kRecords && pair.key == C::WordOf(separator, 0);
-  }
-  bool KeyFits(Pair pair) const {
-    if constexpr (C::kRecords) return tree_.codec.KeyFits(pair);
-    return true;
-  }
-  bool Has(const media::Bnode& bnode, Pair pair) const;
 
   // recovery_log.cc
   // `mark_others` marks what is in use besides what leaves and logs name; after that everything
@@ -117,6 +100,8 @@ class Recovery {
 
   // recovery.cc
   absl::Status ReadHorizon();
+  absl::Status RunThroughLeaves();
+  absl::Status ApplyIntents();
   void Mend();
   void ClearOverlaps();
   void BuildTree();
@@ -136,8 +121,10 @@ class Recovery {
   pmem::Medium& medium_;
   const EngineContext& context_;
   RecoveryReport& report_;
+  bool at_once_ = false;   // no leaf is touched before the first answer
   const bool settles_;     // stores to leaves may not have been flushed
   const Settler settler_;  // of the logs
+  const LeafExaminer<C> examiner_;
   ChainWalk<Siblings> chain_;
   std::vector<LeafRun> runs_;                  // from left to right
   pmem::PerWorker<TextsOfThread> separators_;  // until they are the tree's

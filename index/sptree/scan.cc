@@ -31,6 +31,7 @@ class Cursor {
   explicit Cursor(TreeState<C>& tree) : tree_(tree) {}
 
   bool has_place() const { return leaf_ != nullptr; }
+  bool damaged() const { return leaf_ == nullptr; }  // after Seek
   void Forget() { leaf_ = nullptr; }
   void Seek(const Key* near, bool reverse, uint64_t wanted);
   bool Copy(bool reverse, uint64_t wanted, Leaf* copy);
@@ -135,8 +136,9 @@ void Cursor<C>::Advance(bool reverse, const Leaf&) {
   const OptimisticSection section;
   Mnode<C>* right = leaf_->right;
   const uint64_t snapshot = right == nullptr ? 0 : right->lock.ReadBegin();
+  const bool gap = right != nullptr && right->gap;  // to be touched first, by a descent
   // Was it the right one at that version?
-  if (!leaf_->lock.Validate(snapshot_)) return Forget();
+  if (gap || !leaf_->lock.Validate(snapshot_)) return Forget();
   leaf_ = right;
   snapshot_ = snapshot;
 }

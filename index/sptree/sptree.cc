@@ -95,6 +95,12 @@ void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.top.node_count())});
   visitor({"log_live_bytes", "Bytes of logs with valid entries", CounterKind::kGauge,
            static_cast<double>(tree_.log.live_bytes())});
+  visitor({"backups_total", "Backups of the top layer written", CounterKind::kCounter,
+           static_cast<double>(tree_.backup.written())});
+  visitor({"backup_entries", "Leaves that the backup of the top layer names", CounterKind::kGauge,
+           static_cast<double>(tree_.backup.entries())});
+  visitor({"backup_lost", "1 if the backup of the top layer was found damaged at the start, or 0",
+           CounterKind::kGauge, tree_.backup.lost() ? 1.0 : 0.0});
   tree_.background.VisitCounters(visitor);
 }
 
@@ -125,7 +131,7 @@ absl::Status SpTree<C>::Close() {
   }
   tree_.workers.ForEach([&](Worker& worker) { worker.retired.HandTo(tree_.reclaimer); });
   (void)tree_.reclaimer.Drain();
-  return absl::OkStatus();
+  return tree_.sweep.status();
 }
 
 template <class C>

@@ -48,6 +48,32 @@ struct LowOf {
   void Prefetch(const Mnode<C>* mnode) const { mnode->PrefetchForRead(); }
 };
 
+// Which leaf is wanted.
+template <class C>
+struct Aim {
+  enum Kind : uint8_t { kCover, kBefore, kLast };
+  Kind kind;
+  const typename C::Key* key;  // of kLast: null
+
+  // Whether the leaf is not to the left of one with this low fence.
+  bool Reaches(typename C::Separator low) const {
+    if (kind == kLast) return true;
+    const int order = C::CompareToKey(low, *key);
+    return kind == kCover ? order <= 0 : order < 0;
+  }
+};
+
+// Makes the Mnodes of leaves in a gap.
+template <class C>
+class GapOpener {
+ public:
+  virtual ~GapOpener() = default;
+  // Of the leaf in the gap that is aimed at. True: to be sought again; there may be something in
+  // the way still. False: something on the way there is damaged. `snapshot`: of the gap's lock.
+  virtual bool Open(Mnode<C>* gap, uint64_t snapshot, const Aim<C>& aim) = 0;
+};
+
+// Searches return null only where there are gaps: something on the way to the leaf is damaged.
 template <class C>
 class TopLayer {
  public:
@@ -61,6 +87,9 @@ class TopLayer {
     art::Builder(tree_, mnodes).Build(threads);
   }
 
+  // Before there is a gap.
+  void set_gap_opener(GapOpener<C>* opener) { opener_ = opener; }
+
   template <class Form = SearchByPointer>
   Mnode<C>* Find(const Key& key, uint64_t* snapshot) const;
   template <class Form = SearchByPointer>
@@ -73,6 +102,8 @@ class TopLayer {
   // The one that covers the largest key below it; the first one if there is none.
   Mnode<C>* FindBefore(const Key& key, uint64_t* snapshot) const;
   Mnode<C>* FindLast(uint64_t* snapshot) const;
+  // Like Find, or the gap that has the key.
+  Mnode<C>* FindOrGap(const Key& key, uint64_t* snapshot) const;
 
   // The Mnode takes over the upper part of its left neighbour's range.
   void Insert(Mnode<C>* mnode);
@@ -100,7 +131,13 @@ class TopLayer {
     return [snapshot](const Mnode<C>* mnode) { *snapshot = mnode->lock.ReadBegin(); };
   }
 
+  bool Open(Mnode<C>* gap, uint64_t snapshot, const Aim<C>& aim) const {
+    const OptimisticSection::Validated validated;
+    return opener_->Open(gap, snapshot, aim);
+  }
+
   art::Tree<Mnode<C>, LowOf<C>> tree_;
+  GapOpener<C>* opener_ = nullptr;
 };
 
 template <class C>
@@ -111,6 +148,16 @@ Mnode<C>* TopLayer<C>::Find(const Key& key, uint64_t* snapshot) const {
     Mnode<C>* mnode = tree_.template Floor<Form>(InTree(key), TakeVersion(snapshot));
     if (mnode->Covers(key) && mnode->lock.Validate(*snapshot)) [[likely]]
       return mnode;
+    if (mnode->gap && !Open(mnode, *snapshot, {Aim<C>::kCover, &key})) return nullptr;
+  }
+}
+
+template <class C>
+Mnode<C>* TopLayer<C>::FindOrGap(const Key& key, uint64_t* snapshot) const {
+  const OptimisticSection section;
+  for (;;) {
+    Mnode<C>* mnode = tree_.Floor(InTree(key), TakeVersion(snapshot));
+    if ((mnode->gap || mnode->Covers(key)) && mnode->lock.Validate(*snapshot)) return mnode;
   }
 }
 
@@ -136,6 +183,10 @@ Mnode<C>* TopLayer<C>::FindBefore(const Key& key, uint64_t* snapshot) const {
     Mnode<C>* mnode = tree_.Before(InTree(key), TakeVersion(snapshot));
     if (mnode == nullptr) return Find(key, snapshot);
     const bool reaches = !mnode->bounded() || C::CompareToKey(mnode->high, key) >= 0;
+    if (mnode->gap) {
+      if (!Open(mnode, *snapshot, {Aim<C>::kBefore, &key})) return nullptr;
+      continue;
+    }
     if (reaches && mnode->lock.Validate(*snapshot)) return mnode;
   }
 }
@@ -145,6 +196,7 @@ Mnode<C>* TopLayer<C>::FindLast(uint64_t* snapshot) const {
   const OptimisticSection section;
   for (;;) {
     Mnode<C>* mnode = tree_.Last(TakeVersion(snapshot));
+    if (mnode->gap && !Open(mnode, *snapshot, {Aim<C>::kLast, nullptr})) return nullptr;
     if (!mnode->bounded() && mnode->lock.Validate(*snapshot)) return mnode;
   }
 }

@@ -45,8 +45,9 @@ TreeState<C>::TreeState(const EngineContext& context)
       background("sptree", medium.tracer()),
       reclaimer(slab, background,
                 C::kRecords && buffers() ? horizon.ForReclaimer() : Reclaimer::Horizon{}),
+      backup(pool, slab, bnodes, reclaimer, pool.engine_area()[media::kBackup]),
       settling(pool, sizeof(media::Bnode), kReach),
-      rest(pool, settling, Arenas(), slab, background) {}
+      rest(pool, sweep, Arenas(), slab, background) {}
 
 template <class C>
 std::vector<pmem::UnitArena*> TreeState<C>::Arenas() {

@@ -7,6 +7,7 @@
 // Thread-safe as its members are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -31,8 +32,11 @@
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
 #include "index/pmem/unit_arena.h"
+#include "index/sptree/first_touch.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/mnode.h"
+#include "index/sptree/sweep.h"
+#include "index/sptree/top_backup.h"
 #include "index/sptree/top_layer.h"
 #include "index/sptree/worker.h"
 
@@ -101,7 +105,11 @@ struct TreeState {
   AppliedIndex applied{pool};
   BackgroundWorker background;
   Reclaimer reclaimer;
+  TopBackup backup;
+  std::atomic<bool> backup_posted{false};
   SettleAtTouch settling;
+  FirstTouch<C> first_touch{*this};
+  Sweep<C> sweep{*this};
   RestOfRecovery rest;
   pmem::PerWorker<Worker> workers;
 };

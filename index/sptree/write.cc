@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "index/pmem/crash_point.h"
+#include "index/sptree/backup_work.h"
 #include "index/sptree/pair_writer.h"
 #include "index/sptree/writes.h"
 
@@ -13,6 +14,7 @@ void PairWriter<C>::AwaitWriters(const Key& key, Seen seen) {
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
     if (leaf == nullptr) leaf = tree_.top.FindForWrite(key, &snapshot);
+    if (leaf == nullptr) return;  // something is damaged: nobody writes there
     if (!leaf->lock.TryUpgrade(snapshot)) continue;
     return leaf->lock.Unlock();
   }
@@ -137,6 +139,7 @@ void PairWriter<C>::AfterWrite() {
   if (!worker.sparse.empty()) [[unlikely]]
     merger_.MergeSparse(worker);
   if (tree_.buffers()) BufferReclaimer<C>(tree_, worker).EmptyOldLogs(1);
+  BackupWork<C>(tree_).RequestIfDue();
   // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
@@ -154,6 +157,7 @@ bool PairWriter<C>::ReclaimSpace() {
     found |= BufferReclaimer<C>(tree_, worker).FlushSome();
     if (!worker.sparse.empty()) merger_.MergeSparse(worker);
   }
+  if (!tree_.rest.unfinished()) found |= tree_.backup.GiveUp();
   return tree_.workers.Current().retired.Drain(tree_.reclaimer) || found;
 }
 

@@ -48,6 +48,7 @@ class WriteGroup {
   WriteGroup& operator=(const WriteGroup&) = delete;
 
   bool Find(const Key& key, Seen seen);
+  bool damaged() const { return damaged_; }
   bool found() const { return slot_ >= 0; }
   Pair FoundPair() const { return SlotPair(*change_->leaf->bnode, static_cast<unsigned>(slot_)); }
   Joining Remove();
@@ -115,6 +116,7 @@ class WriteGroup {
   Held* at_ = nullptr;
   LeafChange<C>* change_ = nullptr;  // of that leaf, or of the one split off it
   int slot_ = -1;
+  bool damaged_ = false;  // Find has come to no leaf
 };
 
 }  // namespace lodgekv::sptree

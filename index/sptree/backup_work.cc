@@ -1,0 +1,69 @@
+#include "index/sptree/backup_work.h"
+
+#include <memory>
+
+#include "index/pmem/crash_point.h"
+#include "index/sptree/leaf_walk.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+// A step holds up the other tasks of the worker for some 100 us.
+constexpr unsigned kLeavesOfStep = 256;
+// A smaller tree is read as fast as its backup.
+constexpr size_t kFewLeaves = 256;
+}  // namespace
+
+template <class C>
+void BackupWork<C>::Request() {
+  if (tree_.rest.unfinished() || tree_.pool.tight() || tree_.backup_posted.exchange(true)) return;
+  auto work = std::make_shared<Work>();
+  const bool posted = tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); });
+  if (!posted) tree_.backup_posted.store(false);
+}
+
+template <class C>
+absl::StatusOr<BackgroundWorker::Progress> BackupWork<C>::Step(TreeState<C>& tree, Work& work) {
+  if (!work.begun) {
+    work.begun = true;
+    work.from = C::TextOf(C::MinusInfinity());
+    tree.backup.Begin();
+  }
+  if (Collect(tree, work)) return BackgroundWorker::Progress::kMore;
+  LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.1");
+  (void)tree.backup.Replace(work.entries);
+  LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.2");
+  tree.backup_posted.store(false);
+  return BackgroundWorker::Progress::kDone;
+}
+
+// False: all leaves were visited.
+template <class C>
+bool BackupWork<C>::Collect(TreeState<C>& tree, Work& work) {
+  unsigned left = kLeavesOfStep;
+  bool more = false;
+  (void)LeafWalk<C>(tree).ForEach(work.from, /*lock=*/false, [&](const auto& at) {
+    work.entries.push_back({C::WordOf(at.low, 0), tree.pool.OffsetOf(at.bnode)});
+    more = at.bounded;
+    if (more) work.from = C::TextOf(at.high);
+    return --left > 0;
+  });
+  return more;
+}
+
+template <class C>
+void BackupWork<C>::WriteNow(const std::vector<Mnode<C>*>& leaves) {
+  if (leaves.size() < kFewLeaves && tree_.medium.tracer() == nullptr) return;
+  std::vector<TopBackup::Entry> entries;
+  entries.reserve(leaves.size());
+  for (const Mnode<C>* leaf : leaves) {
+    entries.push_back({C::WordOf(leaf->low, 0), tree_.pool.OffsetOf(leaf->bnode)});
+  }
+  tree_.backup.Begin();
+  (void)tree_.backup.Replace(entries);
+}
+
+template class BackupWork<Fixed64Codec>;
+template class BackupWork<BytesCodec>;
+
+}  // namespace lodgekv::sptree

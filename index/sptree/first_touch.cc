@@ -1,0 +1,360 @@
+#include "index/sptree/first_touch.h"
+
+#include <bit>
+#include <utility>
+
+#include "index/pmem/crash_point.h"
+#include "index/sptree/leaf_image.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+
+// They share a fence; readers of these leaves wait meanwhile for some 100 us.
+constexpr size_t kLeavesTogether = 64;
+constexpr size_t kTracedTogether = 1;  // in the crash laboratory, whose trees have a few leaves
+
+template <class C>
+LeafExaminer<C> ExaminerOf(TreeState<C>& tree, bool settle) {
+  return LeafExaminer<C>(tree, settle, LeafExaminer<C>::Marks::kAny);
+}
+
+}  // namespace
+
+template <class C>
+absl::Status FirstTouch<C>::Begin(pmem::Offset first, bool settle) {
+  settle_ = settle;
+  absl::Status status = tree_.pool.contents().EnsureVerified(first);
+  Separator low{};
+  if (status.ok()) {
+    status = ExaminerOf(tree_, settle).ReadLow(first, /*first_of_all=*/true, tree_.texts, &low);
+  }
+  if (!status.ok()) return status;
+  Mnode<C>* gap = tree_.mnodes.New();
+  gap->gap = true;
+  gap->bnode = tree_.BnodeAt(first);
+  gap->bitmap = ~uint64_t{0};
+  gap->low = gap->high = low;
+  C::Keep(low);
+  gap->right = &end_;
+  tree_.top.set_gap_opener(this);
+  tree_.top.Build({&gap, 1});
+  return absl::OkStatus();
+}
+
+// --- the way to a leaf ---
+
+// A search comes to a gap that is near.
+template <class C>
+bool FirstTouch<C>::IsInGap(const Mnode<C>& gap, const Aim<C>& aim) const {
+  if (gap.right == &end_) return aim.kind == Aim<C>::kLast || aim.Reaches(gap.low);
+  return aim.kind != Aim<C>::kLast && aim.Reaches(gap.low) && !aim.Reaches(gap.right->low);
+}
+
+template <class C>
+bool FirstTouch<C>::ReachesEntry(size_t entry, const Aim<C>& aim) const {
+  TopBackup::Entry at;
+  if (!tree_.backup.Read(entry, &at)) return false;
+  if (!tree_.pool.contents().EnsureVerified(at.leaf).ok()) return false;
+  Separator low;
+  if (!tree_.codec.DecodeFence(FenceOf(*tree_.BnodeAt(at.leaf)), tree_.texts, &low)) return false;
+  const bool reaches = aim.Reaches(low);
+  C::Discard(tree_.texts, low);
+  return reaches;
+}
+
+// The number of entries up to the last one that is not to the right of what is aimed at. Words
+// decide, and the leaves' own fences between equal ones.
+template <class C>
+size_t FirstTouch<C>::LastReached(const Aim<C>& aim) const {
+  const size_t all = tree_.backup.entries();
+  if (aim.kind == Aim<C>::kLast) return all;
+  const auto first_where = [](size_t from, size_t to, auto is_right) {
+    while (from < to) {
+      const size_t middle = from + (to - from) / 2;
+      if (is_right(middle)) {
+        to = middle;
+      } else {
+        from = middle + 1;
+      }
+    }
+    return from;
+  };
+  const uint64_t word = C::WordOf(*aim.key, 0);
+  const auto low_at = [&](size_t i) { return tree_.backup.LowAt(i); };
+  const size_t equal = first_where(0, all, [&](size_t i) { return low_at(i) >= word; });
+  const size_t above = first_where(equal, all, [&](size_t i) { return low_at(i) > word; });
+  return first_where(equal, above, [&](size_t i) { return !ReachesEntry(i, aim); });
+}
+
+// False: the backup knows no leaf in the gap that may be believed, but perhaps its first one.
+template <class C>
+bool FirstTouch<C>::StartFromBackup(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const {
+  const bool believes = tree_.medium.Canary("sptree.touch.dropped_believed");
+  for (size_t i = LastReached(aim); i-- > 0;) {
+    TopBackup::Entry entry;
+    if (!tree_.backup.Read(i, &entry)) continue;
+    if (!tree_.pool.contents().EnsureVerified(entry.leaf).ok()) continue;
+    const media::Bnode& bnode = *tree_.BnodeAt(entry.leaf);
+    Separator low;
+    if (!tree_.codec.DecodeFence(FenceOf(bnode), tree_.texts, &low)) continue;
+    const bool in_gap = C::Compare(low, gap.low) > 0;
+    const bool left_of_end = gap.right == &end_ || C::Compare(low, gap.right->low) < 0;
+    const bool alive = !IsMarkedDropped(bnode) || believes;
+    if (in_gap && left_of_end && alive && aim.Reaches(low)) {
+      *place = {entry.leaf, low};
+      return true;
+    }
+    C::Discard(tree_.texts, low);
+    if (!in_gap) return false;
+  }
+  return false;
+}
+
+// `next->leaf` is 0 where the gap ends.
+template <class C>
+absl::Status FirstTouch<C>::Next(const Mnode<C>& gap, const Place& place, Place* next) const {
+  const auto damaged = LeafExaminer<C>::Damaged;
+  const bool endless = gap.right == &end_;
+  const pmem::Offset end = endless ? 0 : tree_.pool.OffsetOf(gap.right->bnode);
+  pmem::Offset offset;
+  if (!ReadChecked(tree_.BnodeAt(place.leaf)->next.Load(), &offset)) {
+    return damaged("a next pointer with wrong check bits in the leaf", place.leaf);
+  }
+  *next = {};
+  if (offset == end) return absl::OkStatus();
+  if (offset == 0 || !tree_.bnodes.IsUnit(offset)) {
+    return damaged("a next pointer that leads to no leaf in the leaf", place.leaf);
+  }
+  absl::Status status = tree_.pool.contents().EnsureVerified(offset);
+  Separator low;
+  if (status.ok()) status = ExaminerOf(tree_, settle_).ReadLow(offset, false, tree_.texts, &low);
+  if (!status.ok()) return status;
+  if (C::Compare(place.low, low) < 0 && (endless || C::Compare(low, gap.right->low) < 0)) {
+    *next = {offset, low};
+    return status;
+  }
+  C::Discard(tree_.texts, low);
+  return damaged("a low fence that is damaged or out of order", offset);
+}
+
+template <class C>
+absl::Status FirstTouch<C>::GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const {
+  if (!StartFromBackup(gap, aim, place)) {
+    *place = {tree_.pool.OffsetOf(gap.bnode), gap.low};
+    C::Keep(gap.low);
+  }
+  absl::Status status = tree_.pool.contents().EnsureVerified(place->leaf);
+  while (status.ok()) {
+    Place next;
+    status = Next(gap, *place, &next);
+    if (!status.ok() || next.leaf == 0) break;
+    if (!aim.Reaches(next.low)) {
+      C::Discard(tree_.texts, next.low);
+      break;
+    }
+    if (settle_) tree_.medium.FlushLine(tree_.BnodeAt(place->leaf));
+    C::Release(tree_.texts, place->low);
+    *place = next;
+  }
+  return status;
+}
+
+// --- leaves ---
+
+// Takes over `place.low`.
+template <class C>
+absl::Status FirstTouch<C>::Look(Mnode<C>* gap, const Place& place, Run* run) {
+  media::Bnode* bnode = tree_.BnodeAt(place.leaf);
+  absl::Status status = Next(*gap, place, &run->rest);
+  if (!status.ok()) return status;
+  Mnode<C>* leaf = bnode == gap->bnode ? gap : tree_.mnodes.New();
+  if (leaf != gap) leaf->lock.InitLocked();
+  SetMnode<C>(tree_.codec, bnode, 0, {}, leaf);
+  Looked<C> looked{.bnode = bnode, .low = place.low, .leaf = leaf};
+  const bool ends = run->rest.leaf == 0;
+  if (!ends) {
+    looked.right = tree_.BnodeAt(run->rest.leaf);
+    looked.high = run->rest.low;
+  } else if (gap->right != &end_) {
+    looked.right = gap->right->bnode;
+    looked.high = gap->right->low;
+  }
+  status = ExaminerOf(tree_, settle_).LookAt(&looked);
+  if (status.ok() && tree_.bnodes.Mark(place.leaf) == pmem::UnitArena::MarkResult::kNotAUnit) {
+    status = LeafExaminer<C>::Damaged("a leaf that is none", place.leaf);
+  }
+  if (status.ok()) {
+    run->leaves.push_back(looked);
+    return status;
+  }
+  if (leaf != gap) {
+    leaf->lock.Unlock();
+    tree_.mnodes.Free(leaf);
+  }
+  if (!ends) C::Release(tree_.texts, run->rest.low);
+  return status;
+}
+
+// Behind some leaves that are sound, damage ends the run: who comes there finds it again.
+template <class C>
+absl::Status FirstTouch<C>::LookAtRun(Mnode<C>* gap, Place place, size_t most, Run* run) {
+  for (;;) {
+    const absl::Status status = Look(gap, place, run);
+    if (!status.ok()) {
+      run->rest = place;
+      if (!run->leaves.empty()) return absl::OkStatus();
+      C::Release(tree_.texts, place.low);
+      return status;
+    }
+    if (run->rest.leaf == 0 || run->leaves.size() == most) return status;
+    place = run->rest;
+  }
+}
+
+// What is seen may not be durable: that the next leaf has the copies, and that this one leads
+// there.
+template <class C>
+absl::Status FirstTouch<C>::Settle(const Run& run) {
+  pmem::Medium& medium = tree_.medium;
+  const bool settles = settle_ && !medium.Canary("sptree.touch.not_settled");
+  bool mends = false;
+  for (const Looked<C>& looked : run.leaves) {
+    if (settles) medium.Flush(looked.bnode, sizeof(media::Bnode));
+    if (!looked.needs_mending()) continue;
+    mends = true;
+    if (settles && looked.right != nullptr) medium.Flush(looked.right, sizeof(media::Bnode));
+  }
+  if (settles) medium.Fence();
+  if (mends) {
+    for (const Looked<C>& looked : run.leaves) Mend(looked);
+    LODGEKV_CRASH_POINT(medium, "sptree.touch.1");
+    medium.Fence();
+  }
+  return medium.failed() ? absl::UnavailableError("a sync of the medium has failed")
+                         : absl::OkStatus();
+}
+
+// Flushed, not fenced.
+template <class C>
+void FirstTouch<C>::Mend(const Looked<C>& looked) {
+  if (!looked.needs_mending()) return;
+  repairs_.fetch_add(1, std::memory_order_relaxed);
+  media::Bnode& bnode = *looked.leaf->bnode;
+  pmem::Medium& medium = tree_.medium;
+  if (looked.overlap != 0) medium.Store(bnode.bitmap, looked.leaf->bitmap);
+  if (IsMarkedDropped(bnode)) medium.Store(bnode.dropped, 0);
+  medium.FlushLine(&bnode);
+}
+
+// --- the layers in DRAM ---
+
+// The Mnode to the right of the run.
+template <class C>
+Mnode<C>* FirstTouch<C>::RestOf(const Mnode<C>& gap, const Run& run) {
+  if (run.rest.leaf == 0) return gap.right == &end_ ? nullptr : gap.right;
+  Mnode<C>* rest = tree_.mnodes.New();
+  rest->lock.InitLocked();
+  rest->gap = true;
+  rest->bnode = tree_.BnodeAt(run.rest.leaf);
+  rest->bitmap = ~uint64_t{0};
+  rest->low = rest->high = run.rest.low;
+  C::Keep(run.rest.low);
+  rest->right = gap.right;
+  tree_.top.Insert(rest);
+  return rest;
+}
+
+// A search that the top layer leads to a new Mnode believes it at once; a writer waits for its
+// lock. The gap's own Mnode becomes that of the first leaf, or keeps what is to the left.
+template <class C>
+void FirstTouch<C>::Publish(Mnode<C>* gap, const Run& run) {
+  Mnode<C>* const rest = RestOf(*gap, run);
+  Mnode<C>* right = rest;
+  for (size_t i = run.leaves.size(); i-- > 0;) {
+    const Looked<C>& looked = run.leaves[i];
+    if (looked.right != nullptr) C::Keep(looked.high);
+    if (looked.leaf == gap) break;
+    looked.leaf->low = looked.low;
+    looked.leaf->high = looked.high;
+    looked.leaf->right = right;
+    tree_.top.Insert(looked.leaf);
+    right = looked.leaf;
+  }
+  const Looked<C>& first = run.leaves.front();
+  LeafCommits<Mnode<C>>::BeginPublish(*gap);
+  gap->right = right;
+  if (first.leaf == gap) {
+    C::Release(tree_.texts, gap->high);
+    C::Release(tree_.texts, first.low);  // the gap's, once more
+    gap->high = first.high;
+    gap->gap = false;
+  }
+  tree_.commits.EndPublish(*gap);
+  for (const Looked<C>& looked : run.leaves) {
+    keys_.fetch_add(static_cast<uint64_t>(std::popcount(looked.leaf->bitmap)),
+                    std::memory_order_relaxed);
+    if (looked.leaf != gap) looked.leaf->lock.Unlock();
+  }
+  if (run.rest.leaf != 0) rest->lock.Unlock();
+  leaves_.fetch_add(run.leaves.size(), std::memory_order_relaxed);
+}
+
+// --- calls ---
+
+// The lock proves that the gap is still what the search has seen.
+template <class C>
+template <class FindRun>
+bool FirstTouch<C>::OpenBy(Mnode<C>* gap, uint64_t snapshot, FindRun find_run) {
+  if (!gap->lock.TryUpgrade(snapshot)) {
+    Backoff().Pause();
+    return true;
+  }
+  Run run;
+  absl::Status status = find_run(&run);
+  if (status.ok() && !run.leaves.empty()) {
+    status = Settle(run);
+    if (status.ok()) Publish(gap, run);
+  }
+  gap->lock.Unlock();
+  if (!status.ok()) Note(status);
+  return status.ok();
+}
+
+template <class C>
+bool FirstTouch<C>::Open(Mnode<C>* gap, uint64_t snapshot, const Aim<C>& aim) {
+  return OpenBy(gap, snapshot, [&](Run* run) {
+    if (!gap->gap || !IsInGap(*gap, aim)) return absl::OkStatus();
+    Place place;
+    const absl::Status status = GoTo(*gap, aim, &place);
+    return status.ok() ? LookAtRun(gap, place, 1, run) : status;
+  });
+}
+
+template <class C>
+bool FirstTouch<C>::OpenFront(Mnode<C>* gap, uint64_t snapshot) {
+  const size_t most = tree_.medium.tracer() != nullptr ? kTracedTogether : kLeavesTogether;
+  return OpenBy(gap, snapshot, [&](Run* run) {
+    if (!gap->gap) return absl::OkStatus();
+    const Place place{tree_.pool.OffsetOf(gap->bnode), gap->low};
+    C::Keep(gap->low);
+    return LookAtRun(gap, place, most, run);
+  });
+}
+
+template <class C>
+void FirstTouch<C>::Note(const absl::Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (status_.ok()) status_ = status;
+}
+
+template <class C>
+absl::Status FirstTouch<C>::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+template class FirstTouch<Fixed64Codec>;
+template class FirstTouch<BytesCodec>;
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,56 @@
+// Recovery that touches no leaf: there is a backup of the top layer, and no log. Everything is
+// examined when it is touched first (first_touch.h), or by the sweep (sweep.h).
+#include "index/node/epoch.h"
+#include "index/sptree/lookups.h"
+#include "index/sptree/recovery.h"
+
+namespace lodgekv::sptree {
+
+// Without a backup each first touch would walk from the first leaf. Little is gained in a small
+// tree, and too little space is left in a full pool. The laboratory's trees are small.
+template <class C>
+bool Recovery<C>::StartsAtOnce() const {
+  constexpr uint64_t kFewLeaves = 1024;
+  if (tree_.buffers() || tree_.backup.lost() || tree_.backup.entries() == 0) return false;
+  for (const pmem::UnitArena* arena : tree_.log.arenas()) {
+    if (arena->total_units() != 0) return false;
+  }
+  const bool traced = medium_.tracer() != nullptr;
+  return (tree_.bnodes.total_units() > kFewLeaves || traced) && !pool_.tight();
+}
+
+// The records of pairs that the batch had deleted already: nothing else refers to them.
+template <class C>
+void Recovery<C>::NoteGone(const BatchIntents::Found& intent) {
+  if constexpr (C::kRecords) {
+    if (!at_once_) return;
+    const Lookups<C> lookups(tree_);
+    const EpochGuard guard;
+    for (const IntendedOp& op : intent.ops) {
+      if (!op.remove || !C::IsRecord(op.pair.value)) continue;
+      char scratch[8];
+      const auto key = C::MakeKey(tree_.codec.KeyText(op.pair, scratch));
+      uint64_t there = 0;
+      const bool found = lookups.template FindValueWord<SearchByPointer>(key, &there);
+      if (!found || there != op.pair.value) intents_.NoteGone(C::RecordOf(op.pair.value));
+    }
+  }
+}
+
+template <class C>
+absl::Status Recovery<C>::RunAtOnce() {
+  pmem::Offset first;
+  absl::Status status = FindFirst(&first);
+  if (status.ok()) status = intents_.Mark(Intents::LeavesMarked::kLater);
+  if (!status.ok()) return status;
+  status = tree_.first_touch.Begin(first, settles_);
+  if (!status.ok()) return status;
+  pool_.BeginUse();
+  tree_.sweep.Begin();
+  return absl::OkStatus();
+}
+
+template class Recovery<Fixed64Codec>;
+template class Recovery<BytesCodec>;
+
+}  // namespace lodgekv::sptree

@@ -1,0 +1,149 @@
+#include "index/sptree/top_backup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "index/node/checked_word.h"
+#include "index/sptree/layout.h"
+
+namespace lodgekv::sptree {
+
+namespace {
+
+// A backup costs 16 bytes and a visit for each leaf, and is due when one leaf of so many is another
+// one: what a first touch has to go along the chain stays short.
+constexpr uint64_t kLeavesForChange = 16;
+constexpr uint64_t kLeastChanges = 256;  // a small tree is read as fast
+constexpr uint64_t kTracedChanges = 2;   // in the crash laboratory
+constexpr size_t kEntriesAtOnce = 256;
+
+uint64_t LeafWord(uint64_t low, pmem::Offset leaf) {
+  return CheckBitsOf(low, leaf) << kCheckedBits | leaf;
+}
+
+}  // namespace
+
+bool TopBackup::Read(size_t i, Entry* entry) const {
+  const media::BackupEntry& at = EntryAt(i);
+  const uint64_t word = at.leaf.Load();
+  *entry = {at.low.Load(), word & kCheckedMask};
+  return word == LeafWord(entry->low, entry->leaf) && leaves_.IsUnit(entry->leaf);
+}
+
+bool TopBackup::Keeps(pmem::Offset leaf) {
+  if (pool_.medium().Canary("sptree.backup.dropped_leaf_freed")) return false;
+  const std::lock_guard lock(mutex_);
+  if (!making_ && entries() == 0) return false;
+  kept_.push_back(leaf);
+  return true;
+}
+
+void TopBackup::SetDue() {
+  const bool traced = pool_.medium().tracer() != nullptr;
+  const uint64_t least = traced ? kTracedChanges : kLeastChanges;
+  changes_.store(0, std::memory_order_relaxed);
+  due_at_.store(std::max(least, entries() / kLeavesForChange), std::memory_order_relaxed);
+}
+
+void TopBackup::Begin() {
+  const std::lock_guard lock(mutex_);
+  making_ = true;
+  kept_before_ = kept_.size();
+  changes_.store(0, std::memory_order_relaxed);
+}
+
+void TopBackup::Abandon() {
+  const std::lock_guard lock(mutex_);
+  making_ = false;
+  SetDue();
+}
+
+bool TopBackup::Write(std::span<const Entry> entries) {
+  TwoGenerations::Staged staged;
+  const uint64_t bytes = entries.size() * sizeof(media::BackupEntry);
+  if (!generations_.Stage(bytes, pmem::ReservePolicy::kKeep, &staged)) return false;
+  for (size_t begin = 0; begin < entries.size(); begin += kEntriesAtOnce) {
+    uint64_t words[2 * kEntriesAtOnce];
+    const size_t count = std::min(kEntriesAtOnce, entries.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      const Entry& entry = entries[begin + i];
+      words[2 * i] = entry.low;
+      words[2 * i + 1] = LeafWord(entry.low, entry.leaf);
+    }
+    generations_.Write(staged, begin * sizeof(media::BackupEntry), words,
+                       count * sizeof(media::BackupEntry));
+  }
+  return generations_.Commit(staged);
+}
+
+bool TopBackup::Replace(std::span<const Entry> entries) {
+  const std::lock_guard replacing(replacing_);
+  std::vector<pmem::Offset> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!making_) return false;
+  }
+  const bool written = Write(entries);
+  {
+    const std::lock_guard lock(mutex_);
+    making_ = false;
+    SetDue();
+    if (!written) return false;
+    const auto end = kept_.begin() + static_cast<ptrdiff_t>(kept_before_);
+    gone.assign(kept_.begin(), end);
+    kept_.erase(kept_.begin(), end);
+  }
+  written_.fetch_add(1, std::memory_order_relaxed);
+  FreeKept(std::move(gone));
+  return true;
+}
+
+bool TopBackup::GiveUp() {
+  const std::lock_guard replacing(replacing_);
+  std::vector<pmem::Offset> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_.empty()) return false;
+    making_ = false;
+    gone = std::exchange(kept_, {});
+  }
+  if (!generations_.Clear()) return false;
+  SetDue();
+  FreeKept(std::move(gone));
+  return true;
+}
+
+void TopBackup::FreeKept(std::vector<pmem::Offset> leaves) {
+  std::vector<pmem::Offset> records;
+  for (const pmem::Offset leaf : leaves) {
+    const FenceWords fence = FenceOf(*pool_.At<media::Bnode>(leaf));
+    if (fence.kind() == FenceWords::kRecord) records.push_back(fence.record());
+    leaves_.Free(leaf);
+  }
+  (void)reclaimer_.Drain(records);
+}
+
+void TopBackup::Recover(std::string_view engine) {
+  lost_ = !generations_.Recover(engine).ok();
+  SetDue();
+}
+
+void TopBackup::KeepUnmarked() {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < entries(); ++i) {
+    Entry entry;
+    if (!Read(i, &entry)) continue;
+    if (leaves_.Mark(entry.leaf) != pmem::UnitArena::MarkResult::kMarked) continue;
+    const FenceWords fence = FenceOf(*pool_.At<media::Bnode>(entry.leaf));
+    if (fence.kind() == FenceWords::kRecord) (void)slab_.Mark(fence.record());
+    kept_.push_back(entry.leaf);
+    changes_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+std::vector<pmem::Offset> TopBackup::KeptLeaves() const {
+  const std::lock_guard lock(mutex_);
+  return kept_;
+}
+
+}  // namespace lodgekv::sptree
