@@ -94,8 +94,6 @@ auto WriteGroup<C>::Hold(Mnode<C>* leaf, const Key& key) -> Held* {
 
 template <class C>
 Joining WriteGroup<C>::Remove() {
-  const bool moved = change_->unlinked && (at_->right->moved >> slot_ & 1) != 0;
-  if (moved && !tree_.medium.Canary("sptree.group_split.moved_removed")) return Joining::kLater;
   Worker& worker = tree_.workers.Current();
   worker.replaced.push_back(FoundPair().value);
   LeafWriter<C>::Drop(change_, static_cast<unsigned>(slot_));

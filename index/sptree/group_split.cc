@@ -33,7 +33,7 @@ Joining WriteGroup<C>::Split(const Key& key) {
                                     &split.division, &lines);
   if (added == nullptr) return Joining::kAlone;
   split.change.leaf = added;
-  split.change.bitmap = split.moved = added->bitmap;
+  split.change.bitmap = added->bitmap;
   split.change.lines = lines;
   split.change.unlinked = true;
   change_->bitmap &= ~split.division.moved;

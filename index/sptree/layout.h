@@ -29,8 +29,9 @@ struct Slot {
 // Invariants
 //  1. Only `bitmap` makes a slot count; bit i is slot i. It changes by one store.
 //  2. The keys of slots that count lie in [lkey, hkey), where hkey is the lkey of the leaf that
-//     `next` leads to. A split or a merge that was cut short leaves keys from hkey on; the next
-//     leaf has all of these too, and recovery removes them here before anything is served.
+//     `next` leads to. A split or a merge that was cut short leaves copies of keys from hkey on;
+//     they belong to the next leaf, which may have changed since, and are removed here when the
+//     leaf is touched first.
 //  3. `lkey` never changes, and `next` changes by one store, which moves hkey with it.
 //  4. The tag of a slot that counts is its key's.
 //  5. A leaf that is no longer in the chain has been marked in `dropped`, durably, before the store

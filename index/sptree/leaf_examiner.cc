@@ -77,27 +77,9 @@ bool LeafExaminer<C>::IsBelow(Pair pair, Separator separator) const {
   return !tree_.codec.KeyInRange(pair, separator, false, separator);
 }
 
-template <class C>
-bool LeafExaminer<C>::Has(const media::Bnode& bnode, Pair pair) const {
-  bool has = false;
-  for (uint64_t slots = bnode.bitmap.Load(); slots != 0; slots &= slots - 1) {
-    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-    has |= tree_.codec.SameKey(pair, SlotPair(bnode, slot));
-  }
-  return has;
-}
-
-// A key of the next leaf's range is there as well: it belongs to that leaf, with its record.
-template <class C>
-absl::Status LeafExaminer<C>::LookBeyond(Looked<C>* looked, unsigned slot, Pair pair) const {
-  if (!Has(*looked->right, pair)) {
-    return Damaged("a key that is not below the next leaf's low fence in the leaf",
-                   tree_.pool.OffsetOf(looked->bnode));
-  }
-  if (!tree_.medium.Canary("sptree.recovery.copies_stay")) looked->overlap |= uint64_t{1} << slot;
-  return absl::OkStatus();
-}
-
+// A key of the next leaf's range is a copy: the next leaf has that key, or had it, if it was
+// touched and changed in an earlier run before this leaf was mended. What makes a key that is
+// damaged lie there is found out before, by its tag.
 template <class C>
 absl::Status LeafExaminer<C>::LookAtSlot(Looked<C>* looked, unsigned slot) const {
   const Pair pair = SlotPair(*looked->bnode, slot);
@@ -108,20 +90,25 @@ absl::Status LeafExaminer<C>::LookAtSlot(Looked<C>* looked, unsigned slot) const
       return Damaged("a pair whose check bits do not fit in the leaf", where);
     }
   }
+  const uint16_t hash = codec.HashOf(pair);
+  if (unsealed_ && TagsOf(*looked->bnode)[slot] != FingerprintOf(hash)) {
+    return Damaged("a tag that is not its key's in the leaf", where);
+  }
   const bool bounded = looked->right != nullptr;
   if ((Ties(pair, looked->low) || (bounded && Ties(pair, looked->high))) && !KeyFits(pair)) {
     return Damaged("a pair whose record has another key at the border of the leaf", where);
   }
   if (IsBelow(pair, looked->low)) return Damaged("a key below the low fence of the leaf", where);
-  if (bounded && !IsBelow(pair, looked->high)) return LookBeyond(looked, slot, pair);
+  if (bounded && !IsBelow(pair, looked->high)) {
+    if (!tree_.medium.Canary("sptree.recovery.copies_stay")) {
+      looked->overlap |= uint64_t{1} << slot;
+    }
+    return absl::OkStatus();
+  }
   if constexpr (C::kRecords) {
     if (C::IsRecord(pair.value) && !MarkRecord(C::RecordOf(pair.value))) {
       return Damaged("a pair whose record is none or another's in the leaf", where);
     }
-  }
-  const uint16_t hash = codec.HashOf(pair);
-  if (unsealed_ && TagsOf(*looked->bnode)[slot] != FingerprintOf(hash)) {
-    return Damaged("a tag that is not its key's in the leaf", where);
   }
   looked->leaf->filter.Add(hash);
   return absl::OkStatus();

@@ -25,7 +25,7 @@ struct Looked {
   typename C::Separator low{};
   typename C::Separator high{};  // if there is a right one
   Mnode<C>* leaf = nullptr;
-  uint64_t overlap = 0;  // slots whose keys are in the right one's range, and there as well
+  uint64_t overlap = 0;  // slots whose keys are in the right one's range, to which they belong
 
   bool needs_mending() const { return overlap != 0 || IsMarkedDropped(*bnode); }
 };
@@ -53,7 +53,6 @@ class LeafExaminer {
   absl::Status MarkFence(pmem::Offset offset) const;
   absl::Status LookAtWords(const media::Bnode& bnode) const;
   absl::Status LookAtSlot(Looked<C>* looked, unsigned slot) const;
-  absl::Status LookBeyond(Looked<C>* looked, unsigned slot, Pair pair) const;
   bool MarkRecord(pmem::Offset record) const;
   bool IsBelow(Pair pair, Separator separator) const;
   // Does its record decide on which side of the separator it is?
@@ -64,7 +63,6 @@ class LeafExaminer {
     if constexpr (C::kRecords) return tree_.codec.KeyFits(pair);
     return true;
   }
-  bool Has(const media::Bnode& bnode, Pair pair) const;
 
   TreeState<C>& tree_;
   const bool unsealed_;

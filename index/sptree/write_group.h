@@ -9,8 +9,6 @@
 //
 // INVARIANT: the write buffers of the leaves that it holds are empty.
 // INVARIANT: a leaf has one commit per pass, and before it nothing that counts has changed.
-// INVARIANT: what a split moves to the new leaf is still there at the commit: recovery takes a key
-// that is in the old leaf, out of its range, and not in the new one for damage.
 // INVARIANT: a put whose leaf was split for it, but that belongs to the old leaf's side, finds room
 // in the next pass, which keeps the leaf's lock. So there are never more splits than puts, for each
 // of which an atomic batch has a spare leaf.
@@ -72,7 +70,6 @@ class WriteGroup {
   struct SplitLeaf {
     LeafChange<C> change;
     typename LeafSplitter<C>::Division division;
-    uint64_t moved = 0;  // its slots with pairs that the old leaf has until the commit
   };
   // A leaf whose lock is held.
   struct Held {

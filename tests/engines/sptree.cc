@@ -100,8 +100,6 @@ constexpr Canary kCanaries[] = {
      .bugs = Bc(3),
      .fault = DropFence("sptree.group_split.1"),
      .under = Under::kTornWords},
-    {"a moved pair is removed before the commit", "group split", Bc(12),
-     Ask("sptree.group_split.moved_removed")},
     {"new leaf not flushed", "leaf split", Bc(1), Ask("sptree.split.leaf_not_flushed")},
     {"new leaf and its fence not flushed", "leaf split", Bc(1), Forget("sptree.split.1")},
     {"new leaf not fenced before it is linked", "leaf split", Bc(3), DropFence("sptree.split.1")},
