@@ -53,7 +53,7 @@ bool BackupWork<C>::Collect(TreeState<C>& tree, Work& work) {
 
 template <class C>
 void BackupWork<C>::WriteNow(const std::vector<Mnode<C>*>& leaves) {
-  if (leaves.size() < kFewLeaves && tree_.medium.tracer() == nullptr) return;
+  if (leaves.size() < kFewLeaves) return;
   std::vector<TopBackup::Entry> entries;
   entries.reserve(leaves.size());
   for (const Mnode<C>* leaf : leaves) {
