@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -98,8 +99,10 @@ std::string TryBatches(const EngineInfo& engine, const Canary& canary, CrashMode
 
 std::string TryKills(const EngineInfo& engine, const Canary& canary, CrashModel model) {
   uint64_t images = 0;
+  std::map<std::string, std::string> given;
+  if (!canary.option.empty()) given.emplace(canary.option, canary.value);
   for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
-    const KillThenCut seen = RunKillThenCutScenario(engine_case, model, canary.fault);
+    const KillThenCut seen = RunKillThenCutScenario(engine_case, model, canary.fault, given);
     images += seen.images;
     if (!seen.problem) continue;
     return absl::StrFormat("caught %7d images  %s", images, seen.problem->substr(0, 90));

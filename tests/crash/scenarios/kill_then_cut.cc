@@ -16,10 +16,11 @@ constexpr unsigned kSamples = 8;
 
 class Scenario {
  public:
-  Scenario(const EngineCase& engine_case, CrashModel model, Fault fault)
+  Scenario(const EngineCase& engine_case, CrashModel model, Fault fault,
+           const std::map<std::string, std::string>& given)
       : fault_(fault),
         options_(OptionsOf(engine_case, model)),
-        engine_options_(OptionsFor(engine_case)),
+        engine_options_(OptionsFor(engine_case, given)),
         workload_(engine_case, options_.mixture),
         oracle_(engine_case),
         memory_(options_.memory_bytes),
@@ -128,8 +129,9 @@ class Scenario {
 
 }  // namespace
 
-KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault) {
-  return Scenario(engine_case, model, fault).Run();
+KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault,
+                                   const std::map<std::string, std::string>& given) {
+  return Scenario(engine_case, model, fault, given).Run();
 }
 
 }  // namespace lodgekv::test

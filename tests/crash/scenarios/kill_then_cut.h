@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,8 @@ struct KillThenCut {
 // turns, either everything is read and the power is cut; or only the keys of the operation that was
 // cut short are read, further writes follow, and the power is cut at every fence of those: what
 // recovery leaves to a first touch is not touched by reading it all. Stops at the first problem.
-KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault);
+// `given` overrides options of the case.
+KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault,
+                                   const std::map<std::string, std::string>& given = {});
 
 }  // namespace lodgekv::test
