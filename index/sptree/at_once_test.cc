@@ -155,5 +155,33 @@ TEST_P(AtOnceTest, ADamagedLeafIsReportedAndNoOther) {
   EXPECT_LE(damaged, kBnodeSlots);
 }
 
+// The sweep opens leaves together, while two threads come to them as well.
+TEST(SweepTest, LeavesNothingBesideReadsAndWrites) {
+  for (const KeyFormat format : {KeyFormat::kFixed64, KeyFormat::kBytes}) {
+    TestTree tree(format, {{"leaf_slots", "4"}});
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(tree.Put(Text(i * 2), Text(i)), Outcome::kOk);
+    ASSERT_GT(tree.Leaves().size(), 8192u);
+    while (tree.Counters()["backups_total"] < 2) std::this_thread::yield();
+    tree.KillAndRecover();
+    EXPECT_EQ(tree.recovery().leaves_scanned, 0u);
+    std::thread other([&] {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        const uint64_t key = RandomWord(i) % kKeys;
+        ASSERT_EQ(tree.Get(Text(key * 2)), Text(key));
+      }
+    });
+    for (uint64_t i = 1; i < kKeys; i += 4) {
+      const uint64_t key = kKeys - i;
+      ASSERT_EQ(tree.Put(Text(key * 2 + 1), Text(1)), Outcome::kOk);
+      ASSERT_EQ(tree.Delete(Text(key * 2 + 1)), Outcome::kOk);
+    }
+    other.join();
+    while (!tree.engine().GetRecoveryState().finished) std::this_thread::yield();
+    EXPECT_TRUE(tree.engine().GetRecoveryState().error.ok());
+    tree.ExpectSound();
+    EXPECT_EQ(tree.engine().CountKeys(), kKeys);
+  }
+}
+
 }  // namespace
 }  // namespace lodgekv::sptree

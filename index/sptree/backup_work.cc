@@ -16,7 +16,8 @@ constexpr size_t kFewLeaves = 256;
 
 template <class C>
 void BackupWork<C>::Request() {
-  if (tree_.rest.unfinished() || tree_.pool.tight() || tree_.backup_posted.exchange(true)) return;
+  if (!tree_.parameters.backup || tree_.rest.unfinished() || tree_.pool.tight()) return;
+  if (tree_.backup_posted.exchange(true)) return;
   auto work = std::make_shared<Work>();
   const bool posted = tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); });
   if (!posted) tree_.backup_posted.store(false);
@@ -53,7 +54,7 @@ bool BackupWork<C>::Collect(TreeState<C>& tree, Work& work) {
 
 template <class C>
 void BackupWork<C>::WriteNow(const std::vector<Mnode<C>*>& leaves) {
-  if (leaves.size() < kFewLeaves) return;
+  if (!tree_.parameters.backup || leaves.size() < kFewLeaves) return;
   std::vector<TopBackup::Entry> entries;
   entries.reserve(leaves.size());
   for (const Mnode<C>* leaf : leaves) {

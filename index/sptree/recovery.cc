@@ -100,8 +100,8 @@ absl::Status Recovery<C>::RunThroughLeaves() {
   if (!status.ok()) return status;
   Mend();
   BuildTree();
-  tree_.backup.ForgetIfLost();
-  tree_.backup.KeepUnmarked();
+  // If this was needed although there are many leaves, the next start should do without it.
+  tree_.backup.Forget(/*renew=*/chain_.size() > kFewLeaves);
   // A batch may name the record of a pair that only the log has.
   status = ReplayLogs([this] {
     const absl::Status marked = intents_.Mark(Intents::LeavesMarked::kBefore);

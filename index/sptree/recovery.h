@@ -65,6 +65,8 @@ class Recovery {
   absl::Status Run();
 
  private:
+  // Looked through as fast as a sweep in the background would begin.
+  static constexpr uint64_t kFewLeaves = 8192;
   using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
 
   using Separator = typename C::Separator;

@@ -7,15 +7,15 @@
 namespace lodgekv::sptree {
 
 // Without a backup each first touch would walk from the first leaf. Little is gained in a small
-// tree, and too little space is left in a full pool. The laboratory's trees are small.
+// tree, and too little space is left in a full pool. The laboratory kills small trees.
 template <class C>
 bool Recovery<C>::StartsAtOnce() const {
-  constexpr uint64_t kFewLeaves = 1024;
-  if (tree_.buffers() || tree_.backup.lost() || tree_.backup.entries() == 0) return false;
+  if (!tree_.parameters.backup || tree_.buffers()) return false;
+  if (tree_.backup.lost() || tree_.backup.entries() == 0) return false;
   for (const pmem::UnitArena* arena : tree_.log.arenas()) {
     if (arena->total_units() != 0) return false;
   }
-  const bool traced = medium_.tracer() != nullptr;
+  const bool traced = medium_.tracer() != nullptr && !pool_.was_clean();
   return (tree_.bnodes.total_units() > kFewLeaves || traced) && !pool_.tight();
 }
 

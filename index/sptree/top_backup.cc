@@ -128,6 +128,14 @@ void TopBackup::Recover(std::string_view engine) {
   SetDue();
 }
 
+void TopBackup::Forget(bool renew) {
+  if (!lost_ && entries() == 0) return;
+  (void)generations_.Clear();
+  (void)reclaimer_.Drain();
+  SetDue();
+  if (renew) due_at_.store(0, std::memory_order_relaxed);
+}
+
 void TopBackup::KeepUnmarked() {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < entries(); ++i) {

@@ -80,10 +80,9 @@ class TopBackup {
   // --- recovery ---
   // Finds the backup and marks its space. A damaged one is not used (lost).
   void Recover(std::string_view engine);
-  // After that, when the pool is in use: nothing leads to a damaged one any more.
-  void ForgetIfLost() {
-    if (lost_) (void)generations_.Clear();
-  }
+  // After that, when the pool is in use and nothing is allocated yet: the backup, damaged or not,
+  // is not needed, and need not keep leaves. `renew`: a new one is due.
+  void Forget(bool renew);
   // All leaves of the chain are marked: those that only the backup leads to are kept.
   void KeepUnmarked();
 

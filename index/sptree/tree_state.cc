@@ -21,6 +21,7 @@ Parameters::Parameters(const OptionValues& options)
       tags(options.Get("tags") != 0),
       seqs(options.Get("seqs") != 0),
       merge(options.Get("merge") != 0),
+      backup(options.Get("backup") != 0),
       write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))) {}
 
 template <class C>

@@ -49,6 +49,7 @@ struct Parameters {
   bool tags;
   bool seqs;
   bool merge;
+  bool backup;
   unsigned write_buffer_pairs;  // 0: writes go to the leaves directly
 
   explicit Parameters(const OptionValues& options);

@@ -12,6 +12,13 @@ constexpr Canary Buffered(Canary canary) {
   return canary;
 }
 
+// Where recovery walks all leaves.
+constexpr Canary Walked(Canary canary) {
+  canary.option = "backup";
+  canary.value = "0";
+  return canary;
+}
+
 constexpr Canary kCanaries[] = {
     {"first leaf not flushed", "creation", Bc(1, 7), Ask("sptree.create.leaf_not_flushed")},
     {.name = "leaves not flushed",
@@ -131,8 +138,7 @@ constexpr Canary kCanaries[] = {
     {"the right leaf stays taken", "leaf merge", Bc(11), Ask("sptree.merge.leaf_stays")},
     {"the right leaf is not marked", "leaf merge", Bc(21, 25), Ask("sptree.merge.not_marked")},
     {"new backup not flushed", "backup", Bc(1), Forget("node.two_generations.1")},
-    {"new backup not fenced before the root", "backup", Bc(3),
-     DropFence("node.two_generations.1")},
+    {"new backup not fenced before the root", "backup", Bc(3), DropFence("node.two_generations.1")},
     {"root not flushed", "backup", Bc(1), Forget("node.two_generations.3")},
     {"old backup never freed", "backup", Bc(11), Ask("node.two_generations.old_stays")},
     {"space of a leaf given back that a backup names", "backup", Bc(18, 21),
@@ -156,15 +162,15 @@ constexpr Canary kCanaries[] = {
     // P8 of the review: they come back into range with a later merge.
     {"copies out of a leaf's range stay", "recovery", Bc(6, 19, 26),
      Ask("sptree.recovery.copies_stay")},
-    {"what a killed process had not flushed is believed", "settling", Bc(12),
-     Ask("node.settle.no_touch"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
-    {"the leaf that an unflushed commit leads to is believed", "settling", Bc(12),
-     Ask("node.settle.no_reach"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
+    Walked({"what a killed process had not flushed is believed", "settling", Bc(12),
+            Ask("node.settle.no_touch"), Under::kLinePrefix, In::kAny, By::kKillThenCut}),
+    Walked({"the leaf that an unflushed commit leads to is believed", "settling", Bc(12),
+            Ask("node.settle.no_reach"), Under::kLinePrefix, In::kAny, By::kKillThenCut}),
     {"free space used before all is settled", "settling", Bc(12, 21),
      Ask("node.settle.space_first"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
     // Otherwise the link is in the line of the bitmap that is mended, and was stored before it.
-    {"what is mended is not flushed before", "settling", Bc(12),
-     Ask("sptree.recovery.mends_unsettled"), Under::kTornWords, In::kAny, By::kKillThenCut},
+    Walked({"what is mended is not flushed before", "settling", Bc(12),
+            Ask("sptree.recovery.mends_unsettled"), Under::kTornWords, In::kAny, By::kKillThenCut}),
 };
 
 constexpr Canary kScheduleCanaries[] = {
