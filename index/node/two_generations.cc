@@ -77,14 +77,13 @@ bool TwoGenerations::Commit(const Staged& staged, absl::FunctionRef<void()> publ
   return true;
 }
 
-bool TwoGenerations::Clear() {
+bool TwoGenerations::Clear(pmem::Offset* space) {
   pmem::Medium& medium = pool_.medium();
-  const pmem::Offset old = current_.load(std::memory_order_relaxed);
+  *space = current_.load(std::memory_order_relaxed);
   medium.Store(root_, CheckedWord(0));
   medium.Persist(&root_, sizeof(root_));
   if (medium.failed()) return false;
   current_.store(0, std::memory_order_release);
-  Retire(old);
   return true;
 }
 

@@ -70,8 +70,9 @@ class TwoGenerations {
   bool Commit(
       const Staged& staged, absl::FunctionRef<void()> publish = [] {});
   void Drop(const Staged& staged) { slab_.Free(staged.space); }
-  // From here on there is no generation. False: a sync has failed. Like Stage to Commit.
-  bool Clear();
+  // From here on there is no generation; `*space` of the old one is the caller's, 0 if there was
+  // none. False: a sync has failed. Like Stage to Commit.
+  bool Clear(pmem::Offset* space);
 
   // The current generation; valid as long as the caller's EpochGuard is held.
   Content Current() const { return ContentOf(current_.load(std::memory_order_acquire)); }

@@ -249,7 +249,8 @@ void Checker<C>::CheckOrder(const Mnode<C>& leaf) {
 // Each entry leads to a leaf of the tree, or to one that is kept and marked.
 template <class C>
 void Checker<C>::CheckBackup(std::span<Mnode<C>* const> leaves) {
-  if (tree_.rest.unfinished() || tree_.backup.lost()) return;
+  const auto held = tree_.backup.TryHold();
+  if (!held.owns_lock() || tree_.rest.unfinished()) return;
   const std::vector<pmem::Offset> kept = tree_.backup.KeptLeaves();
   absl::flat_hash_set<pmem::Offset> alive;
   for (const Mnode<C>* leaf : leaves) alive.insert(tree_.pool.OffsetOf(leaf->bnode));

@@ -10,9 +10,14 @@ namespace lodgekv::sptree {
 
 namespace {
 
-// They share a fence; readers of these leaves wait meanwhile for some 100 us.
+// They share a fence; then readers of these leaves wait for some 100 us.
 constexpr size_t kLeavesTogether = 64;
 constexpr size_t kTracedTogether = 1;  // in the crash laboratory, whose trees have a few leaves
+
+absl::Status FailureOf(const pmem::Medium& medium) {
+  return medium.failed() ? absl::UnavailableError("a sync of the medium has failed")
+                         : absl::OkStatus();
+}
 
 template <class C>
 LeafExaminer<C> ExaminerOf(TreeState<C>& tree, bool settle) {
@@ -139,7 +144,8 @@ absl::Status FirstTouch<C>::Next(const Mnode<C>& gap, const Place& place, Place*
 }
 
 template <class C>
-absl::Status FirstTouch<C>::GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const {
+absl::Status FirstTouch<C>::GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* place,
+                                 std::vector<pmem::Offset>* links) const {
   if (!StartFromBackup(gap, aim, place)) {
     *place = {tree_.pool.OffsetOf(gap.bnode), gap.low};
     C::Keep(gap.low);
@@ -153,11 +159,60 @@ absl::Status FirstTouch<C>::GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* 
       C::Discard(tree_.texts, next.low);
       break;
     }
-    if (settle_) tree_.medium.FlushLine(tree_.BnodeAt(place->leaf));
+    links->push_back(place->leaf);
     C::Release(tree_.texts, place->low);
     *place = next;
   }
+  if (!status.ok()) C::Release(tree_.texts, place->low);
   return status;
+}
+
+// Without an aim, the gap's first leaf. `place->leaf` is 0 if the gap has no such leaf any more.
+// `links`: leaves whose `next` was followed.
+template <class C>
+absl::Status FirstTouch<C>::FindStart(const Mnode<C>& gap, const Aim<C>* aim, Place* place,
+                                      std::vector<pmem::Offset>* links) const {
+  *place = {};
+  if (!gap.gap || (aim != nullptr && !IsInGap(gap, *aim))) return absl::OkStatus();
+  if (aim != nullptr) return GoTo(gap, *aim, place, links);
+  *place = {tree_.pool.OffsetOf(gap.bnode), gap.low};
+  C::Keep(gap.low);
+  return absl::OkStatus();
+}
+
+// --- settling ---
+
+// What will be believed.
+template <class C>
+absl::Status FirstTouch<C>::FindUnsettled(const Mnode<C>& gap, const Aim<C>* aim, size_t most,
+                                          Unsettled* found) const {
+  Place place;
+  absl::Status status = FindStart(gap, aim, &place, &found->links);
+  if (!status.ok() || place.leaf == 0) return status;
+  for (;;) {
+    found->leaves.push_back(place.leaf);
+    if (found->leaves.size() == most) break;
+    Place next;
+    // Damage here is that of a later leaf.
+    if (!Next(gap, place, &next).ok() || next.leaf == 0) break;
+    C::Release(tree_.texts, place.low);
+    place = next;
+  }
+  C::Release(tree_.texts, place.low);
+  return status;
+}
+
+// Nobody waits for the fence but the caller. Lines of leaves that others touch meanwhile are
+// flushed in vain.
+template <class C>
+absl::Status FirstTouch<C>::Settle(const Unsettled& found) const {
+  pmem::Medium& medium = tree_.medium;
+  for (const pmem::Offset leaf : found.links) medium.FlushLine(tree_.BnodeAt(leaf));
+  for (const pmem::Offset leaf : found.leaves) {
+    medium.Flush(tree_.BnodeAt(leaf), sizeof(media::Bnode));
+  }
+  medium.Fence();
+  return FailureOf(medium);
 }
 
 // --- leaves ---
@@ -212,27 +267,22 @@ absl::Status FirstTouch<C>::LookAtRun(Mnode<C>* gap, Place place, size_t most, R
   }
 }
 
-// What is seen may not be durable: that the next leaf has the copies, and that this one leads
-// there.
+// That the next leaf has the copies may not be durable.
 template <class C>
-absl::Status FirstTouch<C>::Settle(const Run& run) {
+absl::Status FirstTouch<C>::MendRun(const Run& run) {
   pmem::Medium& medium = tree_.medium;
-  const bool settles = settle_ && !medium.Canary("sptree.touch.not_settled");
   bool mends = false;
   for (const Looked<C>& looked : run.leaves) {
-    if (settles) medium.Flush(looked.bnode, sizeof(media::Bnode));
     if (!looked.needs_mending()) continue;
     mends = true;
-    if (settles && looked.right != nullptr) medium.Flush(looked.right, sizeof(media::Bnode));
+    if (settle_ && looked.right != nullptr) medium.Flush(looked.right, sizeof(media::Bnode));
   }
-  if (settles) medium.Fence();
-  if (mends) {
-    for (const Looked<C>& looked : run.leaves) Mend(looked);
-    LODGEKV_CRASH_POINT(medium, "sptree.touch.1");
-    medium.Fence();
-  }
-  return medium.failed() ? absl::UnavailableError("a sync of the medium has failed")
-                         : absl::OkStatus();
+  if (!mends) return absl::OkStatus();
+  if (settle_) medium.Fence();
+  for (const Looked<C>& looked : run.leaves) Mend(looked);
+  LODGEKV_CRASH_POINT(medium, "sptree.touch.1");
+  medium.Fence();
+  return FailureOf(medium);
 }
 
 // Flushed, not fenced.
@@ -302,44 +352,55 @@ void FirstTouch<C>::Publish(Mnode<C>* gap, const Run& run) {
 
 // --- calls ---
 
-// The lock proves that the gap is still what the search has seen.
+// The lock proves that the gap is still what the search has seen; so are its leaves, then.
 template <class C>
-template <class FindRun>
-bool FirstTouch<C>::OpenBy(Mnode<C>* gap, uint64_t snapshot, FindRun find_run) {
+template <class Work>
+bool FirstTouch<C>::WithLock(Mnode<C>* gap, uint64_t snapshot, absl::Status* status, Work work) {
   if (!gap->lock.TryUpgrade(snapshot)) {
     Backoff().Pause();
-    return true;
+    return false;
   }
-  Run run;
-  absl::Status status = find_run(&run);
-  if (status.ok() && !run.leaves.empty()) {
-    status = Settle(run);
-    if (status.ok()) Publish(gap, run);
-  }
+  *status = work();
   gap->lock.Unlock();
+  return true;
+}
+
+// Settles first, without the lock: if that can be acquired afterwards as of the same version,
+// nothing has changed.
+template <class C>
+bool FirstTouch<C>::OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim, size_t most) {
+  absl::Status status;
+  if (settle_ && !tree_.medium.Canary("sptree.touch.not_settled")) {
+    Unsettled found;
+    const auto find = [&] { return FindUnsettled(*gap, aim, most, &found); };
+    if (!WithLock(gap, snapshot, &status, find)) return true;
+    if (status.ok() && !found.leaves.empty()) status = Settle(found);
+  }
+  const auto open = [&] {
+    Place place;
+    std::vector<pmem::Offset> links;
+    Run run;
+    absl::Status found = FindStart(*gap, aim, &place, &links);
+    if (!found.ok() || place.leaf == 0) return found;
+    found = LookAtRun(gap, place, most, &run);
+    if (found.ok()) found = MendRun(run);
+    if (found.ok()) Publish(gap, run);
+    return found;
+  };
+  if (status.ok() && !WithLock(gap, snapshot, &status, open)) return true;
   if (!status.ok()) Note(status);
   return status.ok();
 }
 
 template <class C>
 bool FirstTouch<C>::Open(Mnode<C>* gap, uint64_t snapshot, const Aim<C>& aim) {
-  return OpenBy(gap, snapshot, [&](Run* run) {
-    if (!gap->gap || !IsInGap(*gap, aim)) return absl::OkStatus();
-    Place place;
-    const absl::Status status = GoTo(*gap, aim, &place);
-    return status.ok() ? LookAtRun(gap, place, 1, run) : status;
-  });
+  return OpenSome(gap, snapshot, &aim, 1);
 }
 
 template <class C>
 bool FirstTouch<C>::OpenFront(Mnode<C>* gap, uint64_t snapshot) {
-  const size_t most = tree_.medium.tracer() != nullptr ? kTracedTogether : kLeavesTogether;
-  return OpenBy(gap, snapshot, [&](Run* run) {
-    if (!gap->gap) return absl::OkStatus();
-    const Place place{tree_.pool.OffsetOf(gap->bnode), gap->low};
-    C::Keep(gap->low);
-    return LookAtRun(gap, place, most, run);
-  });
+  const bool traced = tree_.medium.tracer() != nullptr;
+  return OpenSome(gap, snapshot, nullptr, traced ? kTracedTogether : kLeavesTogether);
 }
 
 template <class C>

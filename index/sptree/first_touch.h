@@ -20,7 +20,7 @@
 //     unlinked or replaced after that may be freed at any time.
 //
 // Thread-safe, but for Begin. An opening may flush and fence, under any lock and inside an
-// EpochGuard; it waits for no lock.
+// EpochGuard; it waits for no lock. The gap's own lock is held across a fence only to mend a leaf.
 #pragma once
 
 #include <atomic>
@@ -69,17 +69,30 @@ class FirstTouch final : public GapOpener<C> {
     Place rest;  // leaf 0: the gap ends there
   };
 
-  template <class FindRun>
-  bool OpenBy(Mnode<C>* gap, uint64_t snapshot, FindRun find_run);
+  // What was read and may not be durable.
+  struct Unsettled {
+    std::vector<pmem::Offset> links;  // leaves whose `next` was followed
+    std::vector<pmem::Offset> leaves;
+  };
+
+  template <class Work>
+  bool WithLock(Mnode<C>* gap, uint64_t snapshot, absl::Status* status, Work work);
+  bool OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim, size_t most);
   bool IsInGap(const Mnode<C>& gap, const Aim<C>& aim) const;
   size_t LastReached(const Aim<C>& aim) const;
   bool ReachesEntry(size_t entry, const Aim<C>& aim) const;
   bool StartFromBackup(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const;
   absl::Status Next(const Mnode<C>& gap, const Place& place, Place* next) const;
-  absl::Status GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const;
+  absl::Status GoTo(const Mnode<C>& gap, const Aim<C>& aim, Place* place,
+                    std::vector<pmem::Offset>* links) const;
+  absl::Status FindStart(const Mnode<C>& gap, const Aim<C>* aim, Place* place,
+                         std::vector<pmem::Offset>* links) const;
+  absl::Status FindUnsettled(const Mnode<C>& gap, const Aim<C>* aim, size_t most,
+                             Unsettled* found) const;
+  absl::Status Settle(const Unsettled& found) const;
   absl::Status Look(Mnode<C>* gap, const Place& place, Run* run);
   absl::Status LookAtRun(Mnode<C>* gap, Place place, size_t most, Run* run);
-  absl::Status Settle(const Run& run);
+  absl::Status MendRun(const Run& run);
   void Mend(const Looked<C>& looked);
   Mnode<C>* RestOf(const Mnode<C>& gap, const Run& run);
   void Publish(Mnode<C>* gap, const Run& run);

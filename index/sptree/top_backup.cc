@@ -77,44 +77,52 @@ bool TopBackup::Write(std::span<const Entry> entries) {
 }
 
 bool TopBackup::Replace(std::span<const Entry> entries) {
-  const std::lock_guard replacing(replacing_);
   std::vector<pmem::Offset> gone;
+  {
+    const std::lock_guard replacing(replacing_);
+    if (!ReplaceHeld(entries, &gone)) return false;
+  }
+  written_.fetch_add(1, std::memory_order_relaxed);
+  FreeKept(gone, 0);
+  return true;
+}
+
+// `*gone`: leaves that nothing leads to any more.
+bool TopBackup::ReplaceHeld(std::span<const Entry> entries, std::vector<pmem::Offset>* gone) {
   {
     const std::lock_guard lock(mutex_);
     if (!making_) return false;
   }
   const bool written = Write(entries);
-  {
-    const std::lock_guard lock(mutex_);
-    making_ = false;
-    SetDue();
-    if (!written) return false;
-    const auto end = kept_.begin() + static_cast<ptrdiff_t>(kept_before_);
-    gone.assign(kept_.begin(), end);
-    kept_.erase(kept_.begin(), end);
-  }
-  written_.fetch_add(1, std::memory_order_relaxed);
-  FreeKept(std::move(gone));
+  const std::lock_guard lock(mutex_);
+  making_ = false;
+  SetDue();
+  if (!written) return false;
+  const auto end = kept_.begin() + static_cast<ptrdiff_t>(kept_before_);
+  gone->assign(kept_.begin(), end);
+  kept_.erase(kept_.begin(), end);
   return true;
 }
 
 bool TopBackup::GiveUp() {
-  const std::lock_guard replacing(replacing_);
   std::vector<pmem::Offset> gone;
+  pmem::Offset space;
   {
+    const std::lock_guard replacing(replacing_);
     const std::lock_guard lock(mutex_);
-    if (kept_.empty()) return false;
+    if (kept_.empty() || !generations_.Clear(&space)) return false;
     making_ = false;
     gone = std::exchange(kept_, {});
+    SetDue();
   }
-  if (!generations_.Clear()) return false;
-  SetDue();
-  FreeKept(std::move(gone));
+  FreeKept(gone, space);
   return true;
 }
 
-void TopBackup::FreeKept(std::vector<pmem::Offset> leaves) {
+// Not under a lock: it waits for the epochs.
+void TopBackup::FreeKept(std::span<const pmem::Offset> leaves, pmem::Offset space) {
   std::vector<pmem::Offset> records;
+  if (space != 0) records.push_back(space);
   for (const pmem::Offset leaf : leaves) {
     const FenceWords fence = FenceOf(*pool_.At<media::Bnode>(leaf));
     if (fence.kind() == FenceWords::kRecord) records.push_back(fence.record());
@@ -130,8 +138,8 @@ void TopBackup::Recover(std::string_view engine) {
 
 void TopBackup::Forget(bool renew) {
   if (!lost_ && entries() == 0) return;
-  (void)generations_.Clear();
-  (void)reclaimer_.Drain();
+  pmem::Offset space;
+  if (generations_.Clear(&space) && space != 0) slab_.Free(space);
   SetDue();
   if (renew) due_at_.store(0, std::memory_order_relaxed);
 }

@@ -12,7 +12,7 @@
 // record of its low fence, belong to it: a merged leaf's are free only when no backup leads to it.
 //
 // Thread-safe. Begin to Replace belong to one thread at a time. Entries are read only while
-// nothing replaces them: until recovery has ended (first_touch.h), and by Check.
+// nothing replaces them: until recovery has ended (first_touch.h), and under TryHold, by Check.
 #pragma once
 
 #include <atomic>
@@ -86,6 +86,10 @@ class TopBackup {
   // All leaves of the chain are marked: those that only the backup leads to are kept.
   void KeepUnmarked();
 
+  // While it is held, nothing replaces the backup. Not owned: that is happening right now.
+  std::unique_lock<std::mutex> TryHold() {
+    return std::unique_lock<std::mutex>(replacing_, std::try_to_lock);
+  }
   size_t entries() const { return generations_.Current().bytes / sizeof(media::BackupEntry); }
   // False: it is damaged.
   bool Read(size_t i, Entry* entry) const;
@@ -103,7 +107,8 @@ class TopBackup {
     return reinterpret_cast<media::BackupEntry*>(generations_.Current().data)[i];
   }
   bool Write(std::span<const Entry> entries);
-  void FreeKept(std::vector<pmem::Offset> leaves);
+  bool ReplaceHeld(std::span<const Entry> entries, std::vector<pmem::Offset>* gone);
+  void FreeKept(std::span<const pmem::Offset> leaves, pmem::Offset space);
   void SetDue();
 
   pmem::Pool& pool_;
