@@ -1,6 +1,7 @@
 #include "index/sptree/top_backup.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "index/node/checked_word.h"
@@ -61,7 +62,10 @@ void TopBackup::Abandon() {
 bool TopBackup::Write(std::span<const Entry> entries) {
   TwoGenerations::Staged staged;
   const uint64_t bytes = entries.size() * sizeof(media::BackupEntry);
-  if (!generations_.Stage(bytes, pmem::ReservePolicy::kKeep, &staged)) return false;
+  // By powers of two, since each class of sizes has chunks of its own.
+  const uint64_t room = std::bit_ceil(bytes + pmem::kBlockBytes) - pmem::kBlockBytes;
+  if (!generations_.Stage(room, pmem::ReservePolicy::kKeep, &staged)) return false;
+  staged.bytes = bytes;
   for (size_t begin = 0; begin < entries.size(); begin += kEntriesAtOnce) {
     uint64_t words[2 * kEntriesAtOnce];
     const size_t count = std::min(kEntriesAtOnce, entries.size() - begin);
@@ -110,7 +114,7 @@ bool TopBackup::GiveUp() {
   {
     const std::lock_guard replacing(replacing_);
     const std::lock_guard lock(mutex_);
-    if (kept_.empty() || !generations_.Clear(&space)) return false;
+    if ((kept_.empty() && entries() == 0) || !generations_.Clear(&space)) return false;
     making_ = false;
     gone = std::exchange(kept_, {});
     SetDue();
