@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "index/pmem/testing/hosted_tracer.h"
 #include "index/sptree/sptree_test_util.h"
 
 namespace lodgekv::sptree {
@@ -129,6 +130,30 @@ TEST_P(BufferTest, WhatIsBufferedSurvivesAKill) {
     EXPECT_GT(modelled.tree().recovery().log_entries_replayed, 0u);
     modelled.Compare();
   }
+}
+
+// What is replayed stays in buffers, for which no leaf has to be settled: recovery leaves all of
+// that to the background, or to who reads a leaf.
+TEST_P(BufferTest, ReplaySettlesNoLeaf) {
+  constexpr uint64_t kKeys = 100'000;
+  TestTree tree(GetParam(), kBuffers);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(tree.Put(Text(RandomWord(i)), Text(i)), Outcome::kOk);
+  }
+  pmem::HostedTracer tracer;
+  tracer.Hold(pmem::HostedTracer::At::kStart);
+  tree.arena().options().tracer = &tracer;
+  tree.KillAndRecover(2);
+  EXPECT_GT(tree.recovery().log_entries_replayed, kKeys / 20);
+  EXPECT_EQ(tree.recovery().keys, kKeys);
+  const RecoveryState state = tree.engine().GetRecoveryState();
+  EXPECT_EQ(state.phase, "settling");
+  EXPECT_EQ(state.done, 0u);
+  EXPECT_GT(state.total, 100u);
+  tracer.Hold(pmem::HostedTracer::At::kNowhere);
+  EXPECT_EQ(tree.engine().CountKeys(), kKeys);
+  tree.ExpectSound();
+  tree.engine().Abandon();
 }
 
 TEST_P(BufferTest, TheNextOpeningMayHaveNoneAndSmallerLeaves) {

@@ -59,22 +59,32 @@ bool BufferedWrites<C>::Restore(Worker& worker, const LockedLeaf<C>& held, Pair 
   return true;
 }
 
-// Invariants 2 of the buffer. A flush changes neither the key's slot nor, if the key is not in the
-// buffer, anything else that `held` says.
+// Invariant 2 of the buffer.
+template <class C>
+bool BufferedWrites<C>::HasSlot(const LockedLeaf<C>& held, LogOp op) const {
+  if (op != LogOp::kPut || held.found() || held.slot >= 0) return true;
+  const uint64_t free_slots = tree_.usable_slots() & ~held.leaf->bitmap;
+  const unsigned inserts = held.leaf->buffered() ? held.leaf->buffer->inserts : 0;
+  return inserts < static_cast<unsigned>(std::popcount(free_slots));
+}
+
+template <class C>
+bool BufferedWrites<C>::HasRoom(const LockedLeaf<C>& held, LogOp op) const {
+  const bool full = held.place < 0 && held.leaf->buffered() &&
+                    held.leaf->buffer->count >= WriteBuffer::kMostPairs;
+  return !full && HasSlot(held, op);
+}
+
+// A flush changes neither the key's slot nor, if the key is not in the buffer, anything else that
+// `held` says.
 template <class C>
 bool BufferedWrites<C>::MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op,
                                  unsigned capacity) {
   Mnode<C>* leaf = held.leaf;
   if (leaf->buffer == nullptr) NewBuffer(tree_, worker, leaf);
-  const WriteBuffer& buffer = *leaf->buffer;
-  const bool inserts = op == LogOp::kPut && !held.found() && held.slot < 0;
-  const auto has_slot = [&] {
-    const uint64_t free_slots = tree_.usable_slots() & ~leaf->bitmap;
-    return !inserts || buffer.inserts < static_cast<unsigned>(std::popcount(free_slots));
-  };
-  if (held.place >= 0) return has_slot();
-  if (buffer.count >= capacity || !has_slot()) EmptyBuffer(worker, leaf);
-  return has_slot();
+  if (held.place >= 0) return HasSlot(held, op);
+  if (leaf->buffer->count >= capacity || !HasSlot(held, op)) EmptyBuffer(worker, leaf);
+  return HasSlot(held, op);
 }
 
 // Durable on return.

@@ -28,12 +28,15 @@ class BufferedWrites {
   bool Write(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op);
   void EmptyBuffer(Worker& worker, Mnode<C>* leaf);
 
+  // Whether the buffer takes such an entry as it is.
+  bool HasRoom(const LockedLeaf<C>& held, LogOp op) const;
   // Puts a pair of a log entry that is durable into the buffer. False: the leaf is full, and the
-  // buffer is empty.
+  // buffer is empty. The leaf must have been touched (node/settle_at_touch.h) unless HasRoom.
   bool Restore(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op, uint64_t sequence,
                uint32_t log);
 
  private:
+  bool HasSlot(const LockedLeaf<C>& held, LogOp op) const;
   bool MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op, unsigned capacity);
   uint32_t Log(Pair pair, LogOp op, uint64_t* sequence);
   void Buffer(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op, uint64_t sequence,

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "index/pmem/crash_point.h"
-#include "index/sptree/leaf_walk.h"
 #include "index/sptree/sptree.h"
 #include "index/sptree/writes.h"
 
@@ -134,9 +133,6 @@ absl::Status Recovery<C>::Run() {
   status = at_once_ ? RunAtOnce() : RunThroughLeaves();
   if (status.ok()) status = ApplyIntents();
   if (!status.ok()) return status;
-  if (report_.log_entries_replayed != 0 && !at_once_) {
-    report_.keys = LeafWalk<C>(tree_).CountKeys();
-  }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report_.milliseconds = took.count();
   tree_.rest.Start(report_, start, context_.on_recovery_end);

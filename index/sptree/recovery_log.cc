@@ -1,5 +1,10 @@
 // Recovery's logs: what the replay by watermark (node/log_replay.h) requires of SPTree. Its ranges
 // are the leaves. What is replayed goes to their write buffers, as the writes did.
+//
+// A leaf whose buffer takes what is replayed is not settled for that: the log still has what the
+// buffer has, so it does not matter which of its unflushed lines a power cut takes. It is settled
+// when its buffer is emptied, or by who reads it.
+#include <atomic>
 #include <span>
 #include <vector>
 
@@ -30,21 +35,30 @@ class LoggedTree {
     return slot >= 0 && SlotPair(*leaf.bnode, static_cast<unsigned>(slot)).value == pair.value;
   }
   bool IsDead(const FoundEntry& entry) const;
+  // Keys that the replay has added to the leaves' own; those that it has removed count as negative.
+  int64_t added_keys() const { return added_keys_.load(std::memory_order_relaxed); }
 
   class Replayer {
    public:
     explicit Replayer(LoggedTree& tree)
-        : tree_(tree.tree_),
+        : replay_(tree),
+          tree_(tree.tree_),
           writer_(tree.writer_),
           writes_(tree.tree_),
           flusher_(tree.tree_),
           worker_(tree.tree_.workers.Current()) {}
     absl::Status Apply(const FoundEntry& entry, const Key& key, uint32_t log);
-    void End() { worker_.retired.HandTo(tree_.reclaimer); }
+    void End() {
+      worker_.retired.HandTo(tree_.reclaimer);
+      replay_.added_keys_.fetch_add(added_keys_, std::memory_order_relaxed);
+    }
 
    private:
+    LockedLeaf<C> LockUnsettled(const Key& key) const;
     absl::Status PutInLeaf(const FoundEntry& entry, const Key& key, uint32_t log);
 
+    LoggedTree& replay_;
+    int64_t added_keys_ = 0;
     TreeState<C>& tree_;
     PairWriter<C>& writer_;
     BufferedWrites<C> writes_;
@@ -62,6 +76,7 @@ class LoggedTree {
   PairWriter<C>& writer_;
   const LeafSearch<C> search_;
   const std::vector<Mnode<C>*> leaves_;  // from left to right
+  std::atomic<int64_t> added_keys_{0};
 };
 
 // The key begins with the bytes of the entry's word: it is not to the left of the leaf that covers
@@ -80,9 +95,21 @@ bool LoggedTree<C>::IsDead(const FoundEntry& entry) const {
   return false;
 }
 
+// Nobody else is in the leaf: the tasks have ranges of their own, and nothing is served.
+template <class C>
+LockedLeaf<C> LoggedTree<C>::Replayer::LockUnsettled(const Key& key) const {
+  uint64_t snapshot;
+  Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
+  while (!leaf->lock.TryUpgrade(snapshot)) leaf = tree_.top.FindForWrite(key, &snapshot);
+  return replay_.search_.Locate(leaf, key);
+}
+
 template <class C>
 absl::Status LoggedTree<C>::Replayer::Apply(const FoundEntry& entry, const Key& key, uint32_t log) {
-  LockedLeaf<C> held = writer_.Lock(key, /*of_batch=*/true);
+  LockedLeaf<C> held = LockUnsettled(key);
+  const bool put = entry.op == LogOp::kPut;
+  added_keys_ += int{put} - int{held.found()};
+  if (!writes_.HasRoom(held, entry.op)) tree_.Touch(key);
   const bool buffered = writes_.Restore(worker_, held, entry.pair, entry.op, entry.sequence, log);
   held.Unlock();
   return buffered ? absl::OkStatus() : PutInLeaf(entry, key, log);
@@ -128,6 +155,7 @@ absl::Status Recovery<C>::ReplayLogs(absl::FunctionRef<absl::Status()> mark_othe
   report_.log_entries_dropped = replay.dropped();
   status = replay.Replay();
   report_.replay_threads = replay.threads();
+  report_.keys += static_cast<uint64_t>(tree.added_keys());
   // The walk settles all leaves.
   if (!status.ok() || tree_.buffers() || replay.entries() == 0) return status;
   Worker& worker = tree_.workers.Current();
