@@ -18,17 +18,27 @@ bool IsNodeSize(const EngineOption& option) {
          kNodeSizeOptions.end();
 }
 
+// The size of a write buffer, where none is the default.
+bool IsSpareBuffer(const EngineOption& option) {
+  return option.name == "write_buffer_pairs" && option.default_value == 0;
+}
+
 template <class Wanted>
 std::vector<EngineCase> CasesWhere(Wanted wanted) {
   std::vector<EngineCase> cases;
   for (const EngineInfo* engine : AllEngines()) {
     if (!wanted(*engine)) continue;
-    const bool shrinks = std::any_of(engine->options.begin(), engine->options.end(), IsNodeSize);
+    const auto has = [&](auto is) {
+      return std::any_of(engine->options.begin(), engine->options.end(), is);
+    };
     for (const bool small : {false, true}) {
-      if (small && !shrinks) continue;
+      if (small && !has(IsNodeSize)) continue;
       cases.push_back({engine, KeyFormat::kBytes, false, small});
       cases.push_back({engine, KeyFormat::kBytes, true, small});
       cases.push_back({engine, KeyFormat::kFixed64, false, small});
+      if (!has(IsSpareBuffer)) continue;
+      cases.push_back({engine, KeyFormat::kBytes, false, small, true});
+      cases.push_back({engine, KeyFormat::kFixed64, false, small, true});
     }
   }
   return cases;
@@ -41,6 +51,7 @@ std::string EngineCase::Name() const {
   name += fixed64() ? "_fixed64" : "_bytes";
   if (inline_pairs) name += "_inline";
   if (small_nodes) name += "_small";
+  if (buffered) name += "_buffered";
   return name;
 }
 
@@ -84,6 +95,9 @@ OptionValues OptionsFor(const EngineCase& engine_case,
   for (const EngineOption& option : engine_case.engine->options) {
     if (engine_case.small_nodes && IsNodeSize(option)) {
       options[std::string(option.name)] = std::to_string(option.min_value);
+    }
+    if (engine_case.buffered && IsSpareBuffer(option)) {
+      options[std::string(option.name)] = std::to_string(option.max_value);
     }
   }
   for (const auto& [name, value] : given) options[name] = value;

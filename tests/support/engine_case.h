@@ -1,5 +1,6 @@
-// The parameter of engine tests: an engine of the registry, a key format, and a node size. Engines
-// are found by registration alone: a new engine needs no line in any test.
+// The parameter of engine tests: an engine of the registry, a key format, a node size, and with or
+// without write buffers, if an engine has them and they are off by default. Engines are found by
+// registration alone: a new engine needs no line in any test.
 #pragma once
 
 #include <ostream>
@@ -15,10 +16,11 @@ struct EngineCase {
   KeyFormat key_format = KeyFormat::kBytes;
   bool inline_pairs = false;
   bool small_nodes = false;  // the smallest nodes of the engine: a split every few operations
+  bool buffered = false;     // the largest write buffers of an engine that has none by default
 
   bool has_versions() const { return key_format == KeyFormat::kBytes && !inline_pairs; }
   bool fixed64() const { return key_format == KeyFormat::kFixed64; }
-  // lodgetree_bytes, lodgetree_fixed64_small, ...
+  // lodgetree_bytes, lodgetree_fixed64_small, sptree_bytes_buffered, ...
   std::string Name() const;
 };
 
@@ -32,7 +34,7 @@ struct EngineCaseName {
   }
 };
 
-// Every engine that stores data, in each key format, with and without small nodes.
+// Every engine that stores data, in each key format, with and without small nodes and buffers.
 std::vector<EngineCase> StoringCases();
 // Those with byte strings as keys and values.
 std::vector<EngineCase> StoringBytesCases();

@@ -44,7 +44,9 @@ constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWord
 std::vector<EngineCase> CasesOf(const EngineInfo& engine, In in) {
   std::vector<EngineCase> cases = PersistentCases();
   std::erase_if(cases, [&](const EngineCase& engine_case) {
-    return engine_case.engine != &engine || (in == In::kFixed64 && !engine_case.fixed64()) ||
+    // Buffers are drawn, or a canary's option.
+    return engine_case.engine != &engine || engine_case.buffered ||
+           (in == In::kFixed64 && !engine_case.fixed64()) ||
            (in == In::kBytes && engine_case.fixed64());
   });
   // Small nodes first: rare steps are frequent there.
