@@ -1,24 +1,25 @@
-// The flush of a write buffer; its crash table: README.md, Flush.
+// The flush of write buffers; its crash table: README.md, Flush.
 #include "index/sptree/buffer_flush.h"
-
-#include <algorithm>
 
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::sptree {
 
 // A new value is stored in the slot of the old one: readers find the key in the buffer, and the log
-// has the pair until the watermark is durable. `gone`: value words that leave the leaf, or that
-// nothing refers to any more.
+// has the pair until the watermark is durable.
 template <class C>
-void BufferFlusher<C>::Stage(LeafChange<C>* change, uint64_t* gone, unsigned* gone_count) {
-  const WriteBuffer& buffer = *change->leaf->buffer;
+void BufferFlusher<C>::Stage(Flush* flush) {
+  LeafChange<C>* change = &flush->change;
+  const WriteBuffer& buffer = *flush->buffer;
+  const auto go = [flush](uint64_t value) { flush->gone[flush->gone_count++] = value; };
   for (unsigned i = 0; i < buffer.count; ++i) {
     const Pair pair = buffer.PairAt(i);
-    const unsigned slot = buffer.slots[i];
+    const unsigned slot = buffer.SlotAt(i);
+    const bool tombstone =
+        buffer.IsTombstone(i) && !tree_.medium.Canary("sptree.flush.tombstone_dropped");
     if (slot == WriteBuffer::kNoSlot) {
       if (buffer.IsTombstone(i)) {
-        gone[(*gone_count)++] = pair.value;
+        go(pair.value);
       } else {
         writer_.AddPair(change, pair);
       }
@@ -26,74 +27,104 @@ void BufferFlusher<C>::Stage(LeafChange<C>* change, uint64_t* gone, unsigned* go
     }
     pmem::Word& value = change->leaf->bnode->slots[slot].value;
     const uint64_t old_value = value.LoadRelaxed();
-    if (buffer.IsTombstone(i)) {
+    if (tombstone) {
       LeafWriter<C>::Drop(change, slot);
-      gone[(*gone_count)++] = old_value;
-      if (pair.value != old_value) gone[(*gone_count)++] = pair.value;
+      go(old_value);
+      if (pair.value != old_value) go(pair.value);
     } else if (pair.value != old_value) {
       tree_.medium.Store(value, pair.value);
       change->lines |= 1u << LineOfSlot(slot);
       change->fences = true;
-      gone[(*gone_count)++] = old_value;
+      go(old_value);
     }
   }
 }
 
-// The bitmap, then the watermark. One line, which keeps their order unless its words may tear.
+// The bitmaps, then the watermarks. Both are in one line, which keeps their order unless its words
+// may tear.
 template <class C>
-void BufferFlusher<C>::Commit(const LeafChange<C>& change) {
+void BufferFlusher<C>::Commit(std::span<Flush> flushes) {
   pmem::Medium& medium = tree_.medium;
-  media::Bnode* bnode = change.leaf->bnode;
-  const uint64_t newest = change.leaf->buffer->newest;
-  if (change.bitmap != change.old) {
-    medium.Store(bnode->bitmap, change.bitmap);
-    if (medium.strict_order()) {
-      medium.FlushLine(bnode);
-      LODGEKV_CRASH_POINT(medium, "sptree.flush.3");
-      medium.Fence();
-    }
+  bool any = false;
+  for (const Flush& flush : flushes) {
+    if (!flush.change.changes()) continue;
+    any = true;
+    media::Bnode* bnode = flush.change.leaf->bnode;
+    medium.Store(bnode->bitmap, flush.change.bitmap);
+    if (medium.strict_order()) medium.FlushLine(bnode);
+  }
+  if (any && medium.strict_order()) {
+    LODGEKV_CRASH_POINT(medium, "sptree.flush.3");
+    medium.Fence();
   }
   // The canary takes the number of the pair that the flush makes room for.
   const bool own = medium.Canary("sptree.flush.own_number");
-  medium.Store(bnode->watermark, CheckedWord(own ? tree_.pool.PeekSequence() : newest));
-  medium.FlushLine(bnode);
+  for (const Flush& flush : flushes) {
+    media::Bnode* bnode = flush.change.leaf->bnode;
+    const uint64_t newest = own ? tree_.pool.PeekSequence() : flush.buffer->newest;
+    medium.Store(bnode->watermark, CheckedWord(newest));
+    medium.FlushLine(bnode);
+  }
   LODGEKV_CRASH_POINT(medium, "sptree.flush.4");
   medium.Fence();
 }
 
 template <class C>
-bool BufferFlusher<C>::MergePairs(Worker& worker, Mnode<C>* leaf) {
+unsigned BufferFlusher<C>::Empty(Worker& worker, std::span<Mnode<C>* const> leaves) {
   pmem::Medium& medium = tree_.medium;
-  WriteBuffer& buffer = *leaf->buffer;
-  uint64_t gone[2 * WriteBuffer::kMostPairs];
-  unsigned gone_count = 0;
-  if (medium.Canary("sptree.flush.watermark_first")) {
-    medium.Store(leaf->bnode->watermark, CheckedWord(buffer.newest));
-    medium.FlushLine(leaf->bnode);
+  Flush space[kTogether];
+  const std::span<Flush> flushes(space, leaves.size());
+  const bool watermark_first = medium.Canary("sptree.flush.watermark_first");
+  bool fences_first = false;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Flush& flush = flushes[i];
+    flush.change = LeafChange<C>(leaves[i]);
+    flush.buffer = leaves[i]->buffer;
+    flush.gone_count = 0;
+    if (watermark_first) {
+      medium.Store(leaves[i]->bnode->watermark, CheckedWord(flush.buffer->newest));
+      medium.FlushLine(leaves[i]->bnode);
+    }
+    Stage(&flush);
+    writer_.Stage(&flush.change);
+    fences_first |= LeafWriter<C>::FencesFirst(flush.change);
   }
-  LeafChange<C> change(leaf);
-  Stage(&change, gone, &gone_count);
-  writer_.Stage(&change);
   LODGEKV_CRASH_POINT(medium, "sptree.flush.1");
-  if (LeafWriter<C>::FencesFirst(change)) medium.Fence();
+  if (fences_first) medium.Fence();
   LODGEKV_CRASH_POINT(medium, "sptree.flush.2");
-  Commit(change);
-  uint32_t logs[WriteBuffer::kMostPairs];
-  const unsigned count = buffer.count;
-  if (buffer.holds_space) worker.counters.Add(WorkerCounters::kHoldingFlushes);
-  std::copy_n(buffer.logs, count, logs);
-  LeafCommits<Mnode<C>>::BeginPublish(*leaf);
-  buffer.Clear();
-  writer_.SetSlots(leaf, change.bitmap);
-  tree_.commits.EndPublish(*leaf);
+  Commit(flushes);
+  for (const Flush& flush : flushes) Publish(flush);
   LODGEKV_CRASH_POINT(medium, "sptree.flush.5");
-  // After a failed sync the leaf may lack what the logs have.
-  if (!medium.failed()) {
-    for (unsigned i = 0; i < count; ++i) tree_.log.Release(logs[i]);
+  unsigned removed = 0;
+  for (size_t i = 0; i < flushes.size(); ++i) {
+    Release(worker, flushes[i]);
+    const LeafChange<C>& change = flushes[i].change;
+    removed |= (change.old & ~change.bitmap) != 0 ? 1u << i : 0;
   }
-  for (unsigned i = 0; i < gone_count; ++i) tree_.RetireRecord(worker, gone[i]);
+  return removed;
+}
+
+// Readers that look from here on find all of it in the leaf.
+template <class C>
+void BufferFlusher<C>::Publish(const Flush& flush) {
+  Mnode<C>* leaf = flush.change.leaf;
+  LeafCommits<Mnode<C>>::BeginPublish(*leaf);
+  leaf->buffer = nullptr;
+  writer_.SetSlots(leaf, flush.change.bitmap);
+  tree_.commits.EndPublish(*leaf);
+}
+
+// After a failed sync the leaf may lack what the logs have.
+template <class C>
+void BufferFlusher<C>::Release(Worker& worker, const Flush& flush) {
+  const WriteBuffer& buffer = *flush.buffer;
+  if (!tree_.medium.failed()) {
+    for (unsigned i = 0; i < buffer.count; ++i) tree_.log.Release(buffer.LogAt(i));
+  }
+  for (unsigned i = 0; i < flush.gone_count; ++i) tree_.RetireRecord(worker, flush.gone[i]);
   worker.counters.Add(WorkerCounters::kBufferFlushes);
-  return (change.old & ~change.bitmap) != 0;
+  if (buffer.holds_space) worker.counters.Add(WorkerCounters::kHoldingFlushes);
+  tree_.buffer_pool.Free(worker.free_buffers, flush.buffer);
 }
 
 template <class C>

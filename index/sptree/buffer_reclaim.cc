@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "index/node/optimistic_section.h"
 
@@ -9,45 +10,74 @@ namespace lodgekv::sptree {
 
 namespace {
 constexpr size_t kBuffersForSpace = 256;
-
-bool HasLog(const WriteBuffer& buffer, uint32_t log) {
-  const uint32_t* end = buffer.logs + buffer.pairs();
-  return std::find(buffer.logs, end, log) != end;
-}
+// For a thread that found no memory for a buffer.
+constexpr unsigned kEntriesForMemory = 16;
 }  // namespace
 
+// What is due is put off until several buffers may be flushed together.
 template <class C>
 void BufferReclaimer<C>::ExamineOldEntries(size_t ops) {
+  if (std::exchange(worker_.wants_buffer, false)) Examine(kEntriesForMemory);
   const size_t due = tree_.medium.long_fences() ? std::max<size_t>(ops, tree_.log.owed()) : ops;
-  for (unsigned left = tree_.log.TakeOwed(due); left > 0; --left) {
+  worker_.unexamined += tree_.log.TakeOwed(due);
+  if (worker_.unexamined >= BufferFlusher<C>::kTogether || tree_.log.owed() == 0) {
+    Examine(std::exchange(worker_.unexamined, 0));
+  }
+}
+
+template <class C>
+void BufferReclaimer<C>::Examine(unsigned entries) {
+  for (; entries > 0; --entries) {
     FoundEntry entry;
     const bool any = worker_.old_entries.Next(
         tree_.log, &entry, [&](uint32_t) { worker_.counters.Add(WorkerCounters::kLogReclaims); });
-    if (!any) return tree_.log.Forgive();
+    if (!any) {
+      tree_.log.Forgive();
+      break;
+    }
     typename C::Key key;
     if (KeyOfLogEntry(tree_.pool, tree_.slab, tree_.codec, entry, &worker_.old_key, &key)) {
-      FlushIfIn(key, worker_.old_entries.id());
+      HoldIfIn(key, worker_.old_entries.id());
     }
   }
+  FlushHeld();
 }
 
 // Most entries of an old log are dead: that is found out without a lock.
 template <class C>
-void BufferReclaimer<C>::FlushIfIn(const typename C::Key& key, uint32_t log) {
+void BufferReclaimer<C>::HoldIfIn(const typename C::Key& key, uint32_t log) {
   for (Backoff backoff;; backoff.Pause()) {
     uint64_t snapshot;
     Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
     if (leaf == nullptr) return;  // something is damaged
+    if (std::find(held_, held_ + held_count_, leaf) != held_ + held_count_) return;
     {
       const OptimisticSection section;
-      const bool has = leaf->buffered() && HasLog(*leaf->buffer, log);
+      const WriteBuffer* buffer = leaf->Buffered();
+      const bool has = buffer != nullptr && buffer->HasLog(log);
       if (!has && leaf->lock.Validate(snapshot)) return;
     }
-    if (!leaf->lock.TryUpgrade(snapshot)) continue;
+    if (!leaf->lock.TryUpgrade(snapshot)) {
+      FlushHeld();
+      continue;
+    }
     tree_.Touch(key);
-    if (leaf->buffered() && HasLog(*leaf->buffer, log)) writes_.EmptyBuffer(worker_, leaf);
+    if (leaf->buffered() && leaf->buffer->HasLog(log)) return Hold(leaf);
     return leaf->lock.Unlock();
   }
+}
+
+template <class C>
+void BufferReclaimer<C>::Hold(Mnode<C>* leaf) {
+  held_[held_count_++] = leaf;
+  if (held_count_ == BufferFlusher<C>::kTogether) FlushHeld();
+}
+
+template <class C>
+void BufferReclaimer<C>::FlushHeld() {
+  if (held_count_ == 0) return;
+  writes_.EmptyBuffers(worker_, {held_, held_count_});
+  for (; held_count_ > 0; --held_count_) held_[held_count_ - 1]->lock.Unlock();
 }
 
 // Ends when no more may be flushed: then `*reached` is where to go on.
@@ -57,14 +87,16 @@ void BufferReclaimer<C>::FlushFrom(const std::string& from, bool all, size_t* mo
   reached->clear();
   (void)LeafWalk<C>(tree_).ForEach(from, /*lock=*/true, [&](const auto& at) {
     if (at.leaf->buffered() && (all || at.leaf->buffer->holds_space)) {
-      writes_.EmptyBuffer(worker_, at.leaf);
+      Hold(at.leaf);
       --*most;
+    } else {
+      at.leaf->lock.Unlock();
     }
-    at.leaf->lock.Unlock();
     if (*most > 0 || !at.bounded) return true;
     *reached = C::TextOf(at.high);
     return false;
   });
+  FlushHeld();
 }
 
 template <class C>

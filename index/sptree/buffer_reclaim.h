@@ -1,6 +1,9 @@
 // Empties write buffers that nobody writes to: those that keep old logs from being freed, those
 // that hold records in a full pool, and all of them.
 //
+// INVARIANT: it waits for a leaf's lock only without one, or, in a walk over all leaves, with locks
+// of leaves to the left of it, as Check does; whoever goes to the left only tries.
+//
 // Called without locks, outside epochs. Used by the thread of the worker.
 #pragma once
 
@@ -18,9 +21,11 @@ class BufferReclaimer {
 
   // Call after each write, of `ops` operations. If the thread has opened logs when live logs were
   // near their limit it examines as many entries of old logs as it has written, or twice as many,
-  // and flushes the buffers that still need them. If a fence is a sync, all that it owes at once.
+  // and flushes the buffers that still need them: some at a time, which share fences. If a fence is
+  // a sync, all that it owes at once. If it found the memory of buffers at its limit it flushes
+  // some of the oldest.
   void EmptyOldLogs(size_t ops) {
-    if (tree_.log.owed() != 0) [[unlikely]]
+    if (tree_.log.owed() != 0 || worker_.wants_buffer) [[unlikely]]
       ExamineOldEntries(ops);
   }
   // In a full pool: flushes some of the buffers that hold space, going on where the last call
@@ -30,12 +35,18 @@ class BufferReclaimer {
 
  private:
   [[gnu::noinline]] void ExamineOldEntries(size_t ops);
-  void FlushIfIn(const typename C::Key& key, uint32_t log);
+  void Examine(unsigned entries);
+  void HoldIfIn(const typename C::Key& key, uint32_t log);
+  void Hold(Mnode<C>* leaf);
+  void FlushHeld();
   void FlushFrom(const std::string& from, bool all, size_t* most, std::string* reached);
 
   TreeState<C>& tree_;
   Worker& worker_;
   BufferedWrites<C> writes_;
+  // Leaves that are locked, and will be flushed together.
+  Mnode<C>* held_[BufferFlusher<C>::kTogether];
+  size_t held_count_ = 0;
 };
 
 }  // namespace lodgekv::sptree

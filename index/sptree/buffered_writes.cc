@@ -1,8 +1,8 @@
 // Writes to log and buffer; their protocol: README.md, A buffered write.
 #include "index/sptree/buffered_writes.h"
 
+#include <atomic>
 #include <bit>
-#include <new>
 
 #include "index/node/log_fence.h"
 #include "index/node/record.h"
@@ -10,8 +10,6 @@
 namespace lodgekv::sptree {
 
 namespace {
-constexpr size_t kBuffersAtOnce = 8;
-
 // By which a log entry knows its record again.
 template <class C>
 uint32_t RecordCrcOf(const TreeState<C>& tree, Pair pair) {
@@ -26,8 +24,8 @@ template <class C>
 bool BufferedWrites<C>::Write(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op) {
   const unsigned capacity = tree_.parameters.write_buffer_pairs;
   const bool room = !tree_.pool.tight() && !tree_.medium.failed() &&
-                    MakeRoom(worker, held, op, capacity) &&
-                    tree_.log.ReserveInOneLog(1, pmem::ReservePolicy::kKeep);
+                    tree_.log.ReserveInOneLog(1, pmem::ReservePolicy::kKeep) &&
+                    MakeRoom(worker, held, op, capacity, BufferPool::Limited::kYes);
   if (!room) {
     EmptyBuffer(worker, held.leaf);
     return false;
@@ -44,14 +42,22 @@ bool BufferedWrites<C>::Write(Worker& worker, const LockedLeaf<C>& held, Pair pa
 // A merge is considered when the pairs that were deleted have left the leaf.
 template <class C>
 void BufferedWrites<C>::EmptyBuffer(Worker& worker, Mnode<C>* leaf) {
-  const bool removed = flusher_.Empty(worker, leaf);
-  if (removed) merger_.NoteIfSparse(worker, *leaf, C::KeyOf(leaf->low));
+  if (leaf->buffered()) EmptyBuffers(worker, {&leaf, 1});
+}
+
+template <class C>
+void BufferedWrites<C>::EmptyBuffers(Worker& worker, std::span<Mnode<C>* const> leaves) {
+  const unsigned removed = flusher_.Empty(worker, leaves);
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if ((removed >> i & 1) == 0) continue;
+    merger_.NoteIfSparse(worker, *leaves[i], C::KeyOf(leaves[i]->low));
+  }
 }
 
 template <class C>
 bool BufferedWrites<C>::Restore(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op,
                                 uint64_t sequence, uint32_t log) {
-  if (!MakeRoom(worker, held, op, WriteBuffer::kMostPairs)) {
+  if (!MakeRoom(worker, held, op, WriteBuffer::kMostPairs, BufferPool::Limited::kNo)) {
     EmptyBuffer(worker, held.leaf);
     return false;
   }
@@ -79,12 +85,31 @@ bool BufferedWrites<C>::HasRoom(const LockedLeaf<C>& held, LogOp op) const {
 // `held` says.
 template <class C>
 bool BufferedWrites<C>::MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op,
-                                 unsigned capacity) {
+                                 unsigned capacity, BufferPool::Limited limited) {
   Mnode<C>* leaf = held.leaf;
-  if (leaf->buffer == nullptr) NewBuffer(tree_, worker, leaf);
   if (held.place >= 0) return HasSlot(held, op);
-  if (leaf->buffer->count >= capacity || !HasSlot(held, op)) EmptyBuffer(worker, leaf);
-  return HasSlot(held, op);
+  if (leaf->buffered() && (leaf->buffer->count >= capacity || !HasSlot(held, op))) {
+    EmptyBuffer(worker, leaf);
+  }
+  if (!HasSlot(held, op)) return false;
+  if (TakeSpace(worker, leaf, limited)) return true;
+  worker.wants_buffer = true;
+  if (!leaf->buffered()) {
+    worker.counters.Add(WorkerCounters::kPastBuffers);
+    return false;
+  }
+  worker.counters.Add(WorkerCounters::kStarvedFlushes);
+  EmptyBuffer(worker, leaf);
+  return TakeSpace(worker, leaf, limited);
+}
+
+// For one more pair, which follows at once. Readers may see a buffer without pairs.
+template <class C>
+bool BufferedWrites<C>::TakeSpace(Worker& worker, Mnode<C>* leaf, BufferPool::Limited limited) {
+  if (leaf->buffered()) return tree_.buffer_pool.Grow(worker.free_buffers, limited, leaf->buffer);
+  WriteBuffer* fresh = tree_.buffer_pool.New(worker.free_buffers, limited);
+  std::atomic_ref(leaf->buffer).store(fresh, std::memory_order_release);
+  return fresh != nullptr;
 }
 
 // Durable on return.
@@ -108,16 +133,14 @@ void BufferedWrites<C>::Buffer(Worker& worker, const LockedLeaf<C>& held, Pair p
   WriteBuffer& buffer = *leaf->buffer;
   const bool supersedes = held.place >= 0;
   const unsigned at = supersedes ? static_cast<unsigned>(held.place) : buffer.count;
-  const uint64_t old_value = supersedes ? buffer.values[at] : 0;
-  const uint32_t old_log = supersedes ? buffer.logs[at] : AppendLog::kNoLog;
+  const uint64_t old_value = supersedes ? buffer.PairAt(at).value : 0;
+  const uint32_t old_log = supersedes ? buffer.LogAt(at) : AppendLog::kNoLog;
   const bool holds = op == LogOp::kDelete || (C::kRecords && held.slot >= 0);
   if (holds && !buffer.holds_space) worker.counters.Add(WorkerCounters::kHolding);
+  const uint8_t slot = held.slot < 0 ? WriteBuffer::kNoSlot : static_cast<uint8_t>(held.slot);
   leaf->filter.Add(tree_.codec.HashOf(pair));
   LeafCommits<Mnode<C>>::BeginPublish(*leaf);
-  if (!supersedes) {
-    buffer.slots[at] = held.slot < 0 ? WriteBuffer::kNoSlot : static_cast<uint8_t>(held.slot);
-  }
-  buffer.Set(at, pair, op == LogOp::kDelete, log);
+  buffer.Set(at, pair, slot, op == LogOp::kDelete, log);
   buffer.newest = sequence;
   buffer.holds_space |= holds;
   tree_.commits.EndPublish(*leaf);
@@ -128,19 +151,6 @@ void BufferedWrites<C>::Buffer(Worker& worker, const LockedLeaf<C>& held, Pair p
   const bool in_leaf =
       held.slot >= 0 && SlotPair(*leaf->bnode, static_cast<unsigned>(held.slot)).value == old_value;
   if (!in_leaf && old_value != pair.value) tree_.RetireRecord(worker, old_value);
-}
-
-template <class C>
-void BufferedWrites<C>::NewBuffer(TreeState<C>& tree, Worker& worker, Mnode<C>* leaf) {
-  if (worker.fresh_buffer_count == 0) {
-    worker.fresh_buffers =
-        static_cast<WriteBuffer*>(tree.dram.Allocate(kBuffersAtOnce * sizeof(WriteBuffer)));
-    worker.fresh_buffer_count = kBuffersAtOnce;
-  }
-  --worker.fresh_buffer_count;
-  LeafCommits<Mnode<C>>::BeginPublish(*leaf);
-  leaf->buffer = new (worker.fresh_buffers++) WriteBuffer{};
-  tree.commits.EndPublish(*leaf);
 }
 
 template class BufferedWrites<Fixed64Codec>;

@@ -27,6 +27,8 @@ class BufferedWrites {
   // True: durable. False: nothing was done, and the buffer is empty.
   bool Write(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op);
   void EmptyBuffer(Worker& worker, Mnode<C>* leaf);
+  // Under shared fences: at most BufferFlusher::kTogether leaves, all buffered.
+  void EmptyBuffers(Worker& worker, std::span<Mnode<C>* const> leaves);
 
   // Whether the buffer takes such an entry as it is.
   bool HasRoom(const LockedLeaf<C>& held, LogOp op) const;
@@ -37,11 +39,12 @@ class BufferedWrites {
 
  private:
   bool HasSlot(const LockedLeaf<C>& held, LogOp op) const;
-  bool MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op, unsigned capacity);
+  bool MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op, unsigned capacity,
+                BufferPool::Limited limited);
+  bool TakeSpace(Worker& worker, Mnode<C>* leaf, BufferPool::Limited limited);
   uint32_t Log(Pair pair, LogOp op, uint64_t* sequence);
   void Buffer(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op, uint64_t sequence,
               uint32_t log);
-  static void NewBuffer(TreeState<C>& tree, Worker& worker, Mnode<C>* leaf);
 
   TreeState<C>& tree_;
   BufferFlusher<C> flusher_;

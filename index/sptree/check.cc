@@ -152,7 +152,7 @@ void Checker<C>::CheckBuffered(const Mnode<C>& leaf, unsigned i) {
   const pmem::Offset where = tree_.pool.OffsetOf(leaf.bnode);
   const WriteBuffer& buffer = *leaf.buffer;
   const Pair pair = buffer.PairAt(i);
-  ++buffered_in_log_[buffer.logs[i]];
+  ++buffered_in_log_[buffer.LogAt(i)];
   uint64_t slots = leaf.bitmap;
   while (slots != 0 &&
          !tree_.codec.SameKey(
@@ -161,7 +161,7 @@ void Checker<C>::CheckBuffered(const Mnode<C>& leaf, unsigned i) {
   }
   const auto slot =
       slots == 0 ? WriteBuffer::kNoSlot : static_cast<uint8_t>(std::countr_zero(slots));
-  if (slot != buffer.slots[i]) Problem("leaf ", where, ": a buffered pair with a wrong slot");
+  if (slot != buffer.SlotAt(i)) Problem("leaf ", where, ": a buffered pair with a wrong slot");
   if (!tree_.codec.KeyInRange(pair, leaf.low, leaf.bounded(), leaf.high)) {
     Problem("leaf ", where, ": a buffered key out of the leaf's range");
   }

@@ -102,11 +102,14 @@ auto LeafMerger<C>::MergeWithLeft(Worker& worker, Mnode<C>* leaf) -> Attempt {
 // Both are locked. kDone: the right one is unlocked, and gone.
 template <class C>
 auto LeafMerger<C>::Merge(Worker& worker, Mnode<C>* left, Mnode<C>* right) -> Attempt {
+  Mnode<C>* buffered[2];
+  size_t count = 0;
   for (Mnode<C>* leaf : {left, right}) {
     if (!leaf->buffered()) continue;
     tree_.Touch(C::KeyOf(leaf->low));
-    flusher_.Empty(worker, leaf);
+    buffered[count++] = leaf;
   }
+  (void)flusher_.Empty(worker, {buffered, count});
   if (!AreSparse(left->bitmap, right->bitmap)) return Attempt::kCannot;
   tree_.Touch(C::KeyOf(left->low));
   tree_.Touch(C::KeyOf(right->low));

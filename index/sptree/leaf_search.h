@@ -61,7 +61,7 @@ class LeafSearch {
     if (leaf->buffered() && MayHold(*leaf, key)) {
       held.place = FindBuffered(*leaf->buffer, key);
       if (held.place >= 0) {
-        const uint8_t slot = leaf->buffer->slots[held.place];
+        const uint8_t slot = leaf->buffer->SlotAt(static_cast<unsigned>(held.place));
         held.slot = slot == WriteBuffer::kNoSlot ? -1 : slot;
         return held;
       }

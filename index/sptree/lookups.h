@@ -49,7 +49,8 @@ class Lookups {
     uint64_t value_word = 0;
   };
   Answer FindInLeaf(const Mnode<C>* leaf, uint64_t snapshot, const Key& key) const;
-  bool FindInBuffer(const Mnode<C>* leaf, uint64_t snapshot, const Key& key, Answer* answer) const;
+  bool FindInBuffer(const Mnode<C>* leaf, const WriteBuffer& buffer, uint64_t snapshot,
+                    const Key& key, Answer* answer) const;
   void FetchTags(const Lookup& lookup) const;
   void FetchSlots(const Lookup& lookup) const;
   void FetchRecords(const Lookup& lookup) const requires C::kRecords;

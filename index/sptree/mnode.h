@@ -36,7 +36,7 @@ struct Mnode {
   VersionLock lock;
   uint64_t bitmap;
   media::Bnode* bnode;
-  WriteBuffer* buffer;  // null until it is needed; stays with the node, which may be used again
+  WriteBuffer* buffer;  // null: nothing is buffered
   Mnode* right;
   Separator low;   // owned, as is `high`
   Separator high;  // only if there is a right one
@@ -52,7 +52,11 @@ struct Mnode {
   // covers no key; they end where the node `right` begins, which is never null.
 
   // The buffer has something, which the leaf does not have yet.
-  bool buffered() const { return buffer != nullptr && buffer->count != 0; }
+  bool buffered() const { return Buffered() != nullptr; }
+  // For readers, who look once: it may be gone the next time.
+  const WriteBuffer* Buffered() const {
+    return std::atomic_ref(const_cast<WriteBuffer*&>(buffer)).load(std::memory_order_acquire);
+  }
   bool bounded() const { return right != nullptr; }
   bool Covers(const typename C::Key& key) const {
     return C::CompareToKey(low, key) <= 0 && (!bounded() || C::CompareToKey(high, key) > 0);
@@ -66,7 +70,8 @@ static_assert(sizeof(Mnode<Fixed64Codec>) == 184);
 template <class C>
 uint64_t KeysOf(const Mnode<C>& leaf) {
   const auto in_leaf = static_cast<uint64_t>(std::popcount(leaf.bitmap));
-  return leaf.buffered() ? leaf.buffer->KeysWith(in_leaf) : in_leaf;
+  const WriteBuffer* buffer = leaf.Buffered();
+  return buffer != nullptr ? buffer->KeysWith(in_leaf) : in_leaf;
 }
 
 }  // namespace lodgekv::sptree

@@ -9,10 +9,9 @@ namespace lodgekv::sptree {
 
 // False: the key is not in the buffer, as of `snapshot`. Inside an OptimisticSection.
 template <class C>
-bool Lookups<C>::FindInBuffer(const Mnode<C>* leaf, uint64_t snapshot, const Key& key,
-                              Answer* answer) const {
+bool Lookups<C>::FindInBuffer(const Mnode<C>* leaf, const WriteBuffer& buffer, uint64_t snapshot,
+                              const Key& key, Answer* answer) const {
   if (!search_.MayHold(*leaf, key)) return false;
-  const WriteBuffer& buffer = *leaf->buffer;
   for (unsigned i = 0; i < buffer.pairs(); ++i) {
     const Pair pair = buffer.PairAt(i);
     if (!tree_.codec.MayMatch(key, pair)) continue;
@@ -36,9 +35,9 @@ auto Lookups<C>::FindInLeaf(const Mnode<C>* leaf, uint64_t snapshot, const Key& 
     return {Seen::kAbsent, kDamagedWay};
   tree_.Touch(key);
   const OptimisticSection section;
-  if (leaf->buffered()) {
+  if (const WriteBuffer* buffer = leaf->Buffered()) {
     Answer answer;
-    if (FindInBuffer(leaf, snapshot, key, &answer)) return answer;
+    if (FindInBuffer(leaf, *buffer, snapshot, key, &answer)) return answer;
   }
   uint64_t slots = search_.Candidates(*leaf, key);
   for (; slots != 0; slots &= slots - 1) {
@@ -78,7 +77,9 @@ template <class C>
 void Lookups<C>::FetchTags(const Lookup& lookup) const {
   if (lookup.leaf == nullptr) return;
   const OptimisticSection section;
-  if (lookup.leaf->buffer != nullptr) PrefetchLines(lookup.leaf->buffer, sizeof(WriteBuffer));
+  if (const WriteBuffer* buffer = lookup.leaf->Buffered()) {
+    PrefetchLines(buffer, sizeof(WriteBuffer));
+  }
   if (search_.MayHold(*lookup.leaf, lookup.key)) Prefetch(lookup.leaf->bnode->tags);
 }
 

@@ -14,6 +14,8 @@ constexpr EngineOption kOptions[] = {
     {"seqs", 1, 0, 1, "switch: scans keep the order of a leaf's slots in DRAM"},
     {"write_buffer_pairs", 0, 0, WriteBuffer::kMostPairs,
      "pairs of a leaf's write buffer (the paper: 14); 0: writes go to the leaves directly"},
+    {"write_buffer_share", 15, 1, 100,
+     "DRAM of all write buffers, at most, in percent of the leaves; at least 64 KiB"},
     {"backup", 1, 0, 1, "switch: a backup of the top layer, by which a start touches no leaf"},
     {"merge", 1, 0, 1, "switch: sparse neighbours are merged; off: leaves stay"},
 };

@@ -42,7 +42,7 @@ class Cursor {
   [[gnu::noinline, gnu::cold]] void TouchLeaf() const;
   void SortLeaf();
   void CopyPairs(Leaf* copy) const;
-  void CopyBuffered(Leaf* copy) const;
+  static void CopyBuffered(const WriteBuffer& buffer, Leaf* copy);
   void CopySlot(unsigned slot, Leaf* copy) const {
     const media::Slot& at = leaf_->bnode->slots[slot];
     copy->words[copy->count] = at.key.LoadRelaxed();
@@ -91,9 +91,9 @@ void Cursor<C>::CopyPairs(Leaf* copy) const {
     for (unsigned i = 0; i < count; ++i) CopySlot(leaf_->seqs[i] % kBnodeSlots, copy);
     return;
   }
-  if (leaf_->buffered()) {
-    bitmap &= ~leaf_->buffer->ReplacedSlots();
-    CopyBuffered(copy);
+  if (const WriteBuffer* buffer = leaf_->Buffered()) {
+    bitmap &= ~buffer->ReplacedSlots();
+    CopyBuffered(*buffer, copy);
   }
   for (uint64_t slots = bitmap; slots != 0 && copy->count < kBnodeSlots; slots &= slots - 1) {
     CopySlot(static_cast<unsigned>(std::countr_zero(slots)), copy);
@@ -101,12 +101,12 @@ void Cursor<C>::CopyPairs(Leaf* copy) const {
 }
 
 template <class C>
-void Cursor<C>::CopyBuffered(Leaf* copy) const {
-  const WriteBuffer& buffer = *leaf_->buffer;
+void Cursor<C>::CopyBuffered(const WriteBuffer& buffer, Leaf* copy) {
   for (unsigned i = 0; i < buffer.pairs(); ++i) {
     if (buffer.IsTombstone(i)) continue;
-    copy->words[copy->count] = buffer.keys[i];
-    copy->values[copy->count++] = buffer.values[i];
+    const Pair pair = buffer.PairAt(i);
+    copy->words[copy->count] = pair.key;
+    copy->values[copy->count++] = pair.value;
   }
 }
 

@@ -23,6 +23,8 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"holding_buffers_total", "Write buffers that got something by which a flush frees space"},
     {"buffer_flushes_total", "Write buffers merged into their leaf"},
     {"holding_flushes_total", "Flushes of buffers that held space"},
+    {"past_buffers_total", "Operations that found the memory of write buffers at its limit"},
+    {"starved_flushes_total", "Write buffers flushed because their memory was at its limit"},
     {"log_reclaims_total", "Old logs emptied because live logs came near their limit"},
 };
 
@@ -95,6 +97,8 @@ void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.top.node_count())});
   visitor({"log_live_bytes", "Bytes of logs with valid entries", CounterKind::kGauge,
            static_cast<double>(tree_.log.live_bytes())});
+  visitor({"buffer_dram_bytes", "Memory of write buffers", CounterKind::kGauge,
+           static_cast<double>(tree_.buffer_pool.bytes())});
   visitor({"backups_total", "Backups of the top layer written", CounterKind::kCounter,
            static_cast<double>(tree_.backup.written())});
   visitor({"backup_entries", "Leaves that the backup of the top layer names", CounterKind::kGauge,

@@ -13,6 +13,8 @@ constexpr unsigned kLogEntries = 30;
 constexpr uint64_t kLogBytesOfLeaf = 1024;
 constexpr uint64_t kLeastLogLimit = uint64_t{64} << 20;
 constexpr uint64_t kLogShareOfPool = 8;
+// A small tree's leaves are few, and each may be written to.
+constexpr uint64_t kLeastBufferLimit = uint64_t{64} << 10;
 }  // namespace
 
 Parameters::Parameters(const OptionValues& options)
@@ -22,7 +24,8 @@ Parameters::Parameters(const OptionValues& options)
       seqs(options.Get("seqs") != 0),
       merge(options.Get("merge") != 0),
       backup(options.Get("backup") != 0),
-      write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))) {}
+      write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))),
+      write_buffer_share(static_cast<unsigned>(options.Get("write_buffer_share"))) {}
 
 template <class C>
 TreeState<C>::TreeState(const EngineContext& context)
@@ -38,6 +41,7 @@ TreeState<C>::TreeState(const EngineContext& context)
               reclaimer.AfterEpochs([this, gone = std::move(gone)] { texts.Free(gone); });
             }),
       mnodes(dram),
+      buffer_pool(dram, [this] { return BufferLimit(); }),
       commits(medium.long_fences()),
       top(dram),
       log(pool, kLogEntries, [this] { return LogLimit(); }),
@@ -61,6 +65,12 @@ template <class C>
 uint64_t TreeState<C>::LogLimit() const {
   const uint64_t of_leaves = mnodes.count() * kLogBytesOfLeaf;
   return std::min(std::max(of_leaves, kLeastLogLimit), pool.capacity_bytes() / kLogShareOfPool);
+}
+
+template <class C>
+uint64_t TreeState<C>::BufferLimit() const {
+  const uint64_t of_leaves = mnodes.count() * sizeof(media::Bnode);
+  return std::max(kLeastBufferLimit, of_leaves * parameters.write_buffer_share / 100);
 }
 
 template struct TreeState<Fixed64Codec>;

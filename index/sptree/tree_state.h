@@ -32,6 +32,7 @@
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
 #include "index/pmem/unit_arena.h"
+#include "index/sptree/buffer_pool.h"
 #include "index/sptree/first_touch.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/mnode.h"
@@ -51,6 +52,7 @@ struct Parameters {
   bool merge;
   bool backup;
   unsigned write_buffer_pairs;  // 0: writes go to the leaves directly
+  unsigned write_buffer_share;  // percent
 
   explicit Parameters(const OptionValues& options);
 };
@@ -63,6 +65,7 @@ struct TreeState {
   uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
   bool buffers() const { return parameters.write_buffer_pairs != 0; }
   uint64_t LogLimit() const;
+  uint64_t BufferLimit() const;
   std::vector<pmem::UnitArena*> Arenas();
   static bool HasRecord(Pair pair) {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
@@ -97,6 +100,7 @@ struct TreeState {
   const StoredValues<C> values;
   SeparatorTexts texts;
   NodePool<Mnode<C>> mnodes;
+  BufferPool buffer_pool;
   const LeafCommits<Mnode<C>> commits;
   TopLayer<C> top;
   AppendLog log;

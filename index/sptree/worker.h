@@ -13,7 +13,7 @@
 #include "index/node/retired_records.h"
 #include "index/node/thread_counts.h"
 #include "index/pmem/pool.h"
-#include "index/sptree/write_buffer.h"
+#include "index/sptree/buffer_pool.h"
 
 namespace lodgekv::sptree {
 
@@ -32,6 +32,8 @@ struct WorkerCounters {
     kHolding,
     kBufferFlushes,
     kHoldingFlushes,
+    kPastBuffers,
+    kStarvedFlushes,
     kLogReclaims,
     kCount
   };
@@ -46,10 +48,11 @@ struct alignas(64) Worker {
   std::vector<uint64_t> replaced;   // value words that a group will replace
   std::vector<std::string> sparse;  // keys of leaves that may be merged
   OldLogEntries old_entries;
-  std::string old_key;                   // of one of them
-  WriteBuffer* fresh_buffers = nullptr;  // never used, so many of them
-  size_t fresh_buffer_count = 0;
-  std::string reclaimed;  // a full pool: where the search for buffers that hold space goes on
+  std::string old_key;  // of one of them
+  BufferPool::FreeParts free_buffers;
+  bool wants_buffer = false;  // their memory is at its limit
+  unsigned unexamined = 0;    // entries of old logs that are due
+  std::string reclaimed;      // a full pool: where the search for buffers that hold space goes on
   ThreadCounts<WorkerCounters::kCount> counters;
 };
 

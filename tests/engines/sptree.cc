@@ -78,6 +78,8 @@ constexpr Canary kCanaries[] = {
               Under::kTornWords}),
     Buffered(
         {"watermark before the pairs' fence", "flush", Bc(3), Ask("sptree.flush.watermark_first")}),
+    Buffered({"a buffered delete does not reach the leaf", "flush", Bc(12),
+              Ask("sptree.flush.tombstone_dropped")}),
     Buffered({"own number as watermark", "flush", Bc(15), Ask("sptree.flush.own_number")}),
     Buffered({"watermark ignored", "replay", Bc(15), Ask("node.log_replay.no_watermark")}),
     Buffered({"order by log instead of number", "replay", Bc(15, 16),
