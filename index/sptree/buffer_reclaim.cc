@@ -50,7 +50,7 @@ void BufferReclaimer<C>::HoldIfIn(const typename C::Key& key, uint32_t log) {
     uint64_t snapshot;
     Mnode<C>* leaf = tree_.top.FindForWrite(key, &snapshot);
     if (leaf == nullptr) return;  // something is damaged
-    if (std::find(held_, held_ + held_count_, leaf) != held_ + held_count_) return;
+    if (IsHeld(leaf)) return;
     {
       const OptimisticSection section;
       const WriteBuffer* buffer = leaf->Buffered();
@@ -65,6 +65,11 @@ void BufferReclaimer<C>::HoldIfIn(const typename C::Key& key, uint32_t log) {
     if (leaf->buffered() && leaf->buffer->HasLog(log)) return Hold(leaf);
     return leaf->lock.Unlock();
   }
+}
+
+template <class C>
+bool BufferReclaimer<C>::IsHeld(const Mnode<C>* leaf) const {
+  return std::find(held_, held_ + held_count_, leaf) != held_ + held_count_;
 }
 
 template <class C>
@@ -96,6 +101,20 @@ void BufferReclaimer<C>::FlushFrom(const std::string& from, bool all, size_t* mo
     *reached = C::TextOf(at.high);
     return false;
   });
+  FlushHeld();
+}
+
+// What was seen of a leaf that is flushed is outdated then: the group seeks its key once more.
+template <class C>
+void BufferReclaimer<C>::FlushSought(
+    std::span<SoughtKey<typename C::Key, SeenLeaf<Mnode<C>>>> keys) {
+  for (const auto& [key, seen] : keys) {
+    Mnode<C>* leaf = seen.leaf;
+    if (leaf == nullptr) continue;  // something is damaged
+    if (!leaf->buffered() || IsHeld(leaf) || !leaf->lock.TryUpgrade(seen.snapshot)) continue;
+    tree_.Touch(key);
+    Hold(leaf);
+  }
   FlushHeld();
 }
 

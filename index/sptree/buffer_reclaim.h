@@ -1,5 +1,5 @@
-// Empties write buffers that nobody writes to: those that keep old logs from being freed, those
-// that hold records in a full pool, and all of them.
+// Empties write buffers: those that keep old logs from being freed, those that hold records in a
+// full pool, those of the leaves that a group will write to, and all of them.
 //
 // INVARIANT: it waits for a leaf's lock only without one, or, in a walk over all leaves, with locks
 // of leaves to the left of it, as Check does; whoever goes to the left only tries.
@@ -7,6 +7,10 @@
 // Called without locks, outside epochs. Used by the thread of the worker.
 #pragma once
 
+#include <span>
+#include <string>
+
+#include "index/node/write_tree.h"
 #include "index/sptree/buffered_writes.h"
 #include "index/sptree/leaf_walk.h"
 #include "index/sptree/tree_state.h"
@@ -32,11 +36,14 @@ class BufferReclaimer {
   // ended. False: there are none.
   bool FlushSome();
   void FlushAll();
+  // Those of the keys' leaves, which were just sought. Leaves that others have locked are left out.
+  void FlushSought(std::span<SoughtKey<typename C::Key, SeenLeaf<Mnode<C>>>> keys);
 
  private:
   [[gnu::noinline]] void ExamineOldEntries(size_t ops);
   void Examine(unsigned entries);
   void HoldIfIn(const typename C::Key& key, uint32_t log);
+  bool IsHeld(const Mnode<C>* leaf) const;
   void Hold(Mnode<C>* leaf);
   void FlushHeld();
   void FlushFrom(const std::string& from, bool all, size_t* most, std::string* reached);

@@ -100,6 +100,26 @@ TEST(BufferCostTest, FlushesOfSeveralLeavesShareFences) {
   EXPECT_LE(effect.cost.fences, flushes * 2 / 8 + 4);
 }
 
+TEST(BufferCostTest, AGroupFlushesItsLeavesUnderSharedFences) {
+  constexpr uint64_t kKeys = 20'000;
+  constexpr uint64_t kGroup = 64;
+  TestTree tree(KeyFormat::kFixed64, kBuffers);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(tree.Put(Text(RandomWord(i)), Text(i)), Outcome::kOk);
+  }
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < kGroup; ++i) texts.push_back(Text(RandomWord(7 * i)));
+  std::vector<WriteOp> ops;
+  for (const std::string& text : texts) {
+    ops.push_back({.kind = WriteKind::kPut, .key = text, .value = text});
+  }
+  const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Write(ops), Outcome::kOk); });
+  EXPECT_GT(effect["buffer_flushes_total"], kGroup / 2);
+  EXPECT_LE(effect.cost.fences, kGroup / 2);
+  for (const std::string& text : texts) EXPECT_EQ(tree.Get(text), text);
+  tree.ExpectSound();
+}
+
 // Counts the blocks that the medium writes behind a buffer that combines writes: as many of the
 // last blocks as that of a persistent DIMM holds, 16 KiB.
 class MediaBlocks final : public pmem::Tracer {

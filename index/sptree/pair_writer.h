@@ -56,6 +56,8 @@ class PairWriter {
         [&](size_t i, auto* leaf, uint64_t snapshot) {
           keys[i].seen = {leaf, snapshot};
         });
+    // What a group writes goes to the leaves.
+    if (tree_.buffers()) BufferReclaimer<C>(tree_, tree_.workers.Current()).FlushSought(keys);
   }
   void FetchFound(const Key& key, const Seen& seen) const {
     if (seen.leaf != nullptr) search_.FetchForWrite(*seen.leaf, key);
