@@ -151,8 +151,9 @@ Outcome LodgeTree<C>::WriteAtomic(std::span<const WriteOp> ops, std::span<WriteR
 // outcome, too.
 template <class C>
 Outcome LodgeTree<C>::StageWithRoom(PendingOp<C>* pending) {
-  if (Stage(pending) != Outcome::kPoolFull) [[likely]]
-    return Outcome::kOk;
+  const Outcome outcome = Stage(pending);
+  if (outcome != Outcome::kPoolFull) [[likely]]
+    return outcome;
   return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] { return Stage(pending); });
 }
 
