@@ -58,6 +58,7 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   void CheckLeaf(const Node& node, unsigned leaf);
   void CheckSlots(const Node& node, unsigned leaf, const media::Leaf& media);
   void CheckFence(const Node& node, unsigned leaf, const media::Leaf& media);
+  void CheckMirrored(const Node& node, unsigned leaf, unsigned slot, Pair pair);
   void CheckPair(Pair pair, pmem::Offset where);
   void AddRecord(Pair pair) {
     if constexpr (C::kRecords) {
@@ -198,6 +199,7 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
         node.mirrors[leaf].fingerprints[slot] != fingerprint) {
       Problem("leaf ", offset, " slot ", slot, ": wrong fingerprint");
     }
+    CheckMirrored(node, leaf, slot, pair);
     pairs.push_back(pair);
   }
   std::sort(pairs.begin(), pairs.end(), [&](Pair a, Pair b) { return parts_.codec.Less(a, b); });
@@ -205,6 +207,15 @@ void LodgeTree<C>::Checker::CheckSlots(const Node& node, unsigned leaf, const me
     if (parts_.codec.SameKey(pairs[i - 1], pairs[i])) Problem("leaf ", offset, ": a key twice");
   }
   keys_ += static_cast<int64_t>(pairs.size());
+}
+
+template <class C>
+void LodgeTree<C>::Checker::CheckMirrored(const Node& node, unsigned leaf, unsigned slot,
+                                          Pair pair) {
+  const RecordMirror* mirror = node.record_mirror();
+  if (mirror != nullptr && mirror->WordAt(leaf, slot) != parts_.RecordWordOf(pair)) {
+    Problem("leaf ", node.values[leaf], " slot ", slot, ": its record and the mirror's differ");
+  }
 }
 
 template <class C>

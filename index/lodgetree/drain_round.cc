@@ -86,7 +86,7 @@ void DrainRound<C>::PublishDrain(const Turn& turn) {
   Round<C>& round = worker_.round;
   const std::span<const LeafWork> works = round.WorksOf(turn);
   for (const LeafWork& work : works) {
-    turn.node->SetMirror(work.leaf, work.MirrorBits(), work.filled, work.fingerprints);
+    writer_.PublishMirror(turn.node, work);
   }
   turn.node->DropDrained(turn.drained);
   // From right to left, so that the indices of leaves to be split stay valid.

@@ -40,7 +40,8 @@ struct LeafWork {
   uint64_t watermark;
   uint8_t update_slots[kLeafSlots];  // existing pairs with a new value word
   uint64_t update_values[kLeafSlots];
-  uint8_t fingerprints[kLeafSlots];  // of the slots in `filled`
+  uint8_t fingerprints[kLeafSlots];   // of the slots in `filled`
+  uint64_t record_words[kLeafSlots];  // of the slots in `filled` and `updated`, if mirrored
   // When flip: the leaves to its right, in Round::new_leaves, the last one first.
   unsigned first_new, new_count;
   uint64_t next;  // the next pointer to store

@@ -42,7 +42,7 @@ typename NodeSplitter<C>::Node* NodeSplitter<C>::Split(HeldNodes<C>& held, Node*
   const uint32_t now = parts_.Tick();
   absl::InlinedVector<typename Inner::Child, kMaxSplit> children;
   for (unsigned j = 1; j < parts; ++j) {
-    Node* part = parts_.nodes.New();
+    Node* part = parts_.NewNode();
     part->lock.InitLocked();
     part->BecomePart(whole, leaves * j / parts, leaves * (j + 1) / parts, parts_.codec);
     parts_.holders.Note(part);

@@ -24,6 +24,10 @@ void LastLevelNode<C>::InsertLeaf(unsigned at, const NewLeaf& leaf, const C& cod
   std::memmove(values + at + 1, values + at, behind * sizeof(uint64_t));
   std::memmove(leaf_count + at + 1, leaf_count + at, behind);
   std::memmove(mirrors + at + 1, mirrors + at, behind * sizeof(LeafMirror));
+  if (RecordMirror* mirror = record_mirror()) {
+    std::memmove(mirror->rows + at + 1, mirror->rows + at, behind * sizeof(RecordRow));
+    mirror->rows[at] = leaf.records;
+  }
   if constexpr (C::kRecords) {
     auto* lows = separators.low;
     std::memmove(lows + at + 1, lows + at, behind * sizeof(Separator));
@@ -48,6 +52,9 @@ void LastLevelNode<C>::RemoveLeaf(unsigned leaf, const C& codec) {
   std::memmove(values + leaf, values + leaf + 1, behind * sizeof(uint64_t));
   std::memmove(leaf_count + leaf, leaf_count + leaf + 1, behind);
   std::memmove(mirrors + leaf, mirrors + leaf + 1, behind * sizeof(LeafMirror));
+  if (RecordMirror* mirror = record_mirror()) {
+    std::memmove(mirror->rows + leaf, mirror->rows + leaf + 1, behind * sizeof(RecordRow));
+  }
   if constexpr (C::kRecords) {
     auto* lows = separators.low;
     std::memmove(lows + leaf, lows + leaf + 1, behind * sizeof(Separator));
@@ -87,6 +94,11 @@ void LastLevelNode<C>::AddPart(const LastLevelNode& whole, unsigned first, unsig
   std::memcpy(values + behind, whole.values + first, leaves * sizeof(uint64_t));
   std::memcpy(leaf_count + behind, whole.leaf_count + first, leaves);
   std::memcpy(mirrors + behind, whole.mirrors + first, leaves * sizeof(LeafMirror));
+  // (A copy of this node has the same ones.)
+  if (RecordMirror* mirror = record_mirror()) {
+    std::memmove(mirror->rows + behind, whole.record_mirror()->rows + first,
+                 leaves * sizeof(RecordRow));
+  }
   if constexpr (C::kRecords) {
     std::memcpy(separators.low + behind, whole.separators.low + first, leaves * sizeof(Separator));
   }

@@ -12,7 +12,8 @@
 //  3. buf_ver[i] is the log that holds the buffered pair's entry; while it is buffered, it is
 //     counted as valid there (LodgeTree III-D).
 //  4. A key is buffered at most once, and the buffered pair is newer than the leaf's.
-//  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published.
+//  5. mirrors[i] has the fingerprints, bitmap and use_n of leaf i as last published, and row i of
+//     `records` the records of its slots (record_mirror.h), unless it is null.
 //  6. lock covers the node and its leaves (LodgeTree III-A); readers use its version.
 //  7. Words are taken from the key bytes after `prefix`, as in node/inner_tree.h; a node without a
 //     right bound compares the prefix first.
@@ -30,6 +31,7 @@
 #include <cstring>
 
 #include "index/lodgetree/layout.h"
+#include "index/lodgetree/record_mirror.h"
 #include "index/node/codec.h"
 #include "index/node/prefetch.h"
 #include "index/node/search_form.h"
@@ -68,6 +70,14 @@ struct NodeSeparators {
 };
 template <class Separator>
 struct NodeSeparators<Separator, false> {};
+// The mirror belongs to the node for good, also when its memory is reused for another node. Null:
+// the tree has none.
+template <bool kRecords>
+struct NodeRecords {
+  RecordMirror* mirror;
+};
+template <>
+struct NodeRecords<false> {};
 
 // A leaf that a split has written, and that no node refers to yet.
 template <class Separator>
@@ -75,6 +85,7 @@ struct WrittenLeaf {
   pmem::Offset offset;
   Separator separator;
   LeafMirror mirror;
+  RecordRow records;
 };
 
 template <class C>
@@ -105,6 +116,7 @@ struct alignas(64) LastLevelNode {
   uint32_t buf_ver[kNodeSlots];
   uint32_t full_at;  // version at which its buffer was full and only splits could drain it
   std::atomic<LastLevelNode*> next_with_puts;
+  [[no_unique_address]] NodeRecords<C::kRecords> records;
   LeafMirror mirrors[kNodeSlots];
   [[no_unique_address]] NodeSeparators<Separator, C::kRecords> separators;
 
@@ -137,6 +149,14 @@ struct alignas(64) LastLevelNode {
   // For a walk over the nodes. Separators ascend, except those of damaged keys.
   bool GoesOnAfter(const Key& from) const { return bounded && C::CompareToKey(high, from) > 0; }
   bool IsTombstone(unsigned i) const { return (tombstones >> i & 1) != 0; }
+  // Null: the leaves' records are not mirrored.
+  RecordMirror* record_mirror() const {
+    if constexpr (C::kRecords) {
+      return records.mirror;
+    } else {
+      return nullptr;
+    }
+  }
 
   struct Position {
     unsigned leaf;  // whose range contains the key
@@ -183,6 +203,15 @@ struct alignas(64) LastLevelNode {
     mirror.bits = bits;
     leaf_count[leaf] = static_cast<uint8_t>(mirror.count());
   }
+  // Sets the mirrored records of the slots in `changed`; the others stay.
+  void SetRecords(unsigned leaf, uint32_t changed, const uint64_t* record_words) {
+    RecordMirror* mirror = record_mirror();
+    if (mirror == nullptr) return;
+    for (uint32_t left = changed; left != 0; left &= left - 1) {
+      const auto slot = static_cast<unsigned>(std::countr_zero(left));
+      mirror->rows[leaf].Set(slot, record_words[slot]);
+    }
+  }
   void InsertLeaf(unsigned at, const NewLeaf& leaf, const C& codec);
   // The caller has released the leaf's separator.
   void RemoveLeaf(unsigned leaf, const C& codec);
@@ -201,7 +230,8 @@ struct alignas(64) LastLevelNode {
     const char* line = reinterpret_cast<const char*>(this);
     for (unsigned i = 0; i < 8; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
     // One of the mirrors is needed too, but only the search tells which.
-    for (unsigned i = 10; i < 25; ++i) __builtin_prefetch(line + 64 * i, 0, 3);
+    constexpr size_t kEnd = offsetof(LastLevelNode, mirrors) + sizeof(mirrors);
+    for (size_t at = 640; at < kEnd; at += 64) __builtin_prefetch(line + at, 0, 3);
   }
   void PrefetchForWrite() const {
     const char* line = reinterpret_cast<const char*>(this);
@@ -235,6 +265,8 @@ struct alignas(64) LastLevelNode {
 static_assert(offsetof(LastLevelNode<Fixed64Codec>, values) == 280);
 static_assert(offsetof(LastLevelNode<Fixed64Codec>, mirrors) == 672);
 static_assert(sizeof(LastLevelNode<Fixed64Codec>) == 1600);
+static_assert(offsetof(LastLevelNode<BytesCodec>, mirrors) == 704);
+static_assert(sizeof(LastLevelNode<BytesCodec>) == 2112);
 
 // Decides among index words equal to the key's by their separators.
 template <class C>

@@ -84,8 +84,7 @@ void LeafMerger<C>::NoteIfSparse(const Node* node) {
 
 template <class C>
 void LeafMerger<C>::Publish(Node* node) const {
-  const LeafWork& work = worker_.merge;
-  node->SetMirror(work.leaf, work.MirrorBits(), work.filled, work.fingerprints);
+  LeafWriter<C>(parts_, worker_).PublishMirror(node, worker_.merge);
 }
 
 template class LeafMerger<Fixed64Codec>;

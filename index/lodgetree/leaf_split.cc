@@ -221,6 +221,8 @@ void LeafSplitter<C>::WriteRightLeaf(const LeafWork& work, Separator separator, 
 
   std::memcpy(right.mirror.fingerprints, image.fingerprints, sizeof(right.mirror.fingerprints));
   right.mirror.bits = static_cast<uint32_t>(image.commit & media::kBitmapMask);
+  if (!parts_.mirrors_records) return;
+  for (unsigned i = 0; i < count; ++i) right.records.Set(i, parts_.RecordWordOf(pairs[i]));
 }
 
 template class LeafSplitter<Fixed64Codec>;

@@ -47,6 +47,11 @@ class LeafWriter {
   void StoreCommits(std::span<LeafWork> works, Pass pass);
   // For the leaves that had too few free slots: writes the rest, and fences its commits.
   void CommitSecond();
+  // The leaf's commit is published: what of it is mirrored in the node changes.
+  void PublishMirror(Node* node, const LeafWork& work) const {
+    node->SetMirror(work.leaf, work.MirrorBits(), work.filled, work.fingerprints);
+    node->SetRecords(work.leaf, work.filled | work.updated, work.record_words);
+  }
 
  private:
   void WriteUpdates(LeafWork& work);
@@ -94,6 +99,7 @@ void LeafWriter<C>::SortPair(const Node* node, Pair pair, bool tombstone, bool i
     work.updated |= bit;
     work.update_slots[work.update_count] = static_cast<uint8_t>(slot);
     work.update_values[work.update_count++] = pair.value;
+    if (parts_.mirrors_records) work.record_words[slot] = parts_.RecordWordOf(pair);
   }
 }
 
@@ -132,6 +138,7 @@ void LeafWriter<C>::WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint
       media::Slot& at = work.media->slots[slot];
       parts_.medium.StoreTwo(at.key, pair.key, at.value, pair.value);
       work.fingerprints[slot] = FingerprintOf(parts_.codec.HashOf(pair));
+      if (parts_.mirrors_records) work.record_words[slot] = parts_.RecordWordOf(pair);
       work.filled |= uint32_t{1} << slot;
     }
   }

@@ -31,6 +31,8 @@ constexpr EngineOption kOptions[] = {
     {"multiple_split", 1, 0, 1, "switch: hotness-aware multiple split; off: always into two"},
     {"use_n_split", 1, 0, 1, "switch: split without a log; off: the leaf is written aside first"},
     {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
+    {"mirror_records", 0, 0, 1,
+     "switch: DRAM has the records of all slots, so that a read of bytes keys skips the leaf"},
 };
 
 constexpr CounterText kCounters[WorkerCounters::kCount] = {
@@ -63,6 +65,7 @@ Parameters::Parameters(const OptionValues& options)
       multiple_split(options.Get("multiple_split") != 0),
       use_n_split(options.Get("use_n_split") != 0),
       log_reuse(options.Get("log_reuse") != 0),
+      mirror_records(options.Get("mirror_records") != 0),
       log_limit_bytes(options.Get("log_limit_bytes")),
       crowded_below(node_slots + 2 > leaf_slots ? node_slots + 2 - leaf_slots : 0) {}
 
@@ -86,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Engine>> LodgeTree<C>::Create(const EngineContext
   section.Flush(&area[media::kLogEntries], sizeof(pmem::Word));
   section.Commit(area[media::kFirstLeaf], CheckedWord(leaf));
 
-  Node* node = tree->parts_.nodes.New();
+  Node* node = tree->parts_.NewNode();
   node->index_count = 1;
   node->values[0] = leaf;
   if constexpr (C::kRecords) node->separators.low[0] = C::MinusInfinity();

@@ -1,9 +1,9 @@
 // Read: optimistic, without locks, fences or writes.
 //
 // Buffered pairs are found by the words of the node's first four lines, the others by the leaf's
-// mirror in DRAM, so an absent key is usually known without accessing the medium. The result is
-// valid only after the node's version has been validated; a record is read only then, inside an
-// epoch.
+// mirror in DRAM, so an absent key is usually known without accessing the medium. Where records are
+// mirrored too (record_mirror.h), all that is read of the medium is the record. The result is valid
+// only after the node's version has been validated; a record is read only then, inside an epoch.
 //
 // Several keys are looked up together, in stages: each stage prefetches what the next one reads,
 // while it works on the other keys. The early stages only prefetch; the last one finds and
@@ -16,6 +16,34 @@
 #include "index/node/prefetch.h"
 
 namespace lodgekv::lodgetree {
+
+// Looks at the records of the candidates `*slots` and leaves none of them there but those that only
+// the slot can decide: their record has the key's hash and another key, or is damaged. `*valid` is
+// false if the node has changed meanwhile.
+template <class C>
+bool LodgeTree<C>::FindMirrored(const Node* node, uint64_t snapshot, unsigned leaf, const Key& key,
+                                uint32_t* slots, bool* valid,
+                                uint64_t* value_word) const requires C::kRecords {
+  const RecordMirror& mirror = *node->record_mirror();
+  for (uint32_t left = *slots; left != 0; left &= left - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(left));
+    const uint64_t word = mirror.WordAt(leaf, slot);
+    if (!parts_.record_words.MayHave(word, key.hash)) {
+      *slots &= ~(uint32_t{1} << slot);
+      continue;
+    }
+    const pmem::Offset record = parts_.record_words.RecordOf(word);
+    Prefetch(parts_.pool.template At<char>(record) + pmem::kLineBytes - 1);
+    *valid = node->lock.Validate(snapshot);
+    if (!*valid) return false;
+    const OptimisticSection::Validated validated;
+    if (SameText(KeyOfRecord(parts_.pool, record), key.text)) {
+      *value_word = C::RecordWord(key.word, record, key.hash);
+      return true;
+    }
+  }
+  return false;
+}
 
 // Searches one node as of `snapshot`. False: the node has changed meanwhile.
 template <class C>
@@ -51,6 +79,12 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
     return C::kRecords || node->lock.Validate(snapshot);
   }
   uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
+  if constexpr (C::kRecords) {
+    if (slots != 0 && valid && node->record_mirror() != nullptr) {
+      *found = FindMirrored(node, snapshot, position.leaf, key, &slots, &valid, value_word);
+      if (*found) return true;
+    }
+  }
   const pmem::Offset offset = node->values[position.leaf];
   // An address that may not be a leaf's is not followed.
   if (slots != 0) valid = node->lock.Validate(snapshot);
@@ -90,24 +124,45 @@ void LodgeTree<C>::FetchMirror(Lookup* lookup) const {
 template <class C>
 void LodgeTree<C>::FetchSlots(const Lookup& lookup) const {
   const OptimisticSection section;
-  parts_.access.FetchSlots(lookup.node, lookup.leaf, lookup.key);
+  const RecordMirror* mirror = lookup.node->record_mirror();
+  if (mirror == nullptr) {
+    parts_.access.FetchSlots(lookup.node, lookup.leaf, lookup.key);
+    return;
+  }
+  const LeafMirror& leaf = lookup.node->mirrors[lookup.leaf];
+  for (uint32_t slots = leaf.Candidates(FingerprintOf(lookup.key.hash)); slots != 0;
+       slots &= slots - 1) {
+    Prefetch(mirror->AddressOf(lookup.leaf, static_cast<unsigned>(std::countr_zero(slots))));
+  }
 }
 
 template <class C>
 void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
   const OptimisticSection section;
   const Node* node = lookup.node;
-  const auto fetch = [&](Pair pair) {
-    if (!parts_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
-    const char* record = parts_.pool.template At<char>(C::RecordOf(pair.value));
+  const auto fetch_record = [&](pmem::Offset offset) {
+    const char* record = parts_.pool.template At<char>(offset);
     Prefetch(record);
     Prefetch(record + pmem::kLineBytes - 1);
+  };
+  const auto fetch = [&](Pair pair) {
+    if (!parts_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
+    fetch_record(C::RecordOf(pair.value));
   };
   for (uint32_t hits = lookup.hits; hits != 0; hits &= hits - 1) {
     fetch(node->BufferedPair(static_cast<unsigned>(std::countr_zero(hits))));
   }
   const pmem::Offset offset = node->values[lookup.leaf];
   uint32_t slots = node->mirrors[lookup.leaf].Candidates(FingerprintOf(lookup.key.hash));
+  if (const RecordMirror* mirror = node->record_mirror()) {
+    for (; slots != 0; slots &= slots - 1) {
+      const uint64_t word =
+          mirror->WordAt(lookup.leaf, static_cast<unsigned>(std::countr_zero(slots)));
+      if (!parts_.record_words.MayHave(word, lookup.key.hash)) continue;
+      fetch_record(parts_.record_words.RecordOf(word));
+    }
+    return;
+  }
   // An address that may not be a leaf's is not followed.
   if (!node->lock.Validate(lookup.snapshot)) return;
   const auto* leaf = parts_.pool.template At<media::Leaf>(offset);

@@ -78,6 +78,7 @@ class LodgeTree<C>::Recovery {
   absl::Status EndNode(Node* node, const Node* right);
   void BeginSettling();
   absl::Status FillMirror(pmem::Offset offset, LeafMirror* mirror);
+  void FillRecords(Node* node, unsigned leaf) const;
   bool FingerprintsFit(const media::Leaf* leaf, const LeafMirror& mirror) const;
   absl::Status MarkSlots(const media::Leaf* leaf, uint32_t slots);
   Part LeavesOf(size_t node) const { return Part::Of(report_.leaves_scanned, nodes_.size(), node); }

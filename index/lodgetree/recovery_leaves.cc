@@ -68,7 +68,7 @@ template <class C>
 absl::Status LodgeTree<C>::Recovery::BuildSome(const Chain& chain, Part nodes) {
   const Part all{LeavesOf(nodes.begin).begin, LeavesOf(nodes.end - 1).end};
   const std::vector<pmem::Offset> leaves = chain.Leaves(all.begin, all.end);
-  parts_.nodes.Make({nodes_.data() + nodes.begin, nodes.end - nodes.begin});
+  parts_.MakeNodes({nodes_.data() + nodes.begin, nodes.end - nodes.begin});
   for (size_t n = nodes.begin; n < nodes.end; ++n) {
     const Part part = LeavesOf(n);
     const std::span<const pmem::Offset> rest(
@@ -104,6 +104,7 @@ absl::Status LodgeTree<C>::Recovery::FillNode(Node* node, std::span<const pmem::
     node->words[at] = C::WordOf(low, 0);
     status = FillMirror(leaves[at], &node->mirrors[at]);
     if (!status.ok()) return status;
+    FillRecords(node, at);
     node->leaf_count[at] = static_cast<uint8_t>(node->mirrors[at].count());
     if (pool_.medium().Canary("lodgetree.recovery.no_fingerprints")) {
       std::fill(std::begin(node->mirrors[at].fingerprints),
@@ -198,6 +199,19 @@ absl::Status LodgeTree<C>::Recovery::FillMirror(pmem::Offset offset, LeafMirror*
   const absl::Status status = MarkSlots(leaf, mirror->slots());
   if (!status.ok() || pool_.was_clean() || FingerprintsFit(leaf, *mirror)) return status;
   return Damaged("a fingerprint that is not its key's in the leaf", offset);
+}
+
+// Of valid pairs.
+template <class C>
+void LodgeTree<C>::Recovery::FillRecords(Node* node, unsigned leaf) const {
+  if (!parts_.mirrors_records) return;
+  const media::Leaf* media = parts_.access.LeafAt(node, leaf);
+  uint64_t words[kLeafSlots];
+  for (uint32_t slots = node->mirrors[leaf].slots(); slots != 0; slots &= slots - 1) {
+    const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+    words[slot] = parts_.RecordWordOf(SlotPair(media, slot));
+  }
+  node->SetRecords(leaf, node->mirrors[leaf].slots(), words);
 }
 
 // A pool that was closed cleanly has a checksum over its leaves instead.

@@ -17,6 +17,9 @@ TreeParts<C>::TreeParts(const EngineContext& context, unsigned log_entries)
     : pool(*context.pool),
       medium(context.pool->medium()),
       parameters(context.options),
+      record_words(pool.bytes()),
+      mirrors_records(C::kRecords && parameters.mirror_records && !context.inline_pairs &&
+                      record_words.FitsPool()),
       threads(context.recovery_threads),
       leaves(pool, pmem::ChunkUse::kNodes, kLeafBytes),
       slab(pool),
@@ -41,6 +44,27 @@ TreeParts<C>::TreeParts(const EngineContext& context, unsigned log_entries)
       // The leaves that one commit may create: a node has slots for no more.
       settling(pool, kLeafBytes, kNodeSlots),
       rest(pool, settling, Arenas(), slab, background) {}
+
+template <class C>
+LastLevelNode<C>* TreeParts<C>::NewNode() {
+  Node* node = nodes.New();
+  if constexpr (C::kRecords) {
+    if (mirrors_records && node->records.mirror == nullptr) {
+      node->records.mirror = static_cast<RecordMirror*>(dram.Allocate(sizeof(RecordMirror)));
+    }
+  }
+  return node;
+}
+
+template <class C>
+void TreeParts<C>::MakeNodes(std::span<Node*> made) {
+  nodes.Make(made);
+  if constexpr (C::kRecords) {
+    if (!mirrors_records) return;
+    auto* mirrors = static_cast<RecordMirror*>(dram.Allocate(made.size() * sizeof(RecordMirror)));
+    for (Node* node : made) node->records.mirror = mirrors++;
+  }
+}
 
 template <class C>
 std::vector<pmem::UnitArena*> TreeParts<C>::Arenas() {

@@ -45,6 +45,16 @@ struct TreeParts {
   TreeParts& operator=(const TreeParts&) = delete;
 
   Worker<C>& CurrentWorker() { return workers.Current(); }
+  // As NodePool::New and Make, with what the options give a node.
+  Node* NewNode();
+  void MakeNodes(std::span<Node*> made);
+  // Of a pair in a leaf, in a tree that mirrors records.
+  uint64_t RecordWordOf(Pair pair) const {
+    if constexpr (C::kRecords) {
+      return record_words.WordOf(C::RecordOf(pair.value), codec.HashOf(pair));
+    }
+    return 0;
+  }
   // global_counter of III-C: no clock is read, no shared line is written.
   uint32_t Tick() const { return static_cast<uint32_t>(pool.PeekSequence() >> 10); }
   uint64_t LogLimit() const;
@@ -61,7 +71,9 @@ struct TreeParts {
   pmem::Pool& pool;
   pmem::Medium& medium;
   const Parameters parameters;
-  const unsigned threads;  // for the work before the first call and after the last
+  const RecordWordForm record_words;
+  const bool mirrors_records;  // never in pools of inline pairs
+  const unsigned threads;      // for the work before the first call and after the last
   pmem::UnitArena leaves;
   pmem::RecordSlab slab;
   DramArena dram;
