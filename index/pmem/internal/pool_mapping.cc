@@ -104,6 +104,15 @@ absl::Status CreateError(const std::string& path, int error, uint64_t bytes) {
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", detail, ")"));
 }
 
+// Memory that was allocated for a file and never read or written holds nothing yet, and Linux
+// empties it when somebody first does either. Not so if it is a huge page, as a mount with
+// `huge=always` allocates, and MADV_COLLAPSE maps it first: then it is emptied by who looks it up
+// next, and all that was written through the mapping is lost (Linux 6.18).
+void TouchHugePages(const void* base, uint64_t bytes) {
+  const auto* begin = static_cast<const volatile char*>(base);
+  for (uint64_t at = 0; at < bytes; at += kHugePage) (void)begin[at];
+}
+
 // Persistent memory is mapped with huge pages; a memory file system that emulates it gives small
 // ones unless asked, and libpmemobj has allocated them by now. Best effort: nothing depends on it.
 void UseHugePages(PMEMobjpool* pop, const PoolPath& path) {
@@ -113,6 +122,7 @@ void UseHugePages(PMEMobjpool* pop, const PoolPath& path) {
     return;
   }
   const uint64_t bytes = path.bytes() / kHugePage * kHugePage;
+  TouchHugePages(pop, bytes);
   if (madvise(pop, bytes, MADV_HUGEPAGE) == 0) (void)madvise(pop, bytes, MADV_COLLAPSE);
 }
 
