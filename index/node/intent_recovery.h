@@ -14,9 +14,11 @@
 #include "absl/status/status.h"
 #include "index/engine_info.h"
 #include "index/node/batch_intent.h"
+#include "index/node/epoch.h"
 #include "index/node/group_writes.h"
 #include "index/node/record.h"
 #include "index/node/recovery_tasks.h"
+#include "index/node/search_form.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/record_slab.h"
 
@@ -46,8 +48,11 @@ class IntentRecovery {
     return Apply(report, [](const Found&) {});
   }
 
-  // A record that a delete names and that is in no leaf any more: freed when all is applied.
-  void NoteGone(pmem::Offset record) { gone_.push_back(record); }
+  // Where the leaves are marked later, before an intent is applied: what it has deleted already is
+  // in no leaf, and nothing else refers to it. `lookups`: the tree's, of the kind that PointReads
+  // requires.
+  template <class Lookups>
+  void NoteGone(const Found& intent, const Lookups& lookups);
   bool empty() const { return intents_.empty(); }
 
  private:
@@ -64,7 +69,7 @@ class IntentRecovery {
   State& tree_;
   Writer& writer_;
   std::vector<Found> intents_;
-  std::vector<pmem::Offset> gone_;
+  std::vector<pmem::Offset> gone_;  // records that only deletes name: freed when all is applied
 };
 
 template <class C, class State, class Writer>
@@ -96,8 +101,24 @@ absl::Status IntentRecovery<C, State, Writer>::MarkRecord(const Found& intent, c
     return DamagedPool(engine_, "a damaged record of a batch", record);
   }
   const bool alone = tree_.slab.Mark(record) == pmem::UnitArena::MarkResult::kMarked;
-  if (alone && op.remove && leaves == LeavesMarked::kBefore) NoteGone(record);
+  if (alone && op.remove && leaves == LeavesMarked::kBefore) gone_.push_back(record);
   return absl::OkStatus();
+}
+
+template <class C, class State, class Writer>
+template <class Lookups>
+void IntentRecovery<C, State, Writer>::NoteGone(const Found& intent, const Lookups& lookups) {
+  if constexpr (C::kRecords) {
+    const EpochGuard guard;
+    for (const IntendedOp& op : intent.ops) {
+      if (!op.remove || !C::IsRecord(op.pair.value)) continue;
+      char scratch[8];
+      const auto key = C::MakeKey(tree_.codec.KeyText(op.pair, scratch));
+      uint64_t there = 0;
+      const bool found = lookups.template FindValueWord<SearchByPointer>(key, &there);
+      if (!found || there != op.pair.value) gone_.push_back(C::RecordOf(op.pair.value));
+    }
+  }
 }
 
 // Doing it again does what was not done.

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "index/pmem/crash_point.h"
+#include "index/sptree/lookups.h"
 #include "index/sptree/sptree.h"
 #include "index/sptree/writes.h"
 
@@ -113,8 +114,10 @@ absl::Status Recovery<C>::RunThroughLeaves() {
 template <class C>
 absl::Status Recovery<C>::ApplyIntents() {
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  const absl::Status status =
-      intents_.Apply(&report_, [this](const auto& intent) { NoteGone(intent); });
+  const Lookups<C> lookups(tree_);
+  const absl::Status status = intents_.Apply(&report_, [&](const auto& intent) {
+    if (at_once_) intents_.NoteGone(intent, lookups);
+  });
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   return status;
 }

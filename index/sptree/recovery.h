@@ -87,7 +87,6 @@ class Recovery {
   // recovery_at_once.cc
   bool StartsAtOnce() const;
   absl::Status FindFirst(pmem::Offset* first) const;
-  void NoteGone(const BatchIntents::Found& intent);
   absl::Status RunAtOnce();
 
   // recovery_leaves.cc

@@ -1,7 +1,5 @@
 // Recovery that touches no leaf: there is a backup of the top layer, and no log. Everything is
 // examined when it is touched first (first_touch.h), or by the sweep (sweep.h).
-#include "index/node/epoch.h"
-#include "index/sptree/lookups.h"
 #include "index/sptree/recovery.h"
 
 namespace lodgekv::sptree {
@@ -17,24 +15,6 @@ bool Recovery<C>::StartsAtOnce() const {
   }
   const bool traced = medium_.tracer() != nullptr && !pool_.was_clean();
   return (tree_.bnodes.total_units() > kFewLeaves || traced) && !pool_.tight();
-}
-
-// The records of pairs that the batch had deleted already: nothing else refers to them.
-template <class C>
-void Recovery<C>::NoteGone(const BatchIntents::Found& intent) {
-  if constexpr (C::kRecords) {
-    if (!at_once_) return;
-    const Lookups<C> lookups(tree_);
-    const EpochGuard guard;
-    for (const IntendedOp& op : intent.ops) {
-      if (!op.remove || !C::IsRecord(op.pair.value)) continue;
-      char scratch[8];
-      const auto key = C::MakeKey(tree_.codec.KeyText(op.pair, scratch));
-      uint64_t there = 0;
-      const bool found = lookups.template FindValueWord<SearchByPointer>(key, &there);
-      if (!found || there != op.pair.value) intents_.NoteGone(C::RecordOf(op.pair.value));
-    }
-  }
 }
 
 template <class C>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "index/node/epoch.h"
 #include "index/node/intent_recovery.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
@@ -40,7 +39,6 @@ class Recovery {
   using Intents = IntentRecovery<C, TreeState<C>, PairWriter<C>>;
 
   absl::Status FindRoots();
-  void NoteGone(const BatchIntents::Found& intent);
   absl::Status SweepSmall();
 
   TreeState<C>& tree_;
@@ -58,23 +56,6 @@ absl::Status Recovery<C>::FindRoots() {
     return Damaged("a first anchor that is none", pool_.OffsetOf(&first));
   }
   return tree_.top.Recover("tlbtree");
-}
-
-// The records of pairs that the batch had deleted already: nothing else refers to them.
-template <class C>
-void Recovery<C>::NoteGone(const BatchIntents::Found& intent) {
-  if constexpr (C::kRecords) {
-    const Lookups<C> lookups(tree_);
-    const EpochGuard guard;
-    for (const IntendedOp& op : intent.ops) {
-      if (!op.remove || !C::IsRecord(op.pair.value)) continue;
-      char scratch[8];
-      const auto key = C::MakeKey(tree_.codec.KeyText(op.pair, scratch));
-      uint64_t there = 0;
-      const bool found = lookups.template FindValueWord<SearchByPointer>(key, &there);
-      if (!found || there != op.pair.value) intents_.NoteGone(C::RecordOf(op.pair.value));
-    }
-  }
 }
 
 // Little is gained by leaving a small tree to the background, and a full pool has too little space.
@@ -106,7 +87,9 @@ absl::Status Recovery<C>::Run() {
   status = SweepSmall();
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kUse);
-  status = intents_.Apply(&report_, [this](const auto& intent) { NoteGone(intent); });
+  const Lookups<C> lookups(tree_);
+  status =
+      intents_.Apply(&report_, [&](const auto& intent) { intents_.NoteGone(intent, lookups); });
   if (!status.ok()) return status;
   tree_.space.set_reserve(pmem::ReservePolicy::kKeep);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
