@@ -86,7 +86,7 @@ Rows DescribeEnvironment() {
       {"memory", Field("/proc/meminfo", "MemTotal")},
       {"kernel", Kernel()},
       {"huge pages", absl::StrCat("anonymous: ", HugePages("enabled"),
-                                  ", memory files: ", HugePages("shmem_enabled"))},
+                                  ", memory files, unasked: ", HugePages("shmem_enabled"))},
       {"PMEM_IS_PMEM_FORCE", Variable("PMEM_IS_PMEM_FORCE")},
       {"compiler", kCompiler},
       {"build type", sanitizer.empty() ? kBuildType : kBuildType + (" with " + sanitizer)},

@@ -54,8 +54,7 @@ bool GroupWrite<C>::SeekNodes() {
     node->PrefetchKeyWords(drains);
     if (drains) draining.push_back(&pending);
   }
-  // Their leaves, one behind the other: each is on a page of its own, whose address the processor
-  // has to find first, and it finds those of several at once.
+  // Their leaves, one behind the other, so that the misses on them overlap.
   for (Op* pending : draining) {
     parts_.planner.ChooseTargets(pending->seen_node, pending->leaf, &worker_.plan);
     pending->targets = worker_.plan.Leaves();
