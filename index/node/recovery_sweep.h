@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/pmem/pool_contents.h"
 #include "index/recovery_state.h"
 
 namespace lodgekv {
@@ -34,5 +36,13 @@ class RecoverySweep {
   // Adds what it has found to the report of recovery. After End.
   virtual void AddTo(RecoveryReport*) const {}
 };
+
+// A step of a sweep: verifies some of what nobody has touched, of a pool that was closed cleanly.
+// False: nothing of it is left, or `*status` says what is damaged.
+inline bool VerifySome(pmem::PoolContents& contents, absl::Status* status) {
+  const absl::StatusOr<bool> more = contents.VerifySome();
+  if (!more.ok()) *status = more.status();
+  return more.ok() && *more;
+}
 
 }  // namespace lodgekv

@@ -17,7 +17,8 @@ constexpr size_t kFewLeaves = 256;
 template <class C>
 void BackupWork<C>::Request() {
   if (!tree_.parameters.backup || tree_.rest.unfinished() || tree_.pool.tight()) return;
-  if (tree_.backup_posted.exchange(true)) return;
+  // Looked at first: every write comes here while one is posted and has not begun.
+  if (tree_.backup_posted.load() || tree_.backup_posted.exchange(true)) return;
   auto work = std::make_shared<Work>();
   const bool posted = tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); });
   if (!posted) tree_.backup_posted.store(false);

@@ -56,15 +56,23 @@ bool FirstTouch<C>::IsInGap(const Mnode<C>& gap, const Aim<C>& aim) const {
   return aim.kind != Aim<C>::kLast && aim.Reaches(gap.low) && !aim.Reaches(gap.right->low);
 }
 
+// The leaf of an entry, and the low fence that the leaf itself has, which the caller owns. False:
+// one of them is damaged.
 template <class C>
-bool FirstTouch<C>::ReachesEntry(size_t entry, const Aim<C>& aim) const {
+bool FirstTouch<C>::ReadEntry(size_t entry, Place* place) const {
   TopBackup::Entry at;
   if (!tree_.backup.Read(entry, &at)) return false;
   if (!tree_.pool.contents().EnsureVerified(at.leaf).ok()) return false;
-  Separator low;
-  if (!tree_.codec.DecodeFence(FenceOf(*tree_.BnodeAt(at.leaf)), tree_.texts, &low)) return false;
-  const bool reaches = aim.Reaches(low);
-  C::Discard(tree_.texts, low);
+  place->leaf = at.leaf;
+  return tree_.codec.DecodeFence(FenceOf(*tree_.BnodeAt(at.leaf)), tree_.texts, &place->low);
+}
+
+template <class C>
+bool FirstTouch<C>::ReachesEntry(size_t entry, const Aim<C>& aim) const {
+  Place at;
+  if (!ReadEntry(entry, &at)) return false;
+  const bool reaches = aim.Reaches(at.low);
+  C::Discard(tree_.texts, at.low);
   return reaches;
 }
 
@@ -97,19 +105,12 @@ template <class C>
 bool FirstTouch<C>::StartFromBackup(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const {
   const bool believes = tree_.medium.Canary("sptree.touch.dropped_believed");
   for (size_t i = LastReached(aim); i-- > 0;) {
-    TopBackup::Entry entry;
-    if (!tree_.backup.Read(i, &entry)) continue;
-    if (!tree_.pool.contents().EnsureVerified(entry.leaf).ok()) continue;
-    const media::Bnode& bnode = *tree_.BnodeAt(entry.leaf);
-    Separator low;
-    if (!tree_.codec.DecodeFence(FenceOf(bnode), tree_.texts, &low)) continue;
+    if (!ReadEntry(i, place)) continue;
+    const Separator low = place->low;
     const bool in_gap = C::Compare(low, gap.low) > 0;
     const bool left_of_end = gap.right == &end_ || C::Compare(low, gap.right->low) < 0;
-    const bool alive = !IsMarkedDropped(bnode) || believes;
-    if (in_gap && left_of_end && alive && aim.Reaches(low)) {
-      *place = {entry.leaf, low};
-      return true;
-    }
+    const bool alive = !IsMarkedDropped(*tree_.BnodeAt(place->leaf)) || believes;
+    if (in_gap && left_of_end && alive && aim.Reaches(low)) return true;
     C::Discard(tree_.texts, low);
     if (!in_gap) return false;
   }
@@ -290,11 +291,7 @@ template <class C>
 void FirstTouch<C>::Mend(const Looked<C>& looked) {
   if (!looked.needs_mending()) return;
   repairs_.fetch_add(1, std::memory_order_relaxed);
-  media::Bnode& bnode = *looked.leaf->bnode;
-  pmem::Medium& medium = tree_.medium;
-  if (looked.overlap != 0) medium.Store(bnode.bitmap, looked.leaf->bitmap);
-  if (IsMarkedDropped(bnode)) medium.Store(bnode.dropped, 0);
-  medium.FlushLine(&bnode);
+  StoreMended(tree_.medium, *looked.leaf->bnode, looked.overlap);
 }
 
 // --- the layers in DRAM ---

@@ -80,6 +80,7 @@ class FirstTouch final : public GapOpener<C> {
   bool OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim, size_t most);
   bool IsInGap(const Mnode<C>& gap, const Aim<C>& aim) const;
   size_t LastReached(const Aim<C>& aim) const;
+  bool ReadEntry(size_t entry, Place* place) const;
   bool ReachesEntry(size_t entry, const Aim<C>& aim) const;
   bool StartFromBackup(const Mnode<C>& gap, const Aim<C>& aim, Place* place) const;
   absl::Status Next(const Mnode<C>& gap, const Place& place, Place* next) const;

@@ -1,8 +1,8 @@
 // Examines a leaf before anything of it is believed: in recovery, and at a first touch
 // (first_touch.h). It sets the leaf's Mnode but for the range, marks what the leaf owns, and finds
-// what a split or a merge that was cut short has left.
+// what a split or a merge that was cut short has left; StoreMended removes that.
 //
-// Reads the medium, and stores nothing there. Thread-safe for different leaves.
+// LeafExaminer reads the medium, and stores nothing there. Thread-safe for different leaves.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,14 @@ struct Looked {
 
   bool needs_mending() const { return overlap != 0 || IsMarkedDropped(*bnode); }
 };
+
+// Removes what was found in a leaf that needs mending: `overlap`, if any, and a mark. Flushed, not
+// fenced; what this relies on is durable.
+inline void StoreMended(pmem::Medium& medium, media::Bnode& bnode, uint64_t overlap) {
+  if (overlap != 0) medium.Store(bnode.bitmap, bnode.bitmap.LoadRelaxed() & ~overlap);
+  if (IsMarkedDropped(bnode)) medium.Store(bnode.dropped, 0);
+  medium.FlushLine(&bnode);
+}
 
 template <class C>
 class LeafExaminer {

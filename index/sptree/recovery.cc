@@ -40,12 +40,7 @@ template <class C>
 void Recovery<C>::ClearOverlaps() {
   for (const LeafRun& run : runs_) {
     for (const Overlap& overlap : run.overlaps) {
-      media::Bnode& bnode = *overlap.leaf->bnode;
-      if (overlap.slots != 0) {
-        medium_.Store(bnode.bitmap, bnode.bitmap.LoadRelaxed() & ~overlap.slots);
-      }
-      if (IsMarkedDropped(bnode)) medium_.Store(bnode.dropped, 0);
-      medium_.FlushLine(&bnode);
+      StoreMended(medium_, *overlap.leaf->bnode, overlap.slots);
     }
   }
   LODGEKV_CRASH_POINT(medium_, "sptree.recovery.1");

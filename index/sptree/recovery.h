@@ -71,7 +71,7 @@ class Recovery {
 
   using Separator = typename C::Separator;
 
-  // Slots of a leaf whose keys are in the next leaf's range, and there as well. Or the leaf is
+  // Slots of a leaf whose keys are in the next leaf's range, to which they belong. Or the leaf is
   // marked by a merge that was cut short.
   struct Overlap {
     Mnode<C>* leaf;

@@ -71,9 +71,7 @@ bool Sweep<C>::StepLeaves() {
 
 template <class C>
 bool Sweep<C>::StepChunks() {
-  const absl::StatusOr<bool> more = tree_.pool.contents().VerifySome();
-  if (!more.ok()) status_ = more.status();
-  if (more.ok() && *more) return true;
+  if (VerifySome(tree_.pool.contents(), &status_)) return true;
   phase_ = Phase::kDone;
   return false;
 }

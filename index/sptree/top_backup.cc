@@ -53,12 +53,6 @@ void TopBackup::Begin() {
   changes_.store(0, std::memory_order_relaxed);
 }
 
-void TopBackup::Abandon() {
-  const std::lock_guard lock(mutex_);
-  making_ = false;
-  SetDue();
-}
-
 bool TopBackup::Write(std::span<const Entry> entries) {
   TwoGenerations::Staged staged;
   const uint64_t bytes = entries.size() * sizeof(media::BackupEntry);

@@ -72,7 +72,6 @@ class TopBackup {
   // Replaces the backup by one of `entries`, which ascend. False: there is no room, a sync has
   // failed, or GiveUp has come in between; then nothing has changed. Not inside an EpochGuard.
   bool Replace(std::span<const Entry> entries);
-  void Abandon();
   // Without a backup, so that no leaf is kept: for a full pool. True: space was freed. Not inside
   // an EpochGuard.
   bool GiveUp();
