@@ -93,26 +93,14 @@ function(lodgekv_engine_filter out engine)
   set(${out} "*/${engine}:*/${engine}_bytes*:*/${engine}_fixed64*" PARENT_SCOPE)
 endfunction()
 
-# lodgekv_add_engine(NAME [VOLATILE] [UNFINISHED]): registers the engine in folder index/NAME,
-# library lodgekv_NAME. Its namespace lodgekv::NAME defines `const EngineInfo& GetEngineInfo()`.
-# VOLATILE: it survives no restart, as its EngineInfo says as well. UNFINISHED: it is compiled, and
-# its own tests run, in every build, but it is registered only with LODGEKV_UNFINISHED.
+# lodgekv_add_engine(NAME [VOLATILE]): registers the engine in folder index/NAME, library
+# lodgekv_NAME. Its namespace lodgekv::NAME defines `const EngineInfo& GetEngineInfo()`.
+# VOLATILE: it survives no restart, as its EngineInfo says as well.
 set(LODGEKV_ENGINES "" CACHE INTERNAL "engines of this build")
 set(LODGEKV_PERSISTENT_ENGINES "" CACHE INTERNAL "those of them that survive a restart")
-set(LODGEKV_UNFINISHED_ENGINES "" CACHE INTERNAL "those that are not finished")
-set(LODGEKV_UNREGISTERED_ENGINES "" CACHE INTERNAL "engines that this build only compiles")
 function(lodgekv_add_engine name)
-  cmake_parse_arguments(ARG "VOLATILE;UNFINISHED" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "VOLATILE" "" "" ${ARGN})
   add_subdirectory(${name})
-  if(ARG_UNFINISHED)
-    set(LODGEKV_UNFINISHED_ENGINES ${LODGEKV_UNFINISHED_ENGINES} ${name}
-      CACHE INTERNAL "those that are not finished")
-  endif()
-  if(ARG_UNFINISHED AND NOT LODGEKV_UNFINISHED)
-    set(LODGEKV_UNREGISTERED_ENGINES ${LODGEKV_UNREGISTERED_ENGINES} ${name}
-      CACHE INTERNAL "engines that this build only compiles")
-    return()
-  endif()
   set(LODGEKV_ENGINES ${LODGEKV_ENGINES} ${name} CACHE INTERNAL "engines of this build")
   if(NOT ARG_VOLATILE)
     set(LODGEKV_PERSISTENT_ENGINES ${LODGEKV_PERSISTENT_ENGINES} ${name}

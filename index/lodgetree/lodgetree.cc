@@ -118,18 +118,10 @@ void LodgeTree<C>::VisitCounters(CounterVisitor visitor) const {
   VisitSums(
       kCounters, parts_.workers, [](const Worker<C>& worker) -> auto& { return worker.counters; },
       visitor);
-  const auto log = parts_.log.counters();
+  parts_.log.VisitCounters(visitor);
   const auto gauge = [&](std::string_view name, std::string_view help, uint64_t value) {
     visitor({name, help, CounterKind::kGauge, static_cast<double>(value)});
   };
-  visitor({"logs_opened_total", "Logs opened in all partitions", CounterKind::kCounter,
-           static_cast<double>(log.logs_opened)});
-  visitor({"logs_reused_total", "Logs opened in space that a partition had freed",
-           CounterKind::kCounter, static_cast<double>(log.logs_reused)});
-  gauge("log_live_bytes", "Bytes of logs with valid entries", parts_.log.live_bytes());
-  gauge("log_limit_bytes",
-        "Bytes that live logs may take; from seven eighths on old ones are emptied",
-        parts_.log.limit_bytes());
   gauge("leaves", "Leaves of the tree", parts_.leaves.used_units());
   gauge("last_level_nodes", "Last-level internal nodes", parts_.nodes.count());
   gauge("inner_nodes", "Nodes above the last level", parts_.tree.node_count());

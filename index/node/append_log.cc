@@ -440,6 +440,19 @@ AppendLog::Counters AppendLog::counters() const {
   return sum;
 }
 
+void AppendLog::VisitCounters(CounterVisitor visitor) const {
+  const Counters sum = counters();
+  visitor({"logs_opened_total", "Logs opened, of all threads", CounterKind::kCounter,
+           static_cast<double>(sum.logs_opened)});
+  visitor({"logs_reused_total", "Logs opened in space that their thread had freed",
+           CounterKind::kCounter, static_cast<double>(sum.logs_reused)});
+  visitor({"log_live_bytes", "Bytes of logs with valid entries", CounterKind::kGauge,
+           static_cast<double>(live_bytes())});
+  visitor({"log_limit_bytes",
+           "Bytes that live logs may take; from seven eighths on old ones are emptied",
+           CounterKind::kGauge, static_cast<double>(limit_bytes())});
+}
+
 uint64_t AppendLog::dram_bytes() const {
   const uint64_t blocks = (ids_.load(std::memory_order_relaxed) + kBlock - 1) / kBlock;
   return blocks * sizeof(Block);

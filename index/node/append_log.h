@@ -32,6 +32,7 @@
 #include <thread>
 #include <vector>
 
+#include "index/engine.h"
 #include "index/node/codec.h"
 #include "index/node/log_layout.h"
 #include "index/node/log_reader.h"
@@ -140,6 +141,7 @@ class AppendLog {
     uint64_t logs_reused = 0;
   };
   Counters counters() const;
+  void VisitCounters(CounterVisitor visitor) const;
   uint64_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
   uint64_t limit_bytes() const { return limit_(); }
   uint64_t dram_bytes() const;

@@ -1,5 +1,5 @@
-// SPTree on the medium. docs/media_format.md does not draw these structs as long as the engine is
-// unfinished: they may still change without a new kMediaVersion.
+// SPTree on the medium. docs/media_format.md draws these structs byte by byte; change them
+// together and raise kMediaVersion.
 #pragma once
 
 #include <cstddef>

@@ -95,8 +95,7 @@ void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.mnodes.count())});
   visitor({"inner_nodes", "Nodes above the leaves", CounterKind::kGauge,
            static_cast<double>(tree_.top.node_count())});
-  visitor({"log_live_bytes", "Bytes of logs with valid entries", CounterKind::kGauge,
-           static_cast<double>(tree_.log.live_bytes())});
+  tree_.log.VisitCounters(visitor);
   visitor({"buffer_dram_bytes", "Memory of write buffers", CounterKind::kGauge,
            static_cast<double>(tree_.buffer_pool.bytes())});
   visitor({"backups_total", "Backups of the top layer written", CounterKind::kCounter,

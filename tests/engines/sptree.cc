@@ -1,6 +1,10 @@
 // SPTree: what its tests need to know.
+#include "index/pmem/internal/pool_header.h"
+#include "index/sptree/layout.h"
+#include "index/sptree/top_backup.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
+#include "tests/engines/layout_writer.h"
 
 namespace lodgekv::test::sptree_rows {
 namespace {
@@ -207,6 +211,32 @@ constexpr Unseen kUnseen[] = {
      "had its space"},
 };
 
+void WriteLayouts(LayoutWriter& writer) {
+  using sptree::media::BackupEntry;
+  using sptree::media::Bnode;
+  writer.Struct("Bnode", sizeof(Bnode));
+  LODGEKV_FIELD(Bnode, bitmap);
+  LODGEKV_FIELD(Bnode, watermark);
+  LODGEKV_FIELD(Bnode, next);
+  LODGEKV_FIELD(Bnode, lkey);
+  LODGEKV_FIELD(Bnode, dropped);
+  LODGEKV_FIELD(Bnode, unused);
+  LODGEKV_FIELD(Bnode, tags);
+  LODGEKV_FIELD(Bnode, slots);
+  LODGEKV_FIELD(Bnode, beyond);
+  writer.Struct("BackupEntry", sizeof(BackupEntry));
+  LODGEKV_FIELD(BackupEntry, low);
+  LODGEKV_FIELD(BackupEntry, leaf);
+  writer.Struct("SpTreeEngineArea", sizeof(pmem::media::Header::engine_area));
+  const auto words = [&](const char* name, sptree::media::EngineWord index, size_t count) {
+    writer.Field(name, index * sizeof(pmem::Word), count * sizeof(pmem::Word));
+  };
+  words("first_leaf", sptree::media::kFirstLeaf, 1);
+  words("intents", sptree::media::kIntents, BatchIntents::kRoots);
+  words("fenced_below", sptree::media::kFencedBelow, 1);
+  words("backup", sptree::media::kBackup, 1);
+}
+
 }  // namespace
 
 const EngineRows& GetRows() {
@@ -217,6 +247,7 @@ const EngineRows& GetRows() {
       .classes_without = kClassesWithout,
       .unseen = kUnseen,
       .has_log = false,
+      .write_layouts = WriteLayouts,
   };
   return kRows;
 }

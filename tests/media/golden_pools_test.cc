@@ -64,8 +64,9 @@ TEST_P(GoldenPoolsTest, HoldsWhatWasWritten) {
   ASSERT_NE(store, nullptr);
   EXPECT_FALSE(store->info().created);
   EXPECT_EQ(store->info().recovery.clean, closed());
-  const EngineRows* rows = RowsOf(golden().engine);
-  if (!closed() && rows != nullptr && rows->has_log) {
+  const EngineRows* rows = RowsOf(golden().of.engine->name);
+  const bool has_log = golden().of.buffered || (rows != nullptr && rows->has_log);
+  if (!closed() && has_log) {
     EXPECT_GT(store->info().recovery.log_entries_replayed, 0u) << "the buffers are part of it";
   }
   Engine& engine = store->engine();
@@ -85,8 +86,8 @@ TEST_P(GoldenPoolsTest, HoldsWhatWasWritten) {
 }
 
 TEST_P(GoldenPoolsTest, ServesOn) {
-  const std::string key = OrderedKey(golden().key_format, 77);
-  const std::string value = ValueOf(golden().key_format, 88);
+  const std::string key = OrderedKey(golden().of.key_format, 77);
+  const std::string value = ValueOf(golden().of.key_format, 88);
   const auto content = GoldenContent(golden());
   const std::string victim = content.begin()->first;
   uint64_t version = 0;

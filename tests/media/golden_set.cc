@@ -1,6 +1,5 @@
 #include "tests/media/golden_set.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "index/registry.h"
 #include "tests/support/engine_calls.h"
 #include "tests/support/key_sets.h"
 
@@ -52,7 +50,7 @@ std::string BytesKey(uint64_t n) {
 
 Step PutStep(const GoldenPool& golden, uint64_t n, unsigned round) {
   Step step;
-  if (golden.key_format == KeyFormat::kFixed64) {
+  if (golden.of.key_format == KeyFormat::kFixed64) {
     step.key = BigEndian(n * 0x9E3779B97F4A7C15ull);
     step.value = BigEndian(n << 8 | round);
     return step;
@@ -60,7 +58,7 @@ Step PutStep(const GoldenPool& golden, uint64_t n, unsigned round) {
   step.key = BytesKey(n);
   // Every length that the forms of a pair distinguish.
   step.value = absl::StrCat(n, "-", round, std::string(n % 40, 'v')).substr(0, n % 45);
-  if (n % 11 == 0 && !golden.inline_pairs) step.expiry_unix_ms = kExpiry + n;
+  if (n % 11 == 0 && !golden.of.inline_pairs) step.expiry_unix_ms = kExpiry + n;
   return step;
 }
 
@@ -72,7 +70,7 @@ History MakeHistory(const GoldenPool& golden) {
     history.steps.push_back({WriteKind::kDelete, PutStep(golden, n, 0).key});
   }
   for (uint64_t n = 0; n < kKeys; n += 49) history.steps.push_back(PutStep(golden, n, 2));
-  if (golden.key_format == KeyFormat::kBytes) {
+  if (golden.of.key_format == KeyFormat::kBytes) {
     using namespace std::string_literals;
     history.steps.push_back({WriteKind::kPut, "\0"s, ""});
     history.steps.push_back({WriteKind::kPut, "zero\0inside"s, "\0\0"s});
@@ -101,12 +99,6 @@ std::vector<std::string> SplitLines(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-// What an engine that is not finished stores may still change: no later build has to read it.
-bool IsUnfinished(const EngineInfo& engine) {
-  const std::vector<std::string> unfinished = absl::StrSplit(LODGEKV_UNFINISHED_ENGINES, ',');
-  return std::find(unfinished.begin(), unfinished.end(), engine.name) != unfinished.end();
-}
-
 void ApplyToModel(const std::vector<Step>& steps, std::map<std::string, GoldenPair>& content) {
   for (const Step& step : steps) {
     if (step.kind == WriteKind::kDelete) {
@@ -123,13 +115,11 @@ void ApplyToModel(const std::vector<Step>& steps, std::map<std::string, GoldenPa
 const std::vector<GoldenPool>& GoldenPools() {
   static const std::vector<GoldenPool> pools = [] {
     std::vector<GoldenPool> all;
-    for (const EngineInfo* engine : AllEngines()) {
-      if (!engine->persistent || IsUnfinished(*engine)) continue;
-      const std::string name = absl::StrCat(std::string(engine->name), "_v", engine->media_version);
-      const std::string of(engine->name);
-      all.push_back({of, name + "_bytes", KeyFormat::kBytes, false});
-      all.push_back({of, name + "_bytes_inline", KeyFormat::kBytes, true});
-      all.push_back({of, name + "_fixed64", KeyFormat::kFixed64, false});
+    for (const EngineCase& of : PersistentCases()) {
+      if (of.small_nodes) continue;
+      const std::string engine(of.engine->name);
+      all.push_back({of, absl::StrCat(engine, "_v", of.engine->media_version,
+                                      of.Name().substr(engine.size()))});
     }
     return all;
   }();
@@ -138,14 +128,15 @@ const std::vector<GoldenPool>& GoldenPools() {
 
 StoreOptions GoldenOptions(const GoldenPool& golden, const std::string& path) {
   StoreOptions options;
-  options.engine = golden.engine;
+  options.engine = std::string(golden.of.engine->name);
   options.pool_path = path;
   options.pool_size_bytes = kPoolBytes;
-  options.key_format = golden.key_format;
-  options.inline_pairs = golden.inline_pairs;
+  options.key_format = golden.of.key_format;
+  options.inline_pairs = golden.of.inline_pairs;
   options.process_durability = true;
   options.allow_volatile_medium = true;
   options.recovery_threads = 1;
+  options.engine_options = NamedOptionsFor(golden.of);
   return options;
 }
 

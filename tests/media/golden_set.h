@@ -8,16 +8,15 @@
 #include "absl/status/statusor.h"
 #include "index/engine.h"
 #include "index/store.h"
+#include "tests/support/engine_case.h"
 
 namespace lodgekv::test {
 
 struct GoldenPool {
-  std::string engine;
+  EngineCase of;
   std::string name;
-  KeyFormat key_format;
-  bool inline_pairs;
 };
-// One for each persistent engine and key format.
+// One for each persistent engine, key format, and with write buffers where they are an option.
 const std::vector<GoldenPool>& GoldenPools();
 
 // How a golden pool is created and opened: a file without protection from power cuts.

@@ -89,8 +89,7 @@ std::vector<EngineCase> DiscardingCases() {
   return CasesWhere([](const EngineInfo& engine) { return engine.discards; });
 }
 
-OptionValues OptionsFor(const EngineCase& engine_case,
-                        const std::map<std::string, std::string>& given) {
+std::map<std::string, std::string> NamedOptionsFor(const EngineCase& engine_case) {
   std::map<std::string, std::string> options;
   for (const EngineOption& option : engine_case.engine->options) {
     if (engine_case.small_nodes && IsNodeSize(option)) {
@@ -100,6 +99,12 @@ OptionValues OptionsFor(const EngineCase& engine_case,
       options[std::string(option.name)] = std::to_string(option.max_value);
     }
   }
+  return options;
+}
+
+OptionValues OptionsFor(const EngineCase& engine_case,
+                        const std::map<std::string, std::string>& given) {
+  std::map<std::string, std::string> options = NamedOptionsFor(engine_case);
   for (const auto& [name, value] : given) options[name] = value;
   auto values = OptionValues::Parse(engine_case.engine->options, options);
   if (!values.ok()) throw std::invalid_argument(values.status().ToString());

@@ -3,6 +3,7 @@
 // registration alone: a new engine needs no line in any test.
 #pragma once
 
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -46,7 +47,8 @@ std::vector<EngineCase> PersistentCases();
 // Engines that discard all data.
 std::vector<EngineCase> DiscardingCases();
 
-// The engine's options for a case, overridden by `given`.
+// The engine's options for a case, by name; and parsed, overridden by `given`.
+std::map<std::string, std::string> NamedOptionsFor(const EngineCase& engine_case);
 OptionValues OptionsFor(const EngineCase& engine_case,
                         const std::map<std::string, std::string>& given = {});
 

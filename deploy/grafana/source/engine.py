@@ -127,5 +127,29 @@ TLBTREE = ("TLBtree", [
                rate("entries_made_total", "{{instance}} entries")),
 ])
 
+SPTREE = ("SPTree", [
+    timeseries("Inserts, updates and deletes", "Pairs put under a new key, values replaced, and "
+               "pairs deleted, in a second.", "ops",
+               rate("inserts_total", "{{instance}} inserts"),
+               rate("updates_total", "{{instance}} updates"),
+               rate("deletes_total", "{{instance}} deletes")),
+    timeseries("Leaves merged and sorted", "Leaves that their left neighbour took over, and leaves "
+               "that a scan put in order since they had changed, in a second.", "ops",
+               rate("leaf_merges_total", "{{instance}} merged"),
+               rate("sorted_leaves_total", "{{instance}} sorted")),
+    timeseries("Write buffers", "Operations that went to a write buffer, buffers merged into their "
+               "leaves, and operations that found the memory of buffers at its limit, in a second.",
+               "ops", rate("buffered_writes_total", "{{instance}} writes"),
+               rate("buffer_flushes_total", "{{instance}} flushes"),
+               rate("past_buffers_total", "{{instance}} at the limit")),
+    timeseries("Memory of write buffers", "Memory that buffered pairs take; "
+               "write_buffer_share bounds it.", "bytes",
+               ("lodgekv_engine_buffer_dram_bytes{@}", "{{instance}}")),
+    timeseries("Backup of the top layer", "Leaves that the backup names: a start is slow without "
+               "one. And how many backups were written in a second.", "short",
+               ("lodgekv_engine_backup_entries{@}", "{{instance}} leaves"),
+               rate("backups_total", "{{instance}} written")),
+])
+
 DASHBOARD = Dashboard("lodgekv-engine", "LodgeKV / Engine", __doc__,
-                      [TREE, BUFFERS, LOG, LBTREE, SSTREE, TLBTREE])
+                      [TREE, BUFFERS, LOG, LBTREE, SSTREE, TLBTREE, SPTREE])
