@@ -1,6 +1,8 @@
 // The flush of write buffers; its crash table: README.md, Flush.
 #include "index/sptree/buffer_flush.h"
 
+#include <atomic>
+
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::sptree {
@@ -109,7 +111,7 @@ template <class C>
 void BufferFlusher<C>::Publish(const Flush& flush) {
   Mnode<C>* leaf = flush.change.leaf;
   LeafCommits<Mnode<C>>::BeginPublish(*leaf);
-  leaf->buffer = nullptr;
+  std::atomic_ref(leaf->buffer).store(nullptr, std::memory_order_relaxed);
   writer_.SetSlots(leaf, flush.change.bitmap);
   tree_.commits.EndPublish(*leaf);
 }

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -37,13 +36,14 @@ void ArenaMemory::FillWithGarbage(uint64_t seed) {
   }
 }
 
-// Word by word, since a thread of the engine may still store.
-ArenaMemory ArenaMemory::Copy() const {
+// What a kill finds at some moment: a thread of the engine may still store, by words or in bulk.
+// Word by word, so that no word is torn.
+__attribute__((no_sanitize("thread"))) ArenaMemory ArenaMemory::Copy() const {
   ArenaMemory copy(memory_.size());
-  auto* from = reinterpret_cast<uint64_t*>(memory_.data());
+  auto* from = reinterpret_cast<volatile uint64_t*>(memory_.data());
   auto* to = reinterpret_cast<uint64_t*>(copy.memory_.data());
   for (size_t i = 0; i < memory_.size() / sizeof(uint64_t); ++i) {
-    const uint64_t word = std::atomic_ref(from[i]).load(std::memory_order_relaxed);
+    const uint64_t word = from[i];
     if (word != 0) to[i] = word;  // untouched pages stay unallocated
   }
   return copy;
