@@ -9,7 +9,8 @@
 //     others.
 //  4. If `sorted`, `seqs` are the slots that count, in the order of their keys. (In the paper they
 //     are on the medium, with two versions, cur_ver and sort_ver, and scans write them: after a
-//     crash these could be equal and `seqs` wrong.)
+//     crash these could be equal and `seqs` wrong.) A leaf that no scan has met has none; once
+//     there, they stay with the Mnode's memory, whatever that is used for.
 //
 // Changed by the holder of the lock, between BeginPublish and EndPublish; but for `filter`, to
 // which keys are added before, and `seqs`, which a scan sets with the lock held and nothing
@@ -29,8 +30,9 @@
 
 namespace lodgekv::sptree {
 
+// Two lines, of which all but `seqs` are read by every search.
 template <class C>
-struct Mnode {
+struct alignas(pmem::kLineBytes) Mnode {
   using Separator = typename C::Separator;
 
   VersionLock lock;
@@ -44,8 +46,8 @@ struct Mnode {
   PendingWords::Ticket pending;  // of the commit in progress (node/leaf_commit.h)
   uint16_t gone;                 // keys that have left since the filter was made
   std::atomic<bool> sorted;
-  bool gap;  // see below
-  uint8_t seqs[kBnodeSlots];
+  bool gap;       // see below
+  uint8_t* seqs;  // kBnodeSlots
 
   // The node of a gap: neighbouring leaves that recovery has not touched yet (first_touch.h).
   // `bnode` is the first of them and `low` its low fence. `high` is equal to `low`, so that it
@@ -61,10 +63,10 @@ struct Mnode {
   bool Covers(const typename C::Key& key) const {
     return C::CompareToKey(low, key) <= 0 && (!bounded() || C::CompareToKey(high, key) > 0);
   }
-  // All but `seqs`.
-  void PrefetchForRead() const { PrefetchLines(this, offsetof(Mnode, seqs)); }
+  void PrefetchForRead() const { PrefetchLines(this, sizeof(Mnode)); }
 };
-static_assert(sizeof(Mnode<Fixed64Codec>) == 184);
+static_assert(sizeof(Mnode<Fixed64Codec>) == 2 * pmem::kLineBytes);
+static_assert(sizeof(Mnode<BytesCodec>) == 2 * pmem::kLineBytes);
 
 // With those in its buffer.
 template <class C>

@@ -70,6 +70,7 @@ void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t) {
 template <class C>
 void Cursor<C>::SortLeaf() {
   if (!leaf_->lock.TryUpgrade(snapshot_)) return;
+  if (leaf_->seqs == nullptr) leaf_->seqs = static_cast<uint8_t*>(tree_.dram.Allocate(kBnodeSlots));
   unsigned count = 0;
   for (uint64_t slots = leaf_->bitmap; slots != 0; slots &= slots - 1) {
     leaf_->seqs[count++] = static_cast<uint8_t>(std::countr_zero(slots));
