@@ -3,6 +3,7 @@
 // whenever a test says so. An engine that leaves nothing to them must say so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -67,7 +68,8 @@ class RecoveringTest : public Witnesses, public ConformanceTest {
   }
 
   static constexpr uint64_t kMostPut = 100;  // by WriteMore
-  uint64_t keys() const { return Scaled(2'000); }
+  // Enough for leaves that none of those touches.
+  uint64_t keys() const { return std::max<uint64_t>(Scaled(2'000), 400); }
   RecoveryState State() { return engine().GetRecoveryState(); }
 
   // Kills an engine that has keys [0, keys()), and lets no thread of its successor do anything.
