@@ -68,7 +68,6 @@ class LogReplay {
   using Candidate = typename Contents::Candidate;
   static constexpr size_t kRangesPerTask = 256;
   static constexpr size_t kMostTasks = 1024;
-  static constexpr size_t kLogsPerTask = 65536;
 
   absl::Status ChooseWinners();
   std::vector<Candidate> WinnersOf(Part ranges) const;
@@ -180,26 +179,11 @@ template <class C, class Tree>
 absl::Status LogReplay<C, Tree>::KeepLogs() {
   const auto* applied = contents_.NewestAppliedIndex();
   if (applied != nullptr) ++valid_[applied->log];
-  const size_t logs = valid_.size();
-  const auto unneeded = std::count(valid_.begin(), valid_.end(), 0u);
-  uint32_t id = with_.log.TakeIds(static_cast<uint32_t>(logs) - static_cast<uint32_t>(unneeded));
-  if (id == AppendLog::kNoLog) return with_.Damaged("more logs than it has room for", 0);
-  log_ids_.assign(logs, AppendLog::kNoLog);
-  for (size_t log = 0; log < logs; ++log) {
-    if (valid_[log] != 0) log_ids_[log] = id++;
-  }
+  const absl::Status status = contents_.entries().Keep(valid_, &log_ids_);
+  if (!status.ok()) return status;
   applied_index_ = applied != nullptr ? applied->entry.pair.key : with_.pool.applied_index();
   if (applied != nullptr) applied_log_ = log_ids_[applied->log];
-  const size_t tasks = PartsOf(logs, kLogsPerTask);
-  const bool uncounted = with_.Canary("node.log_replay.not_counted");
-  return with_.Parallel(tasks, [&](size_t task) {
-    const Part part = Part::Of(logs, tasks, task);
-    for (size_t log = part.begin; log < part.end; ++log) {
-      if (valid_[log] == 0) continue;
-      with_.log.Keep(log_ids_[log], contents_.logs()[log], uncounted ? 0 : valid_[log]);
-    }
-    return absl::OkStatus();
-  });
+  return status;
 }
 
 // --- replay ---

@@ -253,11 +253,11 @@ TEST_P(BufferTest, WhatIsBufferedSurvivesAKill) {
   }
 }
 
-// What is replayed stays in buffers, for which no leaf has to be settled: recovery leaves all of
+// Where all is replayed at once it stays in buffers, for which no leaf has to be settled: recovery leaves all of
 // that to the background, or to who reads a leaf.
 TEST_P(BufferTest, ReplaySettlesNoLeaf) {
   constexpr uint64_t kKeys = 100'000;
-  TestTree tree(GetParam(), kBuffers);
+  TestTree tree(GetParam(), {{"write_buffer_pairs", "14"}, {"lazy_replay", "0"}});
   for (uint64_t i = 0; i < kKeys; ++i) {
     ASSERT_EQ(tree.Put(Text(RandomWord(i)), Text(i)), Outcome::kOk);
   }

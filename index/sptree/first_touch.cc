@@ -1,6 +1,5 @@
 #include "index/sptree/first_touch.h"
 
-#include <bit>
 #include <utility>
 
 #include "index/pmem/crash_point.h"
@@ -225,7 +224,10 @@ absl::Status FirstTouch<C>::Look(Mnode<C>* gap, const Place& place, Run* run) {
   absl::Status status = Next(*gap, place, &run->rest);
   if (!status.ok()) return status;
   Mnode<C>* leaf = bnode == gap->bnode ? gap : tree_.mnodes.New();
-  if (leaf != gap) leaf->lock.InitLocked();
+  if (leaf != gap) {
+    leaf->lock.InitLocked();
+    leaf->low = place.low;
+  }
   SetMnode<C>(tree_.codec, bnode, 0, {}, leaf);
   Looked<C> looked{.bnode = bnode, .low = place.low, .leaf = leaf};
   const bool ends = run->rest.leaf == 0;
@@ -240,8 +242,11 @@ absl::Status FirstTouch<C>::Look(Mnode<C>* gap, const Place& place, Run* run) {
   if (status.ok() && tree_.bnodes.Mark(place.leaf) == pmem::UnitArena::MarkResult::kNotAUnit) {
     status = LeafExaminer<C>::Damaged("a leaf that is none", place.leaf);
   }
+  typename PendingLog<C>::Share logged;
+  if (status.ok()) status = tree_.pending_log.FindShare(looked, &logged);
   if (status.ok()) {
     run->leaves.push_back(looked);
+    run->logged.push_back(std::move(logged));
     return status;
   }
   if (leaf != gap) {
@@ -294,6 +299,15 @@ void FirstTouch<C>::Mend(const Looked<C>& looked) {
   StoreMended(tree_.medium, *looked.leaf->bnode, looked.overlap);
 }
 
+// A buffer that is full is flushed: its leaf has been settled and mended.
+template <class C>
+void FirstTouch<C>::TakeLogged(const Run& run) {
+  Worker& worker = tree_.workers.Current();
+  for (size_t i = 0; i < run.leaves.size(); ++i) {
+    tree_.pending_log.Take(worker, run.leaves[i].leaf, run.logged[i]);
+  }
+}
+
 // --- the layers in DRAM ---
 
 // The Mnode to the right of the run.
@@ -322,7 +336,6 @@ void FirstTouch<C>::Publish(Mnode<C>* gap, const Run& run) {
     const Looked<C>& looked = run.leaves[i];
     if (looked.right != nullptr) C::Keep(looked.high);
     if (looked.leaf == gap) break;
-    looked.leaf->low = looked.low;
     looked.leaf->high = looked.high;
     looked.leaf->right = right;
     tree_.top.Insert(looked.leaf);
@@ -339,8 +352,7 @@ void FirstTouch<C>::Publish(Mnode<C>* gap, const Run& run) {
   }
   tree_.commits.EndPublish(*gap);
   for (const Looked<C>& looked : run.leaves) {
-    keys_.fetch_add(static_cast<uint64_t>(std::popcount(looked.leaf->bitmap)),
-                    std::memory_order_relaxed);
+    keys_.fetch_add(KeysOf(*looked.leaf), std::memory_order_relaxed);
     if (looked.leaf != gap) looked.leaf->lock.Unlock();
   }
   if (run.rest.leaf != 0) rest->lock.Unlock();
@@ -381,7 +393,9 @@ bool FirstTouch<C>::OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim
     if (!found.ok() || place.leaf == 0) return found;
     found = LookAtRun(gap, place, most, &run);
     if (found.ok()) found = MendRun(run);
-    if (found.ok()) Publish(gap, run);
+    if (!found.ok()) return found;
+    TakeLogged(run);
+    Publish(gap, run);
     return found;
   };
   if (status.ok() && !WithLock(gap, snapshot, &status, open)) return true;

@@ -18,6 +18,7 @@
 //  2. Two gaps are never neighbours.
 //  3. When a leaf gets its Mnode, all that it owns is marked (pmem/unit_arena.h): so whatever is
 //     unlinked or replaced after that may be freed at any time.
+//  4. And what the logs have of it is in its write buffer (pending_log.h).
 //
 // Thread-safe, but for Begin. An opening may flush and fence, under any lock and inside an
 // EpochGuard; it waits for no lock. The gap's own lock is held across a fence only to mend a leaf.
@@ -29,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "index/sptree/leaf_examiner.h"
+#include "index/sptree/pending_log.h"
 #include "index/sptree/top_layer.h"
 
 namespace lodgekv::sptree {
@@ -66,7 +68,8 @@ class FirstTouch final : public GapOpener<C> {
   // Leaves that get their Mnodes together, and where the gap goes on; it owns the low fences.
   struct Run {
     std::vector<Looked<C>> leaves;
-    Place rest;  // leaf 0: the gap ends there
+    std::vector<typename PendingLog<C>::Share> logged;  // of each
+    Place rest;                                         // leaf 0: the gap ends there
   };
 
   // What was read and may not be durable.
@@ -95,6 +98,7 @@ class FirstTouch final : public GapOpener<C> {
   absl::Status LookAtRun(Mnode<C>* gap, Place place, size_t most, Run* run);
   absl::Status MendRun(const Run& run);
   void Mend(const Looked<C>& looked);
+  void TakeLogged(const Run& run);
   Mnode<C>* RestOf(const Mnode<C>& gap, const Run& run);
   void Publish(Mnode<C>* gap, const Run& run);
   void Note(const absl::Status& status);

@@ -63,11 +63,16 @@ absl::Status LeafExaminer<C>::LookAtWords(const media::Bnode& bnode) const {
     return Damaged("a damaged mark in the leaf", tree_.pool.OffsetOf(&bnode));
   }
   if ((bnode.bitmap.Load() & ~tree_.usable_slots()) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("leaf_slots is ", tree_.parameters.leaf_slots,
-                     ", but a leaf of the pool has more pairs; open it with the larger value"));
+    return MorePairs(tree_);
   }
   return absl::OkStatus();
+}
+
+template <class C>
+absl::Status LeafExaminer<C>::MorePairs(const TreeState<C>& tree) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("leaf_slots is ", tree.parameters.leaf_slots,
+                   ", but a leaf of the pool has more pairs; open it with the larger value"));
 }
 
 template <class C>

@@ -53,6 +53,7 @@ class LeafExaminer {
                        Separator* low) const;
   absl::Status LookAt(Looked<C>* looked) const;
 
+  static absl::Status MorePairs(const TreeState<C>& tree);
   static absl::Status Damaged(std::string_view what, pmem::Offset offset) {
     return DamagedPool("sptree", what, offset);
   }

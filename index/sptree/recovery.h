@@ -86,6 +86,7 @@ class Recovery {
   };
   // recovery_at_once.cc
   bool StartsAtOnce() const;
+  bool HasLogs() const;
   absl::Status FindFirst(pmem::Offset* first) const;
   absl::Status RunAtOnce();
 

@@ -17,6 +17,9 @@ constexpr EngineOption kOptions[] = {
     {"write_buffer_share", 15, 1, 100,
      "DRAM of all write buffers, at most, in percent of the leaves; at least 64 KiB"},
     {"backup", 1, 0, 1, "switch: a backup of the top layer, by which a start touches no leaf"},
+    {"lazy_replay", 1, 0, 1,
+     "switch: leaves take what the log has of them when they are touched first; off: all of it is "
+     "replayed before the first answer"},
     {"merge", 1, 0, 1, "switch: sparse neighbours are merged; off: leaves stay"},
 };
 

@@ -63,10 +63,12 @@ bool Sweep<C>::StepLeaves() {
   }
   if (bounded) {
     from_ = std::move(high);
-  } else {
-    phase_ = Phase::kChunks;
+    tree_.pending_log.ForgetBelow(C::MakeKey(from_));
+    return true;
   }
-  return true;
+  status_ = tree_.pending_log.End();
+  phase_ = Phase::kChunks;
+  return status_.ok();
 }
 
 template <class C>
@@ -106,6 +108,7 @@ void Sweep<C>::AddTo(RecoveryReport* report) const {
   report->leaves_scanned = tree_.first_touch.leaves();
   report->keys = tree_.first_touch.keys();
   report->repairs = tree_.first_touch.repairs();
+  report->log_entries_replayed += tree_.pending_log.taken();
 }
 
 template class Sweep<Fixed64Codec>;

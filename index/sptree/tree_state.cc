@@ -24,6 +24,7 @@ Parameters::Parameters(const OptionValues& options)
       seqs(options.Get("seqs") != 0),
       merge(options.Get("merge") != 0),
       backup(options.Get("backup") != 0),
+      lazy_replay(options.Get("lazy_replay") != 0),
       write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))),
       write_buffer_share(static_cast<unsigned>(options.Get("write_buffer_share"))) {}
 
@@ -62,14 +63,20 @@ std::vector<pmem::UnitArena*> TreeState<C>::Arenas() {
 }
 
 template <class C>
+uint64_t TreeState<C>::LeafCount() const {
+  const uint64_t known = mnodes.count();
+  return sweep.unfinished() ? std::max<uint64_t>(known, backup.entries()) : known;
+}
+
+template <class C>
 uint64_t TreeState<C>::LogLimit() const {
-  const uint64_t of_leaves = mnodes.count() * kLogBytesOfLeaf;
+  const uint64_t of_leaves = LeafCount() * kLogBytesOfLeaf;
   return std::min(std::max(of_leaves, kLeastLogLimit), pool.capacity_bytes() / kLogShareOfPool);
 }
 
 template <class C>
 uint64_t TreeState<C>::BufferLimit() const {
-  const uint64_t of_leaves = mnodes.count() * sizeof(media::Bnode);
+  const uint64_t of_leaves = LeafCount() * sizeof(media::Bnode);
   return std::max(kLeastBufferLimit, of_leaves * parameters.write_buffer_share / 100);
 }
 

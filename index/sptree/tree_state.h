@@ -36,6 +36,7 @@
 #include "index/sptree/first_touch.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/mnode.h"
+#include "index/sptree/pending_log.h"
 #include "index/sptree/sweep.h"
 #include "index/sptree/top_backup.h"
 #include "index/sptree/top_layer.h"
@@ -51,6 +52,7 @@ struct Parameters {
   bool seqs;
   bool merge;
   bool backup;
+  bool lazy_replay;
   unsigned write_buffer_pairs;  // 0: writes go to the leaves directly
   unsigned write_buffer_share;  // percent
 
@@ -64,6 +66,8 @@ struct TreeState {
   media::Bnode* BnodeAt(pmem::Offset offset) const { return pool.At<media::Bnode>(offset); }
   uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
   bool buffers() const { return parameters.write_buffer_pairs != 0; }
+  // As far as is known, while not all of them have Mnodes.
+  uint64_t LeafCount() const;
   uint64_t LogLimit() const;
   uint64_t BufferLimit() const;
   std::vector<pmem::UnitArena*> Arenas();
@@ -113,6 +117,7 @@ struct TreeState {
   TopBackup backup;
   std::atomic<bool> backup_posted{false};
   SettleAtTouch settling;
+  PendingLog<C> pending_log{*this};
   FirstTouch<C> first_touch{*this};
   Sweep<C> sweep{*this};
   RestOfRecovery rest;
