@@ -15,8 +15,8 @@ namespace lodgekv::sptree {
 namespace {
 constexpr size_t kLogsPerPart = 256;
 constexpr size_t kMostParts = 64;  // of each a bin has a piece
-constexpr size_t kMostBins = 512;
-constexpr size_t kDrawnForBin = 8;
+constexpr size_t kMostBins = 1024;
+constexpr size_t kDrawnForBin = 4;
 constexpr size_t kEntriesAhead = 16;
 }  // namespace
 
@@ -168,6 +168,9 @@ absl::Status PendingLog<C>::Keep() {
   entries_ -= gone;
   if (dropped() != 0) state.logs.SpoilDroppedGroups();
   GroupDoubtful();
+  if (state.with.Canary("sptree.touch.log_not_held")) {
+    for (uint32_t& valid : state.valid) valid = std::min(valid, 1u);
+  }
   const absl::Status status = state.logs.Keep(state.valid, &state.ids);
   if (!status.ok()) return status;
   if constexpr (C::kRecords) {
