@@ -11,7 +11,8 @@ namespace {
 
 // They share a fence; then readers of these leaves wait for some 100 us.
 constexpr size_t kLeavesTogether = 64;
-constexpr size_t kTracedTogether = 1;  // in the crash laboratory, whose trees have a few leaves
+constexpr size_t kLoggedTogether = 16;  // of which each takes what the log has of it
+constexpr size_t kTracedTogether = 1;   // in the crash laboratory, whose trees have a few leaves
 
 absl::Status FailureOf(const pmem::Medium& medium) {
   return medium.failed() ? absl::UnavailableError("a sync of the medium has failed")
@@ -379,6 +380,7 @@ bool FirstTouch<C>::WithLock(Mnode<C>* gap, uint64_t snapshot, absl::Status* sta
 template <class C>
 bool FirstTouch<C>::OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim, size_t most) {
   absl::Status status;
+  if (aim != nullptr && aim->key != nullptr) tree_.pending_log.Prepare(*aim->key);
   if (settle_ && !tree_.medium.Canary("sptree.touch.not_settled")) {
     Unsettled found;
     const auto find = [&] { return FindUnsettled(*gap, aim, most, &found); };
@@ -410,8 +412,9 @@ bool FirstTouch<C>::Open(Mnode<C>* gap, uint64_t snapshot, const Aim<C>& aim) {
 
 template <class C>
 bool FirstTouch<C>::OpenFront(Mnode<C>* gap, uint64_t snapshot) {
-  const bool traced = tree_.medium.tracer() != nullptr;
-  return OpenSome(gap, snapshot, nullptr, traced ? kTracedTogether : kLeavesTogether);
+  if (tree_.medium.tracer() != nullptr) return OpenSome(gap, snapshot, nullptr, kTracedTogether);
+  const bool logged = tree_.pending_log.pending();
+  return OpenSome(gap, snapshot, nullptr, logged ? kLoggedTogether : kLeavesTogether);
 }
 
 template <class C>

@@ -87,7 +87,7 @@ size_t BinBorders<C>::BinOf(Probe key) const {
   if (left == 0) return 0;
   while (left > 1) {
     const size_t half = left / 2;
-    base = base[half - 1] <= word ? base + half : base;
+    base += base[half - 1] <= word ? half : 0;
     left -= half;
   }
   size_t bin = static_cast<size_t>(base - words_.data()) + (*base <= word ? 1 : 0);

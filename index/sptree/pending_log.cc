@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <thread>
 #include <unordered_map>
 
 #include "index/node/prefetch.h"
@@ -15,7 +16,8 @@ namespace lodgekv::sptree {
 namespace {
 constexpr size_t kLogsPerPart = 256;
 constexpr size_t kMostParts = 64;  // of each a bin has a piece
-constexpr size_t kMostBins = 1024;
+constexpr size_t kMostBins = 2048;
+constexpr size_t kPreparedBins = 2;
 constexpr size_t kDrawnForBin = 4;
 constexpr size_t kEntriesAhead = 16;
 }  // namespace
@@ -173,6 +175,7 @@ absl::Status PendingLog<C>::Keep() {
   }
   const absl::Status status = state.logs.Keep(state.valid, &state.ids);
   if (!status.ok()) return status;
+  pending_.store(true, std::memory_order_release);
   if constexpr (C::kRecords) {
     // What is not reached is freed later, and what was not fenced is dropped.
     if (!tree_.horizon.Raise(tree_.pool.PeekSequence())) {
@@ -247,6 +250,8 @@ absl::Status PendingLog<C>::End() {
   for (const auto& [entry, log] : left) {
     if (newest[state.logs.TagOf(entry)] <= entry.sequence) return state.logs.DamagedRecord(log);
   }
+  pending_.store(false);
+  while (preparing_.load() != 0) std::this_thread::yield();
   state_.reset();
   return absl::OkStatus();
 }
@@ -315,6 +320,18 @@ void PendingLog<C>::ForgetBelow(const Key& key) {
   const size_t bin = state_->borders.BinOf(BinBorders<C>::ProbeOf(key));
   for (; forgotten_ < bin; ++forgotten_)
     std::vector<Entry>().swap(state_->bins[forgotten_].entries);
+}
+
+template <class C>
+void PendingLog<C>::Prepare(const Key& key) {
+  if (!pending()) return;
+  preparing_.fetch_add(1);
+  if (pending_.load()) {
+    const BinBorders<C>& borders = state_->borders;
+    const size_t bin = borders.BinOf(BinBorders<C>::ProbeOf(key));
+    for (size_t i = bin; i < std::min(bin + kPreparedBins, borders.bins()); ++i) Ordered(i);
+  }
+  preparing_.fetch_sub(1);
 }
 
 // --- leaves ---

@@ -68,6 +68,10 @@ class PendingLog {
   // fenced are gone for good.
   absl::Status Keep();
 
+  // Orders what is there from the key on, for some leaves, so that FindShare, under locks, need not.
+  // At any time.
+  void Prepare(const Key& key);
+  bool pending() const { return pending_.load(std::memory_order_acquire); }
   // Of a leaf that was looked at and has no Mnode in the tree yet. FailedPrecondition: it has fewer
   // slots than it had.
   absl::Status FindShare(const Looked<C>& looked, Share* share);
@@ -111,8 +115,10 @@ class PendingLog {
   absl::Status FindRoom(const Looked<C>& looked, const Share& share) const;
 
   TreeState<C>& tree_;
-  std::unique_ptr<State> state_;  // null: nothing is pending
-  size_t forgotten_ = 0;          // so many bins, of the sweep
+  std::unique_ptr<State> state_;      // null: nothing is pending
+  std::atomic<bool> pending_{false};  // false: nobody begins to prepare any more
+  std::atomic<unsigned> preparing_{0};
+  size_t forgotten_ = 0;  // so many bins, of the sweep
   uint64_t entries_ = 0;
   std::atomic<uint64_t> dropped_{0};
   std::atomic<uint64_t> taken_{0};

@@ -57,6 +57,7 @@ bool Sweep<C>::StepLeaves() {
     if (!at->lock.Validate(snapshot)) return true;
   }
   if (gap) {
+    tree_.pending_log.Prepare(C::MakeKey(from_));
     if (tree_.first_touch.OpenFront(at, snapshot)) return true;
     status_ = tree_.first_touch.status();
     return false;
