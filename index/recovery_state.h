@@ -15,12 +15,12 @@ struct RecoveryReport {
   bool clean = false;  // the pool had been closed cleanly
   uint64_t leaves_scanned = 0;
   uint64_t keys = 0;
-  uint64_t log_entries_replayed = 0;
+  uint64_t log_entries_replayed = 0;  // where leaves take them at first touch: when all have
   uint64_t log_entries_dropped = 0;  // unacknowledged tails of logs
   uint64_t repairs = 0;
   uint64_t bytes_reclaimed = 0;  // space without an owner that was freed
   unsigned threads = 1;
-  unsigned replay_threads = 0;  // threads that replayed log entries
+  unsigned replay_threads = 0;  // threads that replayed log entries before the first answer
   double milliseconds = 0;
 };
 

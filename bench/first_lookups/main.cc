@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -48,6 +49,7 @@ struct Options {
 // What a process that opened the pool has seen.
 struct Seen {
   double open_ms = 0;
+  double open_cpu_ms = 0;
   double first_ms = 0;
   uint64_t log_bytes = 0;
   std::array<uint64_t, kWithinMs.size()> served{};
@@ -127,9 +129,17 @@ absl::Status Load(const Options& options) {
   return absl::OkStatus();
 }
 
+// Of this process.
+double CpuMs() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+}
+
 absl::Status Look(const Options& options, const std::string& value, int result) {
   const Keys keys(options);
   Seen seen;
+  const double cpu_before = CpuMs();
   const Clock::time_point begin = Clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -137,6 +147,7 @@ absl::Status Look(const Options& options, const std::string& value, int result) 
   auto store = Store::Open(StoreOptionsOf(options, value));
   if (!store.ok()) return store.status();
   seen.open_ms = elapsed();
+  seen.open_cpu_ms = CpuMs() - cpu_before;
   Engine& engine = (*store)->engine();
   for (uint64_t i = 0;; ++i) {
     const std::string key = keys.At(Scattered(i + 7) % options.keys);
@@ -177,10 +188,10 @@ bool Measure(const Options& options, const std::string& value) {
   close(ends[0]);
   close(ends[1]);
   if (!done) return false;
-  nlohmann::json row = {{"engine", options.engine},   {"key_format", options.key_format},
-                        {"keys", options.keys},       {options.switched, value},
-                        {"open_ms", seen.open_ms},    {"first_ms", seen.first_ms},
-                        {"log_bytes", seen.log_bytes}};
+  nlohmann::json row = {{"engine", options.engine},    {"key_format", options.key_format},
+                        {"keys", options.keys},        {options.switched, value},
+                        {"open_ms", seen.open_ms},     {"first_ms", seen.first_ms},
+                        {"log_bytes", seen.log_bytes}, {"open_cpu_ms", seen.open_cpu_ms}};
   for (size_t w = 0; w < kWithinMs.size(); ++w) {
     row["served"][absl::StrCat(kWithinMs[w])] = seen.served[w];
   }

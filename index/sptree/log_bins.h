@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -44,9 +45,18 @@ class BinBorders {
   // Of keys that were drawn from all, in any order.
   void Set(std::vector<Drawn> drawn, size_t bins);
   size_t bins() const { return words_.size() + 1; }
-  size_t BinOf(Probe key) const;
+  size_t BinOf(Probe key) const {
+    size_t bin;
+    BinsOf({&key, 1}, &bin);
+    return bin;
+  }
+  // Of several: their searches overlap.
+  void BinsOf(std::span<const Probe> keys, size_t* bins) const;
 
  private:
+  static constexpr size_t kTogether = 32;
+
+  void Search(std::span<const uint64_t> words, size_t* bins) const;
   // Ascends with the keys.
   uint64_t WordOf(Probe key) const {
     if constexpr (C::kRecords) {
@@ -78,25 +88,42 @@ void BinBorders<C>::Set(std::vector<Drawn> drawn, size_t bins) {
   }
 }
 
-// Without branches that cannot be predicted.
+// Without branches that cannot be predicted. The number of borders that are not above each word.
 template <class C>
-size_t BinBorders<C>::BinOf(Probe key) const {
-  const uint64_t word = WordOf(key);
-  const uint64_t* base = words_.data();
+void BinBorders<C>::Search(std::span<const uint64_t> words, size_t* bins) const {
+  std::fill_n(bins, words.size(), 0);
   size_t left = words_.size();
-  if (left == 0) return 0;
+  if (left == 0) return;
+  const uint64_t* borders = words_.data();
   while (left > 1) {
     const size_t half = left / 2;
-    base += base[half - 1] <= word ? half : 0;
+    for (size_t i = 0; i < words.size(); ++i) {
+      bins[i] += borders[bins[i] + half - 1] <= words[i] ? half : 0;
+    }
     left -= half;
   }
-  size_t bin = static_cast<size_t>(base - words_.data()) + (*base <= word ? 1 : 0);
-  if (!C::kRecords || bin == 0 || words_[bin - 1] != word) return bin;
-  const size_t first =
-      static_cast<size_t>(std::lower_bound(words_.begin(), words_.end(), word) - words_.begin());
-  return static_cast<size_t>(std::upper_bound(texts_.begin() + static_cast<ptrdiff_t>(first),
-                                              texts_.begin() + static_cast<ptrdiff_t>(bin), key) -
-                             texts_.begin());
+  for (size_t i = 0; i < words.size(); ++i) bins[i] += borders[bins[i]] <= words[i] ? 1 : 0;
+}
+
+template <class C>
+void BinBorders<C>::BinsOf(std::span<const Probe> keys, size_t* bins) const {
+  while (keys.size() > kTogether) {
+    BinsOf(keys.first(kTogether), bins);
+    keys = keys.subspan(kTogether);
+    bins += kTogether;
+  }
+  uint64_t words[kTogether];
+  for (size_t i = 0; i < keys.size(); ++i) words[i] = WordOf(keys[i]);
+  Search({words, keys.size()}, bins);
+  if constexpr (C::kRecords) {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (bins[i] == 0 || words_[bins[i] - 1] != words[i]) continue;
+      const auto first = std::lower_bound(words_.begin(), words_.end(), words[i]) - words_.begin();
+      const auto end = texts_.begin() + static_cast<ptrdiff_t>(bins[i]);
+      bins[i] = static_cast<size_t>(std::upper_bound(texts_.begin() + first, end, keys[i]) -
+                                    texts_.begin());
+    }
+  }
 }
 
 // Where an entry is.

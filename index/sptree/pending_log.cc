@@ -114,6 +114,7 @@ absl::Status PendingLog<C>::ReadPart(Part logs, size_t part) {
   State& state = *state_;
   BinnedEntries& binned = state.parts[part];
   std::vector<FoundEntry> entries;
+  Readable readable;
   if (logs.begin < logs.end) {
     binned.Reserve((logs.end - logs.begin) * state.logs.logs()[logs.begin].entries);
   }
@@ -123,23 +124,40 @@ absl::Status PendingLog<C>::ReadPart(Part logs, size_t part) {
     if (status.ok()) status = state.logs.ReadLog(log, &entries);
     if (!status.ok()) return status;
     FetchRecords(entries);
-    for (size_t position = 0; position < entries.size(); ++position) {
-      const FoundEntry& entry = entries[position];
-      if (entry.op == LogOp::kAppliedIndex) continue;  // of another tree's logs
-      typename LogEntries<C>::InlineKey text;
-      Key key;
-      if (!state.logs.KeyOf(entry, &text, &key)) {
-        status = NoteUnreadable(entry, log, part);
-        if (!status.ok()) return status;
-        if (state.with.Canary("node.log_replay.stops_at_hole")) break;
-        continue;
-      }
-      ++state.valid[i];
-      binned.Add({log, static_cast<uint32_t>(position), entry.in_last_group},
-                 state.borders.BinOf(BinBorders<C>::ProbeOf(key)));
+    status = FindKeys(entries, log, part, &readable);
+    if (!status.ok()) return status;
+    readable.bins.resize(readable.keys.size());
+    state.borders.BinsOf(readable.keys, readable.bins.data());
+    for (size_t k = 0; k < readable.keys.size(); ++k) {
+      const uint32_t position = readable.positions[k];
+      binned.Add({log, position, entries[position].in_last_group}, readable.bins[k]);
     }
+    state.valid[i] = static_cast<uint32_t>(readable.keys.size());
   }
   binned.Divide(state.borders.bins());
+  return absl::OkStatus();
+}
+
+// Of one log's entries with a key.
+template <class C>
+absl::Status PendingLog<C>::FindKeys(const std::vector<FoundEntry>& entries, uint32_t log,
+                                     size_t part, Readable* readable) {
+  State& state = *state_;
+  readable->keys.clear();
+  readable->positions.clear();
+  readable->texts.resize(entries.size());
+  for (uint32_t position = 0; position < entries.size(); ++position) {
+    const FoundEntry& entry = entries[position];
+    if (entry.op == LogOp::kAppliedIndex) continue;  // of another tree's logs
+    Key key;
+    if (state.logs.KeyOf(entry, &readable->texts[position], &key)) {
+      readable->keys.push_back(BinBorders<C>::ProbeOf(key));
+      readable->positions.push_back(position);
+      continue;
+    }
+    const absl::Status status = NoteUnreadable(entry, log, part);
+    if (!status.ok() || state.with.Canary("node.log_replay.stops_at_hole")) return status;
+  }
   return absl::OkStatus();
 }
 

@@ -99,8 +99,17 @@ class PendingLog {
     std::vector<Entry> entries;  // by key, of each the newest first
   };
   struct State;
+  // What a task has of one log, used again for the next.
+  struct Readable {
+    std::vector<typename BinBorders<C>::Probe> keys;
+    std::vector<uint32_t> positions;  // of each
+    std::vector<size_t> bins;         // of each
+    std::vector<typename LogEntries<C>::InlineKey> texts;
+  };
 
   absl::Status ReadPart(Part logs, size_t part);
+  absl::Status FindKeys(const std::vector<FoundEntry>& entries, uint32_t log, size_t part,
+                        Readable* readable);
   absl::Status NoteUnreadable(const FoundEntry& entry, uint32_t log, size_t part);
   void DrawBorders();
   void FetchRecords(const std::vector<FoundEntry>& entries) const;
