@@ -380,7 +380,7 @@ bool FirstTouch<C>::WithLock(Mnode<C>* gap, uint64_t snapshot, absl::Status* sta
 template <class C>
 bool FirstTouch<C>::OpenSome(Mnode<C>* gap, uint64_t snapshot, const Aim<C>* aim, size_t most) {
   absl::Status status;
-  if (aim != nullptr && aim->key != nullptr) tree_.pending_log.Prepare(*aim->key);
+  if (aim != nullptr && aim->key != nullptr) tree_.pending_log.Prepare(*aim->key, 1);
   if (settle_ && !tree_.medium.Canary("sptree.touch.not_settled")) {
     Unsettled found;
     const auto find = [&] { return FindUnsettled(*gap, aim, most, &found); };

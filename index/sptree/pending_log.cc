@@ -15,10 +15,10 @@ namespace lodgekv::sptree {
 
 namespace {
 constexpr size_t kLogsPerPart = 256;
-constexpr size_t kMostParts = 64;  // of each a bin has a piece
-constexpr size_t kMostBins = 2048;
-constexpr size_t kPreparedBins = 2;
-constexpr size_t kDrawnForBin = 4;
+constexpr size_t kMostParts = 16;  // of each a bin has a piece
+constexpr size_t kMostBins = 16384;
+constexpr size_t kEntriesOfBin = 256;
+constexpr size_t kDrawnForBin = 2;
 constexpr size_t kEntriesAhead = 16;
 }  // namespace
 
@@ -78,7 +78,9 @@ template <class C>
 void PendingLog<C>::DrawBorders() {
   State& state = *state_;
   const std::vector<FoundLog>& logs = state.logs.logs();
-  const size_t wanted = std::min(logs.size(), kMostBins * kDrawnForBin);
+  const size_t entries = logs.empty() ? 0 : logs.size() * logs.front().entries;
+  const size_t wanted_bins = std::min(entries / kEntriesOfBin + 1, kMostBins);
+  const size_t wanted = std::min(logs.size(), wanted_bins * kDrawnForBin);
   std::vector<typename BinBorders<C>::Drawn> drawn;
   drawn.reserve(wanted);
   for (size_t i = 0; i < wanted; ++i) {
@@ -92,7 +94,7 @@ void PendingLog<C>::DrawBorders() {
     if (entry.op == LogOp::kAppliedIndex || !state.logs.KeyOf(entry, &text, &key)) continue;
     drawn.emplace_back(BinBorders<C>::ProbeOf(key));
   }
-  const size_t bins = std::min(kMostBins, drawn.size() / kDrawnForBin);
+  const size_t bins = drawn.size() / kDrawnForBin;
   state.borders.Set(std::move(drawn), bins);
 }
 
@@ -341,13 +343,13 @@ void PendingLog<C>::ForgetBelow(const Key& key) {
 }
 
 template <class C>
-void PendingLog<C>::Prepare(const Key& key) {
+void PendingLog<C>::Prepare(const Key& key, size_t bins) {
   if (!pending()) return;
   preparing_.fetch_add(1);
   if (pending_.load()) {
     const BinBorders<C>& borders = state_->borders;
-    const size_t bin = borders.BinOf(BinBorders<C>::ProbeOf(key));
-    for (size_t i = bin; i < std::min(bin + kPreparedBins, borders.bins()); ++i) Ordered(i);
+    const size_t first = borders.BinOf(BinBorders<C>::ProbeOf(key));
+    for (size_t i = first; i < std::min(first + bins, borders.bins()); ++i) Ordered(i);
   }
   preparing_.fetch_sub(1);
 }

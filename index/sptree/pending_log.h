@@ -68,9 +68,9 @@ class PendingLog {
   // fenced are gone for good.
   absl::Status Keep();
 
-  // Orders what is there from the key on, for some leaves, so that FindShare, under locks, need not.
-  // At any time.
-  void Prepare(const Key& key);
+  // Orders the bin of the key, and those that follow, so that FindShare, under locks, need not. At
+  // any time.
+  void Prepare(const Key& key, size_t bins);
   bool pending() const { return pending_.load(std::memory_order_acquire); }
   // Of a leaf that was looked at and has no Mnode in the tree yet. FailedPrecondition: it has fewer
   // slots than it had.

@@ -8,6 +8,10 @@
 
 namespace lodgekv::sptree {
 
+namespace {
+constexpr size_t kBinsAhead = 4;
+}  // namespace
+
 template <class C>
 void Sweep<C>::Begin() {
   phase_ = Phase::kLeaves;
@@ -57,7 +61,7 @@ bool Sweep<C>::StepLeaves() {
     if (!at->lock.Validate(snapshot)) return true;
   }
   if (gap) {
-    tree_.pending_log.Prepare(C::MakeKey(from_));
+    tree_.pending_log.Prepare(C::MakeKey(from_), kBinsAhead);
     if (tree_.first_touch.OpenFront(at, snapshot)) return true;
     status_ = tree_.first_touch.status();
     return false;
