@@ -5,7 +5,8 @@
 
 For each key format and number of keys: loads a pool in memory, kills the daemon with SIGKILL,
 starts it again and asks for one key until it is there: from the start of the process to the answer
-at the client, several times. Then it puts keys until the recovery in the background has ended, and
+at the client, several times. --puts writes so many pairs one by one before the first kill, which
+fill the log of an engine that has one: --engine-option write_buffer_pairs=14 --puts 3000000. Then it puts keys until the recovery in the background has ended, and
 says how long that took.
 """
 
@@ -31,12 +32,12 @@ def key_of(number, key_format):
     return b"%08d" % number if key_format == "fixed64" else b"user:%016d" % number
 
 
-def load(server, keys, key_format):
-    process = server.start_ctl("load", "--format", "tsv", "--batch", "512", "--concurrency", "6",
-                               "-", stdin=subprocess.PIPE)
+def load(server, keys, key_format, *, records, batch, concurrency):
+    process = server.start_ctl("load", "--format", "tsv", "--batch", batch, "--concurrency",
+                               concurrency, "-", stdin=subprocess.PIPE)
     step = 7_919  # coprime to the numbers of keys: scattered
     lines = (key_of(i * step % keys, key_format) + b"\tvalue%03d\n" % (i % 1000)
-             for i in range(keys))
+             for i in range(records))
     try:
         while block := b"".join(itertools.islice(lines, 10_000)):
             process.stdin.write(block)
@@ -85,10 +86,12 @@ def put_until(server, stop, keys, key_format, counted):
 def measure(options, key_format, keys):
     size = max(daemon.MIB * 64, keys * POOL_BYTES_PER_KEY[key_format])
     with daemon.folder(daemon.memory_folder()) as folder:
+        more = {"engine_option": options.engine_option} if options.engine_option else {}
         server = daemon.Daemon(folder, engine=options.engine, key_format=key_format,
-                               pool=f"{folder}/pool", pool_size=size)
+                               pool=f"{folder}/pool", pool_size=size, **more)
         with server:
-            load(server, keys, key_format)
+            load(server, keys, key_format, records=keys, batch=512, concurrency=6)
+            load(server, keys, key_format, records=options.puts, batch=1, concurrency=1)
             times = []
             for _ in range(options.kills):
                 server.kill()
@@ -115,6 +118,8 @@ def main():
     parser.add_argument("--engine", default="tlbtree")
     parser.add_argument("--format", default="fixed64,bytes")
     parser.add_argument("--keys", default="1000000,10000000")
+    parser.add_argument("--engine-option", help="NAME=VALUE")
+    parser.add_argument("--puts", type=int, default=0)
     parser.add_argument("--kills", type=int, default=5)
     options = parser.parse_args()
     for key_format in options.format.split(","):

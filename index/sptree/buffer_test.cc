@@ -253,8 +253,8 @@ TEST_P(BufferTest, WhatIsBufferedSurvivesAKill) {
   }
 }
 
-// Where all is replayed at once it stays in buffers, for which no leaf has to be settled: recovery leaves all of
-// that to the background, or to who reads a leaf.
+// Where all is replayed at once it stays in buffers, for which no leaf has to be settled: recovery
+// leaves all of that to the background, or to who reads a leaf.
 TEST_P(BufferTest, ReplaySettlesNoLeaf) {
   constexpr uint64_t kKeys = 100'000;
   TestTree tree(GetParam(), {{"write_buffer_pairs", "14"}, {"lazy_replay", "0"}});

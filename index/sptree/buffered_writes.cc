@@ -32,7 +32,7 @@ bool BufferedWrites<C>::Write(Worker& worker, const LockedLeaf<C>& held, Pair pa
   }
   uint64_t sequence;
   const uint32_t log = Log(pair, op, &sequence);
-  Buffer(worker, held, pair, op, sequence, log);
+  fill_.Put(worker, held, pair, op, sequence, log);
   worker.counters.Add(WorkerCounters::kBuffered);
   // A leaf without keys may be merged.
   if (op == LogOp::kDelete && KeysOf(*held.leaf) == 0) EmptyBuffer(worker, held.leaf);
@@ -61,7 +61,7 @@ bool BufferedWrites<C>::Restore(Worker& worker, const LockedLeaf<C>& held, Pair 
     EmptyBuffer(worker, held.leaf);
     return false;
   }
-  Buffer(worker, held, pair, op, sequence, log);
+  fill_.Put(worker, held, pair, op, sequence, log);
   return true;
 }
 
@@ -92,7 +92,7 @@ bool BufferedWrites<C>::MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogO
     EmptyBuffer(worker, leaf);
   }
   if (!HasSlot(held, op)) return false;
-  if (TakeSpace(worker, leaf, limited)) return true;
+  if (fill_.TakeSpace(worker, leaf, limited)) return true;
   worker.wants_buffer = true;
   if (!leaf->buffered()) {
     worker.counters.Add(WorkerCounters::kPastBuffers);
@@ -100,16 +100,7 @@ bool BufferedWrites<C>::MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogO
   }
   worker.counters.Add(WorkerCounters::kStarvedFlushes);
   EmptyBuffer(worker, leaf);
-  return TakeSpace(worker, leaf, limited);
-}
-
-// For one more pair, which follows at once. Readers may see a buffer without pairs.
-template <class C>
-bool BufferedWrites<C>::TakeSpace(Worker& worker, Mnode<C>* leaf, BufferPool::Limited limited) {
-  if (leaf->buffered()) return tree_.buffer_pool.Grow(worker.free_buffers, limited, leaf->buffer);
-  WriteBuffer* fresh = tree_.buffer_pool.New(worker.free_buffers, limited);
-  std::atomic_ref(leaf->buffer).store(fresh, std::memory_order_release);
-  return fresh != nullptr;
+  return fill_.TakeSpace(worker, leaf, limited);
 }
 
 // Durable on return.
@@ -122,35 +113,6 @@ uint32_t BufferedWrites<C>::Log(Pair pair, LogOp op, uint64_t* sequence) {
   FenceLog(tree_.medium);
   if constexpr (C::kRecords) tree_.horizon.EndTaking();
   return log;
-}
-
-// What it replaces in the buffer is no longer needed, nor is its record, unless the leaf has it
-// too, or the new one names it.
-template <class C>
-void BufferedWrites<C>::Buffer(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op,
-                               uint64_t sequence, uint32_t log) {
-  Mnode<C>* leaf = held.leaf;
-  WriteBuffer& buffer = *leaf->buffer;
-  const bool supersedes = held.place >= 0;
-  const unsigned at = supersedes ? static_cast<unsigned>(held.place) : buffer.count;
-  const uint64_t old_value = supersedes ? buffer.PairAt(at).value : 0;
-  const uint32_t old_log = supersedes ? buffer.LogAt(at) : AppendLog::kNoLog;
-  const bool holds = op == LogOp::kDelete || (C::kRecords && held.slot >= 0);
-  if (holds && !buffer.holds_space) worker.counters.Add(WorkerCounters::kHolding);
-  const uint8_t slot = held.slot < 0 ? WriteBuffer::kNoSlot : static_cast<uint8_t>(held.slot);
-  leaf->filter.Add(tree_.codec.HashOf(pair));
-  LeafCommits<Mnode<C>>::BeginPublish(*leaf);
-  buffer.Set(at, pair, slot, op == LogOp::kDelete, log);
-  buffer.newest = sequence;
-  buffer.holds_space |= holds;
-  tree_.commits.EndPublish(*leaf);
-  if (!supersedes) return;
-  worker.counters.Add(WorkerCounters::kSuperseded);
-  if (tree_.medium.failed()) return;
-  tree_.log.Release(old_log);
-  const bool in_leaf =
-      held.slot >= 0 && SlotPair(*leaf->bnode, static_cast<unsigned>(held.slot)).value == old_value;
-  if (!in_leaf && old_value != pair.value) tree_.RetireRecord(worker, old_value);
 }
 
 template class BufferedWrites<Fixed64Codec>;

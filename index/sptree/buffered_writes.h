@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "index/node/log_layout.h"
+#include "index/sptree/buffer_fill.h"
 #include "index/sptree/buffer_flush.h"
 #include "index/sptree/leaf_merge.h"
 #include "index/sptree/locked_leaf.h"
@@ -22,7 +23,8 @@ namespace lodgekv::sptree {
 template <class C>
 class BufferedWrites {
  public:
-  explicit BufferedWrites(TreeState<C>& tree) : tree_(tree), flusher_(tree), merger_(tree) {}
+  explicit BufferedWrites(TreeState<C>& tree)
+      : tree_(tree), fill_(tree), flusher_(tree), merger_(tree) {}
 
   // True: durable. False: nothing was done, and the buffer is empty.
   bool Write(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op);
@@ -41,12 +43,10 @@ class BufferedWrites {
   bool HasSlot(const LockedLeaf<C>& held, LogOp op) const;
   bool MakeRoom(Worker& worker, const LockedLeaf<C>& held, LogOp op, unsigned capacity,
                 BufferPool::Limited limited);
-  bool TakeSpace(Worker& worker, Mnode<C>* leaf, BufferPool::Limited limited);
   uint32_t Log(Pair pair, LogOp op, uint64_t* sequence);
-  void Buffer(Worker& worker, const LockedLeaf<C>& held, Pair pair, LogOp op, uint64_t sequence,
-              uint32_t log);
 
   TreeState<C>& tree_;
+  const BufferFill<C> fill_;
   BufferFlusher<C> flusher_;
   LeafMerger<C> merger_;
 };

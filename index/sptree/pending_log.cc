@@ -7,7 +7,8 @@
 #include <unordered_map>
 
 #include "index/node/prefetch.h"
-#include "index/sptree/buffered_writes.h"
+#include "index/sptree/buffer_fill.h"
+#include "index/sptree/buffer_flush.h"
 #include "index/sptree/leaf_search.h"
 #include "index/sptree/tree_state.h"
 
@@ -436,7 +437,7 @@ absl::Status PendingLog<C>::FindRoom(const Looked<C>& looked, const Share& share
 template <class C>
 void PendingLog<C>::Take(Worker& worker, Mnode<C>* leaf, const Share& share) {
   const LeafSearch<C> search(tree_);
-  BufferedWrites<C> writes(tree_);
+  const BufferFill<C> fill(tree_);
   for (const Entry& entry : share.taken) {
     if constexpr (C::kRecords) {
       if (C::IsRecord(entry.pair.value) && !tree_.medium.Canary("sptree.touch.log_not_marked")) {
@@ -445,7 +446,11 @@ void PendingLog<C>::Take(Worker& worker, Mnode<C>* leaf, const Share& share) {
     }
     char scratch[8] = {};
     const LockedLeaf<C> held = search.Locate(leaf, KeyOf(entry, scratch));
-    (void)writes.Restore(worker, held, entry.pair, entry.op, entry.sequence, entry.log);
+    if (leaf->buffered() && leaf->buffer->count == WriteBuffer::kMostPairs) {
+      (void)BufferFlusher<C>(tree_).Empty(worker, leaf);
+    }
+    (void)fill.TakeSpace(worker, leaf, BufferPool::Limited::kNo);
+    fill.Put(worker, held, entry.pair, entry.op, entry.sequence, entry.log);
   }
   for (const uint32_t log : share.dead) tree_.log.Release(log);
   taken_.fetch_add(share.taken.size(), std::memory_order_relaxed);

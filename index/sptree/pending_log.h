@@ -13,13 +13,14 @@
 //  2. While it is not judged its record is not overwritten, marked or not: what was there at the
 //     start is free only when all leaves have been touched (pmem/unit_arena.h). A leaf that takes
 //     it marks it.
-//  3. A leaf takes of each key the newest entry, if its number is above the leaf's watermark, in the
-//     order of their numbers. So the buffer is as if it had been written to since.
+//  3. A leaf takes of each key the newest entry, if its number is above the leaf's watermark, in
+//     the order of their numbers. So the buffer is as if it had been written to since.
 //  4. An entry without a whole record is dead: a leaf of its key word has a watermark that is no
 //     lower, or another entry of that word and hash is newer. That is known, and damage found, when
 //     all leaves have been touched.
 //
-// Read, Keep and End belong to recovery and its sweep. The rest is thread-safe for different leaves.
+// Read, Keep and End belong to recovery and its sweep. The rest is thread-safe for different
+// leaves.
 #pragma once
 
 #include <atomic>
