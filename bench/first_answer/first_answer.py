@@ -5,9 +5,9 @@
 
 For each key format and number of keys: loads a pool in memory, kills the daemon with SIGKILL,
 starts it again and asks for one key until it is there: from the start of the process to the answer
-at the client, several times. --puts writes so many pairs one by one before the first kill, which
-fill the log of an engine that has one: --engine-option write_buffer_pairs=14 --puts 3000000. Then it puts keys until the recovery in the background has ended, and
-says how long that took.
+at the client, several times. Then it puts keys until the recovery in the background has ended, and
+says how long that took. --puts writes so many pairs one by one before the first kill, which fill
+the log of an engine that has one: --engine-option write_buffer_pairs=14 --puts 3000000.
 """
 
 import argparse

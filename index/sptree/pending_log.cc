@@ -61,12 +61,12 @@ absl::Status PendingLog<C>::Read(const EngineContext& context) {
   state.valid.assign(logs, 0);
   state.parts.resize(PartsOf(logs, kLogsPerPart, kMostParts));
   state.unreadable.resize(state.parts.size());
-  PhaseProgress progress(context.progress, "logs", logs);
+  PhaseProgress logs_read(context.progress, "logs", logs);
   const absl::Status status = state.with.Parallel(state.parts.size(), [&](size_t i) {
     const Part part = Part::Of(logs, state.parts.size(), i);
     const absl::Status read = ReadPart(part, i);
     state.settler.EndThread();
-    progress.Add(part.end - part.begin);
+    logs_read.Add(part.end - part.begin);
     return read;
   });
   for (const BinnedEntries& part : state.parts) entries_ += part.size();

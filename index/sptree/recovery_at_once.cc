@@ -1,6 +1,6 @@
 // Recovery that touches no leaf: there is a backup of the top layer. Everything is examined when
-// it is touched first (first_touch.h), or by the sweep (sweep.h). Logs are read, but their entries wait
-// for their leaves (pending_log.h).
+// it is touched first (first_touch.h), or by the sweep (sweep.h). Logs are read, but their entries
+// wait for their leaves (pending_log.h).
 #include <algorithm>
 
 #include "index/sptree/recovery.h"
