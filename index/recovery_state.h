@@ -16,7 +16,7 @@ struct RecoveryReport {
   uint64_t leaves_scanned = 0;
   uint64_t keys = 0;
   uint64_t log_entries_replayed = 0;  // where leaves take them at first touch: when all have
-  uint64_t log_entries_dropped = 0;  // unacknowledged tails of logs
+  uint64_t log_entries_dropped = 0;   // unacknowledged tails of logs
   uint64_t repairs = 0;
   uint64_t bytes_reclaimed = 0;  // space without an owner that was freed
   unsigned threads = 1;

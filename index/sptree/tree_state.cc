@@ -9,8 +9,10 @@ namespace {
 // A split commits in the leaf to the left of the one that it creates.
 constexpr size_t kReach = 1;
 constexpr unsigned kLogEntries = 30;
-// A full buffer has entries of up to so many bytes, in logs that have others too.
-constexpr uint64_t kLogBytesOfLeaf = 1024;
+// A start reads all of it (pending_log.h). Buffers at the default limit of their memory have
+// entries of 200 bytes a leaf. With 1 KiB and 10 million keys an insert flushed 5 % fewer lines,
+// and the start took twice as long.
+constexpr uint64_t kLogBytesOfLeaf = 256;
 constexpr uint64_t kLeastLogLimit = uint64_t{64} << 20;
 constexpr uint64_t kLogShareOfPool = 8;
 // A small tree's leaves are few, and each may be written to.
