@@ -17,6 +17,9 @@ namespace {
 // Tolerance for variation: a node half full here, one more log there.
 constexpr double kMayGrow = 1.2;
 constexpr uint64_t kUnderWay = uint64_t{128} << 10;
+// In chunks, too, that a few units keep from being free: SPTree keeps up to 256 leaves of 1,280
+// bytes for the backup of its top layer.
+constexpr uint64_t kScattered = uint64_t{384} << 10;
 
 void LetReclaimAll(Engine& engine) {
   constexpr int kQuiet = 100;
@@ -62,10 +65,20 @@ Footprint FootprintOf(EngineHarness& harness) {
   return footprint;
 }
 
+Footprint LargerOf(const Footprint& one, const Footprint& other) {
+  Footprint larger{std::max(one.dram, other.dram), std::max(one.medium, other.medium),
+                   std::max(one.chunks, other.chunks), one.nodes, std::max(one.steps, other.steps)};
+  for (const auto& [name, value] : other.nodes) {
+    double& known = larger.nodes[name];
+    known = std::max(known, value);
+  }
+  return larger;
+}
+
 void ExpectNoGrowth(const Footprint& first, const Footprint& now) {
   EXPECT_LE(now.dram, first.dram * kMayGrow + kUnderWay);
   EXPECT_LE(now.medium, first.medium * kMayGrow + kUnderWay);
-  EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay);
+  EXPECT_LE(now.chunks, first.chunks * kMayGrow + kUnderWay + kScattered);
   // A few nodes more or less depend on where the separators are.
   for (const auto& [name, value] : first.nodes) {
     EXPECT_LE(now.nodes.at(name), value * kMayGrow + 2) << name;

@@ -25,6 +25,9 @@ struct Footprint {
 // Measured once nothing is being freed any more.
 Footprint FootprintOf(EngineHarness& harness);
 
+// Of each figure the larger one.
+Footprint LargerOf(const Footprint& one, const Footprint& other);
+
 // At most a fifth larger, plus what is being freed.
 void ExpectNoGrowth(const Footprint& first, const Footprint& now);
 

@@ -22,6 +22,8 @@ class WindowTest : public ConformanceTest {
   WindowTest() : random_("window") {}
 
   static constexpr int kWindows = 10;
+  // Free space in chunks that are in use goes up and down from one to the next.
+  static constexpr int kFirstWindows = 3;
 
   HarnessOptions Options() const override {
     return {.memory_bytes = uint64_t{96} << 20, .chunk_bytes = uint64_t{64} << 10};
@@ -60,7 +62,7 @@ class WindowTest : public ConformanceTest {
         ASSERT_NO_FATAL_FAILURE(DeleteKey(window.front()));
         window.pop_front();
       }
-      if (round == 1) first = Look();
+      if (round >= 1 && round <= kFirstWindows) first = LargerOf(first, Look());
     }
     ExpectNoGrowth(first, Look());
     EXPECT_EQ(engine().CountKeys(), size);
