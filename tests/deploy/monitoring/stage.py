@@ -35,10 +35,14 @@ class Server(daemon.Daemon):
             return answer.read().decode()
 
 
+# What is off by default has panels, too.
+OPTIONS = {"sptree": {"engine_option": "write_buffer_pairs=14"}}
+
+
 def with_pool(workdir, engine, name=None, *, size=128):
     name = name or engine
     return Server(workdir, name, engine=engine, pool=pathlib.Path(workdir) / name / "pool",
-                  pool_size=size * daemon.MIB)
+                  pool_size=size * daemon.MIB, **OPTIONS.get(engine, {}))
 
 
 def on_file(disk):
