@@ -91,7 +91,8 @@ def measure(options, key_format, keys):
                                pool=f"{folder}/pool", pool_size=size, **more)
         with server:
             load(server, keys, key_format, records=keys, batch=512, concurrency=6)
-            load(server, keys, key_format, records=options.puts, batch=1, concurrency=1)
+            if options.puts:
+                load(server, keys, key_format, records=options.puts, batch=1, concurrency=1)
             times = []
             for _ in range(options.kills):
                 server.kill()

@@ -145,7 +145,6 @@ class BinnedEntries {
     refs_.reserve(entries);
     bins_.reserve(entries);
   }
-  size_t size() const { return refs_.size(); }
   // After the last Add.
   void Divide(size_t bins) {
     begins_.assign(bins + 1, 0);

@@ -69,7 +69,6 @@ absl::Status PendingLog<C>::Read(const EngineContext& context) {
     logs_read.Add(part.end - part.begin);
     return read;
   });
-  for (const BinnedEntries& part : state.parts) entries_ += part.size();
   state.bins = std::make_unique<Bin[]>(state.borders.bins());
   return status;
 }
@@ -176,8 +175,9 @@ absl::Status PendingLog<C>::NoteUnreadable(const FoundEntry& entry, uint32_t log
   return absl::OkStatus();
 }
 
+// Those that were whole go with the groups of those that were not.
 template <class C>
-absl::Status PendingLog<C>::Keep() {
+void PendingLog<C>::DropGroups() {
   State& state = *state_;
   uint64_t gone = 0;
   for (const BinnedEntries& part : state.parts) {
@@ -188,8 +188,13 @@ absl::Status PendingLog<C>::Keep() {
     });
   }
   dropped_.fetch_add(gone, std::memory_order_relaxed);
-  entries_ -= gone;
-  if (dropped() != 0) state.logs.SpoilDroppedGroups();
+  state.logs.SpoilDroppedGroups();
+}
+
+template <class C>
+absl::Status PendingLog<C>::Keep() {
+  State& state = *state_;
+  if (dropped() != 0) DropGroups();
   GroupDoubtful();
   if (state.with.Canary("sptree.touch.log_not_held")) {
     for (uint32_t& valid : state.valid) valid = std::min(valid, 1u);

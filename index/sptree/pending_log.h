@@ -83,7 +83,6 @@ class PendingLog {
   // All leaves have. DataLoss if an entry without a whole record is not dead.
   absl::Status End();
 
-  uint64_t entries() const { return entries_; }  // that were read
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
   uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
 
@@ -113,6 +112,7 @@ class PendingLog {
                         Readable* readable);
   absl::Status NoteUnreadable(const FoundEntry& entry, uint32_t log, size_t part);
   void DrawBorders();
+  void DropGroups();
   void FetchRecords(const std::vector<FoundEntry>& entries) const;
   void GroupDoubtful();
   void NoteWatermark(const Looked<C>& looked, uint64_t watermark);
@@ -129,7 +129,6 @@ class PendingLog {
   std::atomic<bool> pending_{false};  // false: nobody begins to prepare any more
   std::atomic<unsigned> preparing_{0};
   size_t forgotten_ = 0;  // so many bins, of the sweep
-  uint64_t entries_ = 0;
   std::atomic<uint64_t> dropped_{0};
   std::atomic<uint64_t> taken_{0};
 };
