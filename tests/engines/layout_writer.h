@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv::test {
 
@@ -16,6 +17,10 @@ class LayoutWriter {
   }
   void Field(const char* name, size_t offset, size_t bytes) {
     absl::StrAppend(&text_, "field ", name, " ", offset, " ", bytes, "\n");
+  }
+  // In an area of words.
+  void Words(const char* name, size_t first, size_t count = 1) {
+    Field(name, first * sizeof(pmem::Word), count * sizeof(pmem::Word));
   }
   std::string Take() { return std::move(text_); }
 

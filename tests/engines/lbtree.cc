@@ -147,13 +147,10 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(Block, slots);
   LODGEKV_FIELD(Block, tail);
   writer.Struct("LbTreeEngineArea", sizeof(pmem::media::Header::engine_area));
-  const auto words = [&](const char* name, lbtree::media::EngineWord index, size_t count) {
-    writer.Field(name, index * sizeof(pmem::Word), count * sizeof(pmem::Word));
-  };
-  words("first_leaf", lbtree::media::kFirstLeaf, 1);
-  words("blocks", lbtree::media::kBlocks, 1);
-  words("intents", lbtree::media::kIntents, BatchIntents::kRoots);
-  words("positions", lbtree::media::kPositions, lbtree::kLeafPositions);
+  writer.Words("first_leaf", lbtree::media::kFirstLeaf);
+  writer.Words("blocks", lbtree::media::kBlocks);
+  writer.Words("intents", lbtree::media::kIntents, BatchIntents::kRoots);
+  writer.Words("positions", lbtree::media::kPositions, lbtree::kLeafPositions);
 }
 
 }  // namespace

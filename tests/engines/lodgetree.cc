@@ -182,13 +182,10 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(LogEntry, meta);
   LODGEKV_FIELD(LogEntry, checksums);
   writer.Struct("EngineArea", sizeof(pmem::media::Header::engine_area));
-  const auto word = [&](const char* name, lodgetree::media::EngineWord index) {
-    writer.Field(name, index * sizeof(pmem::Word), sizeof(pmem::Word));
-  };
-  word("first_leaf", lodgetree::media::kFirstLeaf);
-  word("log_entries", lodgetree::media::kLogEntries);
-  word("longest_key", lodgetree::media::kLongestKey);
-  word("fenced_below", lodgetree::media::kFencedBelow);
+  writer.Words("first_leaf", lodgetree::media::kFirstLeaf);
+  writer.Words("log_entries", lodgetree::media::kLogEntries);
+  writer.Words("longest_key", lodgetree::media::kLongestKey);
+  writer.Words("fenced_below", lodgetree::media::kFencedBelow);
 }
 
 }  // namespace

@@ -234,13 +234,10 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(BackupEntry, low);
   LODGEKV_FIELD(BackupEntry, leaf);
   writer.Struct("SpTreeEngineArea", sizeof(pmem::media::Header::engine_area));
-  const auto words = [&](const char* name, sptree::media::EngineWord index, size_t count) {
-    writer.Field(name, index * sizeof(pmem::Word), count * sizeof(pmem::Word));
-  };
-  words("first_leaf", sptree::media::kFirstLeaf, 1);
-  words("intents", sptree::media::kIntents, BatchIntents::kRoots);
-  words("fenced_below", sptree::media::kFencedBelow, 1);
-  words("backup", sptree::media::kBackup, 1);
+  writer.Words("first_leaf", sptree::media::kFirstLeaf);
+  writer.Words("intents", sptree::media::kIntents, BatchIntents::kRoots);
+  writer.Words("fenced_below", sptree::media::kFencedBelow);
+  writer.Words("backup", sptree::media::kBackup);
 }
 
 }  // namespace

@@ -149,8 +149,7 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(Subnode, fingerprints);
   LODGEKV_FIELD(Subnode, slots);
   writer.Struct("SsTreeEngineArea", sizeof(pmem::media::Header::engine_area));
-  writer.Field("intents", sstree::media::kIntents * sizeof(pmem::Word),
-               BatchIntents::kRoots * sizeof(pmem::Word));
+  writer.Words("intents", sstree::media::kIntents, BatchIntents::kRoots);
 }
 
 }  // namespace

@@ -207,12 +207,9 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(Anchor, low_check);
   WriteTop(writer);
   writer.Struct("TlbTreeEngineArea", sizeof(pmem::media::Header::engine_area));
-  const auto words = [&](const char* name, tlbtree::media::EngineWord index, size_t count) {
-    writer.Field(name, index * sizeof(pmem::Word), count * sizeof(pmem::Word));
-  };
-  words("first_anchor", tlbtree::media::kFirstAnchor, 1);
-  words("top", tlbtree::media::kTop, 1);
-  words("intents", tlbtree::media::kIntents, BatchIntents::kRoots);
+  writer.Words("first_anchor", tlbtree::media::kFirstAnchor);
+  writer.Words("top", tlbtree::media::kTop);
+  writer.Words("intents", tlbtree::media::kIntents, BatchIntents::kRoots);
 }
 
 }  // namespace
