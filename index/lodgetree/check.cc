@@ -271,6 +271,7 @@ void LodgeTree<C>::Checker::CheckCounts() {
   uint64_t spare = 0;
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
+    for (const uint32_t log : worker.open_commits.logs) ++buffered_in_log_[log];
     spare += worker.spares.leaves();
   });
   CheckValidEntries(parts_.log, std::move(buffered_in_log_),
@@ -289,6 +290,11 @@ void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // spare for the next split, or retired and not yet freed
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     waiting += worker.retired.bytes();
+    for (const uint64_t value_word : worker.open_commits.unlinked) {
+      if constexpr (C::kRecords) {
+        if (C::IsRecord(value_word)) waiting += parts_.slab.SpaceAt(C::RecordOf(value_word));
+      }
+    }
     waiting += worker.spares.fence_bytes(parts_.slab);
   });
   if (parts_.pool.finding_space()) return;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/leaf_merge.h"
 #include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/node_writer.h"
@@ -43,6 +44,7 @@ void DrainBuffers(TreeParts<C>& parts, std::string low, const std::string* end) 
     nodes.held.UnlockAll();
     NodeMerger<C>(parts, worker).MergeSparseNodes();
   }
+  CommitCloser<C>(parts, worker).CloseNow();
   worker.ReleaseDrainedLogs(parts.log);
 }
 

@@ -15,7 +15,7 @@ uint32_t DrainRound<C>::SendDirect(Turn& turn, std::span<PendingOp<C>> group) {
   for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
     PendingOp<C>& pending = group[worker_.todo[i]];
     if ((turn.leaves >> pending.leaf & 1) == 0) continue;
-    worker_.drained_logs.push_back(pending.log);
+    worker_.round.logs.push_back(pending.log);
     turn.removes |= pending.tombstone;
     if (pending.buffered < 0) continue;
     const auto at = static_cast<unsigned>(pending.buffered);
@@ -52,6 +52,7 @@ void DrainRound<C>::SortDirect(const Turn& turn, std::span<PendingOp<C>> group, 
 template <class C>
 [[gnu::flatten]] void DrainRound<C>::StageTurn(Turn& turn, std::span<PendingOp<C>> group) {
   const Node* node = turn.node;
+  closer_.CloseNode(turn.node);
   const uint32_t superseded = SendDirect(turn, group);
   turn.first_work = worker_.round.work_count;
   for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
@@ -69,7 +70,7 @@ template <class C>
   }
   turn.work_count = worker_.round.work_count - turn.first_work;
   for (uint32_t left = turn.drained; left != 0; left &= left - 1) {
-    worker_.drained_logs.push_back(node->buf_ver[std::countr_zero(left)]);
+    worker_.round.logs.push_back(node->buf_ver[std::countr_zero(left)]);
   }
   turn.removes |= (turn.drained & node->tombstones) != 0;
 }
@@ -78,6 +79,7 @@ template <class C>
 void DrainRound<C>::FenceStaged() {
   LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.1");
   parts_.medium.Fence();
+  closer_.AfterFence();
   LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.2");
 }
 
@@ -117,41 +119,46 @@ void DrainRound<C>::CommitAndPublishSecond() {
   }
 }
 
-// The leaves of a round, all under the same fences.
-//
-// Readers wait from BeginPublish to EndPublish, which follows the fence that makes durable what
-// they see then. If that fence is an instruction, the DRAM side is published while the lines are in
-// flight; if it syncs a file, readers do not wait for it. A second commit overwrites slots that
-// readers may still read: they wait for it.
+// The leaves of a round, all under the same fences. What is published is durable in the logs; only
+// a second commit overwrites slots that readers may still read, and they wait for it.
 template <class C>
 void DrainRound<C>::CommitAndPublish() {
   Round<C>& round = worker_.round;
   writer_.StoreCommits(round.Works(), LeafWriter<C>::Pass::kFirst);
-  const bool ahead = !parts_.medium.long_fences();
-  const auto publish = [&](const Turn& turn) {
-    turn.node->lock.BeginPublish();
-    PublishDrain(turn);
-  };
-  for (const Turn& turn : round.turns) {
-    if (ahead && turn.PublishesAtOnce()) publish(turn);
-  }
-  parts_.medium.Fence();
-  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.4");
   bool second = false;
   for (const Turn& turn : round.turns) {
     second |= turn.second_commit;
     if (!turn.PublishesAtOnce()) continue;
-    if (!ahead) publish(turn);
+    turn.node->lock.BeginPublish();
+    PublishDrain(turn);
     turn.node->lock.EndPublish();
   }
-  if (second) CommitAndPublishSecond();
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.4");
+  if (second) {
+    parts_.medium.Fence();
+    CommitAndPublishSecond();
+  }
+  KeepOpen();
+  if (second) {
+    closer_.AfterFence();
+  } else if (!parts_.parameters.deferred_close) {
+    closer_.CloseNow();
+  }
 }
 
+// What the commits of the round make superfluous waits for their fence.
 template <class C>
-void DrainRound<C>::RetireUnlinked() {
+void DrainRound<C>::KeepOpen() {
+  Round<C>& round = worker_.round;
+  auto& open = worker_.open_commits;
+  const CommitMark mark = open.Open();
+  for (const Turn& turn : round.turns) turn.node->commits = mark;
+  for (const LeafWork& work : round.Works()) open.leaves.push_back(work.media);
+  const bool logs_now = parts_.medium.Canary("lodgetree.close.logs_at_once");
+  MoveAll(round.logs, logs_now ? worker_.drained_logs : open.logs);
   if (parts_.medium.Canary("lodgetree.flush.unlinked_stay")) worker_.unlinked.clear();
-  for (const uint64_t value_word : worker_.unlinked) worker_.RetireRecord(parts_.slab, value_word);
-  worker_.unlinked.clear();
+  MoveAll(worker_.unlinked, open.unlinked);
+  if (parts_.medium.Canary("lodgetree.close.records_at_once")) closer_.RetireUnlinked();
 }
 
 template <class C>

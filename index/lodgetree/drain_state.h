@@ -91,6 +91,7 @@ struct Round {
   std::vector<LeafWork> works;  // the first `work_count`
   unsigned work_count = 0;
   std::vector<NewLeaf> new_leaves;
+  std::vector<uint32_t> logs;  // of the drained pairs' entries
   std::vector<Pair> fresh;
   std::vector<SplitPair> split_pairs;  // of the leaf that is being split
   std::vector<Pair> right;             // pairs of the leaf being written
@@ -102,6 +103,7 @@ struct Round {
     turns.clear();
     work_count = 0;
     new_leaves.clear();
+    logs.clear();
     fresh.clear();
     planned_ops = planned_leaves = 0;
     staged = false;

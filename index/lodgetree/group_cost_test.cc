@@ -105,9 +105,10 @@ using Param = std::tuple<KeyFormat, On>;
 
 class GroupCostTest : public ::testing::TestWithParam<Param> {
  protected:
-  // One fence for the log with all slots, one for all commit words; if a line may tear, one between
-  // these and the watermarks.
-  static uint64_t FencesOfAFlush() { return std::get<On>(GetParam()) == On::kFile ? 3 : 2; }
+  // One fence for the log with all slots; if a line may tear, one between the commit words and the
+  // watermarks, else one before all if commits of the nodes are still open. So small is the tree
+  // that they mostly are.
+  static uint64_t FencesOfAFlush() { return 2; }
 
   static void ExpectFewFences(GroupTree& tree, Order order, size_t size, bool atomic) {
     // One-time costs: logs for groups of a new size, chunks of the pool.
@@ -123,8 +124,8 @@ class GroupCostTest : public ::testing::TestWithParam<Param> {
     }
     EXPECT_EQ(tree.SecondCommits(), commits);
     EXPECT_LE(fences, kGroups * each + kGrowth) << "of all groups";
-    EXPECT_LE(most, each + 1) << "of one";
-    EXPECT_GE(fences, kGroups);  // each was durable when acknowledged
+    EXPECT_LE(most, each + 2) << "of one";  // a node may split
+    EXPECT_GE(fences, kGroups);             // each was durable when acknowledged
   }
 };
 

@@ -78,7 +78,6 @@ void GroupWrite<C>::StageRound() {
   round.FenceStaged();
   nodes_.fenced = true;
   round.CommitAndPublish();
-  round.RetireUnlinked();
 }
 
 template <class C>
@@ -170,7 +169,6 @@ void GroupWrite<C>::DrainEmptied() {
     round.StageTurn(turn, {});
   }
   round.CommitAndPublish();
-  round.RetireUnlinked();
   for (const Turn& turn : turns) round.FinishTurn(turn);
 }
 

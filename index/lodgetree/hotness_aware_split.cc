@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
+#include "index/lodgetree/commit_closer.h"
 
 namespace lodgekv::lodgetree {
 
@@ -34,6 +35,7 @@ unsigned NodeSplitter<C>::NodesAfterSplit(const Node* node, unsigned free_slots)
 template <class C>
 typename NodeSplitter<C>::Node* NodeSplitter<C>::Split(HeldNodes<C>& held, Node* node,
                                                        const Key& key) {
+  CommitCloser<C>(parts_, worker_).CloseNode(node);
   auto* parent = parts_.tree.LockParent(key);
   const unsigned parts = NodesAfterSplit(node, Inner::FreeSlots(parent));
   const unsigned leaves = node->index_count;

@@ -127,6 +127,7 @@ void LastLevelNode<C>::BecomePart(const LastLevelNode& whole, unsigned first, un
   high = last < whole.index_count ? whole.LowOf(last) : whole.high;
   if (last < whole.index_count) C::Keep(high);
   sparse = whole.sparse;
+  commits = whole.commits;
   AddPart(whole, first, last);
   Rebase(codec);
 }

@@ -31,6 +31,7 @@
 #include <cstring>
 
 #include "index/lodgetree/layout.h"
+#include "index/lodgetree/open_commits.h"
 #include "index/lodgetree/record_mirror.h"
 #include "index/node/codec.h"
 #include "index/node/prefetch.h"
@@ -109,6 +110,7 @@ struct alignas(64) LastLevelNode {
   uint32_t tombstones;  // bit i: buffered pair i is a delete
   bool sparse;          // pairs were deleted: neighbouring leaves may be merged
   uint8_t held;         // queues that it is in (holding_nodes.h)
+  CommitMark commits;   // of its leaves' last commits
   std::atomic<LastLevelNode*> next_with_deletes;
   uint64_t values[kNodeSlots];
 

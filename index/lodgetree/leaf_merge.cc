@@ -1,5 +1,6 @@
 #include "index/lodgetree/leaf_merge.h"
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/leaf_writer.h"
 #include "index/pmem/crash_point.h"
 
@@ -34,7 +35,7 @@ bool LeafMerger<C>::MergeIntoLeftLeaf(Node* node, unsigned right, uint64_t water
 }
 
 template <class C>
-bool LeafMerger<C>::Commit(const Node* node, unsigned left, const Node* other, unsigned right,
+bool LeafMerger<C>::Commit(Node* node, unsigned left, Node* other, unsigned right,
                            uint64_t watermark) {
   parts_.Touch(node, left);
   parts_.Touch(other, right);
@@ -45,6 +46,11 @@ bool LeafMerger<C>::Commit(const Node* node, unsigned left, const Node* other, u
   LeafWork& work = worker_.merge;
   writer.Begin(node, left, 0, larger, &work);
   if (work.watermark > watermark) return false;
+  CommitCloser<C> closer(parts_, worker_);
+  if (!parts_.medium.Canary("lodgetree.close.merged_leaves")) {
+    closer.CloseNode(node);
+    closer.CloseNode(other);
+  }
   const LeafMirror& mirror = other->mirrors[right];
   Pair fresh[kLeafSlots];
   size_t count = 0;
@@ -64,6 +70,7 @@ bool LeafMerger<C>::Commit(const Node* node, unsigned left, const Node* other, u
   work.flip = true;
   writer.StoreCommits({&work, 1}, LeafWriter<C>::Pass::kFirst);
   parts_.medium.Fence();
+  closer.AfterFence();
   LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.merge.3");
   return true;
 }

@@ -37,8 +37,7 @@ class LeafMerger {
   // Leaf `left` of `node` takes over leaf `right` of `other`, which may be the same node, on the
   // medium; then Publish updates the node. False: during replay, older entries of a leaf may still
   // follow.
-  bool Commit(const Node* node, unsigned left, const Node* other, unsigned right,
-              uint64_t watermark);
+  bool Commit(Node* node, unsigned left, Node* other, unsigned right, uint64_t watermark);
   void Publish(Node* node) const;
   // Frees a leaf that was taken over.
   void FreeLeaf(pmem::Offset offset);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/drain_all.h"
 #include "index/lodgetree/held_nodes.h"
 #include "index/node/by_key_format.h"
@@ -31,6 +32,10 @@ constexpr EngineOption kOptions[] = {
     {"multiple_split", 1, 0, 1, "switch: hotness-aware multiple split; off: always into two"},
     {"use_n_split", 1, 0, 1, "switch: split without a log; off: the leaf is written aside first"},
     {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
+    {"deferred_close", 1, 0, 1,
+     "switch: the commits of a flush share the fence of the thread's next write; off: they have "
+     "one "
+     "of their own"},
     {"mirror_records", 0, 0, 1,
      "switch: DRAM has the records of all slots, so that a read of bytes keys skips the leaf"},
 };
@@ -47,6 +52,8 @@ constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"superseded_pairs_total", "Buffered pairs replaced before they reached a leaf"},
     {"log_reclaims_total", "Old logs emptied because live logs came near their limit"},
     {"merged_leaves_total", "Sparse leaves that their left neighbour took over"},
+    {"nodes_closed_total",
+     "Fences for a node whose last leaf commits were still open when it had to change again"},
 };
 
 }  // namespace
@@ -65,6 +72,7 @@ Parameters::Parameters(const OptionValues& options)
       multiple_split(options.Get("multiple_split") != 0),
       use_n_split(options.Get("use_n_split") != 0),
       log_reuse(options.Get("log_reuse") != 0),
+      deferred_close(options.Get("deferred_close") != 0),
       mirror_records(options.Get("mirror_records") != 0),
       log_limit_bytes(options.Get("log_limit_bytes")),
       crowded_below(node_slots + 2 > leaf_slots ? node_slots + 2 - leaf_slots : 0) {}
@@ -151,7 +159,10 @@ absl::Status LodgeTree<C>::Close() {
   (void)parts_.rest.FinishNow();
   parts_.background.Stop();
   if (!parts_.medium.long_fences()) DrainAllBuffers(parts_);
-  parts_.workers.ForEach([&](Worker<C>& worker) { worker.retired.HandTo(parts_.reclaimer); });
+  parts_.workers.ForEach([&](Worker<C>& worker) {
+    CommitCloser<C>(parts_, worker).CloseNow();
+    worker.retired.HandTo(parts_.reclaimer);
+  });
   (void)parts_.reclaimer.Drain();
   const uint32_t applied_log = parts_.applied.log();
   if (applied_log != AppendLog::kNoLog) parts_.applied.LeaveLog(applied_log);

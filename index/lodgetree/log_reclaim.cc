@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/node/optimistic_section.h"
 
 namespace lodgekv::lodgetree {
@@ -123,7 +124,6 @@ void LogReclaimer<C>::DrainOldPairs() {
   if (!worker_.round.turns.empty()) {
     round.FenceStaged();
     round.CommitAndPublish();
-    round.RetireUnlinked();
   }
   for (const NodeTurn<C>& turn : worker_.round.turns) {
     round.FinishTurn(turn);
@@ -154,6 +154,7 @@ bool LogReclaimer<C>::MakeLogRoom(pmem::ReservePolicy policy, absl::FunctionRef<
   for (unsigned i = 0; i < (keep ? 1 : kTriesOfDelete); ++i) {
     (void)GatherOldPairs(kEntriesForRoom);
     if (!worker_.old_log.pairs.empty()) DrainOldPairs();
+    CommitCloser<C>(parts_, worker_).CloseNow();
     worker_.ReleaseDrainedLogs(parts_.log);
     if (enough()) return true;
   }

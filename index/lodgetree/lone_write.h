@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "index/engine.h"
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/node_writer.h"
 #include "index/lodgetree/tree_parts.h"
 #include "index/node/log_fence.h"
@@ -140,6 +141,7 @@ template <class C>
 uint64_t LoneWrite<C>::LogAndBuffer(StagedPair<C>* staged, Tombstone* tombstone) {
   const Logged logged = LogPair(staged, tombstone);
   FenceLog(parts_.medium);
+  CommitCloser<C>(parts_, worker_).AfterFence();
   if constexpr (C::kRecords) parts_.horizon.EndTaking();
   Buffer(node_, leaf_, staged->pair, tombstone, logged.log);
   node_->lock.Unlock();

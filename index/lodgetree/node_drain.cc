@@ -48,7 +48,6 @@ void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
     fenced = true;
   }
   round.CommitAndPublish();
-  round.RetireUnlinked();
   round.FinishTurn(turn);
   moved_ |= turn.splits || node->index_count != leaves;
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/leaf_merge.h"
 #include "index/node/inner_tree_shrink.h"
 
@@ -31,6 +32,9 @@ auto NodeMerger<C>::MergeNodes(HeldNodes<C>& held, Node* left, Node* right) -> A
   if (!left->bounded || C::Compare(left->high, right->low()) != 0) return Attempt::kCannot;
   const bool join = CanJoin(left, right);
   if (!join && !CanEmpty(left, right)) return Attempt::kCannot;
+  CommitCloser<C> closer(parts_, worker_);
+  closer.CloseNode(left);
+  closer.CloseNode(right);
   LeafMerger<C> leaves(parts_, worker_);
   const std::string text = C::TextOf(right->low());
   const Key low = C::MakeKey(text);

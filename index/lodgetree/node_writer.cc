@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/node/log_fence.h"
 #include "index/node/optimistic_section.h"
 
@@ -29,6 +30,7 @@ template <class C>
 void NodeWriter<C>::EnsureFenced() {
   if (fenced) return;
   FenceLog(parts_.medium);
+  CommitCloser<C>(parts_, worker_).AfterFence();
   fenced = true;
 }
 

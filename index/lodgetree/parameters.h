@@ -27,6 +27,7 @@ struct Parameters {
   bool multiple_split;
   bool use_n_split;
   bool log_reuse;
+  bool deferred_close;
   bool mirror_records;
   uint64_t log_limit_bytes;
   // With more leaves than this no group can be too large for a split.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/recovery.h"
 #include "index/node/log_replay.h"
 
@@ -38,6 +39,7 @@ class LoggedTree {
         : tree_(tree), parts_(tree.parts_), worker_(tree.parts_.CurrentWorker()) {}
     absl::Status Apply(const FoundEntry& entry, const Key& key, uint32_t log);
     void End() {
+      CommitCloser<C>(parts_, worker_).CloseNow();
       worker_.ReleaseDrainedLogs(parts_.log);
       worker_.retired.HandTo(parts_.reclaimer);
     }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "index/lodgetree/commit_closer.h"
 #include "index/lodgetree/node_merge.h"
 
 namespace lodgekv::lodgetree {
@@ -43,7 +44,10 @@ bool SpaceReclaimer<C>::DrainHolding(Node* node, void (*taken)(Node*)) {
     (void)nodes.DrainPlanned(node, C::MakeKey(low), parts_.pool.PeekSequence() - 1);
   }
   nodes.held.UnlockAll();
-  if (any) worker_.ReleaseDrainedLogs(parts_.log);
+  if (any) {
+    CommitCloser<C>(parts_, worker_).CloseNow();
+    worker_.ReleaseDrainedLogs(parts_.log);
+  }
   NodeMerger<C>(parts_, worker_).MergeSparseNodes();
   return any;
 }

@@ -9,6 +9,7 @@
 #include "index/lodgetree/drain_plan.h"
 #include "index/lodgetree/drain_state.h"
 #include "index/lodgetree/key_order.h"
+#include "index/lodgetree/open_commits.h"
 #include "index/lodgetree/pending_op.h"
 #include "index/lodgetree/spare_space.h"
 #include "index/node/append_log.h"
@@ -31,6 +32,7 @@ struct WorkerCounters {
     kSuperseded,
     kLogReclaims,
     kMergedLeaves,
+    kNodesClosed,
     kCount
   };
 };
@@ -61,12 +63,13 @@ struct alignas(64) Worker {
   Round<C> round;
   LeafWork merge;
   std::vector<uint64_t> unlinked;  // value words of pairs that the current drains remove
+  OpenCommits open_commits;
   RetiredRecords retired;
   std::vector<uint32_t> todo;  // operations of a group still to do, ascending
   DrainPlan plan;              // scratch
   Chunks<C> chunks;
-  // Logs of entries that a drain has made obsolete. Their counters are decremented after the next
-  // lock: a shared counter right after the drain's fence would wait for it, and so would all that
+  // Logs of entries that closed commits have made obsolete. Their counters are decremented after
+  // the next lock: a shared counter right after a fence would wait for it, and so would all that
   // follows.
   std::vector<uint32_t> drained_logs;
   OldLogWork<C> old_log;

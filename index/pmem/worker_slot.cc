@@ -15,6 +15,7 @@ struct Slots {
 };
 
 constinit std::atomic<uint32_t> slots_used{0};
+constinit std::atomic<uint64_t> turns{0};
 
 // Never destroyed: threads may end after static destructors have run.
 Slots& GetSlots() {
@@ -52,6 +53,7 @@ struct Holder {
 
 uint32_t internal::TakeWorkerSlot() {
   static thread_local Holder holder;
+  worker_turn = turns.fetch_add(1, std::memory_order_relaxed) + 1;
   return holder.slot;
 }
 

@@ -12,6 +12,7 @@ inline constexpr uint32_t kMaxWorkerSlots = 256;
 namespace internal {
 inline constexpr uint32_t kNoWorkerSlot = UINT32_MAX;
 inline constinit thread_local uint32_t worker_slot = kNoWorkerSlot;
+inline constinit thread_local uint64_t worker_turn = 0;
 uint32_t TakeWorkerSlot();
 }  // namespace internal
 
@@ -21,6 +22,13 @@ inline uint32_t CurrentWorkerSlot() {
     internal::worker_slot = internal::TakeWorkerSlot();
   }
   return internal::worker_slot;
+}
+
+// A number that no other thread has, whether or not it has had the same slot. A fence covers the
+// flushes of its own thread: not those of the slot's thread before it.
+inline uint64_t CurrentWorkerTurn() {
+  (void)CurrentWorkerSlot();
+  return internal::worker_turn;
 }
 
 // Slots at this number and above were never in use.

@@ -1,0 +1,124 @@
+// Open commits: what they save, and where they are closed. That closing is needed there is what the
+// laboratory's canaries show, except where they would take too many images: a node that splits or
+// is joined, and a thread that has ended.
+#include "index/lodgetree/open_commits.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "index/lodgetree/lodgetree_test_util.h"
+
+namespace lodgekv::lodgetree {
+namespace {
+
+constexpr uint64_t kKeys = 40'000;
+
+Effect PutScattered(TestTree& tree, uint64_t n) { return tree.PutEffect(Scattered(n), Text(n)); }
+
+// Puts keys from `*n` on until one has set off a flush, whose effect is returned.
+Effect PutUntilFlush(TestTree& tree, uint64_t* n) {
+  for (;;) {
+    const Effect effect = PutScattered(tree, (*n)++);
+    if (effect["buffer_flushes_total"] != 0) return effect;
+  }
+}
+
+double FencesOfAPut(const TestTree::Options& options) {
+  TestTree tree(KeyFormat::kFixed64, options);
+  for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  const Effect effect = tree.EffectOf([&] {
+    for (uint64_t n = kKeys; n < 2 * kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  });
+  tree.ExpectSound();
+  return static_cast<double>(effect.cost.fences) / kKeys;
+}
+
+TEST(OpenCommitsTest, AFlushCostsNoFence) {
+  EXPECT_LE(FencesOfAPut({}), 1.02);
+  EXPECT_GE(FencesOfAPut({{"deferred_close", "0"}}), 1.3);
+}
+
+TEST(OpenCommitsTest, MarksTellOpenFromClosed) {
+  OpenCommits commits;
+  EXPECT_FALSE(commits.MayBeOpen({0, 0}));
+  const CommitMark first = commits.Open();
+  EXPECT_TRUE(commits.any());
+  EXPECT_TRUE(commits.MayBeOpen(first));
+  EXPECT_EQ(commits.Open().round, first.round);  // more of the same
+  EXPECT_FALSE(commits.MayBeOpen(commits.ClosedMark()));
+  commits.Close();
+  EXPECT_FALSE(commits.any());
+  EXPECT_FALSE(commits.MayBeOpen(first));
+  const CommitMark second = commits.Open();
+  EXPECT_TRUE(commits.MayBeOpen(second));
+  EXPECT_FALSE(commits.MayBeOpen(first));
+}
+
+// Else a leaf could be reached only through the open commit of one in another node, of which who
+// writes there knows nothing.
+TEST(OpenCommitsTest, ANodeIsClosedBeforeItSplits) {
+  TestTree tree(KeyFormat::kFixed64);
+  uint64_t splits = 0;
+  for (uint64_t n = 0; n < kKeys; ++n) {
+    const Effect effect = PutScattered(tree, n);
+    if (effect["node_splits_total"] == 0) continue;
+    ++splits;
+    // A second commit is fenced, and leaves nothing open.
+    ASSERT_GE(effect["nodes_closed_total"] + effect["second_commits_total"], 1u) << n;
+  }
+  EXPECT_GT(splits, 50u);
+}
+
+// The puts leave one in twenty keys; nodes are joined after flushes of the same operation.
+TEST(OpenCommitsTest, LeavesAndNodesAreClosedBeforeTheyAreJoined) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  uint64_t merging = 0;
+  for (uint64_t n = 0; n < kKeys; ++n) {
+    if (n % 20 == 0) continue;
+    const Effect effect =
+        tree.EffectOf([&] { EXPECT_EQ(tree.Delete(Scattered(n)), Outcome::kOk); });
+    if (effect["merged_leaves_total"] == 0 || effect["buffer_flushes_total"] == 0) continue;
+    ++merging;
+    ASSERT_GE(effect["nodes_closed_total"] + effect["second_commits_total"], 1u) << n;
+  }
+  EXPECT_GT(merging, 100u);
+  tree.ExpectSound();
+}
+
+// A thread that takes over the worker slot of one that has ended flushes its open commits once
+// more, and fences that: its own fences do not cover them.
+TEST(OpenCommitsTest, ThoseOfAThreadThatEndedAreFlushedAgain) {
+  TestTree tree(KeyFormat::kFixed64, {{"log_entries", "1000"}});
+  uint64_t n = 0;
+  for (; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  uint64_t leaves = 0;
+  std::thread([&] { leaves = PutUntilFlush(tree, &n)["flushed_leaves_total"]; }).join();
+  ASSERT_GT(leaves, 0u);
+  std::thread([&] {
+    const Effect next = tree.PutEffect(Scattered(0), Text(1));
+    ASSERT_EQ(next["buffer_flushes_total"], 0u);  // that would cost more by itself
+    EXPECT_EQ(next.cost.lines_flushed, 1 + leaves);
+    EXPECT_EQ(next.cost.fences, 2u);
+  }).join();
+  tree.ExpectSound();
+}
+
+// Nothing is open in a pool that was closed.
+TEST(OpenCommitsTest, AnEngineClosesThoseOfAllThreads) {
+  TestTree tree(KeyFormat::kFixed64);
+  uint64_t n = 0;
+  std::thread([&] {
+    for (; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+    (void)PutUntilFlush(tree, &n);
+  }).join();
+  tree.CloseAndRecover();
+  EXPECT_EQ(tree.recovery().log_entries_replayed, 0u);
+  EXPECT_EQ(tree.Get(Scattered(n - 1)), Text(n - 1));
+  tree.ExpectSound();
+}
+
+}  // namespace
+}  // namespace lodgekv::lodgetree
