@@ -152,7 +152,9 @@ void DrainRound<C>::KeepOpen() {
   Round<C>& round = worker_.round;
   auto& open = worker_.open_commits;
   const CommitMark mark = open.Open();
-  for (const Turn& turn : round.turns) turn.node->commits = mark;
+  for (const Turn& turn : round.turns) {
+    if (turn.leaves != 0) turn.node->commits = mark;  // another thread's may be open in the others
+  }
   for (const LeafWork& work : round.Works()) open.leaves.push_back(work.media);
   const bool logs_now = parts_.medium.Canary("lodgetree.close.logs_at_once");
   MoveAll(round.logs, logs_now ? worker_.drained_logs : open.logs);
