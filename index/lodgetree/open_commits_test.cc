@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "index/lodgetree/lodgetree_test_util.h"
 
@@ -21,6 +23,14 @@ Effect PutScattered(TestTree& tree, uint64_t n) { return tree.PutEffect(Scattere
 Effect PutUntilFlush(TestTree& tree, uint64_t* n) {
   for (;;) {
     const Effect effect = PutScattered(tree, (*n)++);
+    if (effect["buffer_flushes_total"] != 0) return effect;
+  }
+}
+
+// All in one node.
+Effect PutNeighboursUntilFlush(TestTree& tree, uint64_t* key) {
+  for (;;) {
+    const Effect effect = tree.PutEffect(Text(++*key), Text(0));
     if (effect["buffer_flushes_total"] != 0) return effect;
   }
 }
@@ -103,6 +113,38 @@ TEST(OpenCommitsTest, ThoseOfAThreadThatEndedAreFlushedAgain) {
     EXPECT_EQ(next.cost.lines_flushed, 1 + leaves);
     EXPECT_EQ(next.cost.fences, 2u);
   }).join();
+  tree.ExpectSound();
+}
+
+// Those of another thread in a node where a group only buffers stay marked, also when the group's
+// own ones, in other nodes, are closed.
+TEST(OpenCommitsTest, AGroupThatOnlyBuffersInANodeLeavesItsMark) {
+  TestTree tree(KeyFormat::kFixed64, {{"log_entries", "1000"}});
+  for (uint64_t n = 0; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  // The thread ends with the test: until then nothing closes its commits.
+  uint64_t key = 0;
+  std::promise<void> opened;
+  std::promise<void> end;
+  std::thread opener([&] {
+    (void)PutNeighboursUntilFlush(tree, &key);
+    opened.set_value();
+    end.get_future().wait();
+  });
+  opened.get_future().wait();
+  const uint64_t elsewhere = uint64_t{1} << 63;
+  std::vector<std::string> keys = {Text(++key), Text(++key)};  // one alone has no turn
+  for (uint64_t i = 0; i < 40; ++i) keys.push_back(Text(elsewhere + i));
+  std::vector<WriteOp> group;
+  for (const std::string& text : keys) {
+    group.push_back({.kind = WriteKind::kPut, .key = text, .value = text});
+  }
+  const Effect of_group = tree.EffectOf([&] { EXPECT_EQ(tree.Write(group), Outcome::kOk); });
+  EXPECT_EQ(of_group["buffer_flushes_total"], 1u);
+  EXPECT_EQ(of_group["nodes_closed_total"], 0u);
+  (void)tree.Put(Text(elsewhere + 40), Text(0));  // closes the group's
+  EXPECT_EQ(PutNeighboursUntilFlush(tree, &key)["nodes_closed_total"], 1u);
+  end.set_value();
+  opener.join();
   tree.ExpectSound();
 }
 
