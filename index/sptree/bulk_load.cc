@@ -116,6 +116,7 @@ void BulkLoader<C>::WriteLeaf(pmem::Offset next) {
   Mnode<C>* mnode = tree_.mnodes.New();
   SetMnode(tree_.codec, tree_.BnodeAt(leaf_), image.bitmap, pairs, mnode);
   mnode->low = low_;
+  mnode->high = C::MinusInfinity();
   mnode->right = nullptr;
   if (!leaves_.empty()) {
     leaves_.back()->right = mnode;

@@ -195,6 +195,9 @@ void Checker<C>::CheckWords(const Mnode<C>& leaf) {
       (watermark != 0 && watermark >= tree_.pool.PeekSequence())) {
     Problem("leaf ", where, ": watermark ", watermark, " was never handed out");
   }
+  if (!leaf.bounded() && leaf.high != C::MinusInfinity()) {
+    Problem("leaf ", where, ": the last one, but with a high fence that readers may believe");
+  }
   const pmem::Offset right = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
   if (leaf.bnode->next.Load() != CheckedWord(right)) {
     Problem("leaf ", where, ": next does not lead to the leaf at ", right);

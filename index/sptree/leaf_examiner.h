@@ -23,7 +23,7 @@ struct Looked {
   const media::Bnode* bnode;
   const media::Bnode* right = nullptr;  // null: none
   typename C::Separator low{};
-  typename C::Separator high{};  // if there is a right one
+  typename C::Separator high = C::MinusInfinity();  // if there is no right one
   Mnode<C>* leaf = nullptr;
   uint64_t overlap = 0;  // slots whose keys are in the right one's range, to which they belong
 

@@ -117,6 +117,29 @@ TEST(RecoveryTest, AStrayKeyIsRefused) {
   EXPECT_NE(status.message().find("a tag that is not its key's"), std::string::npos) << status;
 }
 
+TEST(BulkLoadTest, EveryPairIsThereAndStays) {
+  for (const KeyFormat format : {KeyFormat::kFixed64, KeyFormat::kBytes}) {
+    BulkLoad load;
+    load.source = [n = uint64_t{0}, key = std::string(),
+                   value = std::string()](BulkPair* pair) mutable -> absl::StatusOr<bool> {
+      if (n == 5000) return false;
+      key = Text(2 * n);
+      value = Text(~n++);
+      *pair = {.key = key, .value = value};
+      return true;
+    };
+    TestTree tree(load, format);
+    for (const bool again : {false, true}) {
+      if (again) tree.KillAndRecover();
+      tree.ExpectSound();
+      EXPECT_EQ(tree.engine().CountKeys(), 5000u);
+      for (uint64_t n = 0; n < 5000; ++n) ASSERT_EQ(tree.Get(Text(2 * n)), Text(~n));
+    }
+    for (uint64_t n = 0; n < 5000; ++n) ASSERT_EQ(tree.Put(Text(2 * n + 1), Text(n)), Outcome::kOk);
+    tree.ExpectSound();
+  }
+}
+
 TEST(ScanTest, ALeafIsSortedOnceAfterAChange) {
   TestTree tree(KeyFormat::kFixed64);
   for (uint64_t i = 0; i < 50; ++i) ASSERT_EQ(tree.Put(Scattered(i), Text(i)), Outcome::kOk);

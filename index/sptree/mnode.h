@@ -11,6 +11,8 @@
 //     are on the medium, with two versions, cur_ver and sort_ver, and scans write them: after a
 //     crash these could be equal and `seqs` wrong.) A leaf that no scan has met has none; once
 //     there, they stay with the Mnode's memory, whatever that is used for.
+//  5. `low` and `high` can be read at any moment of a change: a reader compares keys with them
+//     before it validates, and may have seen `right` before the change.
 //
 // Changed by the holder of the lock, between BeginPublish and EndPublish; but for `filter`, to
 // which keys are added before, and `seqs`, which a scan sets with the lock held and nothing
@@ -41,7 +43,7 @@ struct alignas(pmem::kLineBytes) Mnode {
   WriteBuffer* buffer;  // null: nothing is buffered
   Mnode* right;
   Separator low;   // owned, as is `high`
-  Separator high;  // only if there is a right one
+  Separator high;  // MinusInfinity, never null, if there is no right one (invariant 5)
   BloomFilter filter;
   PendingWords::Ticket pending;  // of the commit in progress (node/leaf_commit.h)
   uint16_t gone;                 // keys that have left since the filter was made

@@ -76,7 +76,7 @@ absl::Status Recovery<C>::LookThroughRun(size_t begin, size_t end, LeafRun* run)
     Looked<C> looked{.bnode = tree_.BnodeAt(offsets[i]),
                      .right = nullptr,
                      .low = low,
-                     .high = {},
+                     .high = C::MinusInfinity(),
                      .leaf = run->leaves[i]};
     if (i + 1 < offsets.size()) {
       looked.right = tree_.BnodeAt(offsets[i + 1]);

@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& c
   section.Commit(tree.pool.engine_area()[media::kFirstLeaf], CheckedWord(offset));
   Mnode<C>* mnode = tree.mnodes.New();
   SetMnode<C>(tree.codec, first, 0, {}, mnode);
-  mnode->low = C::MinusInfinity();
+  mnode->low = mnode->high = C::MinusInfinity();
   mnode->right = nullptr;
   tree.top.Build({&mnode, 1});
   return engine;
