@@ -68,6 +68,7 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   void CheckBuffer(const Node& node);
   void CheckCounts();
   void CheckRecords();
+  uint64_t BytesOf(const Superseded& commits) const;
 
   TreeParts<C>& parts_;
   HeldNodes<C> held_;
@@ -271,7 +272,9 @@ void LodgeTree<C>::Checker::CheckCounts() {
   uint64_t spare = 0;
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     for (const uint32_t log : worker.drained_logs) ++buffered_in_log_[log];
-    for (const uint32_t log : worker.open_commits.logs) ++buffered_in_log_[log];
+    for (const Superseded* commits : {&worker.open_commits.stored, &worker.open_commits.marked}) {
+      for (const uint32_t log : commits->logs) ++buffered_in_log_[log];
+    }
     spare += worker.spares.leaves();
   });
   CheckValidEntries(parts_.log, std::move(buffered_in_log_),
@@ -284,17 +287,25 @@ void LodgeTree<C>::Checker::CheckCounts() {
   }
 }
 
+// Of the records that no pair has any more.
+template <class C>
+uint64_t LodgeTree<C>::Checker::BytesOf(const Superseded& commits) const {
+  uint64_t bytes = 0;
+  if constexpr (C::kRecords) {
+    for (const uint64_t value_word : commits.unlinked) {
+      if (C::IsRecord(value_word)) bytes += parts_.slab.SpaceAt(C::RecordOf(value_word));
+    }
+  }
+  return bytes;
+}
+
 // Nothing leaks, and nothing has two owners.
 template <class C>
 void LodgeTree<C>::Checker::CheckRecords() {
   uint64_t waiting = 0;  // spare for the next split, or retired and not yet freed
   parts_.workers.ForEach([&](const Worker<C>& worker) {
     waiting += worker.retired.bytes();
-    for (const uint64_t value_word : worker.open_commits.unlinked) {
-      if constexpr (C::kRecords) {
-        if (C::IsRecord(value_word)) waiting += parts_.slab.SpaceAt(C::RecordOf(value_word));
-      }
-    }
+    waiting += BytesOf(worker.open_commits.stored) + BytesOf(worker.open_commits.marked);
     waiting += worker.spares.fence_bytes(parts_.slab);
   });
   if (parts_.pool.finding_space()) return;

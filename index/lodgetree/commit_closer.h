@@ -4,6 +4,10 @@
 // Used by one thread.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "index/lodgetree/tree_parts.h"
 
 namespace lodgekv::lodgetree {
@@ -22,21 +26,16 @@ class CommitCloser {
   }
   // Fences, if there are any.
   void CloseNow();
-  // Of closed commits.
-  void RetireUnlinked() {
-    for (const uint64_t value_word : worker_.open_commits.unlinked) {
-      worker_.RetireRecord(parts_.slab, value_word);
-    }
-    worker_.open_commits.unlinked.clear();
-  }
   // Call, with the node's lock, before its leaves change, or belong to another node: a slot that an
   // open commit frees is still valid on the medium, a next pointer that it replaces still leads on,
-  // and a leaf that it has created is reached only through it. Under strict order the words are
-  // fenced, and only watermarks are open, which only rise.
+  // a leaf that it has created is reached only through it, and its watermark is yet to be stored.
   void CloseNode(Node* node) {
-    if (!parts_.medium.strict_order() && MayBeOpen(node)) [[unlikely]]
+    if (MayBeOpen(node)) [[unlikely]]
       CloseOpenNode(node);
   }
+  // The works' commits are stored and flushed, and opened.
+  void OweWatermarks(std::span<const LeafWork> works);
+  void RetireUnlinked(std::vector<uint64_t>& unlinked);
 
  private:
   bool MayBeOpen(const Node* node) const {
@@ -44,7 +43,11 @@ class CommitCloser {
     return opener != nullptr && opener->open_commits.MayBeOpen(node->commits);
   }
   void Close();
+  bool FlushIfOfOther(const Superseded& commits);
+  void StoreWatermark(const OwedWatermark& owed);
+  void GiveUp(Superseded& commits);
   void CloseOpenNode(Node* node);
+  void CloseOthers(Node* node);
 
   TreeParts<C>& parts_;
   Worker<C>& worker_;

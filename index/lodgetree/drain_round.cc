@@ -133,7 +133,7 @@ void DrainRound<C>::CommitAndPublish() {
     PublishDrain(turn);
     turn.node->lock.EndPublish();
   }
-  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.4");
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.3");
   if (second) {
     parts_.medium.Fence();
     CommitAndPublishSecond();
@@ -155,12 +155,15 @@ void DrainRound<C>::KeepOpen() {
   for (const Turn& turn : round.turns) {
     if (turn.leaves != 0) turn.node->commits = mark;  // another thread's may be open in the others
   }
-  for (const LeafWork& work : round.Works()) open.leaves.push_back(work.media);
+  for (const LeafWork& work : round.Works()) open.stored.leaves.push_back(work.media);
+  if (parts_.medium.strict_order()) closer_.OweWatermarks(round.Works());
   const bool logs_now = parts_.medium.Canary("lodgetree.close.logs_at_once");
-  MoveAll(round.logs, logs_now ? worker_.drained_logs : open.logs);
+  MoveAll(round.logs, logs_now ? worker_.drained_logs : open.stored.logs);
   if (parts_.medium.Canary("lodgetree.flush.unlinked_stay")) worker_.unlinked.clear();
-  MoveAll(worker_.unlinked, open.unlinked);
-  if (parts_.medium.Canary("lodgetree.close.records_at_once")) closer_.RetireUnlinked();
+  MoveAll(worker_.unlinked, open.stored.unlinked);
+  if (parts_.medium.Canary("lodgetree.close.records_at_once")) {
+    closer_.RetireUnlinked(open.stored.unlinked);
+  }
 }
 
 template <class C>

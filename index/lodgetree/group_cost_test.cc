@@ -105,9 +105,8 @@ using Param = std::tuple<KeyFormat, On>;
 
 class GroupCostTest : public ::testing::TestWithParam<Param> {
  protected:
-  // One fence for the log with all slots; if a line may tear, one between the commit words and the
-  // watermarks, else one before all if commits of the nodes are still open. So small is the tree
-  // that they mostly are.
+  // One fence for the log with all slots, and one before all if commits of the nodes are still open.
+  // So small is the tree that they mostly are.
   static uint64_t FencesOfAFlush() { return 2; }
 
   static void ExpectFewFences(GroupTree& tree, Order order, size_t size, bool atomic) {
@@ -141,6 +140,19 @@ TEST_P(GroupCostTest, AllFlushesOfAGroupShareTheirFences) {
       }
     }
   }
+}
+
+// In a tree that is large for the group its flushes cost no further fence.
+TEST_P(GroupCostTest, ASmallGroupMakesOneFence) {
+  const auto [format, on] = GetParam();
+  GroupTree tree(format, on);
+  const uint64_t flushes = tree.Count("buffer_flushes_total");
+  uint64_t fences = 0;
+  for (unsigned i = 0; i < 10 * kGroups; ++i) {
+    fences += tree.Write(tree.NextKeys(Order::kSpread, 8), true);
+  }
+  EXPECT_GT(tree.Count("buffer_flushes_total") - flushes, 10 * kGroups);
+  EXPECT_LE(fences, 11 * kGroups);
 }
 
 // A load: very few of its 1,000 groups need more fences than the rounds.

@@ -39,6 +39,11 @@ bool LeafMerger<C>::Commit(Node* node, unsigned left, Node* other, unsigned righ
                            uint64_t watermark) {
   parts_.Touch(node, left);
   parts_.Touch(other, right);
+  CommitCloser<C> closer(parts_, worker_);
+  if (!parts_.medium.Canary("lodgetree.close.merged_leaves")) {
+    closer.CloseNode(node);
+    closer.CloseNode(other);
+  }
   const media::Leaf* from = parts_.access.LeafAt(other, right);
   const bool lower = parts_.medium.Canary("lodgetree.merge.low_watermark");
   const uint64_t larger = lower ? 0 : media::WatermarkOf(from);
@@ -46,11 +51,6 @@ bool LeafMerger<C>::Commit(Node* node, unsigned left, Node* other, unsigned righ
   LeafWork& work = worker_.merge;
   writer.Begin(node, left, 0, larger, &work);
   if (work.watermark > watermark) return false;
-  CommitCloser<C> closer(parts_, worker_);
-  if (!parts_.medium.Canary("lodgetree.close.merged_leaves")) {
-    closer.CloseNode(node);
-    closer.CloseNode(other);
-  }
   const LeafMirror& mirror = other->mirrors[right];
   Pair fresh[kLeafSlots];
   size_t count = 0;

@@ -15,20 +15,13 @@ void LeafWriter<C>::WriteUpdates(LeafWork& work) {
 }
 
 // Everything that changes is in the leaf's first line: fingerprints, then the commit word, then W.
-// If a line may tear, a fence is needed between the last two.
+// If a line may tear, a fence is needed between the last two: the caller then owes W
+// (open_commits.h).
 template <class C>
 [[gnu::flatten]] void LeafWriter<C>::StoreCommits(std::span<LeafWork> works, Pass pass) {
   const bool second = pass == Pass::kSecond;
   for (LeafWork& work : works) {
     if (!second || work.second_commit) StoreCommit(work, pass);
-  }
-  if (!parts_.medium.strict_order()) return;
-  parts_.medium.Fence();
-  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.3");
-  for (LeafWork& work : works) {
-    if (work.second_commit != second) continue;
-    parts_.medium.Store(work.media->watermark, CheckedWord(work.watermark));
-    parts_.medium.FlushLine(work.media);
   }
 }
 
@@ -41,9 +34,9 @@ void LeafWriter<C>::CommitSecond() {
     WriteFresh(round.FreshOf(work), work, all_slots & ~work.NewBits());
     FlushLines(work);
   }
-  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.5");
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.4");
   parts_.medium.Fence();
-  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.6");
+  LODGEKV_CRASH_POINT(parts_.medium, "lodgetree.flush.5");
   StoreCommits(round.Works(), Pass::kSecond);
   parts_.medium.Fence();
 }

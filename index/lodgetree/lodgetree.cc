@@ -33,9 +33,8 @@ constexpr EngineOption kOptions[] = {
     {"use_n_split", 1, 0, 1, "switch: split without a log; off: the leaf is written aside first"},
     {"log_reuse", 1, 0, 1, "switch: a partition keeps free logs; off: they all go back at once"},
     {"deferred_close", 1, 0, 1,
-     "switch: the commits of a flush share the fence of the thread's next write; off: they have "
-     "one "
-     "of their own"},
+     "switch: a flush's commits share the fence of the thread's next write; off: they have their "
+     "own"},
     {"mirror_records", 0, 0, 1,
      "switch: DRAM has the records of all slots, so that a read of bytes keys skips the leaf"},
 };

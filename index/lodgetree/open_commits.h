@@ -2,12 +2,17 @@
 // is that of its next write, closes them; so a drain has no closing fence of its own (README, Open
 // commits). Until then the log entries of the drained pairs still say all that the commits do.
 //
+// Under strict order the watermarks of the leaves may not become durable before the commits. They
+// are owed, and stored when the commits are closed: the fence after that makes them durable.
+//
 // Invariants
-//  1. What a commit makes superfluous, log entries and records, is given up only when it is closed.
+//  1. What a commit makes superfluous, log entries and records, is given up only when the commit
+//     and its watermark are durable.
 //  2. Each node has the mark of the last commits of its leaves. While these may be open, nothing
 //     changes in its leaves, and no leaf moves to another node (CommitCloser::CloseNode).
+//  3. A watermark is owed only while its commit may be open, and only by one worker.
 //
-// Thread safety: belongs to the worker's thread, except for MayBeOpen.
+// Thread safety: belongs to the worker's thread, except for MayBeOpen, and for `owed` under `lock`.
 #pragma once
 
 #include <atomic>
@@ -15,6 +20,7 @@
 #include <vector>
 
 #include "index/lodgetree/layout.h"
+#include "index/node/version_lock.h"
 #include "index/pmem/worker_slot.h"
 
 namespace lodgekv::lodgetree {
@@ -38,22 +44,35 @@ void MoveAll(std::vector<T>& from, std::vector<T>& to) {
   }
 }
 
+// The next watermark of a leaf.
+struct OwedWatermark {
+  media::Leaf* leaf;
+  uint64_t watermark;
+};
+
+// Of commits: their leaves, and what they make superfluous.
+struct Superseded {
+  // The thread that has flushed the leaves' headers: another one's fence does not cover that.
+  uint64_t turn = 0;
+  std::vector<const media::Leaf*> leaves;
+  std::vector<uint32_t> logs;      // of the drained pairs
+  std::vector<uint64_t> unlinked;  // value words of pairs that are no more
+};
+
 class OpenCommits {
  public:
+  // Something is not durable yet.
   bool any() const { return any_; }
   // Called by any thread, under the lock of a node with this mark of this worker.
   bool MayBeOpen(CommitMark mark) const {
     const uint32_t state = state_.load(std::memory_order_acquire);
     return (state & kOpen) != 0 && static_cast<uint8_t>(state >> 1) == mark.round;
   }
-  // False: the thread that opened them has ended, so that no fence of the caller's covers them.
-  bool AreOfCaller() const { return turn_ == pmem::CurrentWorkerTurn(); }
-
   // More commits are open; returns the mark of their nodes.
   CommitMark Open() {
-    if (!any_) {
+    if ((State() & kOpen) == 0) {
       any_ = true;
-      turn_ = pmem::CurrentWorkerTurn();
+      stored.turn = pmem::CurrentWorkerTurn();
       SetState((State() + 2) | kOpen);
     }
     return Mark();
@@ -61,20 +80,19 @@ class OpenCommits {
   // A mark of commits that are closed.
   CommitMark ClosedMark() const {
     CommitMark mark = Mark();
-    if (any_) --mark.round;
+    if ((State() & kOpen) != 0) --mark.round;
     return mark;
   }
-  // All are durable.
+  // All commits are durable, and watermarks stored.
   void Close() {
-    leaves.clear();
-    any_ = false;
+    any_ = !marked.leaves.empty();
     SetState(State() & ~kOpen);
   }
 
-  // Theirs: the leaves, the logs of the drained pairs, the value words of pairs that are no more.
-  std::vector<const media::Leaf*> leaves;
-  std::vector<uint32_t> logs;
-  std::vector<uint64_t> unlinked;
+  Superseded stored;
+  std::vector<OwedWatermark> owed;  // of leaves in `stored`
+  VersionLock lock;
+  Superseded marked;  // commits that are durable, under watermarks that are flushed
 
  private:
   static constexpr uint32_t kOpen = 1;
@@ -86,7 +104,6 @@ class OpenCommits {
   void SetState(uint32_t state) { state_.store(state, std::memory_order_release); }
 
   bool any_ = false;
-  uint64_t turn_ = 0;               // of the thread that has opened them
   std::atomic<uint32_t> state_{0};  // how often commits were opened, times 2; kOpen
 };
 

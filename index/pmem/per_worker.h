@@ -26,7 +26,7 @@ class PerWorker {
   }
 
   // That of another slot; null: its thread has not asked yet.
-  const T* Of(uint32_t slot) const { return slots_[slot].load(std::memory_order_acquire); }
+  T* Of(uint32_t slot) const { return slots_[slot].load(std::memory_order_acquire); }
 
   // Calls visit(T&) for each that exists, possibly while its thread uses it.
   template <class Visit>
