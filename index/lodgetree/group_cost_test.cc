@@ -105,8 +105,8 @@ using Param = std::tuple<KeyFormat, On>;
 
 class GroupCostTest : public ::testing::TestWithParam<Param> {
  protected:
-  // One fence for the log with all slots, and one before all if commits of the nodes are still open.
-  // So small is the tree that they mostly are.
+  // One fence for the log with all slots, and one before all if commits of the nodes are still
+  // open. So small is the tree that they mostly are.
   static uint64_t FencesOfAFlush() { return 2; }
 
   static void ExpectFewFences(GroupTree& tree, Order order, size_t size, bool atomic) {
