@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "index/pmem/testing/silent_tracer.h"
@@ -99,6 +100,23 @@ TEST_P(AtOnceTest, ScansAndWritesGoThroughGaps) {
   }
   tree_.ExpectSound();
   EXPECT_EQ(tree_.engine().CountKeys(), kKeys);
+}
+
+// Leaves are merged to the left while a walk collects them: the first one comes again.
+TEST(BackupListTest, AscendsWhenALeafComesAgain) {
+  const auto collected = [](std::vector<TopBackup::Entry> walk) {
+    std::vector<TopBackup::Entry> entries;
+    for (const TopBackup::Entry& entry : walk) TopBackup::AddAscending(entry, &entries);
+    std::vector<std::pair<uint64_t, pmem::Offset>> pairs;
+    for (const TopBackup::Entry& entry : entries) pairs.emplace_back(entry.low, entry.leaf);
+    return pairs;
+  };
+  using Pairs = std::vector<std::pair<uint64_t, pmem::Offset>>;
+  EXPECT_EQ(collected({{0, 1}, {5, 2}, {9, 3}, {0, 1}, {12, 4}}), (Pairs{{0, 1}, {12, 4}}));
+  EXPECT_EQ(collected({{0, 1}, {5, 2}, {5, 3}, {5, 4}}), (Pairs{{0, 1}, {5, 2}, {5, 3}, {5, 4}}));
+  EXPECT_EQ(collected({{5, 1}, {5, 2}, {5, 3}, {7, 4}, {5, 2}}), (Pairs{{5, 1}, {5, 2}}));
+  // The walk has not come to the leaf that took them over: it was split off meanwhile.
+  EXPECT_EQ(collected({{0, 1}, {5, 2}, {9, 3}, {3, 4}}), (Pairs{{0, 1}, {3, 4}}));
 }
 
 // The backup names leaves that were merged since: what they held is in the leaf to the left, and

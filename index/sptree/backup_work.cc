@@ -45,7 +45,7 @@ bool BackupWork<C>::Collect(TreeState<C>& tree, Work& work) {
   unsigned left = kLeavesOfStep;
   bool more = false;
   (void)LeafWalk<C>(tree).ForEach(work.from, /*lock=*/false, [&](const auto& at) {
-    work.entries.push_back({C::WordOf(at.low, 0), tree.pool.OffsetOf(at.bnode)});
+    TopBackup::AddAscending({C::WordOf(at.low, 0), tree.pool.OffsetOf(at.bnode)}, &work.entries);
     more = at.bounded;
     if (more) work.from = C::TextOf(at.high);
     return --left > 0;

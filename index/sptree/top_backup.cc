@@ -31,6 +31,16 @@ bool TopBackup::Read(size_t i, Entry* entry) const {
   return word == LeafWord(entry->low, entry->leaf) && leaves_.IsUnit(entry->leaf);
 }
 
+// Leaves to the right of it may have the same first word.
+void TopBackup::AddAscending(const Entry& entry, std::vector<Entry>* entries) {
+  auto end = entries->end();
+  for (auto at = end; at != entries->begin() && (--at)->low >= entry.low;) {
+    if (at->low > entry.low || at->leaf == entry.leaf) end = at;
+  }
+  entries->erase(end, entries->end());
+  entries->push_back(entry);
+}
+
 bool TopBackup::Keeps(pmem::Offset leaf) {
   if (pool_.medium().Canary("sptree.backup.dropped_leaf_freed")) return false;
   const std::lock_guard lock(mutex_);

@@ -44,6 +44,9 @@ class TopBackup {
     uint64_t low;
     pmem::Offset leaf;
   };
+  // Adds what a walk over the leaves comes to next. A leaf that has taken over its right neighbours
+  // while the walk was there comes again, and replaces what came since: the entries ascend.
+  static void AddAscending(const Entry& entry, std::vector<Entry>* entries);
 
   TopBackup(pmem::Pool& pool, pmem::RecordSlab& slab, pmem::UnitArena& leaves, Reclaimer& reclaimer,
             pmem::Word& root)
