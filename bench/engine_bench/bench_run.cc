@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +18,7 @@
 #include "bench/engine_bench/persist_target.h"
 #include "bench/engine_bench/phase_runner.h"
 #include "bench/engine_bench/plan.h"
+#include "bench/engine_bench/pool_files.h"
 #include "bench/engine_bench/recovery_run.h"
 #include "bench/engine_bench/report.h"
 #include "bench/engine_bench/window_run.h"
@@ -125,10 +124,7 @@ class Bench {
 
   void RemovePools() const {
     if (options_.keep_pool) return;
-    std::error_code ignored;
-    for (const std::string& path : pool_paths_) {
-      if (std::filesystem::is_regular_file(path, ignored)) std::filesystem::remove(path, ignored);
-    }
+    for (const std::string& path : pool_paths_) RemovePoolFiles(path);
   }
 
   void Emit(const std::string& line) const {

@@ -4,12 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bench/engine_bench/pool_files.h"
 #include "bench/engine_bench/workload.h"
 #include "index/key_format_name.h"
 #include "index/registry.h"
@@ -265,10 +264,7 @@ Tally EngineTarget::Run(const OpBatch& batch, LatencyProbe* probe) {
 
 absl::Status CloseOwnPool(EngineTarget& target, const std::string& pool_path, bool keep_pool) {
   const absl::Status closed = target.store().Close();
-  std::error_code ignored;
-  if (!keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
-    std::filesystem::remove(pool_path, ignored);
-  }
+  if (!keep_pool) RemovePoolFiles(pool_path);
   return closed;
 }
 

@@ -74,7 +74,7 @@ class EngineTarget final : public Target {
   std::unique_ptr<Store> store_;
 };
 
-// Closes the store of a target with a pool of its own, and removes the pool's file.
+// Closes the store of a target with a pool of its own, and removes the pool's files.
 absl::Status CloseOwnPool(EngineTarget& target, const std::string& pool_path, bool keep_pool);
 
 }  // namespace lodgekv::bench

@@ -10,15 +10,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "bench/engine_bench/key_space.h"
 #include "bench/engine_bench/plan.h"
+#include "bench/engine_bench/pool_files.h"
 #include "bench/engine_bench/tally_check.h"
 #include "index/key_format_name.h"
 
@@ -146,10 +145,7 @@ absl::StatusOr<RecoveryResult> MeasureRecovery(const BenchOptions& options, cons
   const absl::Status killed = LoadAndKill(options, subject, pool_path);
   absl::StatusOr<RecoveryResult> result =
       killed.ok() ? OpenAndMeasure(options, subject, pool_path, threads) : killed;
-  std::error_code ignored;
-  if (!options.keep_pool && std::filesystem::is_regular_file(pool_path, ignored)) {
-    std::filesystem::remove(pool_path, ignored);
-  }
+  if (!options.keep_pool) RemovePoolFiles(pool_path);
   return result;
 }
 

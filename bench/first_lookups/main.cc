@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/engine_bench/pool_files.h"
 #include "index/key_format_name.h"
 #include "index/store.h"
 #include "nlohmann/json.hpp"
@@ -205,8 +205,10 @@ int Main(int argc, char** argv) {
   CLI::App app("Counts the lookups that an engine serves right after a kill with its log full.");
   app.option_defaults()->always_capture_default();
   app.add_option("--engine", options.engine);
-  app.add_option("--key-format", options.key_format, "fixed64 or bytes");
-  app.add_option("--pool", options.pool, "file to create, and to remove")->required();
+  app.add_option("--key-format", options.key_format)->check(CLI::IsMember({"fixed64", "bytes"}));
+  app.add_option("--pool", options.pool, "file to create, and to remove")
+      ->required()
+      ->check(CLI::NonexistentPath);
   app.add_option("--engine-option", options.engine_options, "NAME=VALUE");
   app.add_option("--switch", options.switched, "the option");
   app.add_option("--values", options.values, "its values, in turn")->delimiter(',');
@@ -219,7 +221,7 @@ int Main(int argc, char** argv) {
   for (const std::string& value : options.values) {
     for (unsigned i = 0; done && i < options.kills; ++i) done = Measure(options, value);
   }
-  std::filesystem::remove(options.pool);
+  RemovePoolFiles(options.pool);
   return done ? 0 : 1;
 }
 
