@@ -11,9 +11,10 @@ target_compile_options(lodgekv_flags INTERFACE
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(lodgekv_flags INTERFACE -fno-omit-frame-pointer)
 endif()
+# Their instrumentation hides from GCC what is set before it is used.
 if(LODGEKV_SANITIZE STREQUAL "address")
   target_compile_options(lodgekv_flags INTERFACE
-    -fsanitize=address,undefined -fno-sanitize-recover=all)
+    -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-maybe-uninitialized)
   target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
 elseif(LODGEKV_SANITIZE STREQUAL "fuzzer")
   # The programs of tests/fuzz alone are linked with libFuzzer itself.
@@ -21,7 +22,6 @@ elseif(LODGEKV_SANITIZE STREQUAL "fuzzer")
     -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   target_link_options(lodgekv_flags INTERFACE -fsanitize=address,undefined)
 elseif(LODGEKV_SANITIZE STREQUAL "thread")
-  # Its instrumentation hides from the compiler what is set before it is used.
   target_compile_options(lodgekv_flags INTERFACE -fsanitize=thread -Wno-tsan
     -Wno-maybe-uninitialized)
   target_link_options(lodgekv_flags INTERFACE -fsanitize=thread)
