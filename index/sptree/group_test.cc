@@ -55,6 +55,20 @@ TEST(GroupTest, AKeyOfTheOldLeafsSideFollowsInTheNextPass) {
   tree.ExpectSound();
 }
 
+// Where a fence is a sync, the pass has as many leaves as there are.
+TEST(GroupTest, APassOnAFileHasSomeHundredLeaves) {
+  constexpr uint64_t kLeaves = 250;
+  TestTree tree(KeyFormat::kFixed64);
+  FillLeaves(tree, kLeaves);
+  tree.arena().options().strict_order = true;
+  tree.CloseAndRecover();
+  std::vector<std::string> texts;
+  for (uint64_t leaf = 0; leaf < kLeaves; ++leaf) texts.push_back(Text(2 * kBnodeSlots * leaf));
+  const Effect effect = tree.EffectOf([&] { EXPECT_EQ(tree.Write(PutsOf(texts)), Outcome::kOk); });
+  EXPECT_EQ(effect["groups_total"], 1u);
+  tree.ExpectSound();
+}
+
 // Each leaf is begun by one pair alone; the others join it in the next pass.
 TEST(GroupTest, KeysThatAscendFillLeavesInAFewPasses) {
   TestTree tree(KeyFormat::kFixed64);

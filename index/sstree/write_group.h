@@ -55,8 +55,7 @@ class WriteGroup {
   bool holds_locks() const { return !leaves_.empty(); }
 
  private:
-  static constexpr size_t kMostLeaves = 128;
-  static_assert(kMostLeaves < PendingWords::kMost);
+  static constexpr size_t kMostLeaves = PendingWords::kMost - 1;
   // Limit if a fence is an instruction: sharing it further gains little, while writers wait.
   static constexpr size_t kMostShortHeld = 64;
   // Readers wait for these until the fence.
