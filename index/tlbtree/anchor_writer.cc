@@ -4,39 +4,50 @@
 
 namespace lodgekv::tlbtree {
 
-// The store of the anchor's root word. Readers wait until it is durable: nobody uses what is
-// reached by it before.
 template <class C>
-void AnchorWriter<C>::Commit(AnchorPlace* place, const AnchorRoot& root) {
+void AnchorWriter<C>::Stage(const AnchorPlace& place, AnchorChange* change) {
+  if (!change->next.has_value()) return;
   pmem::Medium& medium = tree_.medium;
-  media::Anchor& anchor = *tree_.AnchorAt(place->offset);
-  VersionLock& lock = tree_.locks.Of(&anchor);
-  lock.BeginPublish();
-  medium.Store(anchor.root, root.word());
+  media::Anchor& anchor = *tree_.AnchorAt(place.offset);
+  change->root.alt ^= 1;
+  if (!medium.Canary("tlbtree.anchor.next_after_root")) {
+    medium.Store(anchor.next[change->root.alt], CheckedWord(*change->next));
+  }
+  if (medium.strict_order()) medium.FlushLine(&anchor);
+}
+
+// Readers wait until it is durable: nobody uses what is reached by it before.
+template <class C>
+void AnchorWriter<C>::Store(const AnchorPlace& place, const AnchorChange& change) {
+  pmem::Medium& medium = tree_.medium;
+  media::Anchor& anchor = *tree_.AnchorAt(place.offset);
+  tree_.locks.Of(&anchor).BeginPublish();
+  medium.Store(anchor.root, change.root.word());
+  if (change.next.has_value() && medium.Canary("tlbtree.anchor.next_after_root")) {
+    medium.Store(anchor.next[change.root.alt], CheckedWord(*change.next));
+  }
   medium.FlushLine(&anchor);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.2");
-  medium.Fence();
-  lock.EndPublish();
+}
+
+template <class C>
+void AnchorWriter<C>::Publish(AnchorPlace* place) {
+  const media::Anchor& anchor = *tree_.AnchorAt(place->offset);
+  tree_.locks.Of(&anchor).EndPublish();
   place->view = AnchorView::Of(anchor);
 }
 
-// Commits `root` together with another right neighbour.
 template <class C>
-void AnchorWriter<C>::Relink(AnchorPlace* place, pmem::Offset next, AnchorRoot root) {
+void AnchorWriter<C>::Change(AnchorPlace* place, AnchorChange change) {
   pmem::Medium& medium = tree_.medium;
-  media::Anchor& anchor = *tree_.AnchorAt(place->offset);
-  root.alt ^= 1;
-  const bool late = medium.Canary("tlbtree.anchor.next_after_root");
-  if (!late) medium.Store(anchor.next[root.alt], CheckedWord(next));
-  if (medium.strict_order()) medium.FlushLine(&anchor);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.1");
-  medium.Fence();
-  if (late) {
-    tree_.locks.Of(&anchor).BeginPublish();
-    medium.Store(anchor.root, root.word());
-    medium.Store(anchor.next[root.alt], CheckedWord(next));
+  Stage(*place, &change);
+  if (change.next.has_value()) {
+    LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.1");
+    medium.Fence();
   }
-  Commit(place, root);
+  Store(*place, change);
+  LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.2");
+  medium.Fence();
+  Publish(place);
 }
 
 template class AnchorWriter<Fixed64Codec>;

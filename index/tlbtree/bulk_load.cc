@@ -151,9 +151,8 @@ void BulkLoader<C>::WriteLeaf(const LinkTo& sibling) {
 
 template <class C>
 absl::Status BulkLoader<C>::EndSubIndex(pmem::Offset next_anchor) {
-  const auto count = static_cast<unsigned>(children_.size());
-  const pmem::Offset root =
-      count == 1 ? children_[0].node() : MakeRoot(tree_, children_.data(), count);
+  const size_t count = children_.size();
+  const pmem::Offset root = count == 1 ? children_[0].node() : MakeRoot<C>(tree_, children_);
   Low low;
   const std::string text = OwnTextOfLow<C>(tree_.pool, children_[0].low);
   if (root == 0 || !MakeLow(tree_, sub_indices_.empty() ? std::string() : text,

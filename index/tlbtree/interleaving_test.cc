@@ -96,7 +96,7 @@ TEST(InterleavingTest, TheSweepDoesNotFollowAFreedAnchor) {
     uint64_t next = 1001;
     for (; AnchorsOf(state).size() == old.size(); ++next) {
       ASSERT_EQ(PutOnly(writer, Text(next), Pair{next, 1}), Outcome::kOk);
-      sub_indices.List(Text(next));
+      sub_indices.List({Text(next)});
     }
     const pmem::Offset made = AnchorsOf(state)[1];
     ASSERT_TRUE(state.sweep.SettleSome(1));  // it stands at `made`
@@ -121,7 +121,7 @@ TEST(InterleavingTest, TheSweepDoesNotFollowAFreedAnchor) {
       const auto all = AnchorsOf(state);
       if (std::ranges::find(all, made) != all.end()) break;
       ASSERT_EQ(PutOnly(writer, Text(key), Pair{key, 1}), Outcome::kOk);
-      sub_indices.List(Text(key));
+      sub_indices.List({Text(key)});
     }
     (void)state.rest.FinishNow();
     EXPECT_TRUE(state.sweep.status().ok()) << state.sweep.status();
@@ -218,7 +218,7 @@ TEST(InterleavingTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
     // Another thread tidies up, and the top layer is built anew.
     SubIndices<BytesCodec> sub_indices(state);
     ASSERT_TRUE(sub_indices.MergeSubIndex(text));
-    sub_indices.List(text);
+    sub_indices.List({text});
     ASSERT_EQ(AnchorsOf(state).size(), anchors - 1);
     TopRebuild<BytesCodec>(state).Request();
     ASSERT_EQ(state.top.dropped(), 0u);
@@ -247,7 +247,6 @@ TEST(InterleavingTest, ALeafThatWasFoundByAnAnchorThatDiedCanSplit) {
   tree.KillAndRecover();
 }
 
-
 // A key of one of several groups whose separators need records of different sizes.
 std::string InGroup(unsigned group, size_t length, unsigned i) {
   char digits[8];
@@ -257,7 +256,7 @@ std::string InGroup(unsigned group, size_t length, unsigned i) {
 
 // A batch that splits leaves in a full pool: all of it is done, or nothing.
 TEST(InterleavingTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
-  constexpr size_t kClasses[] = {256,  320,  384,  448,  512,  640,  768,
+  constexpr size_t kClasses[] = {256, 320,  384,  448,  512,  640,  768,
                                  896, 1024, 1280, 1536, 1792, 2048, 2560};
   constexpr unsigned kGroups = std::size(kClasses);
   TestEngine tree(GetEngineInfo(), KeyFormat::kBytes);
@@ -297,10 +296,10 @@ TEST(InterleavingTest, ABatchInAFullPoolIsAtomicWhateverItsBoundsNeed) {
   // The pool is full: nothing that a pair leads to is free.
   for (const std::string& key : keys) {
     uint64_t value = 0;
-    const bool found = Lookups<BytesCodec>(state).FindValueWord<SearchByPointer>(
-        BytesCodec::MakeKey(key), &value);
-    const pmem::Offset free = state.slab.Allocate(RecordBytes(key.size(), 1, false),
-                                                   pmem::ReservePolicy::kUse);
+    const bool found =
+        Lookups<BytesCodec>(state).FindValueWord<SearchByPointer>(BytesCodec::MakeKey(key), &value);
+    const pmem::Offset free =
+        state.slab.Allocate(RecordBytes(key.size(), 1, false), pmem::ReservePolicy::kUse);
     EXPECT_FALSE(found && free == BytesCodec::RecordOf(value)) << key[0];
   }
 }
@@ -380,7 +379,7 @@ TEST(InterleavingTest, ADeadAnchorThatAMergeSkipsIsFreed) {
     ASSERT_TRUE(Descent<Fixed64Codec>(state).ViewAnchor(all[2], &place));
     AnchorRoot dead = place.view.root;
     dead.dead = true;
-    AnchorWriter<Fixed64Codec>(state).Commit(&place, dead);
+    AnchorWriter<Fixed64Codec>(state).Change(&place, {dead, {}});
   }
   tree.arena().options().tracer = &tracer;
   tree.KillAndRecover();

@@ -10,9 +10,9 @@ namespace lodgekv::tlbtree {
 // The anchor is locked. The key's leaf and the one to its left or, for the first one, to its right.
 template <class C>
 bool LeafMerger<C>::Find(const AnchorPlace& place, const Target<C>& target, Two* two) const {
-  LinkTo sibling;
-  if (sub_indices_.NextMissing(place, target, &two->left, &sibling)) {
-    two->right = tree_.NodeAt(sibling.node());
+  const auto missing = sub_indices_.FindMissing(place, target, 1, &two->left);
+  if (!missing.empty()) {
+    two->right = tree_.NodeAt(missing[0].node());
     two->entry = kNotListed;
     return true;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "index/tlbtree/tree_state.h"
@@ -114,7 +115,7 @@ bool MakeLow(TreeState<C>& tree, std::string_view text, pmem::ReservePolicy poli
 
 // The root of a sub-index over these leaves; flushed, not fenced. 0: the pool is full.
 template <class C>
-pmem::Offset MakeRoot(TreeState<C>& tree, const LinkTo* links, unsigned count) {
+pmem::Offset MakeRoot(TreeState<C>& tree, std::span<const LinkTo> links) {
   const pmem::Offset offset = tree.NewUnit(tree.nodes, pmem::ReservePolicy::kKeep);
   if (offset == 0) return 0;
   NodeImage<C> image;
@@ -122,8 +123,8 @@ pmem::Offset MakeRoot(TreeState<C>& tree, const LinkTo* links, unsigned count) {
   image.SetLeftmost(links[0].node());
   for (unsigned free = 0; free < media::Node<C>::kChildren; ++free) image.SetFreeChild(free);
   // The first slot, beside the state word, stays free for the next entry, if there is room.
-  unsigned slot = count - 1 < tree.parameters.node_slots ? 1 : 0;
-  for (unsigned i = 1; i < count; ++i, ++slot) {
+  unsigned slot = links.size() - 1 < tree.parameters.node_slots ? 1 : 0;
+  for (unsigned i = 1; i < links.size(); ++i, ++slot) {
     image.SetChild(slot, MakeLink(links[i].node(), links[i].low));
     state.Insert(i - 1, slot);
   }

@@ -54,10 +54,10 @@ void SubIndices<C>::Absorb(AnchorPlace* left, AnchorPlace* right) {
   AnchorRoot dead = old;
   dead.dead = true;
   if (old.height > 1) tree_.HoldUnit(tree_.nodes, old.node);
-  if (!tree_.medium.Canary("tlbtree.sub_index_merge.alive")) anchors_.Commit(right, dead);
+  if (!tree_.medium.Canary("tlbtree.sub_index_merge.alive")) anchors_.Change(right, {dead, {}});
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.sub_index_merge.1");
   HoldAnchor(tree_, right->offset, right->view);
-  anchors_.Relink(left, right->view.next, left->view.root);
+  anchors_.Change(left, {left->view.root, right->view.next});
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.sub_index_merge.2");
   if (tree_.medium.failed()) return;
   if (old.height > 1) tree_.nodes.Free(old.node);
@@ -112,7 +112,7 @@ void SubIndices<C>::DropDead(const std::string& text) {
     dead.push_back(at);
   }
   if (!dead.empty()) {
-    anchors_.Relink(&place, next.view.root.dead ? next.view.next : next.offset, place.view.root);
+    anchors_.Change(&place, {place.view.root, next.view.root.dead ? next.view.next : next.offset});
     LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.drop_dead.1");
     for (const pmem::Offset anchor : dead) tree_.top.Drop(anchor);
   }

@@ -1,7 +1,9 @@
-// Entries above leaves; crash table: README.md, Entry.
+// Entries above leaves: which are missing; entry_round.h makes them.
 #include "index/tlbtree/sub_indices.h"
 
-#include <bit>
+#include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
@@ -9,28 +11,26 @@
 namespace lodgekv::tlbtree {
 
 template <class C>
-bool SubIndices<C>::Lock(const Target<C>& target, AnchorPlace* place) const {
-  for (Backoff backoff;; backoff.Pause()) {
-    {
-      const EpochGuard guard;
-      if (!descent_.ToAnchor(target, place)) return false;
-    }
-    if (LockOf(place->offset).TryUpgrade(place->snapshot)) return true;
+auto SubIndices<C>::TryLock(const Target<C>& target, AnchorPlace* place) const -> Locking {
+  {
+    const EpochGuard guard;
+    if (!descent_.ToAnchor(target, place)) return Locking::kDamaged;
   }
+  const bool locked = LockOf(place->offset).TryUpgrade(place->snapshot);
+  return locked ? Locking::kLocked : Locking::kBusy;
 }
 
 template <class C>
-bool SubIndices<C>::NextMissing(const AnchorPlace& place, const Target<C>& target, Node** left,
-                                LinkTo* missing) const {
-  const EpochGuard guard;
-  Node* leaf = tree_.NodeAt(place.view.root.node);
-  if (place.view.root.height > 1) {
-    if (tree_.touch.active() && !check_.TouchRoot(leaf)) return false;
-    leaf = tree_.NodeAt(
-        tree_.search.template ChildFor<SearchByPointer>(leaf, place.view.low, target).node());
+bool SubIndices<C>::Lock(const Target<C>& target, AnchorPlace* place) const {
+  for (Backoff backoff;; backoff.Pause()) {
+    const Locking locking = TryLock(target, place);
+    if (locking != Locking::kBusy) return locking == Locking::kLocked;
   }
-  // A listed leaf stays while the anchor is locked.
-  *left = leaf;
+}
+
+// As readers see it. False: the leaf is damaged.
+template <class C>
+bool SubIndices<C>::SiblingOf(const Node* leaf, LinkTo* sibling) const {
   const VersionLock& lock = tree_.locks.Of(leaf);
   for (;;) {
     const uint64_t snapshot = lock.ReadBegin();
@@ -39,69 +39,74 @@ bool SubIndices<C>::NextMissing(const AnchorPlace& place, const Target<C>& targe
       continue;
     }
     const OptimisticSection section;
-    *missing = tree_.locks.ViewOf(leaf).sibling();
-    if (lock.Validate(snapshot)) break;
+    *sibling = tree_.locks.ViewOf(leaf).sibling();
+    if (lock.Validate(snapshot)) return true;
   }
-  return missing->node() != 0 && target.Reaches(tree_.pool, missing->low);
+}
+
+// Leaves stay while the anchor is locked.
+template <class C>
+auto SubIndices<C>::FindMissing(const AnchorPlace& place, const Target<C>& target, size_t most,
+                                Node** left) const -> Links {
+  const EpochGuard guard;
+  Links missing;
+  Node* leaf = tree_.NodeAt(place.view.root.node);
+  if (place.view.root.height > 1) {
+    if (tree_.touch.active() && !check_.TouchRoot(leaf)) return missing;
+    leaf = tree_.NodeAt(
+        tree_.search.template ChildFor<SearchByPointer>(leaf, place.view.low, target).node());
+  }
+  *left = leaf;
+  for (LinkTo link; missing.size() < most && SiblingOf(leaf, &link);) {
+    if (link.node() == 0 || !target.Reaches(tree_.pool, link.low)) break;
+    missing.push_back(link);
+    leaf = tree_.NodeAt(link.node());
+  }
+  return missing;
 }
 
 template <class C>
-void SubIndices<C>::List(const std::string& text) {
+void SubIndices<C>::List(std::vector<std::string> texts) {
+  // The last of several neighbours finds all those to its left.
+  std::sort(texts.begin(), texts.end(), std::greater<>());
+  while (!texts.empty()) texts = ListInRound(std::move(texts));
+}
+
+// Returns the keys to look at once more.
+template <class C>
+std::vector<std::string> SubIndices<C>::ListInRound(std::vector<std::string> texts) {
+  EntryRound<C> round(tree_);
+  std::vector<std::string> later;
+  for (std::string& text : texts) {
+    if (round.full() || StageMissing(text, &round) == Locking::kBusy) {
+      later.push_back(std::move(text));
+    }
+  }
+  if (!round.empty()) round.Commit();
+  return later;
+}
+
+// kBusy: another sub-index is locked, and this one cannot be without waiting, or more may be
+// missing than one change makes.
+template <class C>
+auto SubIndices<C>::StageMissing(const std::string& text, EntryRound<C>* round) -> Locking {
   const typename C::Key key = C::MakeKey(text);
   const Target<C> target{&key};
-  Worker& worker = tree_.workers.Current();
   AnchorPlace place;
-  for (bool more = true; more && Lock(target, &place); Unlock(place)) {
-    LinkTo missing;
-    Node* left;
-    more = NextMissing(place, target, &left, &missing) && Insert(&place, target, missing);
-    if (more) worker.counters.Add(WorkerCounters::kHelped);
+  Locking locking = TryLock(target, &place);
+  if (locking == Locking::kBusy && round->empty()) {
+    locking = Lock(target, &place) ? Locking::kLocked : Locking::kDamaged;
   }
-}
-
-// Under the lock. False: the pool is full.
-template <class C>
-bool SubIndices<C>::Insert(AnchorPlace* place, const Target<C>& target, const LinkTo& link) {
-  if (tree_.parameters.height == 1 && place->view.root.height == 1) {
-    Children children;
-    children.links[children.count++] = {place->view.low, place->view.root.node};
-    children.links[children.count++] = link;
-    return SplitLeaves(place, children, 1);
+  if (locking != Locking::kLocked) return locking;
+  Node* left;
+  const size_t most = round->MostOf(place);
+  const Links missing = FindMissing(place, target, most, &left);
+  if (missing.empty() || !round->Stage(place, target, missing)) {
+    Unlock(place);
+    return Locking::kLocked;
   }
-  if (place->view.root.height == 1) return Grow(place, link);
-  const Node* root = tree_.NodeAt(place->view.root.node);
-  const NodeState state(root->state.LoadRelaxed());
-  unsigned at;
-  {
-    const EpochGuard guard;
-    at = tree_.search.template ChildPlace<SearchByPointer>(root, state, target);
-  }
-  if (state.count() >= tree_.parameters.node_slots) return Split(place, at, link);
-  InsertEntry(*place, at, link);
-  return true;
-}
-
-template <class C>
-void SubIndices<C>::InsertEntry(const AnchorPlace& place, unsigned at, const LinkTo& link) {
-  pmem::Medium& medium = tree_.medium;
-  Node* root = tree_.NodeAt(place.view.root.node);
-  NodeState state(root->state.LoadRelaxed());
-  const uint32_t usable = (uint32_t{1} << tree_.parameters.node_slots) - 1;
-  const auto slot = static_cast<unsigned>(std::countr_zero(usable & ~state.Slots()));
-  media::Link<C>& child = root->children[slot];
-  state.Insert(at, slot);
-  const bool late = medium.Canary("tlbtree.entry.state_first");
-  if (late) medium.Store(root->state, state.word());
-  StoreLink(medium, child, link);
-  const bool beside = Node::kHeaderBytes + (slot + 1) * sizeof(child) <= pmem::kLineBytes;
-  if (!beside || medium.strict_order()) medium.Flush(&child, sizeof(child));
-  LODGEKV_CRASH_POINT(medium, "tlbtree.entry.1");
-  if (!beside || medium.strict_order()) medium.Fence();
-  medium.Store(root->state, state.word());
-  medium.FlushLine(&root->state);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.entry.2");
-  medium.Fence();
-  Publish(place);
+  tree_.workers.Current().counters.Add(WorkerCounters::kHelped, missing.size());
+  return missing.size() < most ? Locking::kLocked : Locking::kBusy;
 }
 
 template <class C>
@@ -113,32 +118,11 @@ void SubIndices<C>::RemoveEntry(const AnchorPlace& place, unsigned at) {
   medium.Store(root->state, state.word());
   medium.FlushLine(&root->state);
   LODGEKV_CRASH_POINT(medium, "tlbtree.entry.3");
-  Publish(place);
-}
-
-// Readers may have seen the entry, or that it is gone, before: it is a hint. From here on nobody
-// goes by what they saw before.
-template <class C>
-void SubIndices<C>::Publish(const AnchorPlace& place) {
+  // Readers may have seen that it is gone before: it is a hint. From here on nobody goes by what
+  // they saw before.
   VersionLock& lock = LockOf(place.offset);
   lock.BeginPublish();
   lock.EndPublish();
-}
-
-// The one leaf of a sub-index gets a neighbour, and both a root.
-template <class C>
-bool SubIndices<C>::Grow(AnchorPlace* place, const LinkTo& link) {
-  const LinkTo links[] = {{place->view.low, place->view.root.node}, link};
-  const pmem::Offset root = MakeRoot(tree_, links, 2);
-  if (root == 0) return false;
-  LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.grow.1");
-  tree_.medium.Fence();
-  AnchorRoot grown = place->view.root;
-  grown.node = root;
-  grown.height = 2;
-  anchors_.Commit(place, grown);
-  LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.grow.2");
-  return true;
 }
 
 template class SubIndices<Fixed64Codec>;

@@ -16,10 +16,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "index/tlbtree/anchor_writer.h"
 #include "index/tlbtree/descent.h"
-#include "index/tlbtree/node_image.h"
+#include "index/tlbtree/entry_round.h"
 
 namespace lodgekv::tlbtree {
 
@@ -31,8 +32,8 @@ class SubIndices {
   explicit SubIndices(TreeState<C>& tree)
       : tree_(tree), descent_(tree), check_(tree), anchors_(tree) {}
 
-  // Makes the entries that are missing on the way to the key's leaf.
-  void List(const std::string& text);
+  // Makes the entries that are missing on the way to the keys' leaves, unless the pool is full.
+  void List(std::vector<std::string> texts);
   // Takes the sub-index that covers the key, if it has one leaf only, into the one to its left.
   // True: it was taken; the key's leaf has no entry yet.
   bool MergeSubIndex(const std::string& text);
@@ -44,27 +45,20 @@ class SubIndices {
   void Unlock(const AnchorPlace& place) const { LockOf(place.offset).Unlock(); }
   // Under the lock of `place`. The caller fences before the leaf is unlinked.
   void RemoveEntry(const AnchorPlace& place, unsigned at);
-  // Under the lock: looks for a leaf on the way to the target that its sub-index does not list.
-  // False: there is none, or something is damaged. `left`: the listed leaf to the left of it.
-  bool NextMissing(const AnchorPlace& place, const Target<C>& target, Node** left,
-                   LinkTo* missing) const;
+  // Under the lock: the leaves on the way to the target that its sub-index does not list, from left
+  // to right, at most `most`. None if something is damaged. `left`: the listed leaf to the left of
+  // them.
+  using Links = absl::InlinedVector<LinkTo, EntryRound<C>::kMostLeaves>;
+  Links FindMissing(const AnchorPlace& place, const Target<C>& target, size_t most,
+                    Node** left) const;
 
  private:
-  // A sub-index that is taken apart: its leaves' links, in order.
-  struct Children {
-    LinkTo links[Node::kChildren + 2];
-    unsigned count = 0;
-  };
-
   VersionLock& LockOf(pmem::Offset anchor) const { return tree_.locks.Of(tree_.AnchorAt(anchor)); }
-  bool Insert(AnchorPlace* place, const Target<C>& target, const LinkTo& link);
-  void InsertEntry(const AnchorPlace& place, unsigned at, const LinkTo& link);
-  void Publish(const AnchorPlace& place);
-  bool Grow(AnchorPlace* place, const LinkTo& link);
-  bool Split(AnchorPlace* place, unsigned at, const LinkTo& link);
-  bool SplitLeaves(AnchorPlace* place, const Children& children, unsigned stay);
-  pmem::Offset NewAnchor(const AnchorPlace& left, const LinkTo& first, pmem::Offset root,
-                         unsigned height);
+  enum class Locking : uint8_t { kLocked, kBusy, kDamaged };
+  Locking TryLock(const Target<C>& target, AnchorPlace* place) const;
+  bool SiblingOf(const Node* leaf, LinkTo* sibling) const;
+  std::vector<std::string> ListInRound(std::vector<std::string> texts);
+  Locking StageMissing(const std::string& text, EntryRound<C>* round);
   bool CanAbsorb(const AnchorPlace& left, const AnchorPlace& right) const;
   void Absorb(AnchorPlace* left, AnchorPlace* right);
 

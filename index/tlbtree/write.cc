@@ -111,9 +111,7 @@ void PairWriter<C>::TidyUp(Worker& worker) {
   std::vector<std::string> sparse;
   sparse.swap(worker.sparse);
   for (const std::string& text : sparse) merger_.Merge(text);
-  std::vector<std::string> unlisted;
-  unlisted.swap(worker.unlisted);
-  for (const std::string& text : unlisted) sub_indices_.List(text);
+  sub_indices_.List(std::exchange(worker.unlisted, {}));
   worker.stepped_aside = false;
   rebuild_.RequestIfDue();
 }
@@ -123,8 +121,8 @@ template <class C>
 bool PairWriter<C>::ReclaimSpace() {
   if (tree_.medium.failed()) return false;
   Worker& worker = tree_.workers.Current();
-  const bool kept = !worker.has_set_aside &&
-                    !(worker.spare_leaves.empty() && worker.spare_lows.empty());
+  const bool kept =
+      !worker.has_set_aside && !(worker.spare_leaves.empty() && worker.spare_lows.empty());
   if (kept) Trim(worker, 0, 0);
   const bool found = tree_.rest.FinishNow();
   return worker.retired.Drain(tree_.reclaimer) || found || kept;
