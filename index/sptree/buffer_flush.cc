@@ -24,6 +24,7 @@ void BufferFlusher<C>::Stage(Flush* flush) {
         go(pair.value);
       } else {
         writer_.AddPair(change, pair);
+        if (!tree_.parameters.two_phase) CommitAlone(change);
       }
       continue;
     }
@@ -40,6 +41,21 @@ void BufferFlusher<C>::Stage(Flush* flush) {
       go(old_value);
     }
   }
+}
+
+// Switched off: what is staged counts before the next pair is looked at. Readers learn of it with
+// the rest, and the log has it until the watermark is durable.
+template <class C>
+void BufferFlusher<C>::CommitAlone(LeafChange<C>* change) {
+  pmem::Medium& medium = tree_.medium;
+  media::Bnode* bnode = change->leaf->bnode;
+  writer_.Stage(change);
+  LODGEKV_CRASH_POINT(medium, "sptree.flush_alone.1");
+  medium.Fence();
+  medium.Store(bnode->bitmap, change->bitmap);
+  medium.FlushLine(bnode);
+  LODGEKV_CRASH_POINT(medium, "sptree.flush_alone.2");
+  medium.Fence();
 }
 
 // The bitmaps, then the watermarks. Both are in one line, which keeps their order unless its words

@@ -46,6 +46,7 @@ class BufferFlusher {
   };
 
   void Stage(Flush* flush);
+  void CommitAlone(LeafChange<C>* change);
   void Commit(std::span<Flush> flushes);
   void Publish(const Flush& flush);
   void Release(Worker& worker, const Flush& flush);

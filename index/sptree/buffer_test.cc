@@ -41,6 +41,20 @@ TEST(BufferCostTest, AFullBufferIsFlushedInTwoPhases) {
   EXPECT_EQ(TestTree::PairsOf(tree.Leaves()[0]), 14u);
 }
 
+// Without the technique each of the pairs has two fences, and flushes the line of the bitmap.
+TEST(BufferCostTest, WithoutTwoPhasesEachPairIsFlushedByItself) {
+  TestTree tree(KeyFormat::kFixed64, {{"write_buffer_pairs", "14"}, {"two_phase", "0"}});
+  for (uint64_t i = 0; i < 14; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
+  const Effect effect = tree.PutEffect(Text(14), Text(8));
+  EXPECT_EQ(effect["buffer_flushes_total"], 1u);
+  EXPECT_GE(effect.cost.fences, 2u * 14);
+  EXPECT_GE(effect.cost.lines_flushed, 3u * 14);
+  EXPECT_EQ(TestTree::PairsOf(tree.Leaves()[0]), 14u);
+  tree.KillAndRecover();
+  tree.ExpectSound();
+  for (uint64_t i = 0; i < 14; ++i) EXPECT_EQ(tree.Get(Text(i)), Text(i));
+}
+
 TEST(BufferCostTest, RandomInserts) {
   constexpr uint64_t kKeys = 60'000;
   TestTree tree(KeyFormat::kFixed64, kBuffers);

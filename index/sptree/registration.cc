@@ -16,6 +16,9 @@ constexpr EngineOption kOptions[] = {
      "pairs of a leaf's write buffer (the paper: 14); 0: writes go to the leaves directly"},
     {"write_buffer_share", 15, 1, 100,
      "DRAM of all write buffers, at most, in percent of the leaves; at least 64 KiB"},
+    {"two_phase", 1, 0, 1,
+     "switch: the pairs of a write buffer are merged into the leaf together, in two phases; off: "
+     "one after the other, with fences for each"},
     {"backup", 1, 0, 1, "switch: a backup of the top layer, by which a start touches no leaf"},
     {"lazy_replay", 1, 0, 1,
      "switch: leaves take what the log has of them when they are touched first; off: all of it is "

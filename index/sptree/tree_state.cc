@@ -25,6 +25,7 @@ Parameters::Parameters(const OptionValues& options)
       tags(options.Get("tags") != 0),
       seqs(options.Get("seqs") != 0),
       merge(options.Get("merge") != 0),
+      two_phase(options.Get("two_phase") != 0),
       backup(options.Get("backup") != 0),
       lazy_replay(options.Get("lazy_replay") != 0),
       write_buffer_pairs(static_cast<unsigned>(options.Get("write_buffer_pairs"))),

@@ -51,6 +51,7 @@ struct Parameters {
   bool tags;
   bool seqs;
   bool merge;
+  bool two_phase;
   bool backup;
   bool lazy_replay;
   unsigned write_buffer_pairs;  // 0: writes go to the leaves directly

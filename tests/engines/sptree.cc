@@ -11,15 +11,19 @@ namespace {
 
 // With write buffers, which are off by default.
 constexpr Canary Buffered(Canary canary) {
-  canary.option = "write_buffer_pairs";
-  canary.value = "5";
+  canary.options = "write_buffer_pairs=5";
+  return canary;
+}
+
+// Without two-phase insertion.
+constexpr Canary PairByPair(Canary canary) {
+  canary.options = "write_buffer_pairs=5 two_phase=0";
   return canary;
 }
 
 // Where recovery walks all leaves.
 constexpr Canary Walked(Canary canary) {
-  canary.option = "backup";
-  canary.value = "0";
+  canary.options = "backup=0";
   return canary;
 }
 
@@ -85,6 +89,9 @@ constexpr Canary kCanaries[] = {
     Buffered({"a buffered delete does not reach the leaf", "flush", Bc(12),
               Ask("sptree.flush.tombstone_dropped")}),
     Buffered({"own number as watermark", "flush", Bc(15), Ask("sptree.flush.own_number")}),
+    PairByPair({"pair not flushed", "flush alone", Bc(1), Forget("sptree.flush_alone.1")}),
+    PairByPair({"pair not fenced before the commit", "flush alone", Bc(3),
+                DropFence("sptree.flush_alone.1")}),
     Buffered({"watermark ignored", "replay", Bc(15), Ask("node.log_replay.no_watermark")}),
     Buffered({"order by log instead of number", "replay", Bc(15, 16),
               Ask("node.log_replay.order_by_log")}),

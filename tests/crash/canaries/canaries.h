@@ -40,11 +40,10 @@ struct Canary {
   Under under = Under::kBoth;
   In in = In::kAny;
   By by = By::kExplorer;
-  // For the explorer: the only workload, and a value of an engine's option, with which the mistake
-  // matters. Empty: all workloads, options as drawn.
+  // For the explorer: the only workload, and the engine's options ("gaps=15 height=1"), with which
+  // the mistake matters. Empty: all workloads, options as drawn.
   std::string_view workload = {};
-  std::string_view option = {};
-  std::string_view value = {};
+  std::string_view options = {};
 };
 
 // Empty if the engine has no row (tests/engines).

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "tests/crash/canaries/canaries.h"
 #include "tests/crash/explorer/plan.h"
 #include "tests/crash/lab/crash_points.h"
@@ -44,7 +45,7 @@ constexpr CrashModel kModels[] = {CrashModel::kLinePrefix, CrashModel::kTornWord
 std::vector<EngineCase> CasesOf(const EngineInfo& engine, In in) {
   std::vector<EngineCase> cases = PersistentCases();
   std::erase_if(cases, [&](const EngineCase& engine_case) {
-    // Buffers are drawn, or a canary's option.
+    // Buffers are drawn, or among a canary's options.
     return engine_case.engine != &engine || engine_case.buffered ||
            (in == In::kFixed64 && !engine_case.fixed64()) ||
            (in == In::kBytes && engine_case.fixed64());
@@ -99,10 +100,20 @@ std::string TryBatches(const EngineInfo& engine, const Canary& canary, CrashMode
                          sum.images, sum.with_part);
 }
 
+std::map<std::string, std::string> GivenBy(const Canary& canary) {
+  std::map<std::string, std::string> given;
+  const std::vector<std::string> options =
+      absl::StrSplit(std::string(canary.options), ' ', absl::SkipEmpty());
+  for (const std::string& option : options) {
+    const size_t equals = option.find('=');
+    given.emplace(option.substr(0, equals), option.substr(equals + 1));
+  }
+  return given;
+}
+
 std::string TryKills(const EngineInfo& engine, const Canary& canary, CrashModel model) {
   uint64_t images = 0;
-  std::map<std::string, std::string> given;
-  if (!canary.option.empty()) given.emplace(canary.option, canary.value);
+  const std::map<std::string, std::string> given = GivenBy(canary);
   for (const EngineCase& engine_case : CasesOf(engine, canary.in)) {
     const KillThenCut seen = RunKillThenCutScenario(engine_case, model, canary.fault, given);
     images += seen.images;
@@ -171,12 +182,11 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
   if (canary.by == By::kPool) return TryPool(canary, model);
   if (canary.by == By::kJournal) return TryJournal(canary);
   if (canary.by == By::kFile) return TryFiles(engine, canary);
+  const std::map<std::string, std::string> given = GivenBy(canary);
   ExplorerResult total;
   for (ExplorerOptions options : Hunt(engine, canary, model)) {
     if (!canary.workload.empty() && options.mixture.name != canary.workload) continue;
-    if (!canary.option.empty()) {
-      options.engine_options[std::string(canary.option)] = std::string(canary.value);
-    }
+    for (const auto& [name, value] : given) options.engine_options[name] = value;
     options.fault = canary.fault;
     options.shrink = false;
     if (canary.by == By::kHighNumbers) options.first_sequence = kLastNumbers;
