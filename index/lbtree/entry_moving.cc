@@ -43,7 +43,7 @@ void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, un
   if (tree_.medium.strict_order()) tree_.medium.FlushLine(words);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.1");
   if (line != header_line || tree_.medium.strict_order() || tree_.HasRecord(added.pair))
-    tree_.medium.Fence();
+    tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.2");
   CommitHeader(locked, words, dword);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.4");
@@ -122,7 +122,7 @@ void LeafWriter<C>::CommitHeader(const LockedLeaf& locked, media::Word* words,
   if (tree_.medium.Canary("lbtree.insert.torn_commit")) {
     tree_.medium.Store(words[0], (old & ~uint64_t{0xff}) | (header.words[0] & 0xff));
   }
-  tree_.medium.Store(words[0], header.words[0]);
+  tree_.medium.StoreOrdered(words[0], header.words[0]);
   tree_.medium.FlushLine(words);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.3");
   tree_.medium.Fence();

@@ -117,7 +117,7 @@ void WriteGroup<C>::PersistStaged() {
     FlushLines(tree_.medium, leaf.leaf, LinesInUse(leaf.leaf, tree_.blocks));
   }
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group.1");
-  if (group_.fences_first) tree_.medium.Fence();
+  if (group_.fences_first) tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group.2");
 }
 
@@ -140,7 +140,7 @@ template <class C>
 void WriteGroup<C>::CommitTogether(std::span<GroupLeaf<C>*> leaves) {
   for (const GroupLeaf<C>* leaf : leaves) {
     tree_.locks.BeginCommit(leaf->locked, leaf->commit());
-    tree_.medium.Store(leaf->commit(), leaf->commit_word());
+    tree_.medium.StoreOrdered(leaf->commit(), leaf->commit_word());
     tree_.medium.FlushLine(&leaf->commit());
   }
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group.3");

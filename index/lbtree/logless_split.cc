@@ -25,13 +25,13 @@ template <class C>
 void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
                                   const SplitWork<C>& work) {
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.1");
-  tree_.medium.Fence();
+  tree_.medium.OrderStores();
   tree_.locks.BeginCommit(locked, work.left[0].header[0]);
   const uint64_t commit = work.left_headers[0].words[0];
   if (tree_.medium.Canary("lbtree.split.two_words")) {
     tree_.medium.Store(work.left[0].header[0], commit ^ media::kAlt);  // then alt alone
   }
-  tree_.medium.Store(work.left[0].header[0], commit);
+  tree_.medium.StoreOrdered(work.left[0].header[0], commit);
   tree_.medium.FlushLine(work.left);
   if (tree_.medium.Canary("lbtree.split.sibling_after_commit")) {
     tree_.medium.Store(work.left[0].tail[work.alt ? 0 : 1], CheckedWord(work.right));

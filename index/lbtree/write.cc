@@ -43,7 +43,7 @@ void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, Pair pair) 
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   FenceRecord(pair);
   tree_.locks.BeginCommit(locked, slot.value);
-  tree_.medium.Store(slot.value, pair.value);
+  tree_.medium.StoreOrdered(slot.value, pair.value);
   tree_.medium.FlushLine(&slot);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.update.1");
   tree_.medium.Fence();
@@ -59,7 +59,7 @@ void PairWriter<C>::FenceRecord(Pair pair) {
   if constexpr (C::kRecords) {
     if (C::IsRecord(pair.value)) {
       LODGEKV_CRASH_POINT(tree_.medium, "lbtree.record.1");
-      tree_.medium.Fence();
+      tree_.medium.OrderStores();
     }
   }
 }

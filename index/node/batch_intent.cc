@@ -63,10 +63,14 @@ void BatchIntents::Commit(Intent& intent, std::span<const IntendedOp> ops,
   medium.StoreBulk(body, words, bytes);
   if (!medium.Canary("node.batch_intent.body_not_flushed")) medium.Flush(body, bytes);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.1");
-  medium.Fence();
-  if (slab_.IsLarge(bytes)) slab_.Commit(intent.body);
+  if (slab_.IsLarge(bytes)) {
+    medium.Fence();
+    slab_.Commit(intent.body);
+  } else {
+    medium.OrderStores();
+  }
   intent.root = TakeRoot();
-  medium.Store(roots_[intent.root], CheckedWord(intent.body));
+  medium.StoreOrdered(roots_[intent.root], CheckedWord(intent.body));
   medium.FlushLine(&roots_[intent.root]);
   LODGEKV_CRASH_POINT(medium, "node.batch_intent.2");
   medium.Fence();

@@ -70,6 +70,12 @@ void Medium::FenceFile() {
   if (!file_fence_->Fence()) failed_.store(true, std::memory_order_release);
 }
 
+void Medium::StoreLater(Word& word, uint64_t value) {
+  CountBytes(sizeof(uint64_t));
+  if (failed()) return;
+  if (!file_fence_->StoreLater(&word.raw_, value)) failed_.store(true, std::memory_order_release);
+}
+
 bool Medium::Revoke(const void* address, size_t bytes) {
   if (mode_ != FlushMode::kFile) return true;
   if (!failed() && !file_fence_->Revoke(address, bytes)) {

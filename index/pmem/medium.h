@@ -2,7 +2,8 @@
 //
 // Verbs. Flush: write lines back, without a fence. Fence: wait until this thread's flushes are
 // durable. Persist: Flush + Fence. Stage: write space that no reader or recovery reads yet. Commit:
-// the one 8-byte store that makes staged data valid.
+// the one 8-byte store that makes staged data valid. OrderStores, StoreOrdered: the fence before
+// commits, without a wait where one sync can serve both.
 //
 // The model (docs/crash_model.md): the unit of atomicity is an aligned 8-byte word, the unit of
 // persistence a 64-byte line. Before its fence a line may hold any prefix of the stores made to it;
@@ -209,6 +210,24 @@ class Medium {
     CountFence();
   }
 
+  // What this thread has flushed, and what it stored by StoreOrdered, is durable before anything
+  // that it stores by StoreOrdered from now on. A Fence; but on an ordinary file with a journal it
+  // waits for nothing.
+  void OrderStores() {
+    if (!StoresLater()) Fence();
+  }
+
+  // Store, behind OrderStores; Flush as usual. On a file with a journal the word changes, for all
+  // threads, only in this thread's next Fence, when it is durable: do not read it before, nor Store
+  // to it.
+  void StoreOrdered(Word& word, uint64_t value) {
+    if (StoresLater()) {
+      StoreLater(word, value);
+    } else {
+      Store(word, value);
+    }
+  }
+
   void Persist(const void* address, size_t bytes) {
     Flush(address, bytes);
     Fence();
@@ -279,7 +298,9 @@ class Medium {
     c.ForgetBlocks();
   }
 
-  void FenceFile();  // medium.cc
+  bool StoresLater() const { return mode_ == FlushMode::kFile && file_fence_->stores_later(); }
+  void FenceFile();                             // medium.cc
+  void StoreLater(Word& word, uint64_t value);  // medium.cc
 
   const FlushMode mode_;
   const bool fence_instruction_;

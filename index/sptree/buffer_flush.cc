@@ -68,19 +68,19 @@ void BufferFlusher<C>::Commit(std::span<Flush> flushes) {
     if (!flush.change.changes()) continue;
     any = true;
     media::Bnode* bnode = flush.change.leaf->bnode;
-    medium.Store(bnode->bitmap, flush.change.bitmap);
+    medium.StoreOrdered(bnode->bitmap, flush.change.bitmap);
     if (medium.strict_order()) medium.FlushLine(bnode);
   }
   if (any && medium.strict_order()) {
     LODGEKV_CRASH_POINT(medium, "sptree.flush.3");
-    medium.Fence();
+    medium.OrderStores();
   }
   // The canary takes the number of the pair that the flush makes room for.
   const bool own = medium.Canary("sptree.flush.own_number");
   for (const Flush& flush : flushes) {
     media::Bnode* bnode = flush.change.leaf->bnode;
     const uint64_t newest = own ? tree_.pool.PeekSequence() : flush.buffer->newest;
-    medium.Store(bnode->watermark, CheckedWord(newest));
+    medium.StoreOrdered(bnode->watermark, CheckedWord(newest));
     medium.FlushLine(bnode);
   }
   LODGEKV_CRASH_POINT(medium, "sptree.flush.4");
@@ -108,7 +108,7 @@ unsigned BufferFlusher<C>::Empty(Worker& worker, std::span<Mnode<C>* const> leav
     fences_first |= LeafWriter<C>::FencesFirst(flush.change);
   }
   LODGEKV_CRASH_POINT(medium, "sptree.flush.1");
-  if (fences_first) medium.Fence();
+  if (fences_first) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "sptree.flush.2");
   Commit(flushes);
   for (const Flush& flush : flushes) Publish(flush);

@@ -177,7 +177,7 @@ void WriteGroup<C>::PersistChanges() {
   }
   if (count == 0) return;
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.group.1");
-  if (fences_first) tree_.medium.Fence();
+  if (fences_first) tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.group.2");
   const size_t at_once = tree_.commits.readers_wait() ? kMostPublished : kMostLeaves;
   for (size_t i = 0; i < count; i += at_once) {

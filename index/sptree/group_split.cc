@@ -62,7 +62,7 @@ void WriteGroup<C>::LinkSplitLeaves(std::span<Held*> leaves) {
   }
   if (!any || !medium.strict_order()) return;
   LODGEKV_CRASH_POINT(medium, "sptree.group_split.1");
-  medium.Fence();
+  medium.OrderStores();
 }
 
 template <class C>

@@ -138,21 +138,21 @@ void LeafMerger<C>::Commit(LeafChange<C>* change, media::Bnode& right) {
   writer_.Stage(change);
   MarkDropped(right);
   LODGEKV_CRASH_POINT(medium, "sptree.merge.1");
-  medium.Fence();
+  medium.OrderStores();
   // Both buffers are empty: so the watermark of either is true for the left one.
   const uint64_t watermark = std::max(WatermarkOf(*bnode), WatermarkOf(right));
   const bool raises =
       watermark != WatermarkOf(*bnode) && !medium.Canary("sptree.merge.low_watermark");
   if (change->changes() || raises) {
-    if (raises) medium.Store(bnode->watermark, CheckedWord(watermark));
-    if (change->changes()) medium.Store(bnode->bitmap, change->bitmap);
+    if (raises) medium.StoreOrdered(bnode->watermark, CheckedWord(watermark));
+    if (change->changes()) medium.StoreOrdered(bnode->bitmap, change->bitmap);
     if (medium.strict_order()) {
       medium.FlushLine(bnode);
       LODGEKV_CRASH_POINT(medium, "sptree.merge.2");
-      medium.Fence();
+      medium.OrderStores();
     }
   }
-  medium.Store(bnode->next, right.next.LoadRelaxed());
+  medium.StoreOrdered(bnode->next, right.next.LoadRelaxed());
   medium.FlushLine(bnode);
   LODGEKV_CRASH_POINT(medium, "sptree.merge.3");
   medium.Fence();

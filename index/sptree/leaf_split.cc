@@ -144,9 +144,9 @@ void LeafSplitter<C>::Commit(const Mnode<C>& leaf, const Division& division) {
   if (medium.strict_order() && division.moved != 0) {
     medium.FlushLine(bnode);
     LODGEKV_CRASH_POINT(medium, "sptree.split.2");
-    medium.Fence();
+    medium.OrderStores();
   }
-  if (division.moved != 0) medium.Store(bnode->bitmap, leaf.bitmap & ~division.moved);
+  if (division.moved != 0) medium.StoreOrdered(bnode->bitmap, leaf.bitmap & ~division.moved);
   medium.FlushLine(bnode);
   LODGEKV_CRASH_POINT(medium, "sptree.split.3");
   medium.Fence();
@@ -185,7 +185,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Mnode<C>* leaf, Pair pair, bool* 
     tree_.medium.Flush(division.bnode, bytes);
   }
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.1");
-  tree_.medium.Fence();
+  tree_.medium.OrderStores();
   Commit(*leaf, division);
   Publish(leaf, added, division, leaf->bitmap & ~division.moved);
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.split.4");

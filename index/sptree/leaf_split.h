@@ -46,7 +46,7 @@ class LeafSplitter {
                   uint32_t* lines);
   // Not flushed.
   void StoreNext(const Mnode<C>& leaf, const Division& division) {
-    tree_.medium.Store(leaf.bnode->next, CheckedWord(tree_.pool.OffsetOf(division.bnode)));
+    tree_.medium.StoreOrdered(leaf.bnode->next, CheckedWord(tree_.pool.OffsetOf(division.bnode)));
   }
   // All is durable. `bitmap`: of the old leaf from here on.
   void Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& division, uint64_t bitmap);

@@ -47,7 +47,7 @@ void LeafWriter<C>::Commit(const LeafChange<C>& change) {
   pmem::Medium& medium = tree_.medium;
   if (change.value != nullptr) {
     tree_.commits.BeginCommit(*change.leaf, *change.value);
-    medium.Store(*change.value, change.new_value);
+    medium.StoreOrdered(*change.value, change.new_value);
     medium.FlushLine(change.value);
     return;
   }
@@ -56,7 +56,7 @@ void LeafWriter<C>::Commit(const LeafChange<C>& change) {
     constexpr uint64_t kLowHalf = 0xffffffff;
     medium.Store(bitmap, (change.old & ~kLowHalf) | (change.bitmap & kLowHalf));
   }
-  medium.Store(bitmap, change.bitmap);
+  medium.StoreOrdered(bitmap, change.bitmap);
   medium.FlushLine(&bitmap);
 }
 

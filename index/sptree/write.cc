@@ -79,7 +79,7 @@ void PairWriter<C>::Update(Worker& worker, const Held& held, Pair pair) {
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   if (TreeState<C>::HasRecord(pair)) {
     LODGEKV_CRASH_POINT(tree_.medium, "sptree.record.1");
-    tree_.medium.Fence();
+    tree_.medium.OrderStores();
   }
   LeafChange<C> change(held.leaf);
   change.value = &slot.value;
@@ -122,7 +122,7 @@ void PairWriter<C>::Commit(LeafChange<C>* change) {
   if (medium.Canary("sptree.change.bitmap_first")) writer_.Commit(*change);
   writer_.Stage(change);
   LODGEKV_CRASH_POINT(medium, "sptree.change.1");
-  if (LeafWriter<C>::FencesFirst(*change)) medium.Fence();
+  if (LeafWriter<C>::FencesFirst(*change)) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "sptree.change.2");
   writer_.Commit(*change);
   LODGEKV_CRASH_POINT(medium, "sptree.change.3");

@@ -203,7 +203,7 @@ void WriteGroup<C>::Persist() {
   }
   fences_first_ |= !split_leaves_.empty();
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.group.1");
-  if (fences_first_) tree_.medium.Fence();
+  if (fences_first_) tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.group.2");
   if (!split_leaves_.empty()) CommitSplitLeaves();
   const size_t at_once = tree_.commits.readers_wait() ? kMostPublished : kMostLeaves;

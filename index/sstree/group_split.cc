@@ -97,7 +97,7 @@ template <class C>
 void WriteGroup<C>::CommitSplitLeaves() {
   for (const SplitLeaf& split : split_leaves_) splitter_.CommitNew(split.right);
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.group_split.1");
-  tree_.medium.Fence();
+  tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.group_split.2");
 }
 

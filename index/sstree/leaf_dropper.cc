@@ -97,7 +97,7 @@ void LeafDropper<C>::ReclaimOverflow(Worker& worker, Leaf* leaf) {
   LeafChange change;
   writer_.Begin(leaf, &change);
   writer_.Stage(&change);
-  tree_.medium.Fence();
+  tree_.medium.OrderStores();
   writer_.Commit(&change);
   tree_.FenceAndFree(worker);
   writer_.Publish(worker, &change);

@@ -183,7 +183,7 @@ void LeafSplitter<C>::FlushNew(NewLeaf<C>* right) {
 
 template <class C>
 void LeafSplitter<C>::CommitNew(const NewLeaf<C>& right) {
-  tree_.medium.Store(right.subnode->next, media::End());
+  tree_.medium.StoreOrdered(right.subnode->next, media::End());
   tree_.medium.FlushLine(right.subnode);
 }
 
@@ -238,15 +238,15 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Leaf* leaf, const Key& key, Pair 
     medium.Fence();
   }
   LODGEKV_CRASH_POINT(medium, "sstree.split.1");
-  if (right.fences || right.moved) medium.Fence();
+  if (right.fences || right.moved) medium.OrderStores();
   CommitNew(right);
   LODGEKV_CRASH_POINT(medium, "sstree.split.2");
-  medium.Fence();
   if (right.moved) {
+    medium.OrderStores();
     writer_.Commit(&change);
     LODGEKV_CRASH_POINT(medium, "sstree.split.3");
-    tree_.FenceAndFree(worker);
   }
+  tree_.FenceAndFree(worker);
   Leaf* added = PublishNew(right);
   PublishOld(worker, &change);
   added->lock.Unlock();

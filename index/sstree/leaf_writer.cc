@@ -233,7 +233,7 @@ void LeafWriter<C>::StoreWord(const LeafChange& change) {
   if (tree_.medium.Canary("sstree.change.torn_commit")) {
     tree_.medium.Store(word, (word.Load() & 0xffffffff00000000) | (sealed & 0xffffffff));
   }
-  tree_.medium.Store(word, sealed);
+  tree_.medium.StoreOrdered(word, sealed);
 }
 
 template <class C>
@@ -241,13 +241,13 @@ void LeafWriter<C>::Commit(LeafChange* change) {
   pmem::Medium& medium = tree_.medium;
   if (change->value != nullptr) {
     tree_.commits.BeginCommit(*change->leaf, *change->value);
-    medium.Store(*change->value, change->new_value);
+    medium.StoreOrdered(*change->value, change->new_value);
     medium.FlushLine(change->value);
     return;
   }
   media::Subnode* head = change->head;
   if (change->fresh) {
-    medium.Store(head->next, NextOfHead(*change));
+    medium.StoreOrdered(head->next, NextOfHead(*change));
     if (medium.Canary("sstree.replace.two_words")) {
       medium.Store(head->word, SealedWord(change->valid));
     }

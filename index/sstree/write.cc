@@ -74,7 +74,7 @@ void PairWriter<C>::UpdateInPlace(const LockedLeaf& locked, Pair pair) {
   FenceRecord(pair);
   media::Slot& slot = *locked.place.slot;
   tree_.commits.BeginCommit(*locked.leaf, slot.value);
-  tree_.medium.Store(slot.value, pair.value);
+  tree_.medium.StoreOrdered(slot.value, pair.value);
   tree_.medium.FlushLine(&slot);
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.1");
   tree_.FenceAndFree(tree_.workers.Current());
@@ -107,7 +107,7 @@ void PairWriter<C>::Commit(Worker& worker, LeafChange* change) {
   }
   writer_.Stage(change);
   LODGEKV_CRASH_POINT(medium, "sstree.change.1");
-  if (writer_.FencesFirst(*change)) medium.Fence();
+  if (writer_.FencesFirst(*change)) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "sstree.change.2");
   writer_.Commit(change);
   LODGEKV_CRASH_POINT(medium, "sstree.change.3");
@@ -121,7 +121,7 @@ void PairWriter<C>::FenceRecord(Pair pair) {
   if constexpr (C::kRecords) {
     if (C::IsRecord(pair.value)) {
       LODGEKV_CRASH_POINT(tree_.medium, "sstree.record.1");
-      tree_.medium.Fence();
+      tree_.medium.OrderStores();
     }
   }
 }

@@ -22,7 +22,7 @@ void AnchorWriter<C>::Store(const AnchorPlace& place, const AnchorChange& change
   pmem::Medium& medium = tree_.medium;
   media::Anchor& anchor = *tree_.AnchorAt(place.offset);
   tree_.locks.Of(&anchor).BeginPublish();
-  medium.Store(anchor.root, change.root.word());
+  medium.StoreOrdered(anchor.root, change.root.word());
   if (change.next.has_value() && medium.Canary("tlbtree.anchor.next_after_root")) {
     medium.Store(anchor.next[change.root.alt], CheckedWord(*change.next));
   }
@@ -42,7 +42,7 @@ void AnchorWriter<C>::Change(AnchorPlace* place, AnchorChange change) {
   Stage(*place, &change);
   if (change.next.has_value()) {
     LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.1");
-    medium.Fence();
+    medium.OrderStores();
   }
   Store(*place, change);
   LODGEKV_CRASH_POINT(medium, "tlbtree.anchor.2");

@@ -156,7 +156,7 @@ void EntryRound<C>::Commit() {
   if (Has(Kind::kEntries)) LODGEKV_CRASH_POINT(medium, "tlbtree.entry.1");
   if (Has(Kind::kGrowth)) LODGEKV_CRASH_POINT(medium, "tlbtree.grow.1");
   if (Has(Kind::kSplit)) LODGEKV_CRASH_POINT(medium, "tlbtree.sub_index_split.1");
-  if (fences_first_) medium.Fence();
+  if (fences_first_) medium.OrderStores();
   StoreCommits();
   if (Has(Kind::kEntries)) LODGEKV_CRASH_POINT(medium, "tlbtree.entry.2");
   if (Has(Kind::kGrowth)) LODGEKV_CRASH_POINT(medium, "tlbtree.grow.2");
@@ -180,7 +180,7 @@ void EntryRound<C>::StoreCommits() {
       anchors_.Store(change.place, change.anchor);
       continue;
     }
-    tree_.medium.Store(change.root->state, change.state.word());
+    tree_.medium.StoreOrdered(change.root->state, change.state.word());
     tree_.medium.FlushLine(&change.root->state);
   }
 }

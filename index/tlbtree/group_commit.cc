@@ -176,7 +176,7 @@ void WriteGroup<C>::PersistStaged() {
   FlushNewLeaves();
   NoteNewLeaves();
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.group.1");
-  if (fences_first_) tree_.medium.Fence();
+  if (fences_first_) tree_.medium.OrderStores();
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.group.2");
 }
 
@@ -199,7 +199,7 @@ template <class C>
 void WriteGroup<C>::CommitTogether(std::span<Held*> leaves) {
   for (const Held* held : leaves) {
     tree_.locks.BeginCommit(held->leaf, held->commit());
-    tree_.medium.Store(held->commit(), held->commit_word());
+    tree_.medium.StoreOrdered(held->commit(), held->commit_word());
     tree_.medium.FlushLine(&held->commit());
   }
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.group.3");

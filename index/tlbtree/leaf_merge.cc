@@ -103,9 +103,9 @@ void LeafMerger<C>::Join(Worker& worker, const AnchorPlace& place, const Two& tw
   }
   const NodeState state = StagePairs(two);
   LODGEKV_CRASH_POINT(medium, "tlbtree.merge.1");
-  medium.Fence();
+  medium.OrderStores();
   tree_.locks.BeginCommit(two.left, two.left->state);
-  medium.Store(two.left->state, state.word());
+  medium.StoreOrdered(two.left->state, state.word());
   medium.FlushLine(&two.left->state);
   LODGEKV_CRASH_POINT(medium, "tlbtree.merge.2");
   medium.Fence();

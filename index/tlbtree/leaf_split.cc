@@ -16,14 +16,14 @@ void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, cons
   if (!late) StoreLink(medium, leaf->sibling[state.alt()], sibling);
   if (medium.strict_order()) medium.FlushLine(leaf);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.1");
-  medium.Fence();
+  medium.OrderStores();
   tree_.locks.BeginCommit(leaf, leaf->state);
   if (medium.Canary("tlbtree.split.two_stores")) {
     NodeState half = left.state;
     half.Truncate(made.stay);
     medium.Store(leaf->state, half.word());
   }
-  medium.Store(leaf->state, state.word());
+  medium.StoreOrdered(leaf->state, state.word());
   if (late) StoreLink(medium, leaf->sibling[state.alt()], sibling);
   medium.FlushLine(leaf);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.2");

@@ -30,7 +30,7 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   const bool fence = !beside || tree_.HasRecord(pair) || medium.strict_order();
   if (!beside || medium.strict_order()) medium.FlushLine(&leaf->slots[slot]);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");
-  if (fence) medium.Fence();
+  if (fence) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.2");
   tree_.locks.BeginCommit(leaf, leaf->state);
   if (medium.Canary("tlbtree.insert.two_stores")) {
@@ -38,7 +38,7 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
     half.Insert(half.count(), slot);
     medium.Store(leaf->state, half.word());
   }
-  medium.Store(leaf->state, state.word());
+  medium.StoreOrdered(leaf->state, state.word());
   medium.FlushLine(&leaf->state);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.3");
   medium.Fence();
@@ -58,7 +58,7 @@ void LeafWriter<C>::Update(Worker& worker, const LockedLeaf<C>& locked, Pair pai
   FenceRecord(pair);
   tree_.HoldRecord(old_value);
   tree_.locks.BeginCommit(locked.leaf, slot.value);
-  medium.Store(slot.value, pair.value);
+  medium.StoreOrdered(slot.value, pair.value);
   medium.FlushLine(&slot);
   LODGEKV_CRASH_POINT(medium, "tlbtree.update.1");
   medium.Fence();
@@ -74,7 +74,7 @@ void LeafWriter<C>::FenceRecord(Pair pair) {
   if constexpr (C::kRecords) {
     if (C::IsRecord(pair.value)) {
       LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.record.1");
-      tree_.medium.Fence();
+      tree_.medium.OrderStores();
     }
   }
 }

@@ -138,23 +138,31 @@ TEST_P(ConcurrencyTest, AllThreadsPutAllKeys) {
   });
 }
 
-TEST_P(ConcurrencyTest, EveryOperationOnEveryKey) {
-  RunAllShapes(
-      [](HistoryClient& client, Random& random, const Shape& shape, uint32_t, bool has_versions) {
-        const size_t key = random.Below(shape.keys);
-        switch (random.Below(10)) {
-          case 0: return client.Put(key);
-          case 1: return client.PutIfAbsent(key);
-          case 2: return client.PutIfPresent(key);
-          case 3: return client.Delete(key);
-          case 4: return client.DeleteIfPresent(key);
-          case 5: return client.Group(DrawKeys(random, shape.keys, 8), /*atomic=*/false);
-          case 6: return client.Group(DrawKeys(random, shape.keys, 8), /*atomic=*/true);
-          case 7: return has_versions ? client.ReadAndReplace(key) : client.PutIfAbsent(key);
-          default: return client.Read(DrawKeys(random, shape.keys, 6));
-        }
-      });
+void DoAnything(HistoryClient& client, Random& random, const Shape& shape, uint32_t,
+                bool has_versions) {
+  const size_t key = random.Below(shape.keys);
+  switch (random.Below(10)) {
+    case 0: return client.Put(key);
+    case 1: return client.PutIfAbsent(key);
+    case 2: return client.PutIfPresent(key);
+    case 3: return client.Delete(key);
+    case 4: return client.DeleteIfPresent(key);
+    case 5: return client.Group(DrawKeys(random, shape.keys, 8), /*atomic=*/false);
+    case 6: return client.Group(DrawKeys(random, shape.keys, 8), /*atomic=*/true);
+    case 7: return has_versions ? client.ReadAndReplace(key) : client.PutIfAbsent(key);
+    default: return client.Read(DrawKeys(random, shape.keys, 6));
+  }
 }
+
+TEST_P(ConcurrencyTest, EveryOperationOnEveryKey) { RunAllShapes(DoAnything); }
+
+// There the commit words of several threads become visible together, with the journal's group.
+class FileConcurrencyTest : public ConcurrencyTest {
+ protected:
+  HarnessOptions Options() const override { return {.journal_bytes = uint64_t{1} << 20}; }
+};
+
+TEST_P(FileConcurrencyTest, EveryOperationOnEveryKey) { RunAllShapes(DoAnything); }
 
 TEST_P(ConcurrencyTest, AtomicGroupsAgainstEachOther) {
   RunAllShapes([](HistoryClient& client, Random& random, const Shape& shape, uint32_t, bool) {
@@ -228,6 +236,8 @@ TEST_P(VersionConcurrencyTest, IncrementsByIfVersionAreAllCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, ConcurrencyTest, ::testing::ValuesIn(StoringCases()),
+                         EngineCaseName());
+INSTANTIATE_TEST_SUITE_P(Engines, FileConcurrencyTest, ::testing::ValuesIn(PersistentCases()),
                          EngineCaseName());
 INSTANTIATE_TEST_SUITE_P(Engines, VersionConcurrencyTest, ::testing::ValuesIn(VersionedCases()),
                          EngineCaseName());

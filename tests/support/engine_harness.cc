@@ -29,6 +29,7 @@ EngineHarness::~EngineHarness() {
 absl::Status EngineHarness::CreateEngine() {
   if (persistent()) {
     memory_.emplace(options_.memory_bytes);
+    if (options_.journal_bytes > 0) journal_.emplace(options_.journal_bytes);
     if (options_.memory_bytes <= kGarbageBytes) memory_->FillWithGarbage(TestSeed());
     auto pool = pmem::Pool::CreateArena(ArenaOptions(), IdentityOf(case_));
     if (!pool.ok()) return pool.status();
@@ -88,6 +89,7 @@ pmem::Pool::ArenaOptions EngineHarness::ArenaOptions() const {
   arena.chunk_bytes = options_.chunk_bytes;
   arena.strict_order = options_.strict_order;
   arena.tracer = options_.tracer;
+  if (journal_) arena.journal = &journal_->arena();
   arena.verify_at_use = case_.engine->verifies_at_use;
   return arena;
 }

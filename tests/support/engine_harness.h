@@ -16,6 +16,7 @@
 #include "index/pmem/pool.h"
 #include "tests/support/arena_memory.h"
 #include "tests/support/engine_case.h"
+#include "tests/support/memory_journal.h"
 
 namespace lodgekv::test {
 
@@ -23,6 +24,8 @@ struct HarnessOptions {
   uint64_t memory_bytes = uint64_t{64} << 20;
   uint64_t chunk_bytes = uint64_t{64} << 10;
   bool strict_order = false;
+  // Not 0: as on an ordinary file, with segments of so many bytes in its journal.
+  uint64_t journal_bytes = 0;
   unsigned recovery_threads = 1;
   pmem::Tracer* tracer = nullptr;    // sees every store, flush and fence; outlives the harness
   RecoveryEnd on_recovery_end = {};  // see EngineContext
@@ -64,7 +67,9 @@ class EngineHarness {
 
   const EngineCase case_;
   HarnessOptions options_;
-  std::optional<ArenaMemory> memory_;  // outlives the pool, which outlives the engine
+  // Both outlive the pool, which outlives the engine.
+  std::optional<ArenaMemory> memory_;
+  std::optional<MemoryJournal> journal_;
   std::unique_ptr<pmem::Pool> pool_;
   std::unique_ptr<Engine> engine_;
   RecoveryReport recovery_;

@@ -1,6 +1,7 @@
 #include "index/pmem/internal/journal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -28,6 +29,7 @@ uint64_t NowNs() {
 Journal::Journal(const Options& options)
     : options_(options),
       most_lines_(options.segment_bytes / 2 / kLineBytes),
+      most_later_(JournalGroupBuffer::MostLines(GroupBytes(options.segment_bytes))),
       write_back_(options.pool_bytes),
       open_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
       writing_(GroupBytes(options.segment_bytes), options.pool_bytes / kLineBytes, options.foreign),
@@ -59,40 +61,111 @@ void Journal::Note(const void* line) {
   mine.lines.clear();
 }
 
+bool Journal::StoreLater(uint64_t* word, uint64_t value) {
+  const uint64_t number =
+      static_cast<uint64_t>(reinterpret_cast<char*>(word) - options_.base) / sizeof(uint64_t);
+  if (Canary("pmem.journal.words_at_once")) {
+    StoreWord({number, value});
+    Note(word);
+    return true;
+  }
+  Noted& mine = noted_.Current();
+  {
+    const std::lock_guard own(mine.mu);
+    if (mine.later.size() < most_later_) {
+      mine.later.push_back({number, value});
+      return true;
+    }
+  }
+  return Fence() && StoreLater(word, value);
+}
+
 bool Journal::Fence() {
   Noted& mine = noted_.Current();
   Lock own(mine.mu);
   if (mine.too_many) {
     mine.too_many = false;
     own.unlock();
-    return SyncPool();
+    if (!SyncPool()) return false;
+    own.lock();
   }
-  std::sort(mine.lines.begin(), mine.lines.end());
-  mine.lines.erase(std::unique(mine.lines.begin(), mine.lines.end()), mine.lines.end());
+  mine.TakeLinesOfLater();
   Lock lock(mu_);
-  if (mine.lines.empty()) return !failed_;
-  const uint64_t last = Capture(lock, mine.lines);
+  if (mine.lines.empty() && mine.later.empty()) return !failed_;
+  uint64_t last = Capture(lock, mine.lines);
+  if (!mine.later.empty()) last = CaptureLater(lock, mine.lines_of_later, mine.later);
   mine.lines.clear();
+  mine.later.clear();
   own.unlock();
   ++use_.fences;
   return Canary("pmem.journal.not_awaited") ? !failed_ : AwaitGroup(lock, last);
 }
 
+// Sorts the lines; those of words that are stored later are taken out of the others.
+void Journal::Noted::TakeLinesOfLater() {
+  const auto sort = [](std::vector<uint64_t>& numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  };
+  sort(lines);
+  lines_of_later.clear();
+  if (later.empty()) return;
+  for (const LaterStore& store : later) lines_of_later.push_back(store.line());
+  sort(lines_of_later);
+  std::erase_if(lines, [this](uint64_t line) {
+    return std::binary_search(lines_of_later.begin(), lines_of_later.end(), line);
+  });
+}
+
 uint64_t Journal::Capture(Lock& lock, std::span<const uint64_t> lines) {
-  for (size_t done = 0; !failed_;) {
+  for (size_t done = 0; done < lines.size() && !failed_;) {
     if (pool_syncs_waiting_ > 0) {
       changed_.wait(lock);
       continue;
     }
-    const size_t taken = open_.Capture(options_.base, lines.subspan(done));
-    for (const uint64_t line : lines.subspan(done, taken)) {
-      touched_.Add(line * kLineBytes / PageSet::kPageBytes);
-    }
+    const size_t taken = CaptureSome(lines.subspan(done));
     done += taken;
-    if (done == lines.size()) break;
-    (void)AwaitGroup(lock, open_sequence_);
+    if (done < lines.size()) (void)AwaitGroup(lock, open_sequence_);
   }
   return open_sequence_;
+}
+
+uint64_t Journal::CaptureLater(Lock& lock, std::span<const uint64_t> lines,
+                               std::span<const LaterStore> stores) {
+  while (!failed_ && (pool_syncs_waiting_ > 0 || !open_.HasRoomFor(lines.size()))) {
+    if (pool_syncs_waiting_ > 0) {
+      changed_.wait(lock);
+    } else {
+      (void)AwaitGroup(lock, open_sequence_);
+    }
+  }
+  for (const LaterStore& store : stores) open_.later().Add(store);
+  (void)CaptureSome(lines);
+  return open_sequence_;
+}
+
+// As many as the open group has room for.
+size_t Journal::CaptureSome(std::span<const uint64_t> lines) {
+  static const LaterStores kNone;
+  const bool patched = !Canary("pmem.journal.words_not_in_copies");
+  const size_t taken = open_.Capture(options_.base, lines, patched ? writing_.later() : kNone);
+  for (const uint64_t line : lines.first(taken)) touched_.Add(PageOfLine(line));
+  return taken;
+}
+
+void Journal::StoreWord(const LaterStore& store) const {
+  auto* word = reinterpret_cast<uint64_t*>(options_.base + store.word * sizeof(uint64_t));
+  std::atomic_ref(*word).store(store.value, std::memory_order_release);
+  if (options_.tracer != nullptr) options_.tracer->OnStore(word, sizeof(uint64_t), false);
+}
+
+// The next checkpoint writes their pages; one that is under way may have written them before.
+void Journal::StoreWords() {
+  for (const LaterStore& store : writing_.later().stores()) {
+    StoreWord(store);
+    if (!Canary("pmem.journal.words_untouched")) touched_.Add(PageOfLine(store.line()));
+  }
+  writing_.later().Clear();
 }
 
 bool Journal::AwaitGroup(Lock& lock, uint64_t sequence) {
@@ -140,7 +213,10 @@ void Journal::WriteOpenGroup(Lock& lock) {
   writing_now_ = false;
   ++use_.syncs;
   use_.written_bytes += group.size();
-  if (!failed_) durable_ = sequence;
+  if (!failed_) {
+    StoreWords();
+    durable_ = sequence;
+  }
   changed_.notify_all();
 }
 
@@ -153,6 +229,7 @@ bool Journal::Revoke(const void* address, uint64_t bytes) {
     if (Canary("pmem.journal.notes_stay")) return;
     const std::lock_guard lock(noted.mu);
     std::erase_if(noted.lines, [&](uint64_t line) { return line - first < count; });
+    std::erase_if(noted.later, [&](const LaterStore& s) { return s.line() - first < count; });
   });
   Lock lock(mu_);
   if (Canary("pmem.journal.not_revoked")) return !failed_;
@@ -188,11 +265,15 @@ bool Journal::Checkpoint() {
   const uint64_t begun = NowNs();
   uint64_t sequence = 0;
   {
-    const Lock lock(mu_);
+    Lock lock(mu_);
+    sequence = open_sequence_;
+    // The words of a group that is being written are not yet in the pool.
+    const bool waits = !Canary("pmem.journal.words_retired");
+    changed_.wait(lock, [&] { return failed_ || !waits || durable_ + 1 >= sequence; });
     if (failed_) return false;
-    // The content of the open group so far is written back too, but is needed until the next
+    // The content of later groups so far is written back too, but is needed until the next
     // checkpoint.
-    sequence = open_sequence_ + (Canary("pmem.journal.retires_open_group") ? 1 : 0);
+    if (Canary("pmem.journal.retires_open_group")) ++sequence;
     std::swap(touched_, write_back_);
     used_before_checkpoint_ = space_.used_bytes();
   }

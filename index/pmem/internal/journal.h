@@ -7,6 +7,8 @@
 //   Note        (a Flush) remembers the line, for the thread
 //   Fence       copies the thread's lines into the open group; one of the waiting threads writes
 //               the group, durably, for all
+//   StoreLater  a commit word: copied into a group behind, or with, the lines that it commits, and
+//               stored in the pool by the thread that has written that group
 //   checkpoint  writes the pages of all groups so far back to the medium; their segments are reused
 //   replay      (journal_replay.h) after a crash stores the lines of the groups to the pool
 //
@@ -22,6 +24,10 @@
 //     copied afterwards.
 //  5. A thread that makes lines durable by a sync of the pool instead marks all groups captured
 //     before as not needed, before it reports success to anybody.
+//  6. The pool has no word of StoreLater before its group is durable: the kernel could write the
+//     page before what the word commits. All words of a fence are in one group. Copies of their
+//     lines have them from the capture on (rule 1), and their group is needed until a checkpoint
+//     has begun after the store.
 //
 // Thread-safe except for construction and destruction.
 #pragma once
@@ -73,6 +79,8 @@ class Journal : public FileFence {
   static constexpr uint64_t kMinSegmentBytes = uint64_t{256} << 10;
 
   void Note(const void* line) override;
+  bool stores_later() const override { return true; }
+  bool StoreLater(uint64_t* word, uint64_t value) override;
   bool Fence() override;
 
   bool Revoke(const void* address, uint64_t bytes) override;
@@ -91,7 +99,11 @@ class Journal : public FileFence {
   struct Noted {
     std::mutex mu;
     std::vector<uint64_t> lines;
-    bool too_many = false;  // then `lines` is not valid
+    std::vector<LaterStore> later;
+    std::vector<uint64_t> lines_of_later;  // of a fence
+    bool too_many = false;                 // then `lines` is not valid
+
+    void TakeLinesOfLater();
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -101,12 +113,20 @@ class Journal : public FileFence {
   uint64_t LineNumber(const void* address) const {
     return static_cast<uint64_t>(static_cast<const char*>(address) - options_.base) / kLineBytes;
   }
+  static uint64_t PageOfLine(uint64_t line) { return line * kLineBytes / PageSet::kPageBytes; }
   // Returns true when group `sequence` is durable. May write groups.
   bool AwaitGroup(Lock& lock, uint64_t sequence);
   void AwaitRoom(Lock& lock);
   void WriteOpenGroup(Lock& lock);
   // Copies all lines, into as many groups as necessary; returns the number of the last.
   uint64_t Capture(Lock& lock, std::span<const uint64_t> lines);
+  // The same, of the lines of `stores`, into one group.
+  uint64_t CaptureLater(Lock& lock, std::span<const uint64_t> lines,
+                        std::span<const LaterStore> stores);
+  size_t CaptureSome(std::span<const uint64_t> lines);
+  void StoreWord(const LaterStore& store) const;
+  // Of the group that is durable now.
+  void StoreWords();
   bool WriteBack(const PageSet& pages);
   void Pace(const PageSet::Run& slice, double done, uint64_t begun_ns);
   // Durable: replay begins at `sequence`.
@@ -117,6 +137,7 @@ class Journal : public FileFence {
 
   const Options options_;
   const size_t most_lines_;  // of a thread; more are fenced by a sync of the pool
+  const size_t most_later_;  // of a thread; before more it fences
   PerWorker<Noted> noted_;
 
   // Held during a checkpoint, or a Retire; acquired before mu_.

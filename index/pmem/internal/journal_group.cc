@@ -40,7 +40,8 @@ uint64_t JournalGroupBuffer::RunAt(std::span<const uint64_t> lines) const {
   return run;
 }
 
-size_t JournalGroupBuffer::Capture(const char* base, std::span<const uint64_t> lines) {
+size_t JournalGroupBuffer::Capture(const char* base, std::span<const uint64_t> lines,
+                                   const LaterStores& before) {
   size_t done = 0;
   while (done < lines.size()) {
     const uint64_t room = capacity_ - used_;
@@ -51,6 +52,8 @@ size_t JournalGroupBuffer::Capture(const char* base, std::span<const uint64_t> l
     Append(JournalEntry{line, static_cast<uint8_t>(run), foreign_.OursOf(line)}.Encode());
     for (uint64_t i = 0; i < run; ++i, used_ += kLineBytes) {
       CopyLine(&memory_[used_], base + (line + i) * kLineBytes);
+      before.Patch(line + i, &memory_[used_]);
+      later_.Patch(line + i, &memory_[used_]);
     }
     done += run;
   }

@@ -7,6 +7,7 @@
 
 #include "index/pmem/internal/journal_blocks.h"
 #include "index/pmem/internal/journal_layout.h"
+#include "index/pmem/internal/later_stores.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::pmem {
@@ -31,11 +32,25 @@ class JournalGroupBuffer {
   bool empty() const { return used_ == sizeof(media::JournalGroup); }
   // As it will be written.
   uint64_t bytes() const { return BlockBytes(used_); }
-  void Reset() { used_ = sizeof(media::JournalGroup); }
+  void Reset() {
+    used_ = sizeof(media::JournalGroup);
+    later_.Clear();
+  }
 
-  // Copies the current content of `lines` of the pool at `base`; `lines` ascend. Returns how many
-  // of them had room.
-  size_t Capture(const char* base, std::span<const uint64_t> lines);
+  // What a group of `bytes` has room for, wherever the lines are.
+  static uint64_t MostLines(uint64_t bytes) {
+    return (bytes - sizeof(media::JournalGroup)) / (sizeof(uint64_t) + kLineBytes);
+  }
+  bool HasRoomFor(uint64_t lines) const {
+    return capacity_ - used_ >= lines * (sizeof(uint64_t) + kLineBytes);
+  }
+
+  // Copies the current content of `lines` of the pool at `base`; `lines` ascend. Stores that wait
+  // for `before`, the group before, or for this one are made in the copies. Returns how many lines
+  // had room.
+  size_t Capture(const char* base, std::span<const uint64_t> lines, const LaterStores& before);
+  // The stores that wait for this group.
+  LaterStores& later() { return later_; }
   // False: no room.
   bool AddRevocation(uint64_t first_line, uint64_t lines);
 
@@ -50,6 +65,7 @@ class JournalGroupBuffer {
   uint64_t pool_lines_;
   ForeignWords foreign_;
   JournalBlocks memory_;
+  LaterStores later_;
   uint64_t used_ = sizeof(media::JournalGroup);
 };
 

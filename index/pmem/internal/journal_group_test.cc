@@ -55,7 +55,7 @@ TEST_F(JournalGroupTest, NeighboursAreOneEntryUpTo255Lines) {
   EXPECT_EQ(group.bytes(), kJournalBlock);
   std::vector<uint64_t> lines = From(10, 300);
   lines.push_back(400);
-  EXPECT_EQ(group.Capture(pool_.data(), lines), lines.size());
+  EXPECT_EQ(group.Capture(pool_.data(), lines, {}), lines.size());
   EXPECT_FALSE(group.empty());
   const auto sealed = group.Seal(7, kSeed);
   EXPECT_EQ(sealed.size() % kJournalBlock, 0U);
@@ -73,7 +73,7 @@ TEST_F(JournalGroupTest, NeighboursAreOneEntryUpTo255Lines) {
 TEST_F(JournalGroupTest, HasAHeaderWithTheChecksumOfAll) {
   JournalGroupBuffer group(65536, kPoolLines, {});
   const uint64_t lines[] = {1, 5};
-  group.Capture(pool_.data(), lines);
+  group.Capture(pool_.data(), lines, {});
   const auto sealed = group.Seal(7, kSeed);
   media::JournalGroup header;
   std::memcpy(&header, sealed.data(), sizeof header);
@@ -87,7 +87,7 @@ TEST_F(JournalGroupTest, HasAHeaderWithTheChecksumOfAll) {
 
 TEST_F(JournalGroupTest, LinesOfLibpmemobjHaveAMaskAndARunOfTheirOwn) {
   JournalGroupBuffer group(65536, kPoolLines, {20, 22, 0b1100});
-  group.Capture(pool_.data(), From(18, 6));
+  group.Capture(pool_.data(), From(18, 6), {});
   const auto entries = Entries(group.Seal(1, kSeed));
   ASSERT_EQ(entries.size(), 3U);
   EXPECT_EQ(entries[0].words, JournalEntry::kAllWords);
@@ -100,9 +100,9 @@ TEST_F(JournalGroupTest, LinesOfLibpmemobjHaveAMaskAndARunOfTheirOwn) {
 TEST_F(JournalGroupTest, TakesWhatHasRoom) {
   JournalGroupBuffer group(kJournalBlock, kPoolLines, {});
   const std::vector<uint64_t> lines = From(0, 200);
-  const size_t taken = group.Capture(pool_.data(), lines);
+  const size_t taken = group.Capture(pool_.data(), lines, {});
   EXPECT_EQ(taken, (kJournalBlock - sizeof(media::JournalGroup) - sizeof(uint64_t)) / kLineBytes);
-  EXPECT_EQ(group.Capture(pool_.data(), lines), 0U);
+  EXPECT_EQ(group.Capture(pool_.data(), lines, {}), 0U);
   EXPECT_EQ(group.bytes(), kJournalBlock);
   unsigned revocations = 0;
   while (group.AddRevocation(1, 1)) ++revocations;

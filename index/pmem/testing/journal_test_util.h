@@ -38,7 +38,7 @@ inline uint64_t PutGroup(MemoryStorage& storage, uint64_t offset, uint64_t seque
   JournalGroupBuffer group(kTestSegment, pool.size() / kLineBytes, {});
   std::vector<uint64_t> lines;
   for (uint64_t i = 0; i < count; ++i) lines.push_back(first + i);
-  (void)group.Capture(reinterpret_cast<const char*>(pool.data()), lines);
+  (void)group.Capture(reinterpret_cast<const char*>(pool.data()), lines, {});
   const std::span<const std::byte> bytes = group.Seal(sequence, seed);
   (void)storage.Write(offset, bytes);
   return bytes.size();

@@ -14,6 +14,11 @@ constexpr Canary JournalRow(std::string_view name, Bugs bugs, std::string_view a
   return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kJournal};
 }
 
+// For what happens while another thread writes a group.
+constexpr Canary ThreadsRow(std::string_view name, Bugs bugs, std::string_view asked) {
+  return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kJournalThreads};
+}
+
 // For the begin and the end of a session.
 constexpr Canary SessionRow(std::string_view name, Bugs bugs, std::string_view asked) {
   return {name, "journal", bugs, Ask(asked), Under::kTornWords, In::kAny, By::kFile};
@@ -52,6 +57,13 @@ constexpr Canary kPool[] = {
     JournalRow("replayed newest first", Bc(15, 16), "pmem.journal.newest_first"),
     JournalRow("libpmemobj's words replayed", Bc(15), "pmem.journal.foreign_words"),
     JournalRow("torn group counts", Bc(10), "pmem.journal.no_checksum"),
+    JournalRow("commit word in the pool before its group", Bc(3), "pmem.journal.words_at_once"),
+    ThreadsRow("commit word not in another's copy of its line", Bc(15),
+               "pmem.journal.words_not_in_copies"),
+    ThreadsRow("checkpoint takes the group being written for written back", Bc(3, 5),
+               "pmem.journal.words_retired"),
+    JournalRow("page of a commit word not written back again", Bc(5),
+               "pmem.journal.words_untouched"),
     SessionRow("groups of every session count", Bc(25), "pmem.journal.any_session"),
     SessionRow("pool names a session before its journal does", Bc(3), "pmem.journal.word_first"),
     SessionRow("pool lets go before it is whole", Bc(3, 12), "pmem.journal.let_go_early"),

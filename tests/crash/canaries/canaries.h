@@ -23,9 +23,10 @@ enum class By : uint8_t {
   kBulkLoad,
   kPool,
   kHighNumbers,
-  kJournal,      // the journal alone
-  kFile,         // engines over a pool with a journal
-  kGenerations,  // arrays in two generations alone
+  kJournal,         // the journal alone
+  kJournalThreads,  // the same, with real threads
+  kFile,            // engines over a pool with a journal
+  kGenerations,     // arrays in two generations alone
 };
 
 // The group of mistakes in recovery's own order of persists. They show where recovery itself is

@@ -24,6 +24,20 @@ std::optional<std::string> JournalWords::Check(std::span<const std::byte> pool) 
                         word.floor, " is durable, this run's begin at ", word.first,
                         ", the last has left ", word.adopted);
   }
+  return CheckOrder(pool);
+}
+
+std::optional<std::string> JournalWords::CheckOrder(std::span<const std::byte> pool) const {
+  for (const Behind& behind : behind_) {
+    if (Read(pool, behind.made.word) >> 32 != behind.made.store) continue;
+    for (const Made& made : behind.before) {
+      const uint64_t store = Read(pool, made.word) >> 32;
+      if (store >= made.store) continue;
+      return absl::StrCat("word ", behind.made.word, " holds its store ", behind.made.store,
+                          ", which is behind store ", made.store, " of word ", made.word,
+                          "; that holds ", store);
+    }
+  }
   return {};
 }
 
@@ -33,6 +47,7 @@ void JournalWords::Adopt(std::span<const std::byte> pool) {
     word.adopted = word.floor = word.last = Read(pool, i) >> 32;
     word.first = word.next;
   }
+  behind_.clear();
 }
 
 }  // namespace lodgekv::test

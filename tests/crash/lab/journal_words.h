@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,18 @@ class JournalWords {
     words_[word].last = words_[word].next++;
     return Value(word, words_[word].last);
   }
+  // A store of the word, for which everything of `before` has to be durable.
+  struct Made {
+    uint64_t word = 0;
+    uint64_t store = 0;
+  };
+  // The value of a store that is made later, behind `before`; Last is as before.
+  uint64_t NextBehind(uint64_t word, std::vector<Made> before, Made* made) {
+    *made = {word, words_[word].next++};
+    behind_.push_back({*made, std::move(before)});
+    return Value(word, made->store);
+  }
+  void NoteMade(Made made) { words_[made.word].last = made.store; }
   // The store that the word holds now.
   uint64_t Last(uint64_t word) const { return words_[word].last; }
   // A fence has made the content at that store durable.
@@ -57,11 +70,17 @@ class JournalWords {
     uint64_t first = 1;    // of this run
     uint64_t adopted = 0;  // of the run before
   };
+  struct Behind {
+    Made made;
+    std::vector<Made> before;
+  };
+  std::optional<std::string> CheckOrder(std::span<const std::byte> pool) const;
   static uint64_t Value(uint64_t word, uint64_t store) { return store << 32 | word; }
   uint64_t Read(std::span<const std::byte> pool, uint64_t word) const;
 
   std::vector<uint64_t> lines_;
   std::vector<Word> words_;
+  std::vector<Behind> behind_;  // of this run
 };
 
 }  // namespace lodgekv::test

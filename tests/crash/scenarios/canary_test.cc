@@ -36,6 +36,7 @@ namespace {
 constexpr uint64_t kImagesPerCanary = 3'000'000;
 constexpr uint64_t kQuietImages = 400'000;
 constexpr uint64_t kJournalRuns = 30;
+constexpr uint64_t kJournalThreadRuns = 1000;  // some 10 suffice
 constexpr uint64_t kFileRuns = 6;
 // Many times what so many images take (some 100): a mistake that makes the engine hang is caught by
 // it, and one that is missed on a slow machine is not taken for such a mistake.
@@ -154,7 +155,9 @@ std::string TryGenerations(const Canary& canary, CrashModel model) {
 }
 
 std::string TryJournal(const Canary& canary) {
-  const JournalOutcome seen = RunJournalScenario(canary.fault, kJournalRuns);
+  const JournalOutcome seen = canary.by == By::kJournalThreads
+                                  ? RunJournalScenarioOfThreads(canary.fault, kJournalThreadRuns)
+                                  : RunJournalScenario(canary.fault, kJournalRuns);
   if (!seen.problem) {
     return absl::StrFormat("MISSED in %d images; the mistake was %s", seen.images,
                            seen.fault_happened ? "made" : "never made");
@@ -180,7 +183,7 @@ std::string HuntCanary(const EngineInfo& engine, const Canary& canary, CrashMode
   if (canary.by == By::kKillThenCut) return TryKills(engine, canary, model);
   if (canary.by == By::kBulkLoad) return TryLoads(engine, canary, model);
   if (canary.by == By::kPool) return TryPool(canary, model);
-  if (canary.by == By::kJournal) return TryJournal(canary);
+  if (canary.by == By::kJournal || canary.by == By::kJournalThreads) return TryJournal(canary);
   if (canary.by == By::kFile) return TryFiles(engine, canary);
   const std::map<std::string, std::string> given = GivenBy(canary);
   ExplorerResult total;

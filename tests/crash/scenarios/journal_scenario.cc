@@ -103,7 +103,8 @@ class Scenario {
         shadow_(kPoolBytes),
         image_(kPoolBytes),
         successor_(kPoolBytes),
-        flushed_(workers) {
+        flushed_(workers),
+        later_(workers) {
     journal_.resize(pmem::kJournalSegmentsBegin + pmem::kJournalSegments * kSegmentBytes);
   }
 
@@ -163,6 +164,7 @@ class Scenario {
     log_ = std::make_unique<Journal>(options);
     foreign_.fill(false);
     for (auto& flushed : flushed_) flushed.clear();
+    for (auto& later : later_) later.clear();
     successors_seen_ = 0;
     disk_->on_moment = [this](Moment moment) { Reach(moment); };
   }
@@ -194,8 +196,10 @@ class Scenario {
     if (Ended()) return;
     if (!threaded_) current_ = worker;
     const uint64_t kind = random.Below(100);
-    if (kind < 45) {
+    if (kind < 40) {
       StoreSome(random);
+    } else if (kind < 45) {
+      CommitSome(worker, random);
     } else if (kind < 70) {
       FlushSome(worker, random, 1 + random.Below(6));
     } else if (kind < 90) {
@@ -247,6 +251,7 @@ class Scenario {
     for (uint64_t i = 1 + random.Below(4); i > 0; --i) {
       const auto lock = disk_->Hold();
       const uint64_t word = line * JournalWords::kWordsOfLine + random.Below(8);
+      if (IsCommitWord(word)) continue;
       const uint64_t value = words_.Next(word);
       if (IsForeign(line, word % 8)) {
         disk_->StoreDurably(words_.Offset(word), value);
@@ -255,6 +260,44 @@ class Scenario {
         disk_->Store(words_.Offset(word), value);
       }
     }
+  }
+
+  // The first word of some lines is stored by StoreLater, by one worker each.
+  static constexpr uint64_t kCommitLines = 16;
+  static bool IsCommitWord(uint64_t word) {
+    const uint64_t line = word / JournalWords::kWordsOfLine;
+    return word % JournalWords::kWordsOfLine == 0 && line < kScattered &&
+           line % kCommitLines < kRegions;
+  }
+
+  // Behind what the worker has flushed so far, and its commit words before.
+  void CommitSome(uint64_t worker, Random& random) {
+    if (copied_ == Copied::kAtTheFlush) return;
+    for (uint64_t i = 1 + random.Below(3); i > 0; --i) {
+      const uint64_t line = random.Below(kScattered / kCommitLines) * kCommitLines + worker;
+      const uint64_t word = line * JournalWords::kWordsOfLine;
+      uint64_t value;
+      {
+        const auto lock = disk_->Hold();
+        JournalWords::Made made;
+        value = words_.NextBehind(word, NotedBy(worker), &made);
+        later_[worker].push_back(made);
+      }
+      std::byte* at = memory_.span().data() + words_.Offset(word);
+      if (!log_->StoreLater(reinterpret_cast<uint64_t*>(at), value)) Note("a fence failed");
+      if (random.OneIn(2)) FlushSome(worker, random, 2);
+    }
+  }
+
+  std::vector<JournalWords::Made> NotedBy(uint64_t worker) const {
+    std::vector<JournalWords::Made> noted = later_[worker];
+    for (const Flushed& flushed : flushed_[worker]) {
+      if (flushed.line >= kScattered) continue;  // it may be freed
+      for (uint64_t i = 0; i < flushed.stores.size(); ++i) {
+        noted.push_back({flushed.line * flushed.stores.size() + i, flushed.stores[i]});
+      }
+    }
+    return noted;
   }
 
   void FlushSome(uint64_t worker, Random& random, uint64_t count) {
@@ -290,12 +333,18 @@ class Scenario {
       }
     }
     std::vector<Flushed> mine;
+    std::vector<JournalWords::Made> later;
     {
       const auto lock = disk_->Hold();
       mine = std::exchange(flushed_[worker], {});
+      later = std::exchange(later_[worker], {});
     }
     if (!log_->Fence()) return Note("a fence failed");
     const auto lock = disk_->Hold();
+    for (const JournalWords::Made& made : later) {
+      words_.NoteMade(made);
+      words_.Raise(made.word, made.store);
+    }
     for (const Flushed& flushed : mine) {
       // Freed meanwhile: nothing is promised about it.
       if (flushed.line < kTableBegin && IsForeign(flushed.line, 0)) continue;
@@ -443,7 +492,8 @@ class Scenario {
   std::unique_ptr<ModelDisk> disk_;
   std::shared_ptr<pmem::JournalStorage> storage_;
   std::unique_ptr<Journal> log_;
-  std::vector<std::vector<Flushed>> flushed_;  // of each worker
+  std::vector<std::vector<Flushed>> flushed_;           // of each worker
+  std::vector<std::vector<JournalWords::Made>> later_;  // the same
   std::array<bool, kRegions> foreign_{};
   uint64_t current_ = 0;  // worker
   Random* meanwhile_ = nullptr;

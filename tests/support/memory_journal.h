@@ -1,0 +1,83 @@
+// A journal in memory, for a pool in plain memory that behaves like one on an ordinary file: its
+// fences are groups of the journal. Outlives the pool.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "index/pmem/internal/file_fence.h"
+#include "index/pmem/internal/journal_storage.h"
+#include "index/pmem/internal/pool_journal.h"
+#include "index/pmem/internal/pool_writeback.h"
+
+namespace lodgekv::test {
+
+class MemoryJournal {
+ public:
+  explicit MemoryJournal(uint64_t segments_bytes)
+      : place_(std::make_shared<Place>()), arena_{place_, &pool_, &pool_, segments_bytes} {}
+  MemoryJournal(const MemoryJournal&) = delete;
+  MemoryJournal& operator=(const MemoryJournal&) = delete;
+
+  const pmem::ArenaJournal& arena() const { return arena_; }
+
+ private:
+  class Storage : public pmem::JournalStorage {
+   public:
+    explicit Storage(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+    uint64_t bytes() const override { return bytes_.size(); }
+    absl::Status Read(uint64_t offset, std::span<std::byte> to) override {
+      std::memcpy(to.data(), &bytes_[offset], to.size());
+      return absl::OkStatus();
+    }
+    absl::Status Write(uint64_t offset, std::span<const std::byte> from) override {
+      std::memcpy(&bytes_[offset], from.data(), from.size());
+      return absl::OkStatus();
+    }
+
+   private:
+    std::vector<std::byte>& bytes_;
+  };
+
+  class Place : public pmem::JournalPlace {
+   public:
+    std::string name() const override { return "in memory"; }
+    absl::StatusOr<std::shared_ptr<pmem::JournalStorage>> Open() override {
+      if (bytes_.empty()) return absl::NotFoundError("there is no journal");
+      return std::make_shared<Storage>(bytes_);
+    }
+    absl::StatusOr<std::shared_ptr<pmem::JournalStorage>> Make(uint64_t bytes) override {
+      bytes_.assign(bytes, std::byte{0});
+      return std::make_shared<Storage>(bytes_);
+    }
+    absl::Status Remove() override {
+      bytes_.clear();
+      return absl::OkStatus();
+    }
+
+   private:
+    std::vector<std::byte> bytes_;
+  };
+
+  // The pool's memory is as durable as this program.
+  class Memory : public pmem::FileFence, public pmem::PoolWriteback {
+   public:
+    void Note(const void*) override {}
+    bool Fence() override { return true; }
+    bool Revoke(const void*, uint64_t) override { return true; }
+    bool WriteBack(uint64_t, uint64_t) override { return true; }
+    bool WriteBackAll() override { return true; }
+  };
+
+  Memory pool_;
+  const std::shared_ptr<Place> place_;
+  const pmem::ArenaJournal arena_;
+};
+
+}  // namespace lodgekv::test
