@@ -107,7 +107,7 @@ template <class C>
 void BulkLoader<C>::WriteLeaf(pmem::Offset next) {
   const std::span<const Pair> pairs(in_leaf_, count_);
   LeafImage image;
-  FillImage(tree_.codec, pairs, fence_, next, &image);
+  FillImage(tree_, pairs, fence_, next, &image);
   char* to = tree_.pool.template At<char>(leaf_);
   const char* from = reinterpret_cast<const char*>(&image);
   for (size_t line = 0; line < image.bytes(); line += pmem::kLineBytes) {

@@ -31,17 +31,19 @@ struct alignas(pmem::kLineBytes) LeafImage {
 static_assert(sizeof(LeafImage) == offsetof(media::Bnode, beyond));
 static_assert(offsetof(LeafImage, tags) == offsetof(media::Bnode, tags));
 
-// With the pairs in the first slots.
 template <class C>
-void FillImage(const C& codec, std::span<const Pair> pairs, FenceWords lkey, pmem::Offset next,
-               LeafImage* image) {
-  image->bitmap = pairs.empty() ? 0 : ~uint64_t{0} >> (kBnodeSlots - pairs.size());
+void FillImage(const TreeState<C>& tree, std::span<const Pair> pairs, FenceWords lkey,
+               pmem::Offset next, LeafImage* image) {
   image->next = CheckedWord(next);
   image->lkey[0] = lkey.word;
   image->lkey[1] = lkey.meta;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    image->tags[i] = FingerprintOf(codec.HashOf(pairs[i]));
-    image->slots[i] = pairs[i];
+  for (const Pair pair : pairs) {
+    const uint16_t hash = tree.codec.HashOf(pair);
+    const unsigned slot =
+        FirstFreeFrom(tree.FirstSlotFor(hash), tree.usable_slots() & ~image->bitmap);
+    image->bitmap |= uint64_t{1} << slot;
+    image->tags[slot] = FingerprintOf(hash);
+    image->slots[slot] = pair;
   }
 }
 

@@ -31,9 +31,11 @@ class LeafSearch {
       return slots;
     return slots & MatchTags<kBnodeSlots>(TagsOf(bnode), FingerprintOf(key.hash));
   }
-  // Slots that may hold the key.
+  // Slots that may hold the key. Where most are is fetched beside the tags that tell them.
   uint64_t Candidates(const Mnode<C>& leaf, const Key& key) const {
-    return MayHold(leaf, key) ? ByTag(*leaf.bnode, leaf.bitmap, key) : 0;
+    if (!MayHold(leaf, key)) return 0;
+    if (tree_.parameters.home_lines) FetchHome(*leaf.bnode, key.hash);
+    return ByTag(*leaf.bnode, leaf.bitmap, key);
   }
 
   // Which of the slots has the key; -1: none.
@@ -83,8 +85,10 @@ class LeafSearch {
     Prefetch(bnode);
     Prefetch(bnode->tags);
     const uint64_t free_slots = ~leaf.bitmap;
-    if (free_slots != 0) Prefetch(&bnode->slots[std::countr_zero(free_slots)]);
-    if (MayHold(leaf, key)) FetchSlots(*bnode, ByTag(*bnode, leaf.bitmap, key));
+    if (free_slots != 0) {
+      Prefetch(&bnode->slots[FirstFreeFrom(tree_.FirstSlotFor(key.hash), free_slots)]);
+    }
+    FetchSlots(*bnode, Candidates(leaf, key));
   }
   static void FetchSlots(const media::Bnode& bnode, uint64_t slots) {
     for (; slots != 0; slots &= slots - 1) Prefetch(&bnode.slots[std::countr_zero(slots)]);

@@ -107,7 +107,7 @@ Mnode<C>* LeafSplitter<C>::StoreNew(const Mnode<C>& leaf, const Entries& entries
   }
   LeafImage image;
   const pmem::Offset next = leaf.bounded() ? tree_.pool.OffsetOf(leaf.right->bnode) : 0;
-  FillImage(tree_.codec, {pairs, count}, division->fence, next, &image);
+  FillImage<C>(tree_, {pairs, count}, division->fence, next, &image);
   image.watermark = leaf.bnode->watermark.Load();  // its buffer is empty
   *bytes = image.bytes();
   tree_.medium.StoreBulk(division->bnode, &image, *bytes);

@@ -15,11 +15,11 @@ constexpr unsigned kMostGone = kBnodeSlots / 4;
 template <class C>
 void LeafWriter<C>::AddPair(LeafChange<C>* change, Pair pair) {
   media::Bnode& bnode = *change->leaf->bnode;
+  const uint16_t hash = tree_.codec.HashOf(pair);
   const uint64_t free_slots = change->FreeSlots(tree_.usable_slots());
-  const auto slot = static_cast<unsigned>(std::countr_zero(free_slots));
+  const unsigned slot = FirstFreeFrom(tree_.FirstSlotFor(hash), free_slots);
   media::Slot& at = bnode.slots[slot];
   tree_.medium.StoreTwo(at.key, pair.key, at.value, pair.value);
-  const uint16_t hash = tree_.codec.HashOf(pair);
   pmem::Word& tags = bnode.tags[slot / 8];
   const unsigned shift = slot % 8 * 8;
   tree_.medium.Store(tags, (tags.LoadRelaxed() & ~(uint64_t{0xff} << shift)) |

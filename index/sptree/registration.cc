@@ -11,6 +11,10 @@ constexpr EngineOption kOptions[] = {
     {"leaf_slots", kBnodeSlots, 4, kBnodeSlots, "slots of a leaf that are used"},
     {"filter", 1, 0, 1, "switch: a Bloom filter in DRAM for each leaf's keys"},
     {"tags", 1, 0, 1, "switch: look only at the slots with the key's tag"},
+    {"home_lines", 1, 0, 1,
+     "switch: a pair goes to the line of its leaf that its key's hash names, if that has room; "
+     "off: "
+     "to the first free slot"},
     {"seqs", 1, 0, 1, "switch: scans keep the order of a leaf's slots in DRAM"},
     {"write_buffer_pairs", 0, 0, WriteBuffer::kMostPairs,
      "pairs of a leaf's write buffer (the paper: 14); 0: writes go to the leaves directly"},

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& c
   if (tree.buffers()) tree.log.TakeOwnChunks();
   media::Bnode* first = tree.BnodeAt(offset);
   LeafImage image;
-  FillImage<C>(tree.codec, {}, FenceWords(), 0, &image);
+  FillImage<C>(tree, {}, FenceWords(), 0, &image);
   tree.medium.StoreBulk(first, &image, image.bytes());
   pmem::NawSection section(tree.medium);
   if (!tree.medium.Canary("sptree.create.leaf_not_flushed")) section.Flush(first, image.bytes());

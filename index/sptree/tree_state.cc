@@ -23,6 +23,7 @@ Parameters::Parameters(const OptionValues& options)
     : leaf_slots(static_cast<unsigned>(options.Get("leaf_slots"))),
       filter(options.Get("filter") != 0),
       tags(options.Get("tags") != 0),
+      home_lines(options.Get("home_lines") != 0 && options.Get("write_buffer_pairs") == 0),
       seqs(options.Get("seqs") != 0),
       merge(options.Get("merge") != 0),
       two_phase(options.Get("two_phase") != 0),

@@ -34,6 +34,7 @@
 #include "index/pmem/unit_arena.h"
 #include "index/sptree/buffer_pool.h"
 #include "index/sptree/first_touch.h"
+#include "index/sptree/home_line.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/mnode.h"
 #include "index/sptree/pending_log.h"
@@ -49,6 +50,7 @@ struct Parameters {
   unsigned leaf_slots;  // used slots of a leaf
   bool filter;
   bool tags;
+  bool home_lines;  // not beside write buffers
   bool seqs;
   bool merge;
   bool two_phase;
@@ -66,6 +68,8 @@ struct TreeState {
 
   media::Bnode* BnodeAt(pmem::Offset offset) const { return pool.At<media::Bnode>(offset); }
   uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
+  // Where a free slot is sought for a pair with this hash, and from where on.
+  unsigned FirstSlotFor(uint16_t hash) const { return parameters.home_lines ? HomeOf(hash) : 0; }
   bool buffers() const { return parameters.write_buffer_pairs != 0; }
   // As far as is known, while not all of them have Mnodes.
   uint64_t LeafCount() const;
