@@ -88,21 +88,22 @@ void BinBorders<C>::Set(std::vector<Drawn> drawn, size_t bins) {
   }
 }
 
-// Without branches that cannot be predicted. The number of borders that are not above each word.
+// The number of borders that are not above each word. Without branches, which could not be
+// predicted: what a compiler makes of a condition here may be one.
 template <class C>
 void BinBorders<C>::Search(std::span<const uint64_t> words, size_t* bins) const {
   std::fill_n(bins, words.size(), 0);
   size_t left = words_.size();
   if (left == 0) return;
   const uint64_t* borders = words_.data();
-  while (left > 1) {
-    const size_t half = left / 2;
+  const auto pass = [&](size_t skipped) {
     for (size_t i = 0; i < words.size(); ++i) {
-      bins[i] += borders[bins[i] + half - 1] <= words[i] ? half : 0;
+      const size_t reached = borders[bins[i] + skipped - 1] <= words[i] ? 1 : 0;
+      bins[i] += skipped & -reached;
     }
-    left -= half;
-  }
-  for (size_t i = 0; i < words.size(); ++i) bins[i] += borders[bins[i]] <= words[i] ? 1 : 0;
+  };
+  for (; left > 1; left -= left / 2) pass(left / 2);
+  pass(1);
 }
 
 template <class C>
