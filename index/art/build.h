@@ -45,7 +45,10 @@ class Builder {
   void Divide(const Range& range, std::vector<Range>* below);
   size_t EndOfByte(size_t at, size_t end, size_t depth) const;
 
-  Key KeyAt(size_t i) const { return parts_.leaves.KeyOf(Child::OfLeaf(all_[i])); }
+  Key KeyAt(size_t i) const { return parts_.leaves.key_of(all_[i]); }
+  Child LeafAt(size_t i, size_t depth) const {
+    return Child::OfLeaf(all_[i], HintAt(KeyAt(i), depth));
+  }
 
   typename Its::Parts& parts_;
   const std::span<Below* const> all_;
@@ -111,7 +114,7 @@ size_t Builder<Below, KeyOf>::EndOfByte(size_t at, size_t end, size_t depth) con
 template <class Below, class KeyOf>
 void Builder<Below, KeyOf>::Divide(const Range& range, std::vector<Range>* below) {
   if (range.size() == 1) {
-    range.slot->Set(Child::OfLeaf(all_[range.begin]));
+    range.slot->Set(LeafAt(range.begin, range.depth));
     return;
   }
   const Key first = KeyAt(range.begin);
@@ -126,9 +129,9 @@ void Builder<Below, KeyOf>::Divide(const Range& range, std::vector<Range>* below
   }
   const Child node = parts_.nodes.New(KindFor(count));
   node.node()->SetPrefix(WordAt(first, range.depth), branches_at - range.depth);
-  if (ends) node.node()->terminal.Set(Child::OfLeaf(all_[range.begin]));
+  if (ends) node.node()->terminal.Set(LeafAt(range.begin, branches_at));
   for (unsigned i = 0; i < count; ++i) {
-    Add(node, ByteAt(KeyAt(borders[i]), branches_at), Child::OfLeaf(all_[borders[i]]));
+    Add(node, ByteAt(KeyAt(borders[i]), branches_at), LeafAt(borders[i], branches_at + 1));
   }
   for (unsigned i = 0; i < count; ++i) {
     if (borders[i] + 1 == borders[i + 1]) continue;  // the leaf is there

@@ -35,7 +35,7 @@ class Checker {
   };
 
   absl::Status Visit(const Item& item, std::vector<Item>* left);
-  absl::Status CheckLeaf(Child leaf);
+  absl::Status CheckLeaf(const Item& item);
   const char* FaultOf(Child node, size_t depth) const;
   const char* FaultOfSearch(Child node) const;
   const char* FaultOfKeys(Child node, size_t depth) const;
@@ -61,7 +61,7 @@ absl::Status Checker<Below, KeyOf>::Check() {
   while (!left.empty()) {
     const Item item = left.back();
     left.pop_back();
-    const absl::Status status = item.child.is_node() ? Visit(item, &left) : CheckLeaf(item.child);
+    const absl::Status status = item.child.is_node() ? Visit(item, &left) : CheckLeaf(item);
     if (!status.ok()) return status;
   }
   if (leaves_ != parts_.size.load()) return Wrong("another number of leaves than was counted", 0);
@@ -74,9 +74,10 @@ absl::Status Checker<Below, KeyOf>::Check() {
 }
 
 template <class Below, class KeyOf>
-absl::Status Checker<Below, KeyOf>::CheckLeaf(Child leaf) {
-  const Key key = parts_.leaves.KeyOf(leaf);
+absl::Status Checker<Below, KeyOf>::CheckLeaf(const Item& item) {
+  const Key key = parts_.leaves.KeyOf(item.child);
   if (last_ && !(*last_ < key)) return Wrong("leaves that do not ascend", LengthOf(key));
+  if (item.child.hint() != HintAt(key, item.depth)) return Wrong("a leaf's wrong hint", item.depth);
   last_ = key;
   ++leaves_;
   return absl::OkStatus();

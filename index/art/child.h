@@ -3,6 +3,9 @@
 //
 // The address of a leaf's word and of a node are multiples of 8: the low bits of a node's say what
 // kind it is. So a descent knows that before it reads the node (DaMoN 2016 has it in the node).
+// Addresses have 48 bits. The high ones of a leaf's word are its *hint*: the next two bytes of its
+// key, behind those by which the tree leads to it. A search whose key has others there knows on
+// which side of the leaf it is without reading it.
 #pragma once
 
 #include <atomic>
@@ -19,7 +22,10 @@ class Child {
  public:
   constexpr Child() = default;  // nothing
   explicit Child(uint64_t word) : word_(word) {}
-  static Child OfLeaf(const void* below) { return Child(reinterpret_cast<uint64_t>(below)); }
+  // `hint`: see above; of a leaf that ends a node's way (its terminal), any.
+  static Child OfLeaf(const void* below, uint16_t hint) {
+    return Child(uint64_t{hint} << kAddressBits | reinterpret_cast<uint64_t>(below));
+  }
   static Child OfNode(const Node* node, Kind kind) {
     return Child(reinterpret_cast<uint64_t>(node) | static_cast<uint64_t>(kind));
   }
@@ -30,13 +36,16 @@ class Child {
   Kind kind() const { return static_cast<Kind>(word_ & kTag); }
   Node* node() const { return reinterpret_cast<Node*>(word_ & ~kTag); }
   // Of a leaf.
-  void* below() const { return reinterpret_cast<void*>(word_); }
+  void* below() const { return reinterpret_cast<void*>(word_ & ~(~uint64_t{0} << kAddressBits)); }
+  uint16_t hint() const { return static_cast<uint16_t>(word_ >> kAddressBits); }
+  Child WithHint(uint16_t hint) const { return OfLeaf(below(), hint); }
 
   uint64_t word() const { return word_; }
   bool operator==(const Child&) const = default;
 
  private:
   static constexpr uint64_t kTag = 7;
+  static constexpr unsigned kAddressBits = 48;
   uint64_t word_ = 0;
 };
 

@@ -78,7 +78,12 @@ class FloorGroup {
     if (way->end != End::kOnTheWay || !way->at.child.is_node()) return false;
     way->end = way->search->Step(&way->at);
     if (way->end != End::kOnTheWay) return false;
-    Fetch(way->at.child);
+    const Child child = way->at.child;
+    if (!child.is_node() && way->search->IsPast(way->at)) {
+      way->end = way->search->Arrive(way->at);
+      return false;
+    }
+    Fetch(child);
     return true;
   }
 

@@ -60,6 +60,8 @@ class FloorSearch {
   // kOnTheWay: to be continued.
   [[gnu::always_inline]] End Step(Way* way);
   End Arrive(const Way& way) { return AtLeaf(way.child, way.view); }
+  // The way has ended at a leaf above the key, as its hint says.
+  bool IsPast(const Way& way) const { return CompareHint(way.child) < 0; }
 
  private:
   using Search = typename ByteSearch<Form>::Type;
@@ -72,6 +74,12 @@ class FloorSearch {
   // -1, 0, 1: the key against the node's prefix, from depth_ on. kChangedOrder: no answer.
   int ComparePrefix(Child node, View here, NodeInfo info);
   int CompareWithLeaf(Child node, View here, NodeInfo info) const;
+  // -1, 1: the key against the leaf's. 0: that leaf must be looked at.
+  int CompareHint(Child leaf) const {
+    if (kTexts && skipped_ < depth_) return 0;
+    const uint16_t hint = HintAt(key_, depth_);
+    return int{hint > leaf.hint()} - int{hint < leaf.hint()};
+  }
   // The ways in which a descent ends.
   End AtLeaf(Child leaf, View above);
   End InPrefix(Child node, View here, int order);
@@ -183,9 +191,14 @@ auto FloorSearch<Form, Key, Leaves, kOrEqual>::AtLeaf(Child leaf, View above) ->
   if (leaf.empty()) {  // the tree is
     return above.Holds() ? Take(leaf, above) : End::kChanged;
   }
-  leaves_.Fetch(leaf);
+  int order = CompareHint(leaf);
+  if (order >= 0) leaves_.Fetch(leaf);
+  if (order != 0) [[likely]] {
+    if (!above.Holds()) [[unlikely]]
+      return End::kChanged;
+    return order < 0 ? GoBack() : Take(leaf, above);
+  }
   const Key other = leaves_.KeyOf(leaf);
-  int order;
   if constexpr (kTexts) {
     const size_t at = FirstDifference(key_, other, std::min(skipped_, depth_));
     order = OrderAt(key_, other, at);

@@ -23,14 +23,14 @@ class Insertion {
  public:
   using Key = typename Parts::Key;
 
-  // `leaf` has the key.
-  Insertion(Parts& parts, Key key, Child leaf) : parts_(parts), key_(key), leaf_(leaf) {}
+  // `below` has the key.
+  Insertion(Parts& parts, Key key, const void* below) : parts_(parts), key_(key), below_(below) {}
 
   Attempt Try() {
     switch (FindPlace()) {
       case Place::kThere: return Attempt::kCannot;
       case Place::kUnknown: return Attempt::kChanged;
-      case Place::kEmptyTree: return SetLead(leaf_);
+      case Place::kEmptyTree: return SetLead(NewLeaf(0));
       case Place::kInPrefix: return SplitPrefix();
       case Place::kTerminal: return SetTerminal();
       case Place::kChild: return AddChild();
@@ -69,10 +69,12 @@ class Insertion {
   Attempt SplitLeaf();
   bool TakeBoth(HeldLocks* locks);
   Child NewFork(uint64_t prefix, Child other);
+  // To be put where the first `depth` bytes of the key lead to.
+  Child NewLeaf(size_t depth) const { return Child::OfLeaf(below_, HintAt(key_, depth)); }
 
   Parts& parts_;
   const Key key_;
-  const Child leaf_;
+  const void* const below_;
   Lead lead_;  // to here_
   Child here_;
   View view_;            // of here_, if it is a node
@@ -139,7 +141,9 @@ auto Insertion<Form, Parts>::CompareLeaf() -> Place {
   const Key key = parts_.leaves.KeyOf(here_);
   parts_at_ = FirstDifference(key_, key, depth_);
   const bool ends = parts_at_ >= LengthOf(key);
-  other_ = {ends ? uint8_t{0} : ByteAt(key, parts_at_), ends, 0};
+  other_ = {};
+  other_.ends = ends;
+  if (!ends) other_ = {ByteAt(key, parts_at_), false, WordAt(key, parts_at_ + 1)};
   if (!ends || parts_at_ < LengthOf(key_)) return Place::kLeaf;
   return lead_.view.Holds() ? Place::kThere : Place::kUnknown;
 }
@@ -169,9 +173,9 @@ Child Insertion<Form, Parts>::NewFork(uint64_t prefix, Child other) {
     Add(fork, other_.byte, other);
   }
   if (parts_at_ == LengthOf(key_)) {
-    fork.node()->terminal.Set(leaf_);
+    fork.node()->terminal.Set(NewLeaf(parts_at_));
   } else {
-    Add(fork, ByteAt(key_, parts_at_), leaf_);
+    Add(fork, ByteAt(key_, parts_at_), NewLeaf(parts_at_ + 1));
   }
   return fork;
 }
@@ -194,7 +198,7 @@ template <class Form, class Parts>
 Attempt Insertion<Form, Parts>::SetTerminal() {
   HeldLocks locks;
   if (!locks.Take(here_.node()->lock, view_)) return Attempt::kChanged;
-  locks.Publish([&] { here_.node()->terminal.Set(leaf_); });
+  locks.Publish([&] { here_.node()->terminal.Set(NewLeaf(LengthOf(key_))); });
   return Attempt::kDone;
 }
 
@@ -204,7 +208,7 @@ Attempt Insertion<Form, Parts>::AddChild() {
   if (here_.node()->info().count == CapacityOf(here_.kind())) return Grow();
   HeldLocks locks;
   if (!locks.Take(here_.node()->lock, view_)) return Attempt::kChanged;
-  locks.Publish([&] { Add(here_, ByteAt(key_, parts_at_), leaf_); });
+  locks.Publish([&] { Add(here_, ByteAt(key_, parts_at_), NewLeaf(parts_at_ + 1)); });
   return Attempt::kDone;
 }
 
@@ -215,7 +219,7 @@ Attempt Insertion<Form, Parts>::Grow() {
     if (!TakeBoth(&locks)) return Attempt::kChanged;
     const Child grown = parts_.nodes.New(KindFor(CapacityOf(here_.kind()) + 1));
     CopyNode(here_, grown);
-    Add(grown, ByteAt(key_, parts_at_), leaf_);
+    Add(grown, ByteAt(key_, parts_at_), NewLeaf(parts_at_ + 1));
     locks.Publish([&] { lead_.SetIn(parts_.root, grown); });
   }
   parts_.nodes.Free(here_);
@@ -228,7 +232,8 @@ template <class Form, class Parts>
 Attempt Insertion<Form, Parts>::SplitLeaf() {
   HeldLocks locks;
   if (!locks.Take(lead_.LockIn(parts_.root), lead_.view)) return Attempt::kChanged;
-  const Child fork = NewFork(WordAt(key_, depth_), here_);
+  const Child other = here_.WithHint(HintAt(other_.behind, 0));
+  const Child fork = NewFork(WordAt(key_, depth_), other);
   locks.Publish([&] { lead_.SetIn(parts_.root, fork); });
   return Attempt::kDone;
 }

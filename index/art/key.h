@@ -24,6 +24,12 @@ inline uint8_t ByteAt(std::string_view key, size_t at) { return static_cast<uint
 inline uint64_t WordAt(uint64_t key, size_t at) { return at >= 8 ? 0 : key << 8 * at; }
 inline uint64_t WordAt(std::string_view key, size_t at) { return KeyWord(key, at); }
 
+// Of a key to which the tree leads by its first `depth` bytes (child.h).
+template <class Key>
+inline uint16_t HintAt(Key key, size_t depth) {
+  return static_cast<uint16_t>(WordAt(key, depth) >> 48);
+}
+
 // The first position from `at` on at which they differ, one that has ended included; keys that are
 // equal differ at their length.
 inline size_t FirstDifference(uint64_t a, uint64_t b, size_t) {

@@ -23,7 +23,7 @@ class Removal {
   Removal(Parts& parts, Key key) : parts_(parts), key_(key) {}
 
   Attempt TryRemove();
-  Attempt TryReplace(Child by);
+  Attempt TryReplace(const void* by);
   // The leaf that was removed or replaced.
   Child leaf() const { return leaf_; }
 
@@ -44,6 +44,7 @@ class Removal {
   Lead to_leaf_;           // the root, or the node that has it, and the byte by which it is a child
   bool terminal_ = false;  // it is that node's terminal
   Lead to_node_;           // that node's own
+  size_t node_depth_ = 0;  // at which it begins
 };
 
 template <class Form, class Parts>
@@ -62,6 +63,7 @@ Attempt Removal<Form, Parts>::FindLeaf() {
   leaf_ = parts_.root.child.Get();
   while (leaf_.is_node()) {
     to_node_ = to_leaf_;
+    node_depth_ = depth;
     to_leaf_.node = leaf_;
     if (!StepInto(leaf_, &to_leaf_.view)) return Attempt::kChanged;
     const NodeInfo info = leaf_.node()->info();
@@ -82,16 +84,17 @@ Attempt Removal<Form, Parts>::FindLeaf() {
 }
 
 template <class Form, class Parts>
-Attempt Removal<Form, Parts>::TryReplace(Child by) {
+Attempt Removal<Form, Parts>::TryReplace(const void* by) {
   const Attempt found = FindLeaf();
   if (found != Attempt::kDone) return found;
   HeldLocks locks;
   if (!locks.Take(to_leaf_.LockIn(parts_.root), to_leaf_.view)) return Attempt::kChanged;
+  const Child leaf = Child::OfLeaf(by, leaf_.hint());
   locks.Publish([&] {
     if (terminal_) {
-      to_leaf_.node.node()->terminal.Set(by);
+      to_leaf_.node.node()->terminal.Set(leaf);
     } else {
-      to_leaf_.SetIn(parts_.root, by);
+      to_leaf_.SetIn(parts_.root, leaf);
     }
   });
   return Attempt::kDone;
@@ -154,10 +157,12 @@ Attempt Removal<Form, Parts>::RemoveNode() {
     HeldLocks locks;
     if (!TakeBoth(&locks)) return Attempt::kChanged;
     uint8_t byte = 0;
-    const Child remaining = Remaining(&byte);
-    if (remaining.is_node() && !locks.Take(remaining.node()->lock)) return Attempt::kChanged;
+    Child remaining = Remaining(&byte);
+    const bool leaf = !remaining.is_node();
+    if (!leaf && !locks.Take(remaining.node()->lock)) return Attempt::kChanged;
+    if (leaf) remaining = remaining.WithHint(HintAt(parts_.leaves.KeyOf(remaining), node_depth_));
     locks.Publish([&] {
-      if (remaining.is_node()) PutBefore(*gone.node(), byte, *remaining.node());
+      if (!leaf) PutBefore(*gone.node(), byte, *remaining.node());
       to_node_.SetIn(parts_.root, remaining);
     });
   }

@@ -4,15 +4,16 @@
 // a tree, as SPTree's top layer does (4.1, 4.2). docs/decisions/0032-art-of-our-own.md says why it
 // is our own.
 //
-// A leaf of the tree is the address of a lower node alone, and that node holds the separator: KeyOf
-// reads it. So the tree has no copy of the keys but for the bytes by which they differ.
+// A leaf of the tree is the address of a lower node, and that node holds the separator: KeyOf reads
+// it. So the tree has no copy of the keys but for the bytes by which they differ, and of each the
+// next two, which spare most searches the look at a node whose separator is above the key.
 //
 // Requirements
 //  - KeyOf: `uint64_t operator()(const Below*) const`, the big-endian value of a key of eight
 //    bytes, or `std::string_view` for texts of up to 65,535 bytes, of which one may be the
 //    beginning of another and which may contain any byte.
 //    It may have `void Prefetch(const Below*) const`, for what the caller of a search will read.
-//  - The address of a Below is a multiple of 8, and its key stays what it is while it is in the
+//  - The address of a Below is a multiple of 8 and below 2^48, and its key stays what it is while it is in the
 //    tree.
 //  - Its memory stays one of a Below for as long as the tree is used (node_pool.h, dram_arena.h),
 //    and the text that it refers to stays readable, whatever is in it (separator_texts.h): a reader
@@ -161,7 +162,7 @@ template <class Below, class KeyOf>
 template <class Form>
 bool Tree<Below, KeyOf>::Insert(Key key, Below* below) {
   const bool done =
-      Repeat([&] { return Insertion<Form, Parts>(parts_, key, Child::OfLeaf(below)).Try(); });
+      Repeat([&] { return Insertion<Form, Parts>(parts_, key, below).Try(); });
   if (done) parts_.size.fetch_add(1, std::memory_order_relaxed);
   return done;
 }
@@ -187,7 +188,7 @@ Below* Tree<Below, KeyOf>::Replace(Key key, Below* below) {
   Child leaf;
   const bool done = Repeat([&] {
     Removal<Form, Parts> removal(parts_, key);
-    const Attempt attempt = removal.TryReplace(Child::OfLeaf(below));
+    const Attempt attempt = removal.TryReplace(below);
     leaf = removal.leaf();
     return attempt;
   });

@@ -100,6 +100,28 @@ TEST(ArtTreeTest, SearchesAllocateNothing) {
   for (const MakeText make : kTextSets) SearchesAllocateNothing<TextTree>(make);
 }
 
+struct CountedWord {
+  static inline uint64_t looks = 0;
+  uint64_t operator()(const Lower* lower) const {
+    ++looks;
+    return KeyWord(lower->low, 0);
+  }
+};
+
+// child.h. Searches that end at a leaf, half of them at one that is above their key.
+TEST(ArtTreeTest, HintsSpareTheLookAtLeaves) {
+  constexpr uint64_t kLeaves = 20'000;
+  Model<Tree<Lower, CountedWord>> model;
+  model.Insert(BigEndian(0));
+  for (uint64_t n = 0; n < kLeaves; ++n) model.Insert(Plain(n));
+  CountedWord::looks = 0;
+  for (uint64_t n = 0; n < kLeaves; ++n) {
+    const uint64_t beside = KeyWord(Plain(n), 0) ^ Mix(~n) >> 24;
+    EXPECT_NE(model.tree().Floor(beside), nullptr);
+  }
+  EXPECT_LE(CountedWord::looks, kLeaves / 100);
+}
+
 // Keys that part from the separators in the middle of a prefix that no node holds completely: with
 // something to the left, to the right, above, and in a second such prefix.
 TEST(ArtTreeTest, KeysPartWithinLongPrefixes) {
