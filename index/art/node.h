@@ -148,7 +148,7 @@ static_assert(sizeof(Node) + sizeof(ByteSet) == 64, "what a search reads first i
 
 // Calls work(node) with the node as one of its kind.
 template <class Work>
-auto ByKind(Child at, Work work) {
+[[gnu::always_inline]] inline auto ByKind(Child at, Work work) {
   switch (at.kind()) {
     case Kind::k4: return work(static_cast<Node4*>(at.node()));
     case Kind::k16: return work(static_cast<Node16*>(at.node()));

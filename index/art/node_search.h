@@ -56,9 +56,17 @@ inline Hit FindIn(const Node256* node, NodeInfo info, uint8_t byte) {
   return {node->children[byte].Get(), byte, info.bytes[0] < byte};
 }
 
+// Part of the descent, which then keeps its state in registers: a call for each node, which ByKind
+// with a lambda may be, made reads a third slower.
 template <class Search>
-inline Hit Find(Child at, NodeInfo info, uint8_t byte) {
-  return ByKind(at, [&](const auto* node) { return FindIn<Search>(node, info, byte); });
+[[gnu::always_inline]] inline Hit Find(Child at, NodeInfo info, uint8_t byte) {
+  switch (at.kind()) {
+    case Kind::k4: return FindIn<Search>(static_cast<const Node4*>(at.node()), info, byte);
+    case Kind::k16: return FindIn<Search>(static_cast<const Node16*>(at.node()), info, byte);
+    case Kind::k48: return FindIn<Search>(static_cast<const Node48*>(at.node()), info, byte);
+    case Kind::k256: break;
+  }
+  return FindIn<Search>(static_cast<const Node256*>(at.node()), info, byte);
 }
 
 // The child by the greatest byte below `byte`, or else the terminal.
