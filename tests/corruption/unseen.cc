@@ -6,9 +6,15 @@ namespace lodgekv::test {
 namespace {
 
 bool Applies(const Unseen& row, const EngineCase& engine_case, bool closed) {
+  if (closed && row.when == When::kKilled) return false;
   const bool in_place = engine_case.fixed64() || engine_case.inline_pairs;
-  return (row.when == When::kAlways || !closed) &&
-         (row.how == How::kAny || (row.how == How::kInPlace) == in_place);
+  switch (row.how) {
+    case How::kAny: return true;
+    case How::kBytes: return !in_place;
+    case How::kInPlace: return in_place;
+    case How::kBuffered: return engine_case.buffered;
+  }
+  return false;
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 namespace lodgekv::test {
 
 enum class When : uint8_t { kKilled, kAlways };  // a pool that was not closed cleanly; any pool
-enum class How : uint8_t { kAny, kBytes, kInPlace };  // pairs: all, with records alone, in the slot
+// Pairs: all, with records alone, in the slot, in an engine with spare buffers (engine_case.h).
+enum class How : uint8_t { kAny, kBytes, kInPlace, kBuffered };
 // Detecting it would cost each write or read (kNamed); or it should be fixed (kOpen).
 enum class Standing : uint8_t { kNamed, kOpen };
 

@@ -216,10 +216,9 @@ constexpr Unseen kUnseen[] = {
      "a leaf's bitmap"},
     {"nodes", 128, 1152, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
      "pairs that lie in their slots"},
-    // Of write buffers.
-    {"logs", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
+    {"logs", 0, kToTheEnd, When::kKilled, How::kBuffered, Effect::kWrong, Standing::kNamed,
      "last group of a log: as if it had never been fenced"},
-    {"records", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
+    {"records", 0, kToTheEnd, When::kKilled, How::kBuffered, Effect::kWrong, Standing::kNamed,
      "record that only a log knows: as if its group had never been fenced, or as if another record "
      "had its space"},
 };
