@@ -31,6 +31,14 @@ uint64_t NanosecondsSince(Clock::time_point begin) {
 
 }  // namespace
 
+BackgroundWorker::BackgroundWorker(std::string name, pmem::Tracer* tracer)
+    : name_(std::move(name)),
+      in_place_(tracer != nullptr && tracer->thread_host() == nullptr),
+      host_(tracer == nullptr ? nullptr : tracer->thread_host()) {
+  CPU_ZERO(&processors_);
+  (void)sched_getaffinity(0, sizeof(processors_), &processors_);
+}
+
 bool BackgroundWorker::Post(Task task) {
   std::unique_lock lock(mutex_);
   if (StopRequested()) return false;
@@ -56,6 +64,7 @@ void BackgroundWorker::StartThread() {
   try {
     thread_ = std::thread([this] {
       pthread_setname_np(pthread_self(), name_.c_str());
+      (void)sched_setaffinity(0, sizeof(processors_), &processors_);
       Run();
     });
   } catch (const std::system_error&) {

@@ -17,6 +17,8 @@
 // Thread-safe.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -48,11 +50,9 @@ class BackgroundWorker {
     uint64_t busy_ns = 0;  // within steps
   };
 
-  // `name`: of the thread, at most 15 characters. The tracer is the medium's.
-  BackgroundWorker(std::string name, pmem::Tracer* tracer)
-      : name_(std::move(name)),
-        in_place_(tracer != nullptr && tracer->thread_host() == nullptr),
-        host_(tracer == nullptr ? nullptr : tracer->thread_host()) {}
+  // `name`: of the thread, at most 15 characters. The tracer is the medium's. The thread may run on
+  // the processors that the caller may run on, wherever who posts first is pinned to.
+  BackgroundWorker(std::string name, pmem::Tracer* tracer);
   ~BackgroundWorker() { Stop(); }
   BackgroundWorker(const BackgroundWorker&) = delete;
   BackgroundWorker& operator=(const BackgroundWorker&) = delete;
@@ -90,6 +90,7 @@ class BackgroundWorker {
   bool queue_empty() const { return first_ == tasks_.size(); }
 
   const std::string name_;
+  cpu_set_t processors_;
   const bool in_place_;
   pmem::ThreadHost* const host_;  // null: an own thread, or in place
   mutable std::mutex mutex_;

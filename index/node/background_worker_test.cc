@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -45,6 +46,28 @@ BackgroundWorker::Task Append(std::string* to, char what) {
     *to += what;
     return Progress::kDone;
   };
+}
+
+// A benchmark's, or a server's.
+TEST(BackgroundWorkerTest, IsNotBoundToTheProcessorOfWhoPostsFirst) {
+  BackgroundWorker worker("tree", nullptr);
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  cpu_set_t of_task;
+  std::thread([&] {
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    for (int i = 0; CPU_COUNT(&first) == 0; ++i) {
+      if (CPU_ISSET(i, &all)) CPU_SET(i, &first);
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
+    worker.Post([&]() -> Result {
+      EXPECT_EQ(sched_getaffinity(0, sizeof(of_task), &of_task), 0);
+      return Progress::kDone;
+    });
+  }).join();
+  worker.WaitUntilIdle();
+  EXPECT_TRUE(CPU_EQUAL(&of_task, &all));
 }
 
 TEST(BackgroundWorkerTest, RunsTasksInOrderOnItsNamedThread) {
