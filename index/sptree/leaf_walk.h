@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "index/sptree/tree_state.h"
@@ -33,6 +34,13 @@ class LeafWalk {
   uint64_t CountKeys() const;
 
  private:
+  struct Place {
+    Mnode<C>* leaf = nullptr;
+    uint64_t snapshot = 0;
+  };
+  Place Seek(std::string_view from) const;  // null: something is damaged
+  Place RightOf(const Mnode<C>& leaf) const;
+
   const TreeState<C>& tree_;
 };
 
