@@ -1,7 +1,8 @@
 """How long a client waits for the first answer after the daemon was killed.
 
-    PYTHONPATH=tests/system bench/first_answer/first_answer.py --engine tlbtree \
-        --format fixed64,bytes --keys 1000000,10000000
+    PYTHONPATH=tests/system LODGEKV_BIN=$PWD/build/release/bin python3 \
+        bench/first_answer/first_answer.py --engine tlbtree --format fixed64,bytes \
+        --keys 1000000,10000000
 
 For each key format and number of keys: loads a pool in memory, kills the daemon with SIGKILL,
 starts it again and asks for one key until it is there: from the start of the process to the answer

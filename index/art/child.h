@@ -22,7 +22,7 @@ class Child {
  public:
   constexpr Child() = default;  // nothing
   explicit Child(uint64_t word) : word_(word) {}
-  // `hint`: see above; of a leaf that ends a node's way (its terminal), any.
+  // `hint`: see above; zeros where the key has ended.
   static Child OfLeaf(const void* below, uint16_t hint) {
     return Child(uint64_t{hint} << kAddressBits | reinterpret_cast<uint64_t>(below));
   }
