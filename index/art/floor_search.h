@@ -6,8 +6,8 @@
 // before anything is concluded from what the node has shown (DaMoN 2016, "Optimistic Lock
 // Coupling").
 //
-// On which side of a leaf the key is, the leaf's hint says (child.h), unless it is the key's own two
-// bytes: then the lower node is asked for its separator.
+// On which side of a leaf the key is, the leaf's hint says (child.h), unless that is the key's own
+// two bytes: then the lower node is asked for its separator.
 //
 // Prefixes of more than eight bytes are not compared on the way, but with the key of the leaf where
 // the descent ends, which has the bytes of all nodes above it ("optimistic path compression", ICDE

@@ -13,8 +13,8 @@
 //    bytes, or `std::string_view` for texts of up to 65,535 bytes, of which one may be the
 //    beginning of another and which may contain any byte.
 //    It may have `void Prefetch(const Below*) const`, for what the caller of a search will read.
-//  - The address of a Below is a multiple of 8 and below 2^48, and its key stays what it is while it
-//    is in the tree.
+//  - The address of a Below is a multiple of 8 and below 2^48, and its key stays what it is while
+//    it is in the tree.
 //  - Its memory stays one of a Below for as long as the tree is used (node_pool.h, dram_arena.h),
 //    and the text that it refers to stays readable, whatever is in it (separator_texts.h): a reader
 //    asks a stale Below for its key, too, and throws the answer away. So readers need no EpochGuard
@@ -161,8 +161,7 @@ bool Tree<Below, KeyOf>::Repeat(Try attempt) {
 template <class Below, class KeyOf>
 template <class Form>
 bool Tree<Below, KeyOf>::Insert(Key key, Below* below) {
-  const bool done =
-      Repeat([&] { return Insertion<Form, Parts>(parts_, key, below).Try(); });
+  const bool done = Repeat([&] { return Insertion<Form, Parts>(parts_, key, below).Try(); });
   if (done) parts_.size.fetch_add(1, std::memory_order_relaxed);
   return done;
 }
