@@ -29,6 +29,7 @@ absl::StatusOr<BackgroundWorker::Progress> BackupWork<C>::Step(TreeState<C>& tre
   if (!work.begun) {
     work.begun = true;
     work.from = C::TextOf(C::MinusInfinity());
+    work.entries.reserve(tree.LeafCount());
     tree.backup.Begin();
   }
   if (Collect(tree, work)) return BackgroundWorker::Progress::kMore;
