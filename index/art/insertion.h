@@ -141,9 +141,8 @@ auto Insertion<Form, Parts>::CompareLeaf() -> Place {
   const Key key = parts_.leaves.KeyOf(here_);
   parts_at_ = FirstDifference(key_, key, depth_);
   const bool ends = parts_at_ >= LengthOf(key);
-  other_ = {};
-  other_.ends = ends;
-  if (!ends) other_ = {ByteAt(key, parts_at_), false, WordAt(key, parts_at_ + 1)};
+  other_ =
+      ends ? Other{.ends = true} : Other{ByteAt(key, parts_at_), false, WordAt(key, parts_at_ + 1)};
   if (!ends || parts_at_ < LengthOf(key_)) return Place::kLeaf;
   return lead_.view.Holds() ? Place::kThere : Place::kUnknown;
 }

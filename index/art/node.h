@@ -146,7 +146,7 @@ static_assert(sizeof(Node48) == 448);
 static_assert(sizeof(Node256) == 2112);
 static_assert(sizeof(Node) + sizeof(ByteSet) == 64, "what a search reads first is one line");
 
-// Calls work(node) with the node as one of its kind.
+// Calls work(node) with the node as one of its kind. Part of its caller: see Find (node_search.h).
 template <class Work>
 [[gnu::always_inline]] inline auto ByKind(Child at, Work work) {
   switch (at.kind()) {

@@ -39,8 +39,7 @@ void FillImage(const TreeState<C>& tree, std::span<const Pair> pairs, FenceWords
   image->lkey[1] = lkey.meta;
   for (const Pair pair : pairs) {
     const uint16_t hash = tree.codec.HashOf(pair);
-    const unsigned slot =
-        FirstFreeFrom(tree.FirstSlotFor(hash), tree.usable_slots() & ~image->bitmap);
+    const unsigned slot = tree.SlotFor(hash, tree.usable_slots() & ~image->bitmap);
     image->bitmap |= uint64_t{1} << slot;
     image->tags[slot] = FingerprintOf(hash);
     image->slots[slot] = pair;

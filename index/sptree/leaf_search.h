@@ -85,9 +85,7 @@ class LeafSearch {
     Prefetch(bnode);
     Prefetch(bnode->tags);
     const uint64_t free_slots = ~leaf.bitmap;
-    if (free_slots != 0) {
-      Prefetch(&bnode->slots[FirstFreeFrom(tree_.FirstSlotFor(key.hash), free_slots)]);
-    }
+    if (free_slots != 0) Prefetch(&bnode->slots[tree_.SlotFor(key.hash, free_slots)]);
     FetchSlots(*bnode, Candidates(leaf, key));
   }
   static void FetchSlots(const media::Bnode& bnode, uint64_t slots) {

@@ -16,8 +16,7 @@ template <class C>
 void LeafWriter<C>::AddPair(LeafChange<C>* change, Pair pair) {
   media::Bnode& bnode = *change->leaf->bnode;
   const uint16_t hash = tree_.codec.HashOf(pair);
-  const uint64_t free_slots = change->FreeSlots(tree_.usable_slots());
-  const unsigned slot = FirstFreeFrom(tree_.FirstSlotFor(hash), free_slots);
+  const unsigned slot = tree_.SlotFor(hash, change->FreeSlots(tree_.usable_slots()));
   media::Slot& at = bnode.slots[slot];
   tree_.medium.StoreTwo(at.key, pair.key, at.value, pair.value);
   pmem::Word& tags = bnode.tags[slot / 8];

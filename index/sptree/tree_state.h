@@ -68,8 +68,10 @@ struct TreeState {
 
   media::Bnode* BnodeAt(pmem::Offset offset) const { return pool.At<media::Bnode>(offset); }
   uint64_t usable_slots() const { return ~uint64_t{0} >> (kBnodeSlots - parameters.leaf_slots); }
-  // Where a free slot is sought for a pair with this hash, and from where on.
-  unsigned FirstSlotFor(uint16_t hash) const { return parameters.home_lines ? HomeOf(hash) : 0; }
+  // Where a pair with this hash is put (home_line.h). There is a free slot.
+  unsigned SlotFor(uint16_t hash, uint64_t free_slots) const {
+    return FirstFreeFrom(parameters.home_lines ? HomeOf(hash) : 0, free_slots);
+  }
   bool buffers() const { return parameters.write_buffer_pairs != 0; }
   // As far as is known, while not all of them have Mnodes.
   uint64_t LeafCount() const;
