@@ -72,7 +72,7 @@ template <class C>
 absl::Status LeafExaminer<C>::MorePairs(const TreeState<C>& tree) {
   return absl::FailedPreconditionError(
       absl::StrCat("leaf_slots is ", tree.parameters.leaf_slots,
-                   ", but a leaf of the pool has more pairs; open it with the larger value"));
+                   ", but a leaf of the pool needs more slots; open it with the larger value"));
 }
 
 template <class C>
