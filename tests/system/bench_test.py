@@ -177,8 +177,9 @@ class BenchTest(system_test.SystemTest):
     # --- errors ---
 
     def test_errors_are_counted_by_code(self):
+        # At a rate: a connection that sends invalid requests as fast as it can is ended.
         run = self.measure("--workload", "batch-write", "--keys", 5000, "--batch", 2000,
-                           "--duration", "300ms", code=4)
+                           "--duration", "300ms", "--rate", 100, code=4)
         self.assertEqual(list(run["errors"]), ["INVALID_ARGUMENT (BATCH_TOO_LONG)"])
         self.assertGreater(run["error_count"], 0)
         self.assertEqual((run["calls"], run["operations"]), (0, 0))
