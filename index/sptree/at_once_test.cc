@@ -119,6 +119,37 @@ TEST(BackupListTest, AscendsWhenALeafComesAgain) {
   EXPECT_EQ(collected({{0, 1}, {5, 2}, {9, 3}, {3, 4}}), (Pairs{{0, 1}, {3, 4}}));
 }
 
+// Only the first backup is the work of a walk, and Check finds the leaves of each in their order.
+TEST_P(AtOnceTest, ABackupIsMadeOfTheOneBefore) {
+  EXPECT_EQ(Count("backup_walks_total"), 1u);
+  for (uint64_t round = 0; round < 3; ++round) {
+    const uint64_t backups = Count("backups_total");
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      ASSERT_EQ(tree_.Put(Key(RandomWord(i) % kKeys * 2 + 1), Text(i)), Outcome::kOk);
+    }
+    while (Count("backups_total") == backups) std::this_thread::yield();
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      if (i % 16 == round) continue;
+      (void)tree_.Delete(Key(i * 2));
+      (void)tree_.Delete(Key(i * 2 + 1));
+    }
+    tree_.ExpectSound();
+  }
+  EXPECT_EQ(Count("backup_walks_total"), 1u);
+}
+
+// What has changed before the start is not known.
+TEST_P(AtOnceTest, TheFirstBackupAfterAStartIsMadeByAWalk) {
+  tree_.KillAndRecover();
+  while (!tree_.engine().GetRecoveryState().finished) std::this_thread::yield();
+  ASSERT_EQ(Count("backups_total"), 0u);
+  for (uint64_t i = 0; i < kKeys / 2; ++i)
+    ASSERT_EQ(tree_.Put(Key(i * 2 + 1), Text(i)), Outcome::kOk);
+  while (Count("backups_total") == 0) std::this_thread::yield();
+  EXPECT_EQ(Count("backup_walks_total"), 1u);
+  tree_.ExpectSound();
+}
+
 // The backup names leaves that were merged since: what they held is in the leaf to the left, and
 // newer.
 TEST_P(AtOnceTest, ADroppedLeafIsNotBelieved) {

@@ -1,6 +1,8 @@
 #include "index/sptree/backup_work.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "index/pmem/crash_point.h"
 #include "index/sptree/leaf_walk.h"
@@ -10,6 +12,7 @@ namespace lodgekv::sptree {
 namespace {
 // A step holds up the other tasks of the worker for some 100 us.
 constexpr unsigned kLeavesOfStep = 256;
+constexpr size_t kEntriesOfStep = 4096;
 // A smaller tree is read as fast as its backup.
 constexpr size_t kFewLeaves = 256;
 }  // namespace
@@ -26,13 +29,9 @@ void BackupWork<C>::Request() {
 
 template <class C>
 absl::StatusOr<BackgroundWorker::Progress> BackupWork<C>::Step(TreeState<C>& tree, Work& work) {
-  if (!work.begun) {
-    work.begun = true;
-    work.from = C::TextOf(C::MinusInfinity());
-    work.entries.reserve(tree.LeafCount());
-    tree.backup.Begin();
-  }
-  if (Collect(tree, work)) return BackgroundWorker::Progress::kMore;
+  if (!work.begun) Begin(tree, work);
+  if (work.update ? Update(tree, work) : Walk(tree, work)) return BackgroundWorker::Progress::kMore;
+  if (!work.update) tree.backup.NoteWalked(work.entries);
   LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.1");
   (void)tree.backup.Replace(work.entries);
   LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.2");
@@ -40,9 +39,37 @@ absl::StatusOr<BackgroundWorker::Progress> BackupWork<C>::Step(TreeState<C>& tre
   return BackgroundWorker::Progress::kDone;
 }
 
+template <class C>
+void BackupWork<C>::Begin(TreeState<C>& tree, Work& work) {
+  work.begun = true;
+  work.from = C::TextOf(C::MinusInfinity());
+  work.entries.reserve(tree.LeafCount());
+  TopBackup::Changes changes;
+  tree.backup.Begin(&changes);
+  if (changes.whole) work.update.emplace(std::move(changes));
+}
+
+// False: all entries of the current backup were visited, or it was given up.
+template <class C>
+bool BackupWork<C>::Update(TreeState<C>& tree, Work& work) {
+  const auto held = tree.backup.TryHold();
+  if (!held.owns_lock()) return true;
+  const size_t end = std::min(tree.backup.entries(), work.next + kEntriesOfStep);
+  for (; work.next < end; ++work.next) {
+    TopBackup::Entry entry;
+    if (!tree.backup.Read(work.next, &entry)) {
+      work.update.reset();
+      work.entries.clear();
+      return true;
+    }
+    work.update->Append(entry, &work.entries);
+  }
+  return end < tree.backup.entries();
+}
+
 // False: all leaves were visited.
 template <class C>
-bool BackupWork<C>::Collect(TreeState<C>& tree, Work& work) {
+bool BackupWork<C>::Walk(TreeState<C>& tree, Work& work) {
   unsigned left = kLeavesOfStep;
   bool more = false;
   (void)LeafWalk<C>(tree).ForEach(work.from, /*lock=*/false, [&](const auto& at) {
@@ -62,7 +89,8 @@ void BackupWork<C>::WriteNow(const std::vector<Mnode<C>*>& leaves) {
   for (const Mnode<C>* leaf : leaves) {
     entries.push_back({C::WordOf(leaf->low, 0), tree_.pool.OffsetOf(leaf->bnode)});
   }
-  tree_.backup.Begin();
+  TopBackup::Changes none;
+  tree_.backup.Begin(&none);
   (void)tree_.backup.Replace(entries);
 }
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "index/node/leaf_chain_checker.h"
 #include "index/node/log_check.h"
 #include "index/sptree/leaf_walk.h"
@@ -249,15 +249,19 @@ void Checker<C>::CheckOrder(const Mnode<C>& leaf) {
   }
 }
 
-// Each entry leads to a leaf of the tree, or to one that is kept and marked.
+// Each entry leads to a leaf of the tree, or to one that is kept and marked; those of the tree are
+// in its order.
 template <class C>
 void Checker<C>::CheckBackup(std::span<Mnode<C>* const> leaves) {
   const auto held = tree_.backup.TryHold();
   if (!held.owns_lock() || tree_.rest.unfinished()) return;
   const std::vector<pmem::Offset> kept = tree_.backup.KeptLeaves();
-  absl::flat_hash_set<pmem::Offset> alive;
-  for (const Mnode<C>* leaf : leaves) alive.insert(tree_.pool.OffsetOf(leaf->bnode));
+  absl::flat_hash_map<pmem::Offset, size_t> places;
+  for (const Mnode<C>* leaf : leaves) {
+    places.emplace(tree_.pool.OffsetOf(leaf->bnode), places.size());
+  }
   uint64_t before = 0;
+  size_t place = 0;  // of the leaf that may come next
   for (size_t i = 0; i < tree_.backup.entries(); ++i) {
     TopBackup::Entry entry;
     if (!tree_.backup.Read(i, &entry) || entry.low < before) {
@@ -265,11 +269,17 @@ void Checker<C>::CheckBackup(std::span<Mnode<C>* const> leaves) {
       continue;
     }
     before = entry.low;
-    const media::Bnode& bnode = *tree_.BnodeAt(entry.leaf);
-    const bool dropped =
-        IsMarkedDropped(bnode) && std::find(kept.begin(), kept.end(), entry.leaf) != kept.end();
-    if (!dropped && !alive.contains(entry.leaf)) {
-      Problem("backup entry ", i, ": leads to ", entry.leaf, ", which is no leaf of the tree");
+    const auto at = places.find(entry.leaf);
+    if (at == places.end()) {
+      const bool dropped = IsMarkedDropped(*tree_.BnodeAt(entry.leaf)) &&
+                           std::find(kept.begin(), kept.end(), entry.leaf) != kept.end();
+      if (!dropped) {
+        Problem("backup entry ", i, ": leads to ", entry.leaf, ", which is no leaf of the tree");
+      }
+    } else if (at->second < place) {
+      Problem("backup entry ", i, ": its leaf is not to the right of those before it");
+    } else {
+      place = at->second + 1;
     }
   }
 }

@@ -188,7 +188,6 @@ template <class C>
 void LeafMerger<C>::FreeRight(Worker& worker, media::Bnode* right) {
   if (tree_.medium.failed()) return;
   const pmem::Offset offset = tree_.pool.OffsetOf(right);
-  tree_.backup.NoteChange();
   if (tree_.backup.Keeps(offset)) return;
   fences_.Retire(worker, FenceOf(*right));
   const bool stays = tree_.medium.Canary("sptree.merge.leaf_stays");

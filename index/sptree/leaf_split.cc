@@ -162,12 +162,13 @@ void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& d
   C::Keep(division.low);  // of the Mnode, and as the old one's `high`
   tree_.top.Insert(added);
   LeafCommits<Mnode<C>>::BeginPublish(*leaf);
+  tree_.backup.NoteSplit({.leaf = {C::WordOf(division.low, 0), tree_.pool.OffsetOf(added->bnode)},
+                          .from = tree_.pool.OffsetOf(leaf->bnode)});
   leaf->high = division.low;
   leaf->right = added;
   writer_.SetSlots(leaf, bitmap);
   tree_.commits.EndPublish(*leaf);
   added->lock.Unlock();
-  tree_.backup.NoteChange();
 }
 
 template <class C>

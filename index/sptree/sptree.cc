@@ -100,6 +100,8 @@ void SpTree<C>::VisitCounters(CounterVisitor visitor) const {
            static_cast<double>(tree_.buffer_pool.bytes())});
   visitor({"backups_total", "Backups of the top layer written", CounterKind::kCounter,
            static_cast<double>(tree_.backup.written())});
+  visitor({"backup_walks_total", "Walks over all leaves for a backup of the top layer",
+           CounterKind::kCounter, static_cast<double>(tree_.backup.walks())});
   visitor({"backup_entries", "Leaves that the backup of the top layer names", CounterKind::kGauge,
            static_cast<double>(tree_.backup.entries())});
   visitor({"backup_lost", "1 if the backup of the top layer was found damaged at the start, or 0",

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "index/node/checked_word.h"
 #include "index/sptree/layout.h"
 
@@ -17,6 +18,8 @@ constexpr uint64_t kLeavesForChange = 16;
 constexpr uint64_t kLeastChanges = 256;  // a small tree is read as fast
 constexpr uint64_t kTracedChanges = 2;   // in the crash laboratory
 constexpr size_t kEntriesAtOnce = 256;
+// Beyond that, and as many as the backup has entries, a walk is no slower.
+constexpr size_t kMostSplits = 4096;
 
 uint64_t LeafWord(uint64_t low, pmem::Offset leaf) {
   return CheckBitsOf(low, leaf) << kCheckedBits | leaf;
@@ -41,7 +44,21 @@ void TopBackup::AddAscending(const Entry& entry, std::vector<Entry>* entries) {
   entries->push_back(entry);
 }
 
+void TopBackup::NoteSplit(const Split& split) {
+  changes_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  if (!whole_) return;
+  splits_.push_back(split);
+  if (splits_.size() > kMostSplits && splits_.size() > entries()) ForgetSplits();
+}
+
+void TopBackup::ForgetSplits() {
+  whole_ = false;
+  splits_ = {};
+}
+
 bool TopBackup::Keeps(pmem::Offset leaf) {
+  changes_.fetch_add(1, std::memory_order_relaxed);
   if (pool_.medium().Canary("sptree.backup.dropped_leaf_freed")) return false;
   const std::lock_guard lock(mutex_);
   if (!making_ && entries() == 0) return false;
@@ -56,11 +73,30 @@ void TopBackup::SetDue() {
   due_at_.store(std::max(least, entries() / kLeavesForChange), std::memory_order_relaxed);
 }
 
-void TopBackup::Begin() {
+void TopBackup::Begin(Changes* changes) {
   const std::lock_guard lock(mutex_);
   making_ = true;
+  changes->whole = std::exchange(whole_, true);
+  changes->splits = std::exchange(splits_, {});
+  changes->dropped = kept_;
+  if (pool_.medium().Canary("sptree.backup.dropped_stays")) changes->dropped.clear();
   kept_before_ = kept_.size();
   changes_.store(0, std::memory_order_relaxed);
+}
+
+void TopBackup::NoteWalked(std::span<const Entry> entries) {
+  walks_.fetch_add(1, std::memory_order_relaxed);
+  absl::flat_hash_set<pmem::Offset> split_off;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Split& split : splits_) split_off.insert(split.leaf.leaf);
+  }
+  absl::flat_hash_set<pmem::Offset> seen;
+  for (const Entry& entry : entries) {
+    if (split_off.contains(entry.leaf)) seen.insert(entry.leaf);
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase_if(splits_, [&](const Split& split) { return seen.contains(split.leaf.leaf); });
 }
 
 bool TopBackup::Write(std::span<const Entry> entries) {
@@ -105,7 +141,10 @@ bool TopBackup::ReplaceHeld(std::span<const Entry> entries, std::vector<pmem::Of
   const std::lock_guard lock(mutex_);
   making_ = false;
   SetDue();
-  if (!written) return false;
+  if (!written) {
+    ForgetSplits();
+    return false;
+  }
   const auto end = kept_.begin() + static_cast<ptrdiff_t>(kept_before_);
   gone->assign(kept_.begin(), end);
   kept_.erase(kept_.begin(), end);
@@ -120,6 +159,7 @@ bool TopBackup::GiveUp() {
     const std::lock_guard lock(mutex_);
     if ((kept_.empty() && entries() == 0) || !generations_.Clear(&space)) return false;
     making_ = false;
+    ForgetSplits();
     gone = std::exchange(kept_, {});
     SetDue();
   }

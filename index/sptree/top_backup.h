@@ -1,7 +1,8 @@
 // The backup of the top layer on the medium (SPTree 4.1): low fences and their leaves, ascending,
 // in one array without pointers, from which a lookup finds its way before DRAM knows the leaves
 // (first_touch.h). A worker in the background writes it afresh (backup_work.h), beside the one in
-// use (node/two_generations.h).
+// use (node/two_generations.h): from that and from the changes since, which it notes, or, where it
+// does not know them all, from a walk over the leaves.
 //
 // It is a hint: leaves have been split off and merged since it was written. Of what it says nothing
 // is believed that the leaf contradicts: its own low fence, and its mark (layout.h, invariant 5).
@@ -44,6 +45,17 @@ class TopBackup {
     uint64_t low;
     pmem::Offset leaf;
   };
+  // A leaf that was split off; `from` was its left neighbour then.
+  struct Split {
+    Entry leaf;
+    pmem::Offset from;
+  };
+  // What has changed since the current backup.
+  struct Changes {
+    bool whole = false;         // otherwise more has changed than this
+    std::vector<Split> splits;  // those from one leaf in their order
+    std::vector<pmem::Offset> dropped;
+  };
   // Adds what a walk over the leaves comes to next. A leaf that has taken over its right neighbours
   // while the walk was there comes again, and replaces what came since: the entries ascend.
   static void AddAscending(const Entry& entry, std::vector<Entry>* entries);
@@ -59,10 +71,12 @@ class TopBackup {
   }
 
   // --- changes of the tree ---
-  // A leaf was split off, or merged into its left neighbour.
-  void NoteChange() { changes_.fetch_add(1, std::memory_order_relaxed); }
-  // Nothing but the backup may lead to the leaf any more. True: it does, and the leaf is freed when
-  // it no longer does. False: the caller frees leaf and fence.
+  // Called with the leaf linked durably, while no reader can see it or the leaf to its left, and no
+  // writer change it.
+  void NoteSplit(const Split& split);
+  // A leaf was merged into its left neighbour: nothing but the backup may lead to it any more.
+  // True: it does, and the leaf is freed when it no longer does. False: the caller frees leaf and
+  // fence.
   bool Keeps(pmem::Offset leaf);
   // Many leaves have changed since the last one was written.
   bool IsDue() const {
@@ -70,8 +84,12 @@ class TopBackup {
   }
 
   // --- a new backup ---
-  // From here on leaves that are merged are kept for it, too.
-  void Begin();
+  // From here on leaves that are merged are kept for it, too. `*changes`: those until now. If they
+  // are not whole, or the current backup is damaged, the leaves are to be walked.
+  void Begin(Changes* changes);
+  // `entries` come from a walk that has ended, which has seen some of the leaves that were split
+  // off meanwhile: those are no change any more.
+  void NoteWalked(std::span<const Entry> entries);
   // Replaces the backup by one of `entries`, which ascend. False: there is no room, a sync has
   // failed, or GiveUp has come in between; then nothing has changed. Not inside an EpochGuard.
   bool Replace(std::span<const Entry> entries);
@@ -100,6 +118,7 @@ class TopBackup {
 
   bool lost() const { return lost_; }
   uint64_t written() const { return written_.load(std::memory_order_relaxed); }
+  uint64_t walks() const { return walks_.load(std::memory_order_relaxed); }
   uint64_t space_bytes() const { return generations_.space_bytes(); }
   // Leaves that only a backup leads to.
   std::vector<pmem::Offset> KeptLeaves() const;
@@ -112,6 +131,7 @@ class TopBackup {
   bool ReplaceHeld(std::span<const Entry> entries, std::vector<pmem::Offset>* gone);
   void FreeKept(std::span<const pmem::Offset> leaves, pmem::Offset space);
   void SetDue();
+  void ForgetSplits();
 
   pmem::Pool& pool_;
   pmem::RecordSlab& slab_;
@@ -122,10 +142,15 @@ class TopBackup {
   std::atomic<uint64_t> changes_{0};  // since the last backup
   std::atomic<uint64_t> due_at_{0};
   std::atomic<uint64_t> written_{0};
+  std::atomic<uint64_t> walks_{0};
   std::mutex replacing_;  // held before the other one
   mutable std::mutex mutex_;
   // Under the mutex:
   bool making_ = false;
+  // Whether `splits_` and `kept_` have all that has changed since the current backup, or since
+  // Begin if one is being made.
+  bool whole_ = false;
+  std::vector<Split> splits_;
   std::vector<pmem::Offset> kept_;
   size_t kept_before_ = 0;  // so many of them since before Begin: the new backup has none of them
 };

@@ -156,6 +156,8 @@ constexpr Canary kCanaries[] = {
     {"old backup never freed", "backup", Bc(11), Ask("node.two_generations.old_stays")},
     {"space of a leaf given back that a backup names", "backup", Bc(18, 21),
      Ask("sptree.backup.dropped_leaf_freed")},
+    {"a new backup takes over a leaf that was dropped", "backup", Bc(18, 21),
+     Ask("sptree.backup.dropped_stays")},
     {"an entry is believed although its leaf is marked", "first touch", Bc(21, 25),
      Ask("sptree.touch.dropped_believed")},
     {"what a killed process had not flushed is believed", "first touch", Bc(12),
