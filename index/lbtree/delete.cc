@@ -22,14 +22,15 @@ void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key&
     media::Word* words = HeaderWords(locked.leaf, block, AltOf(locked.leaf));
     Header header = LoadHeader(words);
     header.Clear(uint32_t{1} << slot);
+    pmem::Medium& medium = tree_.medium;
     tree_.locks.BeginCommit(locked, words[0]);
-    tree_.medium.Store(words[0], header.words[0]);
-    tree_.medium.FlushLine(words);
-    LODGEKV_CRASH_POINT(tree_.medium, "lbtree.delete.1");
-    tree_.medium.Fence();
+    medium.Store(words[0], header.words[0]);
+    medium.FlushLine(words);
+    LODGEKV_CRASH_POINT(medium, "lbtree.delete.1");
+    medium.Fence();
     tree_.locks.BeginPublish(locked);
     tree_.locks.EndPublish(locked);
-    LODGEKV_CRASH_POINT(tree_.medium, "lbtree.delete.2");
+    LODGEKV_CRASH_POINT(medium, "lbtree.delete.2");
   }
   tree_.RetireRecord(worker, old_value);
 }

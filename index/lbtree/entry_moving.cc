@@ -24,29 +24,30 @@ template <class C>
 void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned b,
                                     const NewPair& added) {
   const bool alt = b != 0 && AltOf(locked.leaf);
+  pmem::Medium& medium = tree_.medium;
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);
   const unsigned header_line = HeaderLine(b, alt);
   const Header old = LoadHeader(words);
-  if (tree_.medium.Canary("lbtree.insert.header_first")) {
+  if (medium.Canary("lbtree.insert.header_first")) {
     Header early = old;
     early.Set(ChooseSlot(tree_.usable_slots() & ~old.slots(), header_line), added.fingerprint);
-    tree_.medium.Store(words[0], early.words[0]);
+    medium.Store(words[0], early.words[0]);
   }
   Header dword = old;
   const unsigned line =
       StageInsert(worker, block, header_line, added, old.slots(), /*move=*/true, &dword);
   if (line != header_line) {
-    tree_.medium.FlushLine(reinterpret_cast<const char*>(&block) + line * pmem::kLineBytes);
+    medium.FlushLine(reinterpret_cast<const char*>(&block) + line * pmem::kLineBytes);
   }
-  if (dword.words[1] != old.words[1]) tree_.medium.Store(words[1], dword.words[1]);
-  if (tree_.medium.strict_order()) tree_.medium.FlushLine(words);
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.1");
-  if (line != header_line || tree_.medium.strict_order() || tree_.HasRecord(added.pair))
-    tree_.medium.OrderStores();
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.2");
+  if (dword.words[1] != old.words[1]) medium.Store(words[1], dword.words[1]);
+  if (medium.strict_order()) medium.FlushLine(words);
+  LODGEKV_CRASH_POINT(medium, "lbtree.insert.1");
+  if (line != header_line || medium.strict_order() || tree_.HasRecord(added.pair))
+    medium.OrderStores();
+  LODGEKV_CRASH_POINT(medium, "lbtree.insert.2");
   CommitHeader(locked, words, dword);
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.4");
+  LODGEKV_CRASH_POINT(medium, "lbtree.insert.4");
   CountInsert(worker, line == header_line);
 }
 
@@ -114,18 +115,19 @@ void LeafWriter<C>::StoreSlot(media::Block& block, unsigned slot, Pair pair) {
 template <class C>
 void LeafWriter<C>::CommitHeader(const LockedLeaf& locked, media::Word* words,
                                  const Header& header) {
+  pmem::Medium& medium = tree_.medium;
   tree_.locks.BeginCommit(locked, words[0]);
   const uint64_t old = words[0].LoadRelaxed();
-  if (tree_.medium.Canary("lbtree.insert.two_words")) {
-    tree_.medium.Store(words[0], old | header.words[0]);  // moved entries are valid in both places
+  if (medium.Canary("lbtree.insert.two_words")) {
+    medium.Store(words[0], old | header.words[0]);  // moved entries are valid in both places
   }
-  if (tree_.medium.Canary("lbtree.insert.torn_commit")) {
-    tree_.medium.Store(words[0], (old & ~uint64_t{0xff}) | (header.words[0] & 0xff));
+  if (medium.Canary("lbtree.insert.torn_commit")) {
+    medium.Store(words[0], (old & ~uint64_t{0xff}) | (header.words[0] & 0xff));
   }
-  tree_.medium.StoreOrdered(words[0], header.words[0]);
-  tree_.medium.FlushLine(words);
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.insert.3");
-  tree_.medium.Fence();
+  medium.StoreOrdered(words[0], header.words[0]);
+  medium.FlushLine(words);
+  LODGEKV_CRASH_POINT(medium, "lbtree.insert.3");
+  medium.Fence();
   tree_.locks.BeginPublish(locked);
   tree_.locks.EndPublish(locked);
 }

@@ -47,7 +47,9 @@ class PairWriter {
   void SeekEach(std::span<SoughtKey<Key, Seen>> keys) const {
     tree_.inner.template DescendEach<Form>(
         keys.size(), [&](size_t i) -> const Key& { return keys[i].key; },
-        [&](size_t i, auto* leaf, uint64_t snapshot) { keys[i].seen = {leaf, snapshot}; });
+        [&](size_t i, auto* leaf, uint64_t snapshot) {
+          keys[i].seen = {leaf, snapshot};
+        });
   }
   template <class Form = SearchByPointer>
   LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
@@ -55,7 +57,12 @@ class PairWriter {
   // Afterwards the leaf's lock may cover two leaves.
   Outcome Put(const LockedLeaf& locked, const Key& key, Pair pair);
   void Remove(const LockedLeaf& locked, const Key& key);
-  void AfterWrite();
+  bool AfterWrite() {
+    Worker& worker = tree_.workers.Current();
+    if (worker.retired.full() || !worker.emptied.empty() || tree_.medium.unusual()) [[unlikely]]
+      return DoDeferred(worker);
+    return true;
+  }
   bool ReclaimSpace();
 
   // For atomic batches.
@@ -73,6 +80,7 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
+  [[gnu::noinline, gnu::cold]] bool DoDeferred(Worker& worker);
   bool IsOutdated(const Seen& seen) const {
     return seen.leaf != nullptr && !tree_.locks.Of(seen.leaf).Validate(seen.snapshot);
   }

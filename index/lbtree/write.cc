@@ -42,15 +42,16 @@ void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, Pair pair) 
   const uint64_t old_value = slot.value.LoadRelaxed();
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   FenceRecord(pair);
+  pmem::Medium& medium = tree_.medium;
   tree_.locks.BeginCommit(locked, slot.value);
-  tree_.medium.StoreOrdered(slot.value, pair.value);
-  tree_.medium.FlushLine(&slot);
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.update.1");
-  tree_.medium.Fence();
+  medium.StoreOrdered(slot.value, pair.value);
+  medium.FlushLine(&slot);
+  LODGEKV_CRASH_POINT(medium, "lbtree.update.1");
+  medium.Fence();
   tree_.locks.BeginPublish(locked);
   tree_.locks.EndPublish(locked);
-  LODGEKV_CRASH_POINT(tree_.medium, "lbtree.update.2");
-  if (!tree_.medium.Canary("lbtree.update.record_stays")) tree_.RetireRecord(worker, old_value);
+  LODGEKV_CRASH_POINT(medium, "lbtree.update.2");
+  if (!medium.Canary("lbtree.update.record_stays")) tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kUpdates);
 }
 
@@ -65,10 +66,9 @@ void PairWriter<C>::FenceRecord(Pair pair) {
 }
 
 template <class C>
-void PairWriter<C>::AfterWrite() {
+bool PairWriter<C>::DoDeferred(Worker& worker) {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
-  if (tree_.medium.failed()) return;
-  Worker& worker = tree_.workers.Current();
+  if (tree_.medium.failed()) return false;
   // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
@@ -76,6 +76,7 @@ void PairWriter<C>::AfterWrite() {
   }
   if (!worker.emptied.empty()) [[unlikely]]
     remover_.UnlinkEmptied(worker);
+  return !tree_.medium.failed();
 }
 
 // True: space was found that nobody owned, or retired records were freed.

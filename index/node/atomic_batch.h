@@ -84,7 +84,7 @@ Outcome AtomicBatch<C, Tree>::WritePrepared(Batch& batch, const WriteOptions& op
     const KeyLocks::Holder holder(tree_.key_locks(), hashes);
     outcome = Commit(batch, options);
   }
-  tree_.AfterWrite();
+  (void)tree_.AfterWrite();
   return outcome;
 }
 

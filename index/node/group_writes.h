@@ -52,7 +52,7 @@ class GroupWrites {
       return writes.Join(group, ops[i], sought[i], &results[i], options.now_unix_ms);
     }
     void WriteAlone(size_t i) const {
-      (void)PointWrites<C, Tree>(writes.tree_).Write(ops[i], &results[i], options);
+      (void)PointWrites<C, Tree>::Write(writes.tree_, ops[i], &results[i], options);
     }
     // A condition, too, may have been evaluated on data that is not durable.
     void Fail(size_t i) const {
@@ -113,7 +113,7 @@ Outcome GroupWrites<C, Tree>::Write(std::span<const WriteOp> ops, std::span<Writ
     SeekAll<C>(tree_, part, sought);
     ClientOps members{*this, part, sought, results.subspan(begin, part.size()), options};
     WriteInPasses(part.size(), /*of_batch=*/false, members);
-    tree_.AfterWrite();
+    (void)tree_.AfterWrite();
   }
   for (const WriteResult& result : results) {
     if (result.outcome != Outcome::kOk) return result.outcome;

@@ -15,8 +15,10 @@ class PointWrites {
 
   explicit PointWrites(Tree& tree) : tree_(tree), stages_(tree.stages()) {}
 
-  // In a full pool the write is retried once after space has been reclaimed.
-  Outcome Write(const WriteOp& op, WriteResult* result, const WriteOptions& options);
+  // In a full pool the write is retried once after space has been reclaimed. Static, so that a call
+  // of it is a jump.
+  static Outcome Write(Tree& tree, const WriteOp& op, WriteResult* result,
+                       const WriteOptions& options);
 
   Outcome Evaluate(const Held& held, uint64_t now, PendingOp<C>* pending) const;
   // Applies it to a held leaf.
@@ -25,8 +27,8 @@ class PointWrites {
  private:
   template <class Form>
   Outcome WriteBy(const WriteOp& op, WriteResult* result, uint64_t now);
-  [[gnu::noinline, gnu::cold]] Outcome WriteAgain(const WriteOp& op, WriteResult* result,
-                                                  uint64_t now);
+  [[gnu::noinline, gnu::cold]] static Outcome WriteAgain(Tree& tree, const WriteOp& op,
+                                                         WriteResult* result, uint64_t now);
   template <class Form>
   Outcome WriteStaged(PendingOp<C>* pending, uint64_t now);
 
@@ -53,23 +55,24 @@ Outcome PointWrites<C, Tree>::Apply(Held& held, const typename C::Key& key, Pair
 }
 
 template <class C, WriteTree<C> Tree>
-Outcome PointWrites<C, Tree>::Write(const WriteOp& op, WriteResult* result,
+Outcome PointWrites<C, Tree>::Write(Tree& tree, const WriteOp& op, WriteResult* result,
                                     const WriteOptions& options) {
-  const Outcome outcome = RunBySearchForm(
-      [](auto form, PointWrites* writes, const WriteOp* its_op, WriteResult* its_result,
-         uint64_t now) {
-        return writes->template WriteBy<decltype(form)>(*its_op, its_result, now);
+  return RunBySearchForm(
+      [](auto form, Tree* of, const WriteOp* its_op, WriteResult* its_result, uint64_t now) {
+        using Form = decltype(form);
+        const Outcome outcome = PointWrites(*of).template WriteBy<Form>(*its_op, its_result, now);
+        if (outcome == Outcome::kPoolFull) [[unlikely]]
+          return WriteAgain(*of, *its_op, its_result, now);
+        return outcome;
       },
-      this, &op, result, options.now_unix_ms);
-  if (outcome == Outcome::kPoolFull) [[unlikely]]
-    return WriteAgain(op, result, options.now_unix_ms);
-  return outcome;
+      &tree, &op, result, options.now_unix_ms);
 }
 
 template <class C, WriteTree<C> Tree>
-Outcome PointWrites<C, Tree>::WriteAgain(const WriteOp& op, WriteResult* result, uint64_t now) {
-  if (!tree_.ReclaimSpace()) return result->outcome;
-  return WriteBy<SearchByPointer>(op, result, now);
+Outcome PointWrites<C, Tree>::WriteAgain(Tree& tree, const WriteOp& op, WriteResult* result,
+                                         uint64_t now) {
+  if (!tree.ReclaimSpace()) return result->outcome;
+  return PointWrites(tree).template WriteBy<SearchByPointer>(op, result, now);
 }
 
 template <class C, WriteTree<C> Tree>
@@ -104,8 +107,9 @@ Outcome PointWrites<C, Tree>::WriteStaged(PendingOp<C>* pending, uint64_t now) {
     stages_.Discard(pending);
     if (outcome != Outcome::kConditionFailed) pending->result->version = 0;
   }
-  tree_.AfterWrite();
-  return outcome == Outcome::kOk && tree_.medium().failed() ? Outcome::kMediumFailed : outcome;
+  if (!tree_.AfterWrite() && outcome == Outcome::kOk) [[unlikely]]
+    return Outcome::kMediumFailed;
+  return outcome;
 }
 
 }  // namespace lodgekv

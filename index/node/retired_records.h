@@ -22,10 +22,11 @@ class RetiredRecords {
   void Add(const pmem::RecordSlab& slab, pmem::Offset record) {
     records_.push_back(record);
     bytes_ += slab.SpaceAt(record);
+    full_ = records_.size() >= kMostRecords || bytes_ >= kMostBytes;
   }
   bool empty() const { return records_.empty(); }
   // Time to pass them to the reclaimer.
-  bool full() const { return records_.size() >= kMostRecords || bytes_ >= kMostBytes; }
+  bool full() const { return full_; }
   std::span<const pmem::Offset> records() const { return records_; }
   // Of all records together.
   uint64_t bytes() const { return bytes_; }
@@ -33,17 +34,20 @@ class RetiredRecords {
   // Frees these, and all that the reclaimer holds; see there.
   bool Drain(Reclaimer& reclaimer) {
     bytes_ = 0;
+    full_ = false;
     return reclaimer.Drain(records_);
   }
   // Must not be called inside an EpochGuard.
   void HandTo(Reclaimer& reclaimer) {
     if (records_.empty()) return;
+    full_ = false;
     reclaimer.Retire(records_, std::exchange(bytes_, 0));
   }
 
  private:
   std::vector<pmem::Offset> records_;
   uint64_t bytes_ = 0;
+  bool full_ = false;
 };
 
 }  // namespace lodgekv

@@ -89,10 +89,11 @@ inline uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word) {
 
 [[LODGEKV_AVX512]] inline uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
   const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
-  return internal::JoinAvx512(_mm512_cmple_epu64_mask(_mm512_load_si512(words), wanted),
-                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 8), wanted),
-                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 16), wanted),
-                              _mm512_cmple_epu64_mask(_mm512_load_si512(words + 24), wanted));
+  // In this order each comparison loads its words itself.
+  return internal::JoinAvx512(_mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words)),
+                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 8)),
+                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 16)),
+                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 24)));
 }
 
 // The widest of them that this processor runs; chosen once, before main.

@@ -115,7 +115,7 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //   AwaitWriters  waits until all writers have unlocked the key's leaf that hold its lock now
 //   Put, Remove   commit by themselves: durable on return. Put: kOk, or kPoolFull or kDataLoss with
 //                 nothing done. Remove: the pair must exist
-//   AfterWrite    called without locks: deferred work of the thread
+//   AfterWrite    called without locks: deferred work of the thread. False: a sync has failed
 //   ReclaimSpace  an allocation has failed. True: a retry may succeed
 // For atomic batches:
 //   SetAside      allocates everything that `puts` puts can need besides their records: until
@@ -133,7 +133,7 @@ concept WriteTree = requires(Tree& tree, const typename C::Key& key, typename Tr
   tree.AwaitWriters(key, typename Tree::Seen{});
   { tree.Put(held, key, Pair{}) } -> std::same_as<Outcome>;
   tree.Remove(held, key);
-  tree.AfterWrite();
+  { tree.AfterWrite() } -> std::same_as<bool>;
   { tree.ReclaimSpace() } -> std::same_as<bool>;
   { tree.SetAside(size_t{1}) } -> std::same_as<bool>;
   tree.FreeSpare();

@@ -1,38 +1,31 @@
 #include "index/pmem/medium.h"
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 namespace lodgekv::pmem {
-namespace {
 
-// Every block ever allocated; those of ended threads are in `idle`, with their counts kept. Never
-// destroyed: threads may end after static destructors have run.
-struct Registry {
+// The counters of all threads that have fenced, and the sum of those that have ended.
+struct CounterList {
   std::mutex mu;
-  std::vector<std::unique_ptr<ThreadCounters>> all;
-  std::vector<ThreadCounters*> idle;
-};
+  std::vector<ThreadCounters*> live;
+  Cost ended;
 
-Registry& GetRegistry() {
-  static Registry& registry = *new Registry;
-  return registry;
-}
-
-// Returns the thread's block when the thread ends.
-struct Holder {
-  ThreadCounters* counters = nullptr;
-  ThreadCounters** current = nullptr;
-  ~Holder() {
-    if (counters == nullptr) return;
-    *current = nullptr;
-    Registry& registry = GetRegistry();
-    std::lock_guard lock(registry.mu);
-    registry.idle.push_back(counters);
+  // Never destroyed: threads may end after static destructors have run.
+  static CounterList& Get() {
+    static CounterList& list = *new CounterList;
+    return list;
   }
+  void Add(ThreadCounters& counters) {
+    counters.listed_ = true;
+    const std::lock_guard lock(mu);
+    live.push_back(&counters);
+  }
+  void Remove(ThreadCounters& counters);
 };
+
+namespace {
 
 Cost Snapshot(const ThreadCounters& c) {
   Cost cost;
@@ -45,42 +38,82 @@ Cost Snapshot(const ThreadCounters& c) {
 
 }  // namespace
 
-ThreadCounters* ThreadCounters::Register() {
-  static thread_local Holder holder;
-  Registry& registry = GetRegistry();
-  std::lock_guard lock(registry.mu);
-  if (registry.idle.empty()) {
-    registry.all.push_back(std::make_unique<ThreadCounters>());
-    registry.idle.push_back(registry.all.back().get());
-  }
-  holder.counters = registry.idle.back();
-  holder.current = &current_;
-  registry.idle.pop_back();
-  holder.counters->ForgetBlocks();
-  return holder.counters;
+void CounterList::Remove(ThreadCounters& counters) {
+  const std::lock_guard lock(mu);
+  std::erase(live, &counters);
+  ended = ended + Snapshot(counters);
 }
 
-void ThreadCounters::StartRounds() {
-  std::ranges::fill(blocks_, 0);
-  round_ = kRound;
+void ThreadCounters::List() {
+  // Takes them off the list when the thread ends.
+  struct Listed {
+    ThreadCounters& counters;
+    explicit Listed(ThreadCounters& of) : counters(of) { CounterList::Get().Add(of); }
+    ~Listed() { CounterList::Get().Remove(counters); }
+  };
+  static thread_local const Listed listed(*this);
+}
+
+bool ThreadCounters::NoteFurther(uint64_t block) {
+  if (block_count_ == 1) round_ += kRound;
+  if (round_ == 0) {  // all numbers of rounds have been used
+    std::ranges::fill(blocks_, 0);
+    round_ = kRound;
+  }
+  const uint64_t entry = round_ | (block & (kRound - 1));
+  size_t at = block % kBlockEntries;
+  for (; blocks_[at] >= round_; at = (at + 1) % kBlockEntries) {
+    if (blocks_[at] == entry) return false;
+  }
+  if (block_count_ > kMostBlocks) return true;
+  blocks_[at] = entry;
+  ++block_count_;
+  return true;
+}
+
+void Medium::Fail() {
+  failed_.store(true, std::memory_order_release);
+  unusual_.store(true, std::memory_order_release);
+}
+
+void Medium::FenceOtherwise() {
+  if (tracer_ != nullptr) tracer_->OnFence();
+  if (mode_ == FlushMode::kFile) {
+    FenceFile();
+  } else if (fence_instruction_) {
+    _mm_sfence();
+  } else {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
 }
 
 void Medium::FenceFile() {
   if (failed()) return;
-  if (!file_fence_->Fence()) failed_.store(true, std::memory_order_release);
+  if (!file_fence_->Fence()) Fail();
 }
+
+void Medium::WriteBackOtherwise(const void* address) {
+  if (mode_ == FlushMode::kClflushopt) _mm_clflushopt(const_cast<void*>(address));
+  if (mode_ == FlushMode::kFile) file_fence_->Note(LineOf(address));
+}
+
+void Medium::TraceAnyStore(const void* at, size_t bytes, bool flushed) {
+  tracer_->OnStore(at, bytes, flushed);
+}
+
+void Medium::TraceFlush(const void* address) { tracer_->OnFlush(LineOf(address)); }
+
+void Medium::TraceCrashPoint(std::string_view name) { tracer_->OnCrashPoint(name); }
 
 void Medium::StoreLater(Word& word, uint64_t value) {
   CountBytes(sizeof(uint64_t));
   if (failed()) return;
-  if (!file_fence_->StoreLater(&word.raw_, value)) failed_.store(true, std::memory_order_release);
+  if (!file_fence_->StoreLater(&word.raw_, value)) Fail();
 }
 
 bool Medium::Revoke(const void* address, size_t bytes) {
   if (mode_ != FlushMode::kFile) return true;
-  if (!failed() && !file_fence_->Revoke(address, bytes)) {
-    failed_.store(true, std::memory_order_release);
-  }
+  if (!failed() && !file_fence_->Revoke(address, bytes)) Fail();
   return !failed();
 }
 
@@ -88,13 +121,17 @@ bool Medium::Revoke(const void* address, size_t bytes) {
 
 namespace lodgekv {
 
-Cost ThreadCost() { return pmem::Snapshot(pmem::ThreadCounters::Current()); }
+Cost ThreadCost() {
+  pmem::ThreadCounters& counters = pmem::ThreadCounters::Current();
+  counters.EnsureListed();
+  return pmem::Snapshot(counters);
+}
 
 Cost TotalCost() {
-  pmem::Registry& registry = pmem::GetRegistry();
-  std::lock_guard lock(registry.mu);
-  Cost total;
-  for (const auto& counters : registry.all) total = total + pmem::Snapshot(*counters);
+  pmem::CounterList& list = pmem::CounterList::Get();
+  const std::lock_guard lock(list.mu);
+  Cost total = list.ended;
+  for (const pmem::ThreadCounters* counters : list.live) total = total + pmem::Snapshot(*counters);
   return total;
 }
 

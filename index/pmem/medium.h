@@ -57,53 +57,57 @@ enum class FlushMode : uint8_t {
   kFile,  // an ordinary file: see file_fence.h
 };
 
-// Counters of one thread; summed by TotalCost(). Written by that thread only.
+// Counters of one thread; summed by TotalCost(). Written by that thread only. They are in its own
+// storage, so that to count takes no branch; a fence lists those of a new thread.
 struct alignas(kLineBytes) ThreadCounters {
   std::atomic<uint64_t> lines_flushed{0};
   std::atomic<uint64_t> fences{0};
   std::atomic<uint64_t> media_writes_256b{0};
   std::atomic<uint64_t> bytes_stored{0};
 
-  static ThreadCounters& Current() {
-    if (current_ == nullptr) [[unlikely]]
-      current_ = Register();
-    return *current_;
+  static ThreadCounters& Current();
+
+  // From here on, TotalCost has what they count.
+  void EnsureListed() {
+    if (!listed_) [[unlikely]]
+      List();
   }
 
   // True: the block is not among those noted since the last call of ForgetBlocks, of which so many
   // are kept.
   bool NoteBlock(uint64_t block) {
-    const uint64_t entry = round_ | (block & (kRound - 1));
-    size_t at = block % kBlockEntries;
-    for (; blocks_[at] >= round_; at = (at + 1) % kBlockEntries) {
-      if (blocks_[at] == entry) return false;
+    if (block_count_ == 0) {
+      first_block_ = block;
+      block_count_ = 1;
+      return true;
     }
-    if (block_count_ == kMostBlocks) return true;
-    blocks_[at] = entry;
-    ++block_count_;
-    return true;
+    return block != first_block_ && NoteFurther(block);
   }
-  void ForgetBlocks() {
-    block_count_ = 0;
-    round_ += kRound;
-    if (round_ == 0) [[unlikely]]
-      StartRounds();
-  }
+  void ForgetBlocks() { block_count_ = 0; }
 
  private:
-  // A table with linear probing. An entry is a block in the low bits and above them the number of
-  // the round, from one ForgetBlocks to the next, in which it was noted: nothing is erased.
+  friend struct CounterList;  // medium.cc
+
+  // A table of the blocks after the first one, with linear probing. An entry is a block in the low
+  // bits and above them the number of the round, from one ForgetBlocks to the next, in which it was
+  // noted: nothing is erased.
   static constexpr size_t kBlockEntries = 128;
   static constexpr uint32_t kMostBlocks = 61;
   static constexpr uint64_t kRound = uint64_t{1} << 50;
-  void StartRounds();  // medium.cc
-  uint32_t block_count_ = 0;
-  uint64_t round_ = kRound;  // entries of earlier rounds are below it
-  uint64_t blocks_[kBlockEntries] = {};
+  bool NoteFurther(uint64_t block);  // medium.cc
+  void List();                       // medium.cc
 
-  static ThreadCounters* Register();  // medium.cc; the block is reused when the thread ends
-  static constinit inline thread_local ThreadCounters* current_ = nullptr;
+  bool listed_ = false;
+  uint32_t block_count_ = 0;
+  uint64_t first_block_ = 0;
+  uint64_t round_ = 0;  // entries of earlier rounds are below it
+  uint64_t blocks_[kBlockEntries] = {};
 };
+
+namespace internal {
+inline constinit thread_local ThreadCounters thread_counters;
+}  // namespace internal
+inline ThreadCounters& ThreadCounters::Current() { return internal::thread_counters; }
 
 class Medium {
  public:
@@ -120,6 +124,9 @@ class Medium {
         fence_instruction_(options.fence_instruction),
         strict_order_(options.strict_order),
         long_fences_(options.long_fences || options.mode == FlushMode::kFile),
+        plain_fence_(options.fence_instruction && options.mode != FlushMode::kFile &&
+                     options.tracer == nullptr),
+        unusual_(options.tracer != nullptr),
         file_fence_(options.file_fence),
         tracer_(options.tracer) {}
   Medium(const Medium&) = delete;
@@ -129,18 +136,15 @@ class Medium {
   void Store(Word& word, uint64_t value) {
     word.Ref().store(value, std::memory_order_release);
     CountBytes(sizeof(uint64_t));
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(&word, sizeof(uint64_t), false);
+    TraceStore(&word, sizeof(uint64_t), false);
   }
 
   // The same of two words, one after the other; cheaper than two calls.
   void StoreTwo(Word& first, uint64_t first_value, Word& second, uint64_t second_value) {
     first.Ref().store(first_value, std::memory_order_release);
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(&first, sizeof(uint64_t), false);
+    TraceStore(&first, sizeof(uint64_t), false);
     second.Ref().store(second_value, std::memory_order_release);
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(&second, sizeof(uint64_t), false);
+    TraceStore(&second, sizeof(uint64_t), false);
     CountBytes(2 * sizeof(uint64_t));
   }
 
@@ -148,16 +152,14 @@ class Medium {
   void StoreBulk(void* dst, const void* src, size_t bytes) {
     std::memcpy(dst, src, bytes);
     CountBytes(bytes);
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(dst, bytes, false);
+    TraceStore(dst, bytes, false);
   }
 
   // Stages zeros in space that nobody reads yet.
   void StoreZeros(void* dst, size_t bytes) {
     std::memset(dst, 0, bytes);
     CountBytes(bytes);
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(dst, bytes, false);
+    TraceStore(dst, bytes, false);
   }
 
   // Writes one whole line with streaming stores and counts it as flushed: the next Fence makes it
@@ -175,8 +177,7 @@ class Medium {
     }
     CountBytes(kLineBytes);
     CountLine(dst);
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnStore(dst, kLineBytes, true);
+    TraceStore(dst, kLineBytes, true);
   }
 
   // Writes back the line that holds `address`.
@@ -184,7 +185,7 @@ class Medium {
     CountLine(address);
     WriteBack(address);
     if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnFlush(LineOf(address));
+      TraceFlush(address);
   }
 
   // Writes back every line that [address, address + bytes) touches; nothing when bytes is 0.
@@ -198,14 +199,10 @@ class Medium {
   // Returns when what this thread has flushed is durable. If a file cannot be written or synced,
   // failed() is true from then on, and the failure handler has been called.
   void Fence() {
-    if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnFence();
-    if (mode_ == FlushMode::kFile) {
-      FenceFile();
-    } else if (fence_instruction_) {
+    if (plain_fence_) [[likely]] {
       _mm_sfence();
     } else {
-      std::atomic_signal_fence(std::memory_order_seq_cst);
+      FenceOtherwise();
     }
     CountFence();
   }
@@ -251,13 +248,17 @@ class Medium {
   // True after a sync has failed; nothing may be acknowledged any more.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
+  // Whether something is out of the ordinary: failed(), or there is a tracer. One look for paths
+  // that do more then.
+  bool unusual() const { return unusual_.load(std::memory_order_acquire); }
+
   FlushMode mode() const { return mode_; }
   Tracer* tracer() const { return tracer_; }
 
   // See crash_point.h.
   void CrashPoint(std::string_view name) {
     if (tracer_ != nullptr) [[unlikely]]
-      tracer_->OnCrashPoint(name);
+      TraceCrashPoint(name);
   }
   // True only in a test that requests this mistake.
   bool Canary(std::string_view name) { return tracer_ != nullptr && tracer_->OnCanary(name); }
@@ -268,14 +269,17 @@ class Medium {
   }
 
   void WriteBack(const void* address) {
-    void* p = const_cast<void*>(address);
-    switch (mode_) {
-      case FlushMode::kClwb: _mm_clwb(p); break;
-      case FlushMode::kClflushopt: _mm_clflushopt(p); break;
-      case FlushMode::kClflush: _mm_clflush(p); break;
-      case FlushMode::kNone: break;
-      case FlushMode::kFile: file_fence_->Note(LineOf(address)); break;
+    if (mode_ == FlushMode::kClwb) [[likely]] {
+      _mm_clwb(const_cast<void*>(address));
+    } else if (mode_ == FlushMode::kClflush) {
+      _mm_clflush(address);
+    } else {
+      WriteBackOtherwise(address);
     }
+  }
+  void TraceStore(const void* at, size_t bytes, bool flushed) {
+    if (tracer_ != nullptr) [[unlikely]]
+      TraceAnyStore(at, bytes, flushed);
   }
 
   static void Add(std::atomic<uint64_t>& counter, uint64_t n) {
@@ -296,17 +300,27 @@ class Medium {
     ThreadCounters& c = ThreadCounters::Current();
     Add(c.fences, 1);
     c.ForgetBlocks();
+    c.EnsureListed();
   }
 
   bool StoresLater() const { return mode_ == FlushMode::kFile && file_fence_->stores_later(); }
-  void FenceFile();                             // medium.cc
-  void StoreLater(Word& word, uint64_t value);  // medium.cc
+  // What is seldom needed: not inline, since it would make every path longer.
+  void StoreLater(Word& word, uint64_t value);
+  void FenceOtherwise();
+  void FenceFile();
+  void WriteBackOtherwise(const void* address);
+  void TraceAnyStore(const void* at, size_t bytes, bool flushed);
+  void TraceFlush(const void* address);
+  void TraceCrashPoint(std::string_view name);
+  void Fail();
 
   const FlushMode mode_;
   const bool fence_instruction_;
   const bool strict_order_;
   const bool long_fences_;
+  const bool plain_fence_;  // an instruction, and no tracer
   std::atomic<bool> failed_{false};
+  std::atomic<bool> unusual_;
   FileFence* file_fence_;
   Tracer* const tracer_;
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -199,13 +200,25 @@ TEST(ThreadCountersTest, TotalsKeepWhatEndedThreadsDid) {
   EXPECT_EQ(cost.bytes_stored, 800u);
 }
 
-TEST(ThreadCountersTest, ABlockIsReusedWhenItsThreadEnds) {
-  const ThreadCounters* first = nullptr;
-  std::thread([&] { first = &ThreadCounters::Current(); }).join();
-  for (int i = 0; i < 10; ++i) {
-    std::thread([&] { EXPECT_EQ(&ThreadCounters::Current(), first); }).join();
+// While they run: all have fenced, and none has ended.
+TEST(ThreadCountersTest, TotalsHaveWhatLiveThreadsDo) {
+  Medium medium({});
+  const Cost before = TotalCost();
+  std::latch fenced(4);
+  std::latch looked_at(1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      medium.Fence();
+      fenced.count_down();
+      looked_at.wait();
+    });
   }
-  EXPECT_NE(&ThreadCounters::Current(), first);
+  fenced.wait();
+  EXPECT_EQ((TotalCost() - before).fences, 4u);
+  looked_at.count_down();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ((TotalCost() - before).fences, 4u);
 }
 
 TEST(ThreadCountersTest, LiveThreadsCountApart) {

@@ -62,7 +62,7 @@ class OpenTree {
     WriteResult result;
     const WriteOp op{
         .kind = remove ? WriteKind::kDelete : WriteKind::kPut, .key = text, .value = text};
-    ASSERT_EQ((PointWrites<C, PairWriter<C>>(*writer_).Write(op, &result, {})), Outcome::kOk);
+    ASSERT_EQ((PointWrites<C, PairWriter<C>>::Write(*writer_, op, &result, {})), Outcome::kOk);
   }
   const Mnode<C>& LeafOf(uint64_t key) const {
     uint64_t snapshot;

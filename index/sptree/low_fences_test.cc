@@ -41,7 +41,7 @@ class FullLeafTest : public ::testing::Test {
   void Insert(const std::string& key) {
     WriteResult result;
     const WriteOp op{.kind = WriteKind::kPut, .key = key, .value = "v"};
-    ASSERT_EQ((PointWrites<C, PairWriter<C>>(*writer_).Write(op, &result, {})), Outcome::kOk);
+    ASSERT_EQ((PointWrites<C, PairWriter<C>>::Write(*writer_, op, &result, {})), Outcome::kOk);
   }
   // Puts a key whose record has been allocated in a pool that has no space since.
   Outcome InsertInFullPool(const std::string& key) {

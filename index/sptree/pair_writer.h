@@ -67,7 +67,13 @@ class PairWriter {
   void AwaitWriters(const Key& key, Seen seen);
   Outcome Put(const Held& held, const Key& key, Pair pair);
   void Remove(const Held& held, const Key& key);
-  void AfterWrite();
+  bool AfterWrite() {
+    Worker& worker = tree_.workers.Current();
+    if (worker.retired.full() || !worker.sparse.empty() || tree_.buffers() ||
+        tree_.backup.IsDue() || tree_.medium.unusual()) [[unlikely]]
+      return DoDeferred(worker);
+    return true;
+  }
   bool ReclaimSpace();
   // Past the buffer, which is empty.
   Outcome WriteToLeaf(Worker& worker, const Held& held, Pair pair);
@@ -93,6 +99,7 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
+  [[gnu::noinline]] bool DoDeferred(Worker& worker);
   static bool IsOutdated(const Seen& seen) {
     return seen.leaf != nullptr && !seen.leaf->lock.Validate(seen.snapshot);
   }

@@ -132,10 +132,9 @@ void PairWriter<C>::Commit(LeafChange<C>* change) {
 }
 
 template <class C>
-void PairWriter<C>::AfterWrite() {
+bool PairWriter<C>::DoDeferred(Worker& worker) {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
-  if (tree_.medium.failed()) return;
-  Worker& worker = tree_.workers.Current();
+  if (tree_.medium.failed()) return false;
   if (!worker.sparse.empty()) [[unlikely]]
     merger_.MergeSparse(worker);
   if (tree_.buffers()) BufferReclaimer<C>(tree_, worker).EmptyOldLogs(1);
@@ -145,6 +144,7 @@ void PairWriter<C>::AfterWrite() {
     worker.retired.HandTo(tree_.reclaimer);
     tree_.rest.StepInPlace();
   }
+  return !tree_.medium.failed();
 }
 
 // True: space was found that nobody owned, or retired records were freed.

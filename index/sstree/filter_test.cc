@@ -36,10 +36,9 @@ class OpenTree {
   void Write(uint64_t key, bool remove = false) {
     const std::string text = Text(key);
     WriteResult result;
-    const WriteOp op{.kind = remove ? WriteKind::kDelete : WriteKind::kPut,
-                     .key = text,
-                     .value = text};
-    ASSERT_EQ((PointWrites<C, PairWriter<C>>(*writer_).Write(op, &result, {})), Outcome::kOk);
+    const WriteOp op{
+        .kind = remove ? WriteKind::kDelete : WriteKind::kPut, .key = text, .value = text};
+    ASSERT_EQ((PointWrites<C, PairWriter<C>>::Write(*writer_, op, &result, {})), Outcome::kOk);
   }
   const Leaf& LeafOf(uint64_t key) const {
     uint64_t snapshot;

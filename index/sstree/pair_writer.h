@@ -57,7 +57,9 @@ class PairWriter {
   void SeekEach(std::span<SoughtKey<Key, Seen>> keys) const {
     tree_.inner.template DescendEach<Form>(
         keys.size(), [&](size_t i) -> const Key& { return keys[i].key; },
-        [&](size_t i, auto* leaf, uint64_t snapshot) { keys[i].seen = {leaf, snapshot}; });
+        [&](size_t i, auto* leaf, uint64_t snapshot) {
+          keys[i].seen = {leaf, snapshot};
+        });
   }
   void FetchFound(const Key& key, const Seen& seen) const {
     search_.FetchForWrite(*seen.leaf, key);
@@ -67,7 +69,13 @@ class PairWriter {
   void AwaitWriters(const Key& key, Seen seen);
   Outcome Put(const LockedLeaf& locked, const Key& key, Pair pair);
   void Remove(const LockedLeaf& locked, const Key& key);
-  void AfterWrite();
+  bool AfterWrite() {
+    Worker& worker = tree_.workers.Current();
+    if (worker.retired.full() || !worker.emptied.empty() || !worker.removed.empty() ||
+        tree_.medium.unusual()) [[unlikely]]
+      return DoDeferred(worker);
+    return true;
+  }
   bool ReclaimSpace();
 
   // For atomic batches.
@@ -86,6 +94,7 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
+  [[gnu::noinline, gnu::cold]] bool DoDeferred(Worker& worker);
   static bool IsOutdated(const Seen& seen) {
     return seen.leaf != nullptr && !seen.leaf->lock.Validate(seen.snapshot);
   }

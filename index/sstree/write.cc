@@ -127,10 +127,9 @@ void PairWriter<C>::FenceRecord(Pair pair) {
 }
 
 template <class C>
-void PairWriter<C>::AfterWrite() {
+bool PairWriter<C>::DoDeferred(Worker& worker) {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
-  if (tree_.medium.failed()) return;
-  Worker& worker = tree_.workers.Current();
+  if (tree_.medium.failed()) return false;
   // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
@@ -138,6 +137,7 @@ void PairWriter<C>::AfterWrite() {
   }
   if (!worker.emptied.empty() || !worker.removed.empty()) [[unlikely]]
     dropper_.DropEmptied(worker);
+  return !tree_.medium.failed();
 }
 
 // True: space was found that nobody owned, or retired records or subnodes were freed.

@@ -40,7 +40,7 @@ class LongBoundsTest : public ::testing::Test {
       WriteResult result;
       const std::string key = LongKey(i);
       const WriteOp op{.kind = WriteKind::kPut, .key = key, .value = "v"};
-      EXPECT_EQ((PointWrites<C, PairWriter<C>>(*writer_).Write(op, &result, {})), Outcome::kOk);
+      EXPECT_EQ((PointWrites<C, PairWriter<C>>::Write(*writer_, op, &result, {})), Outcome::kOk);
     }
   }
   ~LongBoundsTest() override { tree_->background.Stop(); }

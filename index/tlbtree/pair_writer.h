@@ -57,7 +57,13 @@ class PairWriter {
   void AwaitWriters(const Key& key, Seen seen);
   Outcome Put(const Held& locked, const Key& key, Pair pair);
   void Remove(const Held& locked, const Key& key);
-  void AfterWrite();
+  bool AfterWrite() {
+    Worker& worker = tree_.workers.Current();
+    if (worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
+        !worker.sparse.empty() || worker.retired.full() || tree_.medium.unusual()) [[unlikely]]
+      return DoDeferred(worker);
+    return true;
+  }
   bool ReclaimSpace();
 
   // For atomic batches.
@@ -79,6 +85,7 @@ class PairWriter {
   }
 
  private:
+  [[gnu::noinline, gnu::cold]] bool DoDeferred(Worker& worker);
   template <class Form>
   Seen SeekNear(const Key& key) const;
   static Seen SeenAt(const LeafPlace<C>& place) {

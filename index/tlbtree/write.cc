@@ -38,10 +38,9 @@ void PairWriter<C>::Remove(const Held& locked, const Key& key) {
 }
 
 template <class C>
-void PairWriter<C>::AfterWrite() {
+bool PairWriter<C>::DoDeferred(Worker& worker) {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
-  if (tree_.medium.failed()) return;
-  Worker& worker = tree_.workers.Current();
+  if (tree_.medium.failed()) return false;
   if (worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
       !worker.sparse.empty()) [[unlikely]]
     TidyUp(worker);
@@ -50,6 +49,7 @@ void PairWriter<C>::AfterWrite() {
     worker.retired.HandTo(tree_.reclaimer);
     tree_.rest.StepInPlace();
   }
+  return !tree_.medium.failed();
 }
 
 template <class C>
