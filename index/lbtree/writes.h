@@ -3,9 +3,7 @@
 #pragma once
 
 #include "index/lbtree/pair_writer.h"
-#include "index/node/atomic_batch.h"
-#include "index/node/group_writes.h"
-#include "index/node/point_writes.h"
+#include "index/node/tree_writes.h"
 
 namespace lodgekv {
 

@@ -58,7 +58,7 @@ enum class FlushMode : uint8_t {
 };
 
 // Counters of one thread; summed by TotalCost(). Written by that thread only. They are in its own
-// storage, so that to count takes no branch; a fence lists those of a new thread.
+// storage, so that to count takes no branch; a fence and ThreadCost() list those of a new thread.
 struct alignas(kLineBytes) ThreadCounters {
   std::atomic<uint64_t> lines_flushed{0};
   std::atomic<uint64_t> fences{0};

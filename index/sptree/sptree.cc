@@ -65,12 +65,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Create(const EngineContext& c
 template <class C>
 Outcome SpTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                          const WriteOptions& options) {
-  using Writer = PairWriter<C>;
-  const bool batch = options.atomic && (ops.size() != 1 || options.applied_index.has_value());
-  if (ops.size() == 1 && !batch) [[likely]]
-    return PointWrites<C, Writer>::Write(pair_writer_, ops[0], &results[0], options);
-  if (batch) return AtomicBatch<C, Writer>(pair_writer_).Write(ops, results, options);
-  return GroupWrites<C, Writer>(pair_writer_).Write(ops, results, options);
+  return WriteToTree<C>(pair_writer_, ops, results, options);
 }
 
 template <class C>

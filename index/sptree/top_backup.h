@@ -13,7 +13,8 @@
 // record of its low fence, belong to it: a merged leaf's are free only when no backup leads to it.
 //
 // Thread-safe. Begin to Replace belong to one thread at a time. Entries are read only while
-// nothing replaces them: until recovery has ended (first_touch.h), and under TryHold, by Check.
+// nothing replaces them: until recovery has ended (first_touch.h), and under TryHold, by Check and
+// for the next backup.
 #pragma once
 
 #include <atomic>

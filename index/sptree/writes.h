@@ -2,9 +2,7 @@
 // instantiated once, beside the code that it uses.
 #pragma once
 
-#include "index/node/atomic_batch.h"
-#include "index/node/group_writes.h"
-#include "index/node/point_writes.h"
+#include "index/node/tree_writes.h"
 #include "index/sptree/pair_writer.h"
 
 namespace lodgekv {

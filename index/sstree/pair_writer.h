@@ -71,8 +71,7 @@ class PairWriter {
   void Remove(const LockedLeaf& locked, const Key& key);
   bool AfterWrite() {
     Worker& worker = tree_.workers.Current();
-    if (worker.retired.full() || !worker.emptied.empty() || !worker.removed.empty() ||
-        tree_.medium.unusual()) [[unlikely]]
+    if (worker.retired.full() || HasEmptied(worker) || tree_.medium.unusual()) [[unlikely]]
       return DoDeferred(worker);
     return true;
   }
@@ -94,6 +93,9 @@ class PairWriter {
   TreeState<C>& state() { return tree_; }
 
  private:
+  static bool HasEmptied(const Worker& worker) {
+    return !worker.emptied.empty() || !worker.removed.empty();
+  }
   [[gnu::noinline, gnu::cold]] bool DoDeferred(Worker& worker);
   static bool IsOutdated(const Seen& seen) {
     return seen.leaf != nullptr && !seen.leaf->lock.Validate(seen.snapshot);

@@ -135,8 +135,7 @@ bool PairWriter<C>::DoDeferred(Worker& worker) {
     worker.retired.HandTo(tree_.reclaimer);
     tree_.rest.StepInPlace();
   }
-  if (!worker.emptied.empty() || !worker.removed.empty()) [[unlikely]]
-    dropper_.DropEmptied(worker);
+  if (HasEmptied(worker)) dropper_.DropEmptied(worker);
   return !tree_.medium.failed();
 }
 

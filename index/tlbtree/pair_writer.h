@@ -59,8 +59,7 @@ class PairWriter {
   void Remove(const Held& locked, const Key& key);
   bool AfterWrite() {
     Worker& worker = tree_.workers.Current();
-    if (worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
-        !worker.sparse.empty() || worker.retired.full() || tree_.medium.unusual()) [[unlikely]]
+    if (IsUntidy(worker) || worker.retired.full() || tree_.medium.unusual()) [[unlikely]]
       return DoDeferred(worker);
     return true;
   }
@@ -85,6 +84,10 @@ class PairWriter {
   }
 
  private:
+  bool IsUntidy(const Worker& worker) const {
+    return worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
+           !worker.sparse.empty();
+  }
   [[gnu::noinline, gnu::cold]] bool DoDeferred(Worker& worker);
   template <class Form>
   Seen SeekNear(const Key& key) const;

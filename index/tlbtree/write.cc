@@ -41,9 +41,7 @@ template <class C>
 bool PairWriter<C>::DoDeferred(Worker& worker) {
   // Data that the failed sync should have made durable may still refer to them: a batch's root.
   if (tree_.medium.failed()) return false;
-  if (worker.stepped_aside || tree_.sweep.found_dead() || !worker.unlisted.empty() ||
-      !worker.sparse.empty()) [[unlikely]]
-    TidyUp(worker);
+  if (IsUntidy(worker)) TidyUp(worker);
   // Under a tracer space is reused as soon as possible, and what recovery left is done in steps.
   if (worker.retired.full() || tree_.medium.tracer() != nullptr) {
     worker.retired.HandTo(tree_.reclaimer);
