@@ -79,6 +79,12 @@ class Descent {
   };
   template <class Form>
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
+  // By its hint, if there is one.
+  void FetchRoot(pmem::Offset anchor) const {
+    if (!tree_.root_hints.in_use()) return;
+    const pmem::Offset root = tree_.root_hints.At(anchor);
+    if (root != 0) PrefetchLines(tree_.NodeAt(root), sizeof(Node));
+  }
   bool StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
                  AnchorPlace* place) const;
   Step Judge(const VersionLock& lock, uint64_t snapshot, const Node* node,
@@ -114,6 +120,7 @@ template <class Form>
 bool Descent<C>::StartAt(const Target<C>& target, AnchorPlace* place) const {
   TopStart start;
   const pmem::Offset at = tree_.top.template First<Form>(target, &start);
+  FetchRoot(at);
   return StartFrom(target, at, &start, place);
 }
 
@@ -173,6 +180,8 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   place->next_anchor = anchor.view.next;
   if (anchor.view.root.height > 1) {
     const Node* root = place->root = tree_.NodeAt(anchor.view.root.node);
+    if (tree_.root_hints.in_use()) [[likely]]
+      tree_.root_hints.Note(anchor.offset, anchor.view.root.node);
     if (tree_.touch.active() && !check_.TouchRoot(root)) [[unlikely]]
       return Judge(lock, anchor.snapshot, root, place);
     const OptimisticSection section;

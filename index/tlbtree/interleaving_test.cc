@@ -11,34 +11,11 @@
 #include <utility>
 
 #include "index/node/engine_test_util.h"
-#include "index/tlbtree/tlbtree.h"
+#include "index/tlbtree/tlbtree_test_util.h"
 
 namespace lodgekv::tlbtree {
 
-const EngineInfo& GetEngineInfo();
-
 namespace {
-
-// Access to the engine's parts.
-template <class Tag, auto kMember>
-struct Opened {
-  friend auto Open(Tag) { return kMember; }
-};
-struct FixedTag {
-  friend auto Open(FixedTag);
-};
-struct BytesTag {
-  friend auto Open(BytesTag);
-};
-template struct Opened<FixedTag, &TlbTree<Fixed64Codec>::tree_>;
-template struct Opened<BytesTag, &TlbTree<BytesCodec>::tree_>;
-
-TreeState<Fixed64Codec>& FixedState(TestEngine& tree) {
-  return static_cast<TlbTree<Fixed64Codec>&>(tree.engine()).*Open(FixedTag());
-}
-TreeState<BytesCodec>& BytesState(TestEngine& tree) {
-  return static_cast<TlbTree<BytesCodec>&>(tree.engine()).*Open(BytesTag());
-}
 
 // Anchors as they are linked.
 template <class C>

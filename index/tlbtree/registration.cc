@@ -19,6 +19,8 @@ constexpr EngineOption kOptions[] = {
     {"node_slots", kMostSlots, 2, kMostSlots,
      "entries of a sub-index, besides the leftmost leaf; `bytes` has 8"},
     {"merges", 1, 0, 1, "switch: sparse leaves and sub-indices are joined"},
+    {"root_hints", 1, 0, 1,
+     "switch: addresses of roots, in DRAM, by which a descent fetches them with the anchors"},
 };
 
 }  // namespace

@@ -10,7 +10,8 @@ Parameters::Parameters(const OptionValues& options, unsigned most_slots, unsigne
       height(static_cast<unsigned>(options.Get("height"))),
       gaps(static_cast<unsigned>(options.Get("gaps"))),
       rebuild_steps(static_cast<unsigned>(options.Get("rebuild_steps"))),
-      merges(options.Get("merges") != 0) {}
+      merges(options.Get("merges") != 0),
+      root_hints(options.Get("root_hints") != 0) {}
 
 template <class C>
 TreeState<C>::TreeState(const EngineContext& context)
@@ -24,6 +25,7 @@ TreeState<C>::TreeState(const EngineContext& context)
       values(pool, codec),
       search(pool, codec),
       locks(pool, medium.long_fences()),
+      root_hints(parameters.root_hints ? RootHints(pool.bytes()) : RootHints()),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("tlbtree", medium.tracer()),
       reclaimer(slab, background),

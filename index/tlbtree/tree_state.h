@@ -26,6 +26,7 @@
 #include "index/tlbtree/first_touch.h"
 #include "index/tlbtree/node_locks.h"
 #include "index/tlbtree/node_search.h"
+#include "index/tlbtree/root_hints.h"
 #include "index/tlbtree/sweep.h"
 #include "index/tlbtree/top_layer.h"
 #include "index/tlbtree/worker.h"
@@ -40,6 +41,7 @@ struct Parameters {
   unsigned gaps;        // in a leaf node of the top layer
   unsigned rebuild_steps;
   bool merges;
+  bool root_hints;
 
   Parameters(const OptionValues& options, unsigned most_slots, unsigned most_children);
 };
@@ -105,6 +107,7 @@ struct TreeState {
   const StoredValues<C> values;
   const NodeSearch<C> search;
   const NodeLocks<C> locks;
+  const RootHints root_hints;
   KeyLocks key_locks;
   BatchIntents intents;
   AppliedIndex applied{pool};
