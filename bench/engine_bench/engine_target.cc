@@ -29,14 +29,14 @@ class EngineOps {
     // Of a short value only the first bytes of the word are there.
     word_bytes_ = std::min<size_t>(value_.size(), sizeof(uint64_t));
     word_mask_ = word_bytes_ == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * word_bytes_)) - 1;
+    write_.value = value_;
   }
 
   void Put(size_t i) {
     WriteValue(i, &value_);
     write_.kind = WriteKind::kPut;
     write_.key = keys_.Key(i, &room_);
-    write_.value = value_;
-    tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, {}));
+    tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, options_));
   }
 
   void Read(size_t i) {
@@ -57,7 +57,7 @@ class EngineOps {
   void Delete(size_t i) {
     write_.kind = WriteKind::kDelete;
     write_.key = keys_.Key(i, &room_);
-    tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, {}));
+    tally_.Count(engine_.Write({&write_, 1}, {&written_, 1}, options_));
     if (written_.found) ++tally_.found;
   }
 
@@ -162,6 +162,7 @@ class EngineOps {
   std::string value_;
   size_t word_bytes_ = 0;
   uint64_t word_mask_ = 0;
+  const WriteOptions options_;
   WriteOp write_;
   WriteResult written_;
   ReadResult read_;

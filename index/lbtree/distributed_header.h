@@ -60,9 +60,12 @@ class LeafView {
   bool alt_;
 };
 
-// The active header of block `b`.
+// The active header of block `b`: its words, and what they hold.
+inline media::Word* ActiveWords(media::Block* leaf, unsigned b) {
+  return b == 0 ? leaf[0].header : HeaderWords(leaf, b, AltOf(leaf));
+}
 inline Header HeaderOf(const media::Block* leaf, unsigned b) {
-  return LoadHeader(HeaderWords(leaf, b, AltOf(leaf)));
+  return LoadHeader(b == 0 ? leaf[0].header : HeaderWords(leaf, b, AltOf(leaf)));
 }
 
 inline Pair SlotPair(const media::Block& block, unsigned slot) {

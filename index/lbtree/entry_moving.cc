@@ -7,13 +7,22 @@
 
 namespace lodgekv::lbtree {
 
-// False: the leaf is full. Flat: calls and what they pass would make the path longer.
+// Flat: calls and what they pass would make the path longer. The first block, of most leaves the
+// only one, apart: what depends on the block is a constant there.
 template <class C>
 [[gnu::flatten]] bool LeafWriter<C>::Insert(Worker& worker, const LockedLeaf& locked,
                                             const NewPair& added) {
-  for (unsigned b = 0; b < tree_.blocks; ++b) {
-    const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
-    if (LoadHeader(HeaderWords(locked.leaf, b, alt)).slots() == tree_.usable_slots()) continue;
+  if (HeaderOf(locked.leaf, 0).slots() == tree_.usable_slots) [[unlikely]]
+    return InsertIntoFurther(worker, locked, added);
+  InsertIntoBlock(worker, locked, 0, added);
+  return true;
+}
+
+template <class C>
+bool LeafWriter<C>::InsertIntoFurther(Worker& worker, const LockedLeaf& locked,
+                                      const NewPair& added) {
+  for (unsigned b = 1; b < tree_.blocks; ++b) {
+    if (HeaderOf(locked.leaf, b).slots() == tree_.usable_slots) continue;
     InsertIntoBlock(worker, locked, b, added);
     return true;
   }
@@ -23,7 +32,7 @@ template <class C>
 template <class C>
 void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned b,
                                     const NewPair& added) {
-  const bool alt = b != 0 && AltOf(locked.leaf);
+  const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
   pmem::Medium& medium = tree_.medium;
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);
@@ -31,7 +40,7 @@ void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, un
   const Header old = LoadHeader(words);
   if (medium.Canary("lbtree.insert.header_first")) {
     Header early = old;
-    early.Set(ChooseSlot(tree_.usable_slots() & ~old.slots(), header_line), added.fingerprint);
+    early.Set(ChooseSlot(tree_.usable_slots & ~old.slots(), header_line), added.fingerprint);
     medium.Store(words[0], early.words[0]);
   }
   Header dword = old;
@@ -63,7 +72,7 @@ template <class C>
 unsigned LeafWriter<C>::StageInsert(Worker& worker, media::Block& block, unsigned header_line,
                                     const NewPair& added, uint32_t committed, bool move,
                                     Header* header) {
-  const uint32_t free_slots = tree_.usable_slots() & ~header->slots() & ~committed;
+  const uint32_t free_slots = tree_.usable_slots & ~header->slots() & ~committed;
   const unsigned slot = ChooseSlot(free_slots, header_line);
   const unsigned line = LineOfSlot(slot);
   header->Set(slot, added.fingerprint);
@@ -82,7 +91,7 @@ unsigned LeafWriter<C>::ChooseSlot(uint32_t free_slots, unsigned header_line) co
   if (best != 0) return static_cast<unsigned>(std::countr_zero(best));
   for (unsigned line = 0; line < kBlockLines; ++line) {
     const uint32_t here = free_slots & SlotsOfLine(line);
-    if (std::popcount(here) > std::popcount(best)) best = here;
+    best = std::popcount(here) > std::popcount(best) ? here : best;
   }
   return static_cast<unsigned>(std::countr_zero(best));
 }
@@ -116,7 +125,7 @@ template <class C>
 void LeafWriter<C>::CommitHeader(const LockedLeaf& locked, media::Word* words,
                                  const Header& header) {
   pmem::Medium& medium = tree_.medium;
-  tree_.locks.BeginCommit(locked, words[0]);
+  tree_.locks.BeginCommit(*locked.lock, words[0]);
   const uint64_t old = words[0].LoadRelaxed();
   if (medium.Canary("lbtree.insert.two_words")) {
     medium.Store(words[0], old | header.words[0]);  // moved entries are valid in both places
@@ -124,12 +133,9 @@ void LeafWriter<C>::CommitHeader(const LockedLeaf& locked, media::Word* words,
   if (medium.Canary("lbtree.insert.torn_commit")) {
     medium.Store(words[0], (old & ~uint64_t{0xff}) | (header.words[0] & 0xff));
   }
-  medium.StoreOrdered(words[0], header.words[0]);
-  medium.FlushLine(words);
-  LODGEKV_CRASH_POINT(medium, "lbtree.insert.3");
-  medium.Fence();
-  tree_.locks.BeginPublish(locked);
-  tree_.locks.EndPublish(locked);
+  medium.PersistOrdered(words[0], header.words[0],
+                        [&] { LODGEKV_CRASH_POINT(medium, "lbtree.insert.3"); });
+  tree_.locks.EndCommit(*locked.lock);
 }
 
 template class LeafWriter<Fixed64Codec>;

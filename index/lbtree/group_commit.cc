@@ -68,7 +68,7 @@ template <class C>
 void WriteGroup<C>::ChangeInSlot(GroupLeaf<C>& leaf, Pair pair) {
   const Place place = leaf.locked.place;
   Worker& worker = tree_.workers.Current();
-  leaf.value = &leaf.locked.leaf[place.block].slots[place.slot].value;
+  leaf.value = &place.at->value;
   leaf.new_value = pair.value;
   worker.replaced.push_back(leaf.value->LoadRelaxed());
   group_.fences_first |=
@@ -79,9 +79,8 @@ void WriteGroup<C>::ChangeInSlot(GroupLeaf<C>& leaf, Pair pair) {
 // The pair found is invalid once the group is committed.
 template <class C>
 void WriteGroup<C>::Drop(Worker& worker, GroupLeaf<C>& leaf) {
-  const auto slot = static_cast<unsigned>(leaf.locked.place.slot);
-  worker.replaced.push_back(SlotPair(leaf.locked.leaf[leaf.block], slot).value);
-  leaf.header.Clear(uint32_t{1} << slot);
+  worker.replaced.push_back(leaf.locked.FoundPair().value);
+  leaf.header.Clear(uint32_t{1} << leaf.locked.place.slot);
 }
 
 // Releases the locks that no later pass needs.
@@ -139,16 +138,16 @@ void WriteGroup<C>::CommitLeaves() {
 template <class C>
 void WriteGroup<C>::CommitTogether(std::span<GroupLeaf<C>*> leaves) {
   for (const GroupLeaf<C>* leaf : leaves) {
-    tree_.locks.BeginCommit(leaf->locked, leaf->commit());
+    tree_.locks.BeginCommit(*leaf->locked.lock, leaf->commit());
     tree_.medium.StoreOrdered(leaf->commit(), leaf->commit_word());
     tree_.medium.FlushLine(&leaf->commit());
   }
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group.3");
   tree_.medium.Fence();
   for (GroupLeaf<C>* leaf : leaves) {
-    tree_.locks.BeginPublish(leaf->locked);
+    tree_.locks.BeginPublish(*leaf->locked.lock);
     splitter_.PublishNewLeaves(*leaf);
-    tree_.locks.EndPublish(leaf->locked);
+    tree_.locks.EndPublish(*leaf->locked.lock);
   }
 }
 

@@ -13,7 +13,7 @@ template <class C>
 bool GroupSplitter<C>::HasRoom(const GroupLeaf<C>& leaf) const {
   Header header = leaf.header;
   if (leaf.locked.place.found()) header.Clear(uint32_t{1} << leaf.locked.place.slot);
-  return (tree_.usable_slots() & ~header.slots() & ~leaf.committed) != 0;
+  return (tree_.usable_slots & ~header.slots() & ~leaf.committed) != 0;
 }
 
 // kJoined: there is room in `*leaf`, which may be another leaf now, or the pair's value can change
@@ -29,7 +29,7 @@ Joining GroupSplitter<C>::MakeRoom(const Key& key, GroupLeaf<C>** leaf) {
   bool splits = !was_split && !full.locked.place.found();
   for (unsigned b = 0; b < tree_.blocks && splits; ++b) {
     const Header header = b == full.block ? full.header : HeaderOf(full.locked.leaf, b);
-    splits = header.slots() == tree_.usable_slots();
+    splits = header.slots() == tree_.usable_slots;
   }
   if (!splits) return Joining::kLater;
   const Joining split = Split(key, full);

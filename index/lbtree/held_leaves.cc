@@ -97,7 +97,7 @@ void HeldLeaves<C>::Begin(const LockedLeaf& locked, const Key& key, GroupLeaf<C>
   if (place.found()) {
     block = place.block;
   } else {
-    while (block + 1 < tree_.blocks && HeaderOf(locked.leaf, block).slots() == tree_.usable_slots())
+    while (block + 1 < tree_.blocks && HeaderOf(locked.leaf, block).slots() == tree_.usable_slots)
       ++block;
   }
   const bool alt = AltOf(locked.leaf);
@@ -120,13 +120,7 @@ Place HeldLeaves<C>::FindPlaceIn(const GroupLeaf<C>& leaf, const Key& key) const
   if (tree_.parameters.fingerprints) {
     slots &= MatchFingerprints(leaf.header.words, FingerprintOf(key.hash));
   }
-  for (; slots != 0; slots &= slots - 1) {
-    const int slot = std::countr_zero(slots);
-    const Pair pair = SlotPair(leaf.locked.leaf[leaf.block], static_cast<unsigned>(slot));
-    if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair))
-      return {leaf.block, slot};
-  }
-  return {};
+  return search_.FindSlot(leaf.locked.leaf, leaf.block, slots, key);
 }
 
 template <class C>

@@ -8,6 +8,7 @@
 
 #include "index/node/batch_intent.h"
 #include "index/node/checked_word.h"
+#include "index/node/slots_by_line.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::lbtree {
@@ -74,14 +75,9 @@ enum EngineWord : unsigned {
 constexpr unsigned LineOfSlot(unsigned slot) {
   return (offsetof(media::Block, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
 }
-constexpr uint32_t SlotsOfLine(unsigned line) {
-  uint32_t mask = 0;
-  for (unsigned s = 0; s < kBlockSlots; ++s) {
-    if (LineOfSlot(s) == line) mask |= uint32_t{1} << s;
-  }
-  return mask;
-}
 inline constexpr unsigned kBlockLines = pmem::kBlockBytes / pmem::kLineBytes;
+inline constexpr auto kSlotsOfLine = SlotsByLine<kBlockLines>(kBlockSlots, LineOfSlot);
+constexpr uint32_t SlotsOfLine(unsigned line) { return kSlotsOfLine[line]; }
 // A set of lines of a leaf: bit b * kBlockLines + i is line i of block b.
 constexpr uint32_t LeafLine(unsigned block, unsigned line) {
   return uint32_t{1} << (block * kBlockLines + line);
@@ -98,15 +94,18 @@ struct Header {
   bool IsSound() const { return std::popcount(words[0]) % 2 == 0; }
   uint8_t FingerprintAt(unsigned slot) const {
     const unsigned byte = slot + media::kFirstFingerprintByte;
-    return static_cast<uint8_t>(words[byte / 8] >> (8 * (byte % 8)));
+    return static_cast<uint8_t>((byte < 8 ? words[0] : words[1]) >> (8 * (byte % 8)));
   }
 
+  // Without a branch, and without an index, which would keep the words in memory.
   void Set(unsigned slot, uint8_t fingerprint) {
     const unsigned byte = slot + media::kFirstFingerprintByte;
-    uint64_t& word = words[byte / 8];
-    word &= ~(uint64_t{0xff} << (8 * (byte % 8)));
-    word |= uint64_t{fingerprint} << (8 * (byte % 8));
-    words[0] |= uint64_t{1} << slot;
+    const uint64_t mask = uint64_t{0xff} << (8 * (byte % 8));
+    const uint64_t bits = uint64_t{fingerprint} << (8 * (byte % 8));
+    const uint64_t first = (words[0] & ~mask) | bits;
+    const uint64_t second = (words[1] & ~mask) | bits;
+    words[0] = (byte < 8 ? first : words[0]) | uint64_t{1} << slot;
+    words[1] = byte < 8 ? words[1] : second;
     Seal();
   }
   void Clear(uint32_t slots_to_clear) {
@@ -121,7 +120,7 @@ struct Header {
  private:
   void Seal() {
     words[0] &= ~media::kParity;
-    if (std::popcount(words[0]) % 2 != 0) words[0] |= media::kParity;
+    words[0] |= std::popcount(words[0]) % 2 * media::kParity;
   }
 };
 

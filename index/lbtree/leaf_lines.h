@@ -32,11 +32,11 @@ inline void FlushLines(pmem::Medium& medium, const media::Block* leaf, uint32_t 
 // Whether the leaf's only pair is in `block`, whose header is or will be `header`.
 inline bool HoldsOnePair(const media::Block* leaf, unsigned blocks, unsigned block,
                          const Header& header) {
-  int pairs = std::popcount(header.slots());
+  if (!std::has_single_bit(header.slots())) return false;
   for (unsigned b = 0; b < blocks; ++b) {
-    if (b != block) pairs += std::popcount(HeaderOf(leaf, b).slots());
+    if (b != block && HeaderOf(leaf, b).slots() != 0) return false;
   }
-  return pairs == 1;
+  return true;
 }
 
 }  // namespace lodgekv::lbtree

@@ -3,11 +3,11 @@
 namespace lodgekv::lbtree {
 
 template <class C>
-Place LeafSearch<C>::FindPlaceInBlocks(const media::Block* leaf, const Key& key) const {
+Place LeafSearch<C>::FindPlaceInBlocks(media::Block* leaf, const Key& key) const {
   const LeafView view(leaf, nullptr);
   for (unsigned b = 0; b < tree_.blocks; ++b) {
-    const int slot = FindSlot(leaf + b, Candidates(view, b, key), key);
-    if (slot >= 0) return {b, slot};
+    const Place place = FindSlot(leaf, b, Candidates(view, b, key), key);
+    if (place.found()) return place;
   }
   return {};
 }

@@ -28,25 +28,27 @@ class LeafSearch {
   static uint32_t ByFingerprint(const LeafView& leaf, unsigned block, const Key& key) {
     return leaf.SlotsOf(block) & MatchFingerprints(leaf.HeaderAt(block), FingerprintOf(key.hash));
   }
-  Place FindPlace(const media::Block* leaf, const Key& key) const {
+  Place FindPlace(media::Block* leaf, const Key& key) const {
     if (tree_.blocks == 1 && tree_.parameters.fingerprints) [[likely]] {
       const LeafView view = LeafView::OfOneBlock(leaf);
-      return {0, FindSlot(leaf, ByFingerprint(view, 0, key), key)};
+      return FindSlot(leaf, 0, ByFingerprint(view, 0, key), key);
     }
     return FindPlaceInBlocks(leaf, key);
   }
+  // Which of the candidates in the block has the key.
+  Place FindSlot(media::Block* leaf, unsigned block, uint32_t slots, const Key& key) const {
+    for (; slots != 0; slots &= slots - 1) {
+      const auto slot = static_cast<unsigned>(std::countr_zero(slots));
+      const Pair pair = SlotPair(leaf[block], slot);
+      if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) {
+        return Place::Of(leaf, block, slot);
+      }
+    }
+    return {};
+  }
 
  private:
-  // Which of the candidates has the key; -1: none.
-  int FindSlot(const media::Block* block, uint32_t slots, const Key& key) const {
-    for (; slots != 0; slots &= slots - 1) {
-      const int slot = std::countr_zero(slots);
-      const Pair pair = SlotPair(*block, static_cast<unsigned>(slot));
-      if (tree_.codec.MayMatch(key, pair) && tree_.codec.Matches(key, pair)) return slot;
-    }
-    return -1;
-  }
-  Place FindPlaceInBlocks(const media::Block* leaf, const Key& key) const;
+  Place FindPlaceInBlocks(media::Block* leaf, const Key& key) const;
 
   const TreeState<C>& tree_;
 };

@@ -35,6 +35,8 @@ class LeafWriter {
   static void CountInsert(Worker& worker, bool beside_header);
 
  private:
+  [[gnu::noinline]] bool InsertIntoFurther(Worker& worker, const LockedLeaf& locked,
+                                           const NewPair& added);
   void InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned block,
                        const NewPair& added);
   unsigned ChooseSlot(uint32_t free_slots, unsigned header_line) const;

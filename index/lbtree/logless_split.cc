@@ -26,7 +26,7 @@ void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
                                   const SplitWork<C>& work) {
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.1");
   tree_.medium.OrderStores();
-  tree_.locks.BeginCommit(locked, work.left[0].header[0]);
+  tree_.locks.BeginCommit(*locked.lock, work.left[0].header[0]);
   const uint64_t commit = work.left_headers[0].words[0];
   if (tree_.medium.Canary("lbtree.split.two_words")) {
     tree_.medium.Store(work.left[0].header[0], commit ^ media::kAlt);  // then alt alone
@@ -40,10 +40,10 @@ void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.2");
   tree_.medium.Fence();
   auto* parent = tree_.inner.LockParent(key);
-  tree_.locks.BeginPublish(locked);
+  tree_.locks.BeginPublish(*locked.lock);
   const typename TreeState<C>::Inner::Child child{work.separator, tree_.LeafAt(work.right)};
   tree_.inner.InsertAndUnlock(parent, key, {&child, 1});
-  tree_.locks.EndPublish(locked);
+  tree_.locks.EndPublish(*locked.lock);
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.3");
 }
 

@@ -12,7 +12,9 @@
 // a thread without locks. Other locks are only tried.
 #pragma once
 
+#include "index/lbtree/leaf_lines.h"
 #include "index/lbtree/tree_state.h"
+#include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
 
@@ -32,11 +34,36 @@ class PairRemover {
 
  private:
   media::Block* LeftNeighbour(const Key& key, uint64_t* snapshot) const;
-  Attempt UnlinkLeaf(Worker& worker, const LockedLeaf& locked, const Key& key);
-  void NoteEmptied(Worker& worker, const Key& key);
+  // Seldom: not part of a delete's path.
+  [[gnu::noinline]] Attempt UnlinkLeaf(Worker& worker, const LockedLeaf& locked, const Key& key);
+  [[gnu::noinline]] void NoteEmptied(Worker& worker, const Key& key);
   bool UnlinkIfEmpty(Worker& worker, const Key& key);
 
   TreeState<C>& tree_;
 };
+
+// The key's place has been found.
+template <class C>
+void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
+  worker.counters.Add(WorkerCounters::kDeletes);
+  const unsigned block = locked.place.block;
+  media::Word* words = ActiveWords(locked.leaf, block);
+  Header header = LoadHeader(words);
+  const bool last =
+      tree_.parameters.unlink_leaves && HoldsOnePair(locked.leaf, tree_.blocks, block, header);
+  const uint64_t old_value = locked.FoundPair().value;
+  const Attempt unlinked = last ? UnlinkLeaf(worker, locked, key) : Attempt::kCannot;
+  if (unlinked == Attempt::kBusy) NoteEmptied(worker, key);
+  if (unlinked != Attempt::kDone) {
+    header.Clear(uint32_t{1} << locked.place.slot);
+    pmem::Medium& medium = tree_.medium;
+    tree_.locks.BeginCommit(*locked.lock, words[0]);
+    medium.PersistWord(words[0], header.words[0],
+                       [&] { LODGEKV_CRASH_POINT(medium, "lbtree.delete.1"); });
+    tree_.locks.EndCommit(*locked.lock);
+    LODGEKV_CRASH_POINT(medium, "lbtree.delete.2");
+  }
+  tree_.RetireRecord(worker, old_value);
+}
 
 }  // namespace lodgekv::lbtree

@@ -103,14 +103,18 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
   if (IsOutdated(seen)) seen = {};  // nobody is waited for then
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
-    if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
-    VersionLock& lock = tree_.locks.Of(leaf);
-    if (!lock.TryUpgrade(snapshot)) continue;
+    VersionLock* lock;
+    if (leaf == nullptr) {
+      leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot, &lock);
+    } else {
+      lock = &tree_.locks.Of(leaf);
+    }
+    if (!lock->TryUpgrade(snapshot)) continue;
     tree_.Touch(key);
     const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);
     if (!waits || tree_.medium.Canary("lbtree.write.batches_ignored")) [[likely]]
-      return {leaf, &lock, search_.FindPlace(leaf, key)};
-    lock.Unlock();
+      return {leaf, lock, search_.FindPlace(leaf, key)};
+    lock->Unlock();
     tree_.key_locks.AwaitFree(key.hash);
   }
 }

@@ -273,7 +273,7 @@ absl::Status Recovery<C>::LookAt(pmem::Offset offset, LeafSummary* summary) {
     if (!header.IsSound() || (b > 0 && header.alt())) {
       return Damaged("a damaged header in the leaf", offset);
     }
-    if ((header.slots() & ~tree_.usable_slots()) != 0) {
+    if ((header.slots() & ~tree_.usable_slots) != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("leaf_slots is ", tree_.parameters.leaf_slots,
                        ", but a leaf of the pool has more pairs; open it with the larger value"));

@@ -1,6 +1,5 @@
 // The engine's entry in the registry.
 #include "index/engine_info.h"
-
 #include "index/lbtree/lbtree.h"
 #include "index/node/by_key_format.h"
 

@@ -19,6 +19,7 @@ TreeState<C>::TreeState(const EngineContext& context, unsigned leaf_blocks)
       medium(context.pool->medium()),
       parameters(context.options),
       blocks(leaf_blocks),
+      usable_slots((uint32_t{1} << parameters.leaf_slots) - 1),
       leaves(pool, pmem::ChunkUse::kNodes, static_cast<uint32_t>(leaf_bytes())),
       slab(pool),
       codec(pool, &slab, context.inline_pairs),

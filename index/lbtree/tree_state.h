@@ -54,7 +54,6 @@ struct TreeState {
 
   size_t leaf_bytes() const { return blocks * sizeof(media::Block); }
   media::Block* LeafAt(pmem::Offset offset) const { return pool.At<media::Block>(offset); }
-  uint32_t usable_slots() const { return (uint32_t{1} << parameters.leaf_slots) - 1; }
   static bool HasRecord(Pair pair) {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
@@ -80,7 +79,8 @@ struct TreeState {
   pmem::Pool& pool;
   pmem::Medium& medium;
   const Parameters parameters;
-  const unsigned blocks;  // m
+  const unsigned blocks;        // m
+  const uint32_t usable_slots;  // of a block
   pmem::UnitArena leaves;
   LeafSpace space{leaves};
   pmem::RecordSlab slab;

@@ -38,18 +38,14 @@ void PairWriter<C>::Remove(const LockedLeaf& locked, const Key& key) {
 
 template <class C>
 void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, Pair pair) {
-  media::Slot& slot = locked.leaf[locked.place.block].slots[locked.place.slot];
-  const uint64_t old_value = slot.value.LoadRelaxed();
+  media::Word& value = locked.place.at->value;
+  const uint64_t old_value = value.LoadRelaxed();
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   FenceRecord(pair);
   pmem::Medium& medium = tree_.medium;
-  tree_.locks.BeginCommit(locked, slot.value);
-  medium.StoreOrdered(slot.value, pair.value);
-  medium.FlushLine(&slot);
-  LODGEKV_CRASH_POINT(medium, "lbtree.update.1");
-  medium.Fence();
-  tree_.locks.BeginPublish(locked);
-  tree_.locks.EndPublish(locked);
+  tree_.locks.BeginCommit(*locked.lock, value);
+  medium.PersistOrdered(value, pair.value, [&] { LODGEKV_CRASH_POINT(medium, "lbtree.update.1"); });
+  tree_.locks.EndCommit(*locked.lock);
   LODGEKV_CRASH_POINT(medium, "lbtree.update.2");
   if (!medium.Canary("lbtree.update.record_stays")) tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kUpdates);

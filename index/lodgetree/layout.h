@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "index/node/checked_word.h"
+#include "index/node/slots_by_line.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::lodgetree {
@@ -69,14 +70,9 @@ inline uint64_t WatermarkOf(const Leaf* leaf) { return leaf->watermark.Load() & 
 constexpr unsigned LineOfSlot(unsigned slot) {
   return (offsetof(media::Leaf, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
 }
-constexpr uint32_t SlotsOfLine(unsigned line) {
-  uint32_t mask = 0;
-  for (unsigned s = 0; s < kLeafSlots; ++s) {
-    if (LineOfSlot(s) == line) mask |= uint32_t{1} << s;
-  }
-  return mask;
-}
 inline constexpr unsigned kLeafLines = kLeafBytes / pmem::kLineBytes;
+inline constexpr auto kSlotsOfLine = SlotsByLine<kLeafLines>(kLeafSlots, LineOfSlot);
+constexpr uint32_t SlotsOfLine(unsigned line) { return kSlotsOfLine[line]; }
 
 // Where `need` new pairs touch the fewest lines: in the fullest line that can take them all,
 // otherwise in the emptiest. There is a free slot.

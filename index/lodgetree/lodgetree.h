@@ -67,8 +67,11 @@ class LodgeTree final : public Engine {
   // write_one.cc
   Outcome WriteOne(const WriteOp& op, WriteResult* result, const WriteOptions& options);
   template <class Form>
-  SeenNode<C> Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
-                    WriteResult* result);
+  Outcome WriteOneBy(const WriteOp& op, WriteResult* result, const WriteOptions& options);
+  [[gnu::noinline]] Outcome WriteAsGroup(const WriteOp& op, const Key& key, SeenNode<C> seen,
+                                         WriteResult* result, const WriteOptions& options);
+  // For so many operations, where old logs have to be emptied.
+  [[gnu::noinline, gnu::cold]] void PayLogs(size_t ops, Outcome outcome);
   void FetchCurrent(const WriteOp& op, const Key& key, const Node* node) const;
   Outcome WriteGroup(std::span<PendingOp<C>> group, const WriteOptions& options,
                      SeenNode<C> seen = {});

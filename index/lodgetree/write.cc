@@ -4,8 +4,6 @@
 
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/lodgetree.h"
-#include "index/lodgetree/log_reclaim.h"
-#include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/space_reclaim.h"
 #include "index/node/op_rules.h"
 
@@ -18,21 +16,12 @@ constexpr size_t kLargestChunk = 256;  // operations of a non-atomic group
 template <class C>
 Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                             const WriteOptions& options) {
-  Outcome outcome;
-  if (ops.size() == 1 && !options.applied_index.has_value()) {
-    outcome = WriteOne(ops[0], &results[0], options);
-  } else if (options.atomic) {
-    outcome = WriteAtomic(ops, results, options);
-  } else {
-    outcome = WriteChunks(ops, results, options);
-  }
-  // A refused operation has appended nothing.
-  if (parts_.log.owed() != 0 && outcome != Outcome::kPoolFull && !parts_.medium.failed())
-      [[unlikely]] {
-    Worker<C>& worker = parts_.CurrentWorker();
-    LogReclaimer<C>(parts_, worker).EmptyOldLogs(ops.size());
-    FinishWrite(parts_, worker);
-  }
+  if (ops.size() == 1 && !options.applied_index.has_value()) [[likely]]
+    return WriteOne(ops[0], &results[0], options);
+  const Outcome outcome =
+      options.atomic ? WriteAtomic(ops, results, options) : WriteChunks(ops, results, options);
+  if (parts_.log.owed() != 0) [[unlikely]]
+    PayLogs(ops.size(), outcome);
   return outcome;
 }
 

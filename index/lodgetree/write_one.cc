@@ -1,7 +1,9 @@
 // A lone operation: what comes before its lock.
 #include "index/lodgetree/group_write.h"
 #include "index/lodgetree/lodgetree.h"
+#include "index/lodgetree/log_reclaim.h"
 #include "index/lodgetree/lone_write.h"
+#include "index/lodgetree/node_merge.h"
 #include "index/lodgetree/space_reclaim.h"
 #include "index/node/op_rules.h"
 #include "index/node/optimistic_section.h"
@@ -9,36 +11,43 @@
 
 namespace lodgekv::lodgetree {
 
-// Finds the node, and writes the pair if that is all there is to decide: then `result` is set, and
-// what is returned is empty.
-template <class C>
-template <class Form>
-SeenNode<C> LodgeTree<C>::Begin(const WriteOp& op, const Key& key, const WriteOptions& options,
-                                WriteResult* result) {
-  SeenNode<C> seen;
-  seen.node = parts_.tree.template DescendForWrite<Form>(key, &seen.snapshot);
-  if (!LoneWrite<C>::MayServe(parts_, op, options)) return seen;
-  const bool done =
-      LoneWrite<C>(parts_, op, key, seen).template TryToWrite<Form>(options.now_unix_ms, result);
-  return done ? SeenNode<C>{} : seen;
-}
-
 template <class C>
 Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
                                const WriteOptions& options) {
+  return RunBySearchForm(
+      [](auto form, LodgeTree* tree, const WriteOp* its_op, WriteResult* its_result,
+         const WriteOptions* its_options) {
+        return tree->WriteOneBy<decltype(form)>(*its_op, its_result, *its_options);
+      },
+      this, &op, result, &options);
+}
+
+// Finds the node, and writes the pair if that is all there is to decide.
+template <class C>
+template <class Form>
+Outcome LodgeTree<C>::WriteOneBy(const WriteOp& op, WriteResult* result,
+                                 const WriteOptions& options) {
   const Outcome format = CheckFormat(op, parts_.codec);
-  if (format != Outcome::kOk) {
+  if (format != Outcome::kOk) [[unlikely]] {
     *result = {format, false, 0};
     return format;
   }
   const Key key = C::MakeKey(op.key);
-  const SeenNode<C> seen = RunBySearchForm(
-      [](auto form, LodgeTree* tree, const WriteOp* its_op, const Key* its_key,
-         const WriteOptions* its_options, WriteResult* its_result) {
-        return tree->Begin<decltype(form)>(*its_op, *its_key, *its_options, its_result);
-      },
-      this, &op, &key, &options, result);
-  if (seen.node == nullptr) return result->outcome;
+  SeenNode<C> seen;
+  seen.node = parts_.tree.template DescendForWrite<Form>(key, &seen.snapshot);
+  const bool done =
+      LoneWrite<C>::MayServe(parts_, op, options) &&
+      LoneWrite<C>(parts_, op, key, seen).template TryToWrite<Form>(options.now_unix_ms, result);
+  const Outcome outcome = done ? result->outcome : WriteAsGroup(op, key, seen, result, options);
+  if (parts_.log.owed() != 0) [[unlikely]]
+    PayLogs(1, outcome);
+  return outcome;
+}
+
+// A group of one operation.
+template <class C>
+Outcome LodgeTree<C>::WriteAsGroup(const WriteOp& op, const Key& key, SeenNode<C> seen,
+                                   WriteResult* result, const WriteOptions& options) {
   FetchCurrent(op, key, seen.node);
   return SpaceReclaimer<C>(parts_, parts_.CurrentWorker()).TryToFit([&] {
     PendingOp<C> pending;
@@ -46,6 +55,15 @@ Outcome LodgeTree<C>::WriteOne(const WriteOp& op, WriteResult* result,
     const Outcome outcome = Stage(&pending);
     return outcome == Outcome::kOk ? WriteGroup({&pending, 1}, options, seen) : outcome;
   });
+}
+
+// A refused operation has appended nothing.
+template <class C>
+void LodgeTree<C>::PayLogs(size_t ops, Outcome outcome) {
+  if (outcome == Outcome::kPoolFull || parts_.medium.failed()) return;
+  Worker<C>& worker = parts_.CurrentWorker();
+  LogReclaimer<C>(parts_, worker).EmptyOldLogs(ops);
+  FinishWrite(parts_, worker);
 }
 
 // Fetches what the operation has to find in a leaf before it can be decided, if anything.

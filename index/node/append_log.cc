@@ -17,7 +17,6 @@ using pmem::Crc32c;
 using pmem::Offset;
 using pmem::ReservePolicy;
 
-constexpr size_t kFreeLogsOfPartition = 4;
 // For logs of each size; a smaller pool has fewer.
 constexpr uint64_t kMostOwnChunks = 2;
 constexpr uint64_t kChunksForOneOwn = 128;
@@ -39,30 +38,6 @@ unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
 
 }  // namespace
 
-struct AppendLog::Partition {
-  // Read by others in Untaken.
-  std::atomic<uint32_t> open{kNoLog};
-  std::atomic<uint32_t> position{0};  // of the next entry in `open`
-  // Prepared logs, in the order in which they will be opened. Their headers are durable, or become
-  // durable with the fence of the entries being written, which do not extend into these logs.
-  std::vector<uint32_t> next;
-  uint32_t next_long = kNoLog;  // the same, for a group longer than L
-  uint32_t entries = 0;         // of `open`
-  uint32_t crc_base = 0;
-  Offset offset = 0;
-  alignas(pmem::kLineBytes) LogEntryWords line[2] = {};
-  std::vector<uint32_t> free_logs;
-  uint32_t owed = 0;
-  std::atomic<uint64_t> opened{0};
-  std::atomic<uint64_t> reused{0};
-
-  uint32_t Open() const { return open.load(std::memory_order_relaxed); }
-  uint32_t Position() const { return position.load(std::memory_order_relaxed); }
-  uint32_t Room() const { return Open() == kNoLog ? 0 : entries - Position(); }
-  // Including the prepared logs, of `each` entries.
-  size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
-};
-
 AppendLog::AppendLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse)
     : pool_(pool),
       medium_(pool.medium()),
@@ -81,7 +56,6 @@ AppendLog::AppendLog(pmem::Pool& pool, unsigned entries, Limit limit, bool reuse
 }
 
 AppendLog::~AppendLog() {
-  for (auto& partition : partitions_) delete partition.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < block_count_; ++i) delete blocks_[i].load(std::memory_order_relaxed);
 }
 
@@ -95,28 +69,10 @@ uint32_t AppendLog::UnitBytes(unsigned entries) {
   return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
 }
 
-AppendLog::Partition& AppendLog::CurrentPartition() const {
-  Partition* partition = partitions_[pmem::CurrentWorkerSlot()].load(std::memory_order_acquire);
-  return partition != nullptr ? *partition : NewPartition();
-}
-
-// Not inlined: nearly every call finds an existing partition.
-[[gnu::noinline]] AppendLog::Partition& AppendLog::NewPartition() const {
-  auto* partition = new Partition;
-  partition->free_logs.reserve(kFreeLogsOfPartition);
-  partitions_[pmem::CurrentWorkerSlot()].store(partition, std::memory_order_release);
-  return *partition;
-}
-
-unsigned AppendLog::OpenRoom() const {
-  const Partition& partition = CurrentPartition();
-  return partition.Room();
-}
-
 // --- append ---
 
 bool AppendLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy policy) {
-  Partition& partition = CurrentPartition();
+  Partition& partition = partitions_.Current();
   if (partition.Room() >= count) return true;
   if (!partition.next.empty() && count <= entries_) {
     SwitchTo(partition, partition.next.front());
@@ -140,7 +96,7 @@ void AppendLog::FenceHeaders() {
 }
 
 bool AppendLog::ReserveAcrossLogs(unsigned count, pmem::ReservePolicy policy) {
-  Partition& partition = CurrentPartition();
+  Partition& partition = partitions_.Current();
   const bool enough = partition.SpreadRoom(entries_) >= count;
   if (enough) return true;
   const bool all = OpenUpTo(partition, count, policy);
@@ -160,7 +116,7 @@ bool AppendLog::OpenUpTo(Partition& partition, size_t room, pmem::ReservePolicy 
 }
 
 void AppendLog::PrepareNext(unsigned count, bool in_one_log) {
-  Partition& partition = CurrentPartition();
+  Partition& partition = partitions_.Current();
   if (!in_one_log) {
     (void)OpenUpTo(partition, 2 * size_t{count}, pmem::ReservePolicy::kKeep);
     return;
@@ -205,8 +161,7 @@ void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   ValidOf(id).store(kUnfinished | entries, std::memory_order_release);
   const uint64_t bytes = UnitBytes(entries);
   Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
-  partition.opened.store(partition.opened.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_relaxed);
+  partition.opened.Add(1);
   alignas(pmem::kLineBytes)
       const uint64_t header[8] = {found.version, entries, reader_.HeaderCrc(found)};
   medium_.StreamLine(pool_.At<media::LogHeader>(found.offset), header);
@@ -217,8 +172,7 @@ uint32_t AppendLog::TakeFree(Partition& partition, unsigned entries, pmem::Reser
   if (entries == entries_ && !partition.free_logs.empty()) {
     const uint32_t id = partition.free_logs.back();
     partition.free_logs.pop_back();
-    partition.reused.store(partition.reused.load(std::memory_order_relaxed) + 1,
-                           std::memory_order_relaxed);
+    partition.reused.Add(1);
     return id;
   }
   const Offset offset = ArenaFor(entries).Allocate(policy);
@@ -263,27 +217,10 @@ uint32_t AppendLog::TakeIdsLocked(uint32_t count) {
   return first;
 }
 
-uint32_t AppendLog::Append(Pair pair, uint64_t sequence, LogOp op, unsigned left,
-                           uint32_t record_crc) {
-  Partition& partition = CurrentPartition();
-  const unsigned position = partition.Position();
-  partition.position.store(position + 1, std::memory_order_relaxed);
-  LogEntryWords& entry = partition.line[position % 2];
-  if (position % 2 == 0) partition.line[1] = {};
-  entry = {pair.key, pair.value, media::PackLogMeta(sequence, op, left), 0};
-  entry.checksums = uint64_t{record_crc} << 32 |
-                    LogReader::EntryCrc(partition.crc_base, position, entry, record_crc);
-  // Two entries of a group that share a line are written once.
-  if (position % 2 == 1 || left == 0) {
-    const Offset line =
-        partition.offset + sizeof(media::LogHeader) + (position / 2) * pmem::kLineBytes;
-    medium_.StreamLine(pool_.At<char>(line), partition.line);
-  }
-  if (position + 1 == partition.entries && partition.next.empty()) {
-    const uint32_t next = OpenLog(partition, entries_, pmem::ReservePolicy::kKeep);
-    if (next != kNoLog) partition.next.push_back(next);
-  }
-  return partition.Open();
+void AppendLog::OpenBehind(Partition& partition) {
+  if (!partition.next.empty()) return;
+  const uint32_t next = OpenLog(partition, entries_, pmem::ReservePolicy::kKeep);
+  if (next != kNoLog) partition.next.push_back(next);
 }
 
 void AppendLog::Release(uint32_t id) { ReleaseMany(id, 1); }
@@ -311,10 +248,8 @@ uint64_t AppendLog::CurrentLimit() const {
   return std::min(limit, logs_->total_units() * UnitBytes(entries_));
 }
 
-unsigned AppendLog::owed() const { return CurrentPartition().owed; }
-
 unsigned AppendLog::TakeOwed(size_t appended) {
-  Partition& partition = CurrentPartition();
+  Partition& partition = partitions_.Current();
   if (live_bytes() <= EmptiedFrom(CurrentLimit())) partition.owed = 0;
   const size_t share = appended * (partition.owed > entries_ ? 2 : 1);
   const auto taken = static_cast<uint32_t>(std::min<size_t>(share, partition.owed));
@@ -322,7 +257,7 @@ unsigned AppendLog::TakeOwed(size_t appended) {
   return taken;
 }
 
-void AppendLog::Forgive() { CurrentPartition().owed = 0; }
+void AppendLog::Forgive() { partitions_.Current().owed = 0; }
 
 // The number of valid entries of a log. None: the log was switched to or from meanwhile.
 std::optional<uint32_t> AppendLog::TryCount(uint32_t id) const {
@@ -340,13 +275,11 @@ std::optional<uint32_t> AppendLog::TryCount(uint32_t id) const {
 
 // The entries of an unfinished log that are not yet written: all, if it is only prepared.
 uint32_t AppendLog::Untaken(uint32_t id) const {
-  const uint32_t entries = LogAt(id).entries.load(std::memory_order_relaxed);
-  for (const auto& slot : partitions_) {
-    const Partition* partition = slot.load(std::memory_order_acquire);
-    if (partition == nullptr || partition->open.load(std::memory_order_acquire) != id) continue;
-    return entries - partition->Position();
-  }
-  return entries;
+  uint32_t untaken = LogAt(id).entries.load(std::memory_order_relaxed);
+  partitions_.ForEach([&](const Partition& partition) {
+    if (partition.open.load(std::memory_order_acquire) == id) untaken -= partition.Position();
+  });
+  return untaken;
 }
 
 [[gnu::noinline]] void AppendLog::FreeLog(uint32_t id) {
@@ -354,7 +287,7 @@ uint32_t AppendLog::Untaken(uint32_t id) const {
   const uint32_t entries = log.entries.load(std::memory_order_relaxed);
   live_bytes_.fetch_sub(UnitBytes(entries), std::memory_order_relaxed);
   RemoveClosed(id);
-  Partition& partition = CurrentPartition();
+  Partition& partition = partitions_.Current();
   // While space is being found, its arena knows when this log may be overwritten.
   const bool reusable = entries == entries_ && !pool_.finding_space();
   if (reusable && partition.free_logs.size() < kept_logs_) {
@@ -431,12 +364,10 @@ std::vector<pmem::UnitArena*> AppendLog::arenas() const {
 
 AppendLog::Counters AppendLog::counters() const {
   Counters sum;
-  for (const auto& slot : partitions_) {
-    const Partition* partition = slot.load(std::memory_order_acquire);
-    if (partition == nullptr) continue;
-    sum.logs_opened += partition->opened.load(std::memory_order_relaxed);
-    sum.logs_reused += partition->reused.load(std::memory_order_relaxed);
-  }
+  partitions_.ForEach([&](const Partition& partition) {
+    sum.logs_opened += partition.opened.Load();
+    sum.logs_reused += partition.reused.Load();
+  });
   return sum;
 }
 

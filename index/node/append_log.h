@@ -37,10 +37,10 @@
 #include "index/node/log_layout.h"
 #include "index/node/log_reader.h"
 #include "index/node/optimistic_section.h"
+#include "index/pmem/owned_counter.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/pool.h"
 #include "index/pmem/unit_arena.h"
-#include "index/pmem/worker_slot.h"
 
 namespace lodgekv {
 
@@ -66,7 +66,7 @@ class AppendLog {
   void PrepareNext(unsigned count, bool in_one_log);
   // The largest count that ReserveInOneLog accepts, and how many entries the open log has room for.
   unsigned largest_group() const { return largest_group_; }
-  unsigned OpenRoom() const;
+  unsigned OpenRoom() const { return partitions_.Current().Room(); }
 
   // Appends without a fence what was reserved, and counts the entry as valid. `left` is the number
   // of entries that follow in this fence group.
@@ -85,7 +85,7 @@ class AppendLog {
   // The number of entries of old logs that the calling thread still has to examine, because it
   // opened logs when live logs were near their limit. TakeOwed returns the share of them that is
   // due for `appended` entries, and subtracts it.
-  unsigned owed() const;
+  unsigned owed() const { return partitions_.Current().owed; }
   unsigned TakeOwed(size_t appended);
   // Sets what is owed to 0: there is nothing to examine.
   void Forgive();
@@ -175,11 +175,36 @@ class AppendLog {
   // of its pairs.
   static constexpr uint32_t kBlock = 256;
   static constexpr uint32_t kUnfinished = uint32_t{1} << 31;
+  static constexpr size_t kFreeLogsOfPartition = 4;
   struct Block {
     std::array<std::atomic<uint32_t>, kBlock> valid{};
     std::array<Log, kBlock> logs;
   };
-  struct Partition;
+  struct Partition {
+    // Read by others in Untaken.
+    std::atomic<uint32_t> open{kNoLog};
+    std::atomic<uint32_t> position{0};  // of the next entry in `open`
+    // Prepared logs, in the order in which they will be opened. Their headers are durable, or
+    // become durable with the fence of the entries being written, which do not extend into these
+    // logs.
+    std::vector<uint32_t> next;
+    uint32_t next_long = kNoLog;  // the same, for a group longer than L
+    uint32_t entries = 0;         // of `open`
+    uint32_t crc_base = 0;
+    uint32_t owed = 0;
+    pmem::Offset offset = 0;
+    alignas(pmem::kLineBytes) LogEntryWords line[2] = {};
+    std::vector<uint32_t> free_logs;
+    pmem::OwnedCounter opened;
+    pmem::OwnedCounter reused;
+
+    Partition() { free_logs.reserve(kFreeLogsOfPartition); }
+    uint32_t Open() const { return open.load(std::memory_order_relaxed); }
+    uint32_t Position() const { return position.load(std::memory_order_relaxed); }
+    uint32_t Room() const { return Open() == kNoLog ? 0 : entries - Position(); }
+    // Including the prepared logs, of `each` entries.
+    size_t SpreadRoom(unsigned each) const { return Room() + next.size() * each; }
+  };
 
   Log& LogAt(uint32_t id) const {
     return blocks_[id / kBlock].load(std::memory_order_acquire)->logs[id % kBlock];
@@ -187,8 +212,6 @@ class AppendLog {
   std::atomic<uint32_t>& ValidOf(uint32_t id) const {
     return blocks_[id / kBlock].load(std::memory_order_acquire)->valid[id % kBlock];
   }
-  Partition& CurrentPartition() const;
-  Partition& NewPartition() const;
   // kNoLog: there are no more numbers; every log of the pool has one.
   uint32_t NewLogId();
   uint32_t TakeIdsLocked(uint32_t count);
@@ -196,6 +219,8 @@ class AppendLog {
   uint32_t Untaken(uint32_t id) const;
   void ReleaseMany(uint32_t id, uint32_t count);
   uint32_t OpenLog(Partition& partition, unsigned entries, pmem::ReservePolicy policy);
+  // Prepares a log to follow the open one, which is full, unless one is.
+  [[gnu::noinline]] void OpenBehind(Partition& partition);
   uint32_t TakeFree(Partition& partition, unsigned entries, pmem::ReservePolicy policy);
   void SwitchTo(Partition& partition, uint32_t id);
   void FenceHeaders();
@@ -231,7 +256,29 @@ class AppendLog {
   std::atomic<uint32_t> ids_{0};
   mutable pmem::PerWorker<ClosedList> closed_;
   ClosedList kept_;  // by recovery, in no order: older than all others
-  std::array<std::atomic<Partition*>, pmem::kMaxWorkerSlots> mutable partitions_{};
+  mutable pmem::PerWorker<Partition> partitions_;
 };
+
+// Inline: it is part of the path of each write.
+inline uint32_t AppendLog::Append(Pair pair, uint64_t sequence, LogOp op, unsigned left,
+                                  uint32_t record_crc) {
+  Partition& partition = partitions_.Current();
+  const unsigned position = partition.Position();
+  partition.position.store(position + 1, std::memory_order_relaxed);
+  LogEntryWords& entry = partition.line[position % 2];
+  if (position % 2 == 0) partition.line[1] = {};
+  entry = {pair.key, pair.value, media::PackLogMeta(sequence, op, left), 0};
+  entry.checksums = uint64_t{record_crc} << 32 |
+                    LogReader::EntryCrc(partition.crc_base, position, entry, record_crc);
+  // Two entries of a group that share a line are written once.
+  if (position % 2 == 1 || left == 0) {
+    const pmem::Offset line =
+        partition.offset + sizeof(media::LogHeader) + (position / 2) * pmem::kLineBytes;
+    medium_.StreamLine(pool_.At<char>(line), partition.line);
+  }
+  if (position + 1 == partition.entries) [[unlikely]]
+    OpenBehind(partition);
+  return partition.Open();
+}
 
 }  // namespace lodgekv

@@ -105,9 +105,9 @@ class InnerTree {
   // search_form.h.
   template <class Form = SearchByPointer>
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
-  // The same for a caller that will write there.
+  // The same for a caller that will write there. `lock`, unless null: the node's.
   template <class Form = SearchByPointer>
-  Below* DescendForWrite(const Key& key, uint64_t* snapshot) const;
+  Below* DescendForWrite(const Key& key, uint64_t* snapshot, VersionLock** lock = nullptr) const;
   // The same in two steps, for a caller that seeks several keys: Fetch has the lower node's lines
   // fetched and reads none of them, so that those of many nodes are on their way at once. Then
   // Arrive ends the descent. Null: something has changed meanwhile, and the caller descends again.
@@ -118,7 +118,7 @@ class InnerTree {
   };
   template <class Form = SearchByPointer>
   Fetched FetchForWrite(const Key& key) const;
-  Below* Arrive(const Fetched& fetched, uint64_t* snapshot) const;
+  Below* Arrive(const Fetched& fetched, uint64_t* snapshot, VersionLock** lock = nullptr) const;
   // Descend for `count` keys, key_at(i), a level of all after another: what the next level reads is
   // on its way for all of them at once. Calls found(i, node, snapshot) for each, in order.
   template <class Form, class KeyAt, class Found>
@@ -176,7 +176,7 @@ class InnerTree {
   template <bool kForWrite, class Choose>
   Fetched FetchBy(Choose choose) const;
   template <bool kForWrite, class Choose>
-  Below* DescendBy(Choose choose, uint64_t* snapshot) const;
+  Below* DescendBy(Choose choose, uint64_t* snapshot, VersionLock** lock = nullptr) const;
   template <bool kFetch, class Choose>
   const Node* DescendToLowest(Choose choose, uint64_t* version, bool* is_root,
                               unsigned lowest = 1) const;
@@ -307,9 +307,12 @@ typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::Fetch
 }
 
 template <class C, class Below, class Access>
-Below* InnerTree<C, Below, Access>::Arrive(const Fetched& fetched, uint64_t* snapshot) const {
+Below* InnerTree<C, Below, Access>::Arrive(const Fetched& fetched, uint64_t* snapshot,
+                                           VersionLock** lock) const {
   const OptimisticSection section;
-  *snapshot = access_.LockOf(fetched.node).ReadBegin();
+  VersionLock& its_lock = access_.LockOf(fetched.node);
+  *snapshot = its_lock.ReadBegin();
+  if (lock != nullptr) *lock = &its_lock;
   return fetched.parent->lock.Validate(fetched.version) ? fetched.node : nullptr;
 }
 
@@ -380,10 +383,11 @@ void InnerTree<C, Below, Access>::DescendEach(size_t count, KeyAt key_at, Found 
 
 template <class C, class Below, class Access>
 template <bool kForWrite, class Choose>
-Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot) const {
+Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot,
+                                              VersionLock** lock) const {
   const OptimisticSection section;
   for (;;) {
-    Below* below = Arrive(FetchBy<kForWrite>(choose), snapshot);
+    Below* below = Arrive(FetchBy<kForWrite>(choose), snapshot, lock);
     if (below != nullptr) [[likely]]
       return below;
   }
@@ -407,10 +411,11 @@ Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, 
 
 template <class C, class Below, class Access>
 template <class Form>
-Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot) const {
+Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot,
+                                                    VersionLock** lock) const {
   return DescendBy<true>(
       [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); },
-      snapshot);
+      snapshot, lock);
 }
 
 template <class C, class Below, class Access>

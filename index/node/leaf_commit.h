@@ -9,7 +9,8 @@
 //
 //   BeginCommit(leaf, word), if readers look at the word;   then it stores, flushes, fences
 //   BeginPublish(leaf);                                     then it changes the leaf in DRAM
-//   EndPublish(leaf);
+//   EndPublish(leaf);      or EndCommit instead of the two, if readers look at the word and nothing
+//                          changes in DRAM
 //
 // INVARIANT: a leaf has at most one word that readers look at and that is not yet durable.
 //
@@ -51,6 +52,12 @@ class LeafCommits {
       std::atomic_ref(leaf.pending).store(0, std::memory_order_release);
     }
     leaf.lock.EndPublish();
+  }
+
+  void EndCommit(Leaf& leaf) const {
+    if (pending_ != nullptr) [[unlikely]]
+      BeginPublish(leaf);
+    EndPublish(leaf);
   }
 
   // The value of a word of the leaf that a reader may see.

@@ -30,18 +30,20 @@ struct PendingOp {
   bool apply = false;
 
   bool remove() const { return op->kind == WriteKind::kDelete; }
+  // A put without a condition applies whatever the key's pair is.
+  bool looks_at_pair() const { return remove() || op->condition != Condition::kNone; }
 };
 
 template <class C>
 class OpStages {
  public:
   OpStages(pmem::Pool& pool, pmem::RecordSlab& slab, const C& codec, const StoredValues<C>& values)
-      : pool_(pool), slab_(slab), codec_(codec), values_(values) {}
+      : pool_(pool), medium_(pool.medium()), slab_(slab), codec_(codec), values_(values) {}
 
   const C& codec() const { return codec_; }
 
   Outcome Check(const WriteOp& op) const {
-    return pool_.medium().failed() ? Outcome::kMediumFailed : CheckFormat(op, codec_);
+    return medium_.failed() ? Outcome::kMediumFailed : CheckFormat(op, codec_);
   }
   // Its record needs a fence, and time, which no lock should be held for.
   bool IsLarge(const WriteOp& op) const;
@@ -65,6 +67,7 @@ class OpStages {
 
  private:
   pmem::Pool& pool_;
+  const pmem::Medium& medium_;
   pmem::RecordSlab& slab_;
   const C& codec_;
   const StoredValues<C>& values_;
@@ -81,10 +84,10 @@ bool OpStages<C>::IsLarge(const WriteOp& op) const {
 
 template <class C>
 Outcome OpStages<C>::Evaluate(const Pair* there, uint64_t now, PendingOp<C>* pending) const {
+  pending->apply = true;
+  if (!pending->looks_at_pair()) return Outcome::kOk;
   const WriteOp& op = *pending->op;
   const bool remove = pending->remove();
-  pending->apply = true;
-  if (!remove && op.condition == Condition::kNone) return Outcome::kOk;
   CurrentPair current;
   if (there != nullptr) current = values_.Describe(there->value, now);
   pending->apply = false;

@@ -41,7 +41,7 @@ Outcome PointWrites<C, Tree>::Evaluate(const Held& held, uint64_t now,
                                        PendingOp<C>* pending) const {
   if (MetDamage(held)) [[unlikely]]
     return Outcome::kDataLoss;
-  if (!held.found()) return stages_.Evaluate(nullptr, now, pending);
+  if (!held.found() || !pending->looks_at_pair()) return stages_.Evaluate(nullptr, now, pending);
   const Pair there = held.FoundPair();
   return stages_.Evaluate(&there, now, pending);
 }

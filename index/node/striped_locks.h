@@ -34,6 +34,9 @@ class StripedLocks {
     return (block * 0x9E3779B97F4A7C15ull) >> shift_;
   }
   VersionLock& Of(const void* leaf) const { return locks_[IndexOf(leaf)]; }
+  size_t IndexOfLock(const VersionLock& lock) const {
+    return static_cast<size_t>(&lock - locks_.get());
+  }
 
   // Waits for every lock: afterwards no writer is active.
   void LockAll() const {

@@ -2,23 +2,20 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <string_view>
 
 #include "index/engine.h"
+#include "index/pmem/owned_counter.h"
 
 namespace lodgekv {
 
 // Counters of one thread, which alone increments them.
 template <unsigned kCount>
 struct alignas(64) ThreadCounts {
-  std::array<std::atomic<uint64_t>, kCount> values{};
+  std::array<pmem::OwnedCounter, kCount> values{};
 
-  void Add(unsigned name, uint64_t n = 1) {
-    auto& value = values[name];
-    value.store(value.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
+  void Add(unsigned name, uint64_t n = 1) { values[name].Add(n); }
 };
 
 struct CounterText {
@@ -33,7 +30,7 @@ void VisitSums(const CounterText (&texts)[kCount], const Threads& threads, Count
   std::array<uint64_t, kCount> sums{};
   threads.ForEach([&](const auto& thread) {
     for (unsigned i = 0; i < kCount; ++i) {
-      sums[i] += counts_of(thread).values[i].load(std::memory_order_relaxed);
+      sums[i] += counts_of(thread).values[i].Load();
     }
   });
   for (unsigned i = 0; i < kCount; ++i) {

@@ -28,11 +28,12 @@ struct CounterList {
 namespace {
 
 Cost Snapshot(const ThreadCounters& c) {
+  const uint64_t lone = c.lone_words.Load();
   Cost cost;
-  cost.lines_flushed = c.lines_flushed.load(std::memory_order_relaxed);
-  cost.fences = c.fences.load(std::memory_order_relaxed);
-  cost.media_writes_256b = c.media_writes_256b.load(std::memory_order_relaxed);
-  cost.bytes_stored = c.bytes_stored.load(std::memory_order_relaxed);
+  cost.lines_flushed = c.lines_flushed.Load() + lone;
+  cost.fences = c.fences.Load() + lone;
+  cost.media_writes_256b = c.media_writes_256b.Load() + lone;
+  cost.bytes_stored = c.bytes_stored.Load() + lone * sizeof(uint64_t);
   return cost;
 }
 
@@ -69,6 +70,14 @@ bool ThreadCounters::NoteFurther(uint64_t block) {
   blocks_[at] = entry;
   ++block_count_;
   return true;
+}
+
+void ThreadCounters::CountAmongOthers(const void* word) {
+  bytes_stored.Add(sizeof(uint64_t));
+  lines_flushed.Add(1);
+  if (NoteBlock(word)) media_writes_256b.Add(1);
+  fences.Add(1);
+  ForgetBlocks();
 }
 
 void Medium::Fail() {

@@ -1,9 +1,9 @@
 // Medium: every store to the medium, every flush and every fence goes through it.
 //
 // Verbs. Flush: write lines back, without a fence. Fence: wait until this thread's flushes are
-// durable. Persist: Flush + Fence. Stage: write space that no reader or recovery reads yet. Commit:
-// the one 8-byte store that makes staged data valid. OrderStores, StoreOrdered: the fence before
-// commits, without a wait where one sync can serve both.
+// durable. Persist: Flush + Fence; of a word, with its store. Stage: write space that no reader or
+// recovery reads yet. Commit: the one 8-byte store that makes staged data valid. OrderStores,
+// StoreOrdered: the fence before commits, without a wait where one sync can serve both.
 //
 // The model (docs/crash_model.md): the unit of atomicity is an aligned 8-byte word, the unit of
 // persistence a 64-byte line. Before its fence a line may hold any prefix of the stores made to it;
@@ -24,6 +24,7 @@
 #include "index/cost.h"
 #include "index/pmem/internal/file_fence.h"
 #include "index/pmem/internal/tracer.h"
+#include "index/pmem/owned_counter.h"
 
 namespace lodgekv::pmem {
 
@@ -57,13 +58,15 @@ enum class FlushMode : uint8_t {
   kFile,  // an ordinary file: see file_fence.h
 };
 
-// Counters of one thread; summed by TotalCost(). Written by that thread only. They are in its own
-// storage, so that to count takes no branch; a fence and ThreadCost() list those of a new thread.
+// Counters of one thread; summed by TotalCost(). They are in its own storage: to count takes no
+// branch; a fence and ThreadCost() list those of a new thread.
 struct alignas(kLineBytes) ThreadCounters {
-  std::atomic<uint64_t> lines_flushed{0};
-  std::atomic<uint64_t> fences{0};
-  std::atomic<uint64_t> media_writes_256b{0};
-  std::atomic<uint64_t> bytes_stored{0};
+  OwnedCounter lines_flushed;
+  OwnedCounter fences;
+  OwnedCounter media_writes_256b;
+  OwnedCounter bytes_stored;
+  // Each of them all of the above: a word, in a line and a block, under a fence.
+  OwnedCounter lone_words;
 
   static ThreadCounters& Current();
 
@@ -73,9 +76,10 @@ struct alignas(kLineBytes) ThreadCounters {
       List();
   }
 
-  // True: the block is not among those noted since the last call of ForgetBlocks, of which so many
-  // are kept.
-  bool NoteBlock(uint64_t block) {
+  // True: the block of `address` is not among those noted since the last call of ForgetBlocks, of
+  // which so many are kept.
+  bool NoteBlock(const void* address) {
+    const uint64_t block = reinterpret_cast<uintptr_t>(address) / kBlockBytes;
     if (block_count_ == 0) {
       first_block_ = block;
       block_count_ = 1;
@@ -84,6 +88,16 @@ struct alignas(kLineBytes) ThreadCounters {
     return block != first_block_ && NoteFurther(block);
   }
   void ForgetBlocks() { block_count_ = 0; }
+
+  // A word that has been stored and flushed, and a fence.
+  void CountWordAndFence(const void* word) {
+    if (block_count_ == 0) [[likely]] {
+      lone_words.Add(1);
+    } else {
+      CountAmongOthers(word);
+    }
+    EnsureListed();
+  }
 
  private:
   friend struct CounterList;  // medium.cc
@@ -94,8 +108,9 @@ struct alignas(kLineBytes) ThreadCounters {
   static constexpr size_t kBlockEntries = 128;
   static constexpr uint32_t kMostBlocks = 61;
   static constexpr uint64_t kRound = uint64_t{1} << 50;
-  bool NoteFurther(uint64_t block);  // medium.cc
-  void List();                       // medium.cc
+  bool NoteFurther(uint64_t block);         // medium.cc
+  void CountAmongOthers(const void* word);  // medium.cc
+  void List();                              // medium.cc
 
   bool listed_ = false;
   uint32_t block_count_ = 0;
@@ -124,8 +139,8 @@ class Medium {
         fence_instruction_(options.fence_instruction),
         strict_order_(options.strict_order),
         long_fences_(options.long_fences || options.mode == FlushMode::kFile),
-        plain_fence_(options.fence_instruction && options.mode != FlushMode::kFile &&
-                     options.tracer == nullptr),
+        plain_(options.fence_instruction && options.mode != FlushMode::kFile &&
+               options.tracer == nullptr),
         unusual_(options.tracer != nullptr),
         file_fence_(options.file_fence),
         tracer_(options.tracer) {}
@@ -199,7 +214,7 @@ class Medium {
   // Returns when what this thread has flushed is durable. If a file cannot be written or synced,
   // failed() is true from then on, and the failure handler has been called.
   void Fence() {
-    if (plain_fence_) [[likely]] {
+    if (plain_) [[likely]] {
       _mm_sfence();
     } else {
       FenceOtherwise();
@@ -228,6 +243,23 @@ class Medium {
   void Persist(const void* address, size_t bytes) {
     Flush(address, bytes);
     Fence();
+  }
+
+  // Store, FlushLine and Fence, in one look at how they are made: a commit that is durable on
+  // return. `at_point`, if the fence is no instruction or there is a tracer, is called before it:
+  // for the crash point there.
+  template <class AtPoint>
+  void PersistWord(Word& word, uint64_t value, AtPoint at_point) {
+    if (plain_) [[likely]]
+      return PersistPlainly(word, value);
+    PersistOtherwise(word, value, at_point, /*ordered=*/false);
+  }
+  // The same by StoreOrdered.
+  template <class AtPoint>
+  void PersistOrdered(Word& word, uint64_t value, AtPoint at_point) {
+    if (plain_) [[likely]]
+      return PersistPlainly(word, value);
+    PersistOtherwise(word, value, at_point, /*ordered=*/true);
   }
 
   // Call before [address, address + bytes), whole lines, is returned to libpmemobj: nothing that
@@ -282,25 +314,38 @@ class Medium {
       TraceAnyStore(at, bytes, flushed);
   }
 
-  static void Add(std::atomic<uint64_t>& counter, uint64_t n) {
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
-
-  static void CountBytes(size_t bytes) { Add(ThreadCounters::Current().bytes_stored, bytes); }
+  static void CountBytes(size_t bytes) { ThreadCounters::Current().bytes_stored.Add(bytes); }
 
   static void CountLine(const void* address) {
     ThreadCounters& c = ThreadCounters::Current();
-    Add(c.lines_flushed, 1);
-    if (c.NoteBlock(reinterpret_cast<uintptr_t>(address) / kBlockBytes)) {
-      Add(c.media_writes_256b, 1);
-    }
+    c.lines_flushed.Add(1);
+    if (c.NoteBlock(address)) c.media_writes_256b.Add(1);
   }
 
   static void CountFence() {
     ThreadCounters& c = ThreadCounters::Current();
-    Add(c.fences, 1);
+    c.fences.Add(1);
     c.ForgetBlocks();
     c.EnsureListed();
+  }
+
+  void PersistPlainly(Word& word, uint64_t value) {
+    word.Ref().store(value, std::memory_order_release);
+    WriteBack(&word);
+    _mm_sfence();
+    ThreadCounters::Current().CountWordAndFence(&word);
+  }
+  template <class AtPoint>
+  [[gnu::noinline, gnu::cold]] void PersistOtherwise(Word& word, uint64_t value, AtPoint at_point,
+                                                     bool ordered) {
+    if (ordered) {
+      StoreOrdered(word, value);
+    } else {
+      Store(word, value);
+    }
+    FlushLine(&word);
+    at_point();
+    Fence();
   }
 
   bool StoresLater() const { return mode_ == FlushMode::kFile && file_fence_->stores_later(); }
@@ -318,7 +363,7 @@ class Medium {
   const bool fence_instruction_;
   const bool strict_order_;
   const bool long_fences_;
-  const bool plain_fence_;  // an instruction, and no tracer
+  const bool plain_;  // fences are instructions, and there is no tracer
   std::atomic<bool> failed_{false};
   std::atomic<bool> unusual_;
   FileFence* file_fence_;

@@ -113,6 +113,57 @@ TEST(PersistTest, StoreTwoIsTwoStoresInOrder) {
   EXPECT_EQ(tracer.stores[1].first, first + sizeof(Word));
 }
 
+// What a commit costs, alone and with other lines under its fence.
+TEST(PersistTest, AWordIsStoredFlushedAndFenced) {
+  static Memory memory;
+  static Word& word = *reinterpret_cast<Word*>(memory.bytes + kBlockBytes);
+  const auto never = [] { FAIL() << "there is no tracer"; };
+  for (const FlushMode mode : {FlushMode::kClwb, FlushMode::kClflush, FlushMode::kNone}) {
+    for (const bool instruction : {true, false}) {
+      Medium medium({.mode = mode, .fence_instruction = instruction});
+      medium.Fence();
+      const uint64_t value = word.Load() + 2;
+      const auto persist = [&] { medium.PersistWord(word, value, never); };
+      if (instruction) persist();
+      const Cost start = ThreadCost();
+      medium.PersistOrdered(word, value + 1, [] {});
+      EXPECT_EQ(word.Load(), value + 1);
+      const Cost alone = ThreadCost() - start;
+      EXPECT_EQ(alone.lines_flushed, 1u);
+      EXPECT_EQ(alone.fences, 1u);
+      EXPECT_EQ(alone.media_writes_256b, 1u);
+      EXPECT_EQ(alone.bytes_stored, sizeof(Word));
+
+      const Cost before = ThreadCost();
+      medium.FlushLine(memory.bytes);
+      medium.FlushLine(memory.bytes + kBlockBytes + kLineBytes);  // of the word's block
+      medium.PersistWord(word, value, [] {});
+      medium.FlushLine(&word);  // behind the fence the block counts again
+      const Cost cost = ThreadCost() - before;
+      EXPECT_EQ(cost.lines_flushed, 4u);
+      EXPECT_EQ(cost.fences, 1u);
+      EXPECT_EQ(cost.media_writes_256b, 3u);
+      EXPECT_EQ(cost.bytes_stored, sizeof(Word));
+    }
+  }
+}
+
+TEST(PersistTest, AWordsCrashPointIsBeforeItsFence) {
+  static Word word;
+  RecordingTracer tracer;
+  Medium medium({.tracer = &tracer});
+  const auto at_point = [&] {
+    EXPECT_EQ(tracer.flushed.size(), 1u);
+    EXPECT_THAT(tracer.flushed_at_fence, IsEmpty());
+    medium.CrashPoint("a.1");
+  };
+  medium.PersistWord(word, 7, at_point);
+  EXPECT_EQ(word.Load(), 7u);
+  EXPECT_THAT(tracer.points, ElementsAreArray({"a.1"}));
+  EXPECT_THAT(tracer.flushed_at_fence, ElementsAreArray({size_t{1}}));
+  EXPECT_EQ(tracer.stores.size(), 1u);
+}
+
 TEST(PersistTest, EveryModeOfThisProcessorStoresAndCounts) {
   static Memory memory;
   alignas(kLineBytes) char line[kLineBytes];

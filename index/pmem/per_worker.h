@@ -21,7 +21,7 @@ class PerWorker {
 
   // The calling thread's.
   T& Current() {
-    T* mine = slots_[CurrentWorkerSlot()].load(std::memory_order_acquire);
+    T* mine = slots_[OwnWorkerSlot()].load(std::memory_order_acquire);
     return mine != nullptr ? *mine : New();
   }
 
@@ -37,13 +37,19 @@ class PerWorker {
   }
 
  private:
+  // Of a thread that has none, or no slot yet; an earlier thread with its slot may have left one.
   [[gnu::noinline]] T& New() {
-    T* item = new T;
-    slots_[CurrentWorkerSlot()].store(item, std::memory_order_release);
+    std::atomic<T*>& mine = slots_[CurrentWorkerSlot()];
+    T* item = mine.load(std::memory_order_acquire);
+    if (item == nullptr) {
+      item = new T;
+      mine.store(item, std::memory_order_release);
+    }
     return *item;
   }
 
-  std::array<std::atomic<T*>, kMaxWorkerSlots> slots_{};
+  // The last one, of threads without a slot, stays null.
+  std::array<std::atomic<T*>, kMaxWorkerSlots + 1> slots_{};
 };
 
 }  // namespace lodgekv::pmem

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "index/pmem/per_worker.h"
 #include "index/pmem/testing/arena_test_util.h"
 #include "index/pmem/worker_slot.h"
 
@@ -404,6 +405,22 @@ TEST(WorkerSlotTest, IsStableWithinAThreadAndReusedAfterIt) {
   }
   EXPECT_THAT(slots, SizeIs(1));
   EXPECT_FALSE(slots.contains(own));
+}
+
+TEST(PerWorkerTest, AThreadFindsWhatAnEarlierOneWithItsSlotHasLeft) {
+  PerWorker<std::atomic<int>> counts;
+  counts.Current() = 100;
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] { EXPECT_EQ(counts.Current()++, i); }).join();
+  }
+  std::thread([&] {
+    (void)CurrentWorkerSlot();  // before it asks
+    EXPECT_EQ(counts.Current(), 3);
+  }).join();
+  EXPECT_EQ(counts.Current(), 100);
+  int items = 0;
+  counts.ForEach([&](const std::atomic<int>&) { ++items; });
+  EXPECT_EQ(items, 2);
 }
 
 TEST(WorkerSlotTest, WaitsWhenAllAreTaken) {

@@ -10,7 +10,7 @@ namespace lodgekv::pmem {
 inline constexpr uint32_t kMaxWorkerSlots = 256;
 
 namespace internal {
-inline constexpr uint32_t kNoWorkerSlot = UINT32_MAX;
+inline constexpr uint32_t kNoWorkerSlot = kMaxWorkerSlots;
 inline constinit thread_local uint32_t worker_slot = kNoWorkerSlot;
 inline constinit thread_local uint64_t worker_turn = 0;
 uint32_t TakeWorkerSlot();
@@ -23,6 +23,9 @@ inline uint32_t CurrentWorkerSlot() {
   }
   return internal::worker_slot;
 }
+
+// The same if the thread has one, and otherwise kMaxWorkerSlots.
+inline uint32_t OwnWorkerSlot() { return internal::worker_slot; }
 
 // A number that no other thread has, whether or not it has had the same slot. A fence covers the
 // flushes of its own thread: not those of the slot's thread before it.

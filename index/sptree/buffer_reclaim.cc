@@ -124,8 +124,8 @@ bool BufferReclaimer<C>::FlushSome() {
   uint64_t flushed = 0;
   tree_.workers.ForEach([&](const Worker& worker) {
     const auto& values = worker.counters.values;
-    flushed += values[WorkerCounters::kHoldingFlushes].load(std::memory_order_relaxed);
-    filled += values[WorkerCounters::kHolding].load(std::memory_order_relaxed);
+    flushed += values[WorkerCounters::kHoldingFlushes].Load();
+    filled += values[WorkerCounters::kHolding].Load();
   });
   if (filled == flushed) return false;
   size_t most = kBuffersForSpace;

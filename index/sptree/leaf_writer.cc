@@ -42,6 +42,15 @@ void LeafWriter<C>::Stage(LeafChange<C>* change) {
 }
 
 template <class C>
+void LeafWriter<C>::MistakeBitmap(const LeafChange<C>& change) {
+  pmem::Medium& medium = tree_.medium;
+  if (medium.Canary("sptree.change.torn_commit")) [[unlikely]] {
+    constexpr uint64_t kLowHalf = 0xffffffff;
+    medium.Store(change.leaf->bnode->bitmap, (change.old & ~kLowHalf) | (change.bitmap & kLowHalf));
+  }
+}
+
+template <class C>
 void LeafWriter<C>::Commit(const LeafChange<C>& change) {
   pmem::Medium& medium = tree_.medium;
   if (change.value != nullptr) {
@@ -51,10 +60,7 @@ void LeafWriter<C>::Commit(const LeafChange<C>& change) {
     return;
   }
   pmem::Word& bitmap = change.leaf->bnode->bitmap;
-  if (medium.Canary("sptree.change.torn_commit")) {
-    constexpr uint64_t kLowHalf = 0xffffffff;
-    medium.Store(bitmap, (change.old & ~kLowHalf) | (change.bitmap & kLowHalf));
-  }
+  MistakeBitmap(change);
   medium.StoreOrdered(bitmap, change.bitmap);
   medium.FlushLine(&bitmap);
 }

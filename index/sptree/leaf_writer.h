@@ -34,6 +34,13 @@ class LeafWriter {
   static bool FencesFirst(const LeafChange<C>& change) { return change.fences; }
   // Second phase: one store, flushed.
   void Commit(const LeafChange<C>& change);
+  // The same, durable on return, of a change of slots. `at_point`: Medium::PersistOrdered.
+  template <class AtPoint>
+  void CommitDurably(const LeafChange<C>& change, AtPoint at_point) {
+    if (tree_.medium.tracer() != nullptr) [[unlikely]]
+      MistakeBitmap(change);
+    tree_.medium.PersistOrdered(change.leaf->bnode->bitmap, change.bitmap, at_point);
+  }
   // The commit is durable.
   void Publish(const LeafChange<C>& change);
 
@@ -41,6 +48,8 @@ class LeafWriter {
   void SetSlots(Mnode<C>* leaf, uint64_t bitmap);
 
  private:
+  // Only for a canary.
+  void MistakeBitmap(const LeafChange<C>& change);
   void RenewFilter(Mnode<C>* leaf) const;
 
   TreeState<C>& tree_;

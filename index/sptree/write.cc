@@ -81,13 +81,10 @@ void PairWriter<C>::Update(Worker& worker, const Held& held, Pair pair) {
     LODGEKV_CRASH_POINT(tree_.medium, "sptree.record.1");
     tree_.medium.OrderStores();
   }
-  LeafChange<C> change(held.leaf);
-  change.value = &slot.value;
-  change.new_value = pair.value;
-  writer_.Commit(change);
-  LODGEKV_CRASH_POINT(tree_.medium, "sptree.update.1");
-  tree_.medium.Fence();
-  writer_.Publish(change);
+  tree_.commits.BeginCommit(*held.leaf, slot.value);
+  tree_.medium.PersistOrdered(slot.value, pair.value,
+                              [&] { LODGEKV_CRASH_POINT(tree_.medium, "sptree.update.1"); });
+  tree_.commits.EndCommit(*held.leaf);
   LODGEKV_CRASH_POINT(tree_.medium, "sptree.update.2");
   if (!tree_.medium.Canary("sptree.update.record_stays")) tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kUpdates);
@@ -124,9 +121,7 @@ void PairWriter<C>::Commit(LeafChange<C>* change) {
   LODGEKV_CRASH_POINT(medium, "sptree.change.1");
   if (LeafWriter<C>::FencesFirst(*change)) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "sptree.change.2");
-  writer_.Commit(*change);
-  LODGEKV_CRASH_POINT(medium, "sptree.change.3");
-  medium.Fence();
+  writer_.CommitDurably(*change, [&] { LODGEKV_CRASH_POINT(medium, "sptree.change.3"); });
   writer_.Publish(*change);
   LODGEKV_CRASH_POINT(medium, "sptree.change.4");
 }

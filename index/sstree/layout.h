@@ -8,6 +8,7 @@
 #include "index/node/batch_intent.h"
 #include "index/node/checked_word.h"
 #include "index/node/codec.h"
+#include "index/node/slots_by_line.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::sstree {
@@ -86,14 +87,9 @@ inline uint32_t SlotsOf(uint64_t valid, unsigned number) {
 constexpr unsigned LineOfSlot(unsigned slot) {
   return (offsetof(media::Subnode, slots) + sizeof(media::Slot) * slot) / pmem::kLineBytes;
 }
-constexpr uint32_t SlotsOfLine(unsigned line) {
-  uint32_t mask = 0;
-  for (unsigned s = 0; s < kSubnodeSlots; ++s) {
-    if (LineOfSlot(s) == line) mask |= uint32_t{1} << s;
-  }
-  return mask;
-}
 inline constexpr unsigned kSubnodeLines = pmem::kBlockBytes / pmem::kLineBytes;
+inline constexpr auto kSlotsOfLine = SlotsByLine<kSubnodeLines>(kSubnodeSlots, LineOfSlot);
+constexpr uint32_t SlotsOfLine(unsigned line) { return kSlotsOfLine[line]; }
 // The head's first line has its word, its next pointer, and two slots (SSTree Fig. 3).
 static_assert(SlotsOfLine(0) == 0x3 && SlotsOfLine(3) == 0x3c00);
 // A set of lines of a leaf: bit i * kSubnodeLines + k is line k of subnode i.

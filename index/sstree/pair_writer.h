@@ -102,7 +102,7 @@ class PairWriter {
   }
   Outcome Insert(Worker& worker, Leaf* leaf, const Key& key, Pair pair);
   void Update(Worker& worker, const LockedLeaf& locked, const Key& key, Pair pair);
-  void UpdateInPlace(const LockedLeaf& locked, Pair pair);
+  void UpdateInPlace(Worker& worker, const LockedLeaf& locked, Pair pair);
   void Commit(Worker& worker, LeafChange* change);
   void FenceRecord(Pair pair);
 

@@ -106,6 +106,10 @@ struct TreeState {
   // Nothing refers to what this thread has cut off any more, durably.
   void FenceAndFree(Worker& worker) {
     medium.Fence();
+    FreeFenced(worker);
+  }
+  // The same after a fence.
+  void FreeFenced(Worker& worker) {
     if (!worker.cut_off.empty()) [[unlikely]]
       FreeCutOff(worker);
   }

@@ -58,7 +58,7 @@ void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, const Key& 
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   const uint32_t free_slots = tree_.usable_slots() & ~locked.leaf->place.slots();
   if (locked.place.in_head() || free_slots == 0 || !tree_.parameters.item_movement) {
-    UpdateInPlace(locked, pair);
+    UpdateInPlace(worker, locked, pair);
   } else {
     LeafChange change;
     writer_.Begin(locked.leaf, &change);
@@ -70,16 +70,14 @@ void PairWriter<C>::Update(Worker& worker, const LockedLeaf& locked, const Key& 
 }
 
 template <class C>
-void PairWriter<C>::UpdateInPlace(const LockedLeaf& locked, Pair pair) {
+void PairWriter<C>::UpdateInPlace(Worker& worker, const LockedLeaf& locked, Pair pair) {
   FenceRecord(pair);
   media::Slot& slot = *locked.place.slot;
   tree_.commits.BeginCommit(*locked.leaf, slot.value);
-  tree_.medium.StoreOrdered(slot.value, pair.value);
-  tree_.medium.FlushLine(&slot);
-  LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.1");
-  tree_.FenceAndFree(tree_.workers.Current());
-  LeafCommits<Leaf>::BeginPublish(*locked.leaf);
-  tree_.commits.EndPublish(*locked.leaf);
+  tree_.medium.PersistOrdered(slot.value, pair.value,
+                              [&] { LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.1"); });
+  tree_.FreeFenced(worker);
+  tree_.commits.EndCommit(*locked.leaf);
   LODGEKV_CRASH_POINT(tree_.medium, "sstree.update.2");
 }
 

@@ -187,7 +187,7 @@ void WriteGroup<C>::CommitLeaves() {
   for (Held& held : leaves_) {
     if (held.changes()) changing[count++] = &held;
   }
-  const size_t at_once = tree_.locks.readers_wait() ? kMostPublished : kMostLeaves;
+  const size_t at_once = tree_.locks.leaves().readers_wait() ? kMostPublished : kMostLeaves;
   for (size_t i = 0; i < count; i += at_once) {
     CommitTogether(std::span(changing + i, std::min(at_once, count - i)));
   }
@@ -198,16 +198,13 @@ void WriteGroup<C>::CommitLeaves() {
 template <class C>
 void WriteGroup<C>::CommitTogether(std::span<Held*> leaves) {
   for (const Held* held : leaves) {
-    tree_.locks.BeginCommit(held->leaf, held->commit());
+    tree_.locks.leaves().BeginCommit(*held->lock, held->commit());
     tree_.medium.StoreOrdered(held->commit(), held->commit_word());
     tree_.medium.FlushLine(&held->commit());
   }
   LODGEKV_CRASH_POINT(tree_.medium, "tlbtree.group.3");
   tree_.medium.Fence();
-  for (const Held* held : leaves) {
-    tree_.locks.BeginPublish(held->leaf);
-    tree_.locks.EndPublish(held->leaf);
-  }
+  for (const Held* held : leaves) tree_.locks.leaves().EndCommit(*held->lock);
 }
 
 // Leaves from which pairs were removed, for a merge after the write.

@@ -104,17 +104,19 @@ void LeafMerger<C>::Join(Worker& worker, const AnchorPlace& place, const Two& tw
   const NodeState state = StagePairs(two);
   LODGEKV_CRASH_POINT(medium, "tlbtree.merge.1");
   medium.OrderStores();
-  tree_.locks.BeginCommit(two.left, two.left->state);
+  VersionLock& left_lock = tree_.locks.Of(two.left);
+  tree_.locks.leaves().BeginCommit(left_lock, two.left->state);
   medium.StoreOrdered(two.left->state, state.word());
   medium.FlushLine(&two.left->state);
   LODGEKV_CRASH_POINT(medium, "tlbtree.merge.2");
   medium.Fence();
-  tree_.locks.BeginPublish(two.left);
+  tree_.locks.leaves().BeginPublish(left_lock);
   if (!two.same_lock) {
-    tree_.locks.Of(two.right).BeginPublish();
-    tree_.locks.Of(two.right).EndPublish();
+    VersionLock& right_lock = tree_.locks.Of(two.right);
+    right_lock.BeginPublish();
+    right_lock.EndPublish();
   }
-  tree_.locks.EndPublish(two.left);
+  tree_.locks.leaves().EndPublish(left_lock);
   LODGEKV_CRASH_POINT(medium, "tlbtree.merge.3");
   worker.counters.Add(WorkerCounters::kLeafMerges);
   if (medium.failed() || medium.Canary("tlbtree.merge.leaf_stays")) return;

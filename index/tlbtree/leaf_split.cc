@@ -17,7 +17,7 @@ void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, cons
   if (medium.strict_order()) medium.FlushLine(leaf);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.1");
   medium.OrderStores();
-  tree_.locks.BeginCommit(leaf, leaf->state);
+  tree_.locks.leaves().BeginCommit(*locked.lock, leaf->state);
   if (medium.Canary("tlbtree.split.two_stores")) {
     NodeState half = left.state;
     half.Truncate(made.stay);
@@ -28,8 +28,7 @@ void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, cons
   medium.FlushLine(leaf);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.2");
   medium.Fence();
-  tree_.locks.BeginPublish(leaf);
-  tree_.locks.EndPublish(leaf);
+  tree_.locks.leaves().EndCommit(*locked.lock);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.3");
 }
 

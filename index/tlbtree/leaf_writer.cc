@@ -32,18 +32,15 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");
   if (fence) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.2");
-  tree_.locks.BeginCommit(leaf, leaf->state);
+  tree_.locks.leaves().BeginCommit(*locked.lock, leaf->state);
   if (medium.Canary("tlbtree.insert.two_stores")) {
     NodeState half(leaf->state.LoadRelaxed());
     half.Insert(half.count(), slot);
     medium.Store(leaf->state, half.word());
   }
-  medium.StoreOrdered(leaf->state, state.word());
-  medium.FlushLine(&leaf->state);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.insert.3");
-  medium.Fence();
-  tree_.locks.BeginPublish(leaf);
-  tree_.locks.EndPublish(leaf);
+  medium.PersistOrdered(leaf->state, state.word(),
+                        [&] { LODGEKV_CRASH_POINT(medium, "tlbtree.insert.3"); });
+  tree_.locks.leaves().EndCommit(*locked.lock);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.4");
   CountInsert(worker, beside);
   return true;
@@ -57,13 +54,10 @@ void LeafWriter<C>::Update(Worker& worker, const LockedLeaf<C>& locked, Pair pai
   if (old_value == pair.value && C::kRecords) return;  // a batch that is applied again
   FenceRecord(pair);
   tree_.HoldRecord(old_value);
-  tree_.locks.BeginCommit(locked.leaf, slot.value);
-  medium.StoreOrdered(slot.value, pair.value);
-  medium.FlushLine(&slot);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.update.1");
-  medium.Fence();
-  tree_.locks.BeginPublish(locked.leaf);
-  tree_.locks.EndPublish(locked.leaf);
+  tree_.locks.leaves().BeginCommit(*locked.lock, slot.value);
+  medium.PersistOrdered(slot.value, pair.value,
+                        [&] { LODGEKV_CRASH_POINT(medium, "tlbtree.update.1"); });
+  tree_.locks.leaves().EndCommit(*locked.lock);
   LODGEKV_CRASH_POINT(medium, "tlbtree.update.2");
   if (!medium.Canary("tlbtree.update.record_stays")) tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kUpdates);
@@ -87,13 +81,10 @@ void LeafWriter<C>::Remove(Worker& worker, const LockedLeaf<C>& locked) {
   NodeState state(leaf->state.LoadRelaxed());
   state.Remove(locked.place);
   tree_.HoldRecord(old_value);
-  tree_.locks.BeginCommit(leaf, leaf->state);
-  medium.Store(leaf->state, state.word());
-  medium.FlushLine(&leaf->state);
-  LODGEKV_CRASH_POINT(medium, "tlbtree.delete.1");
-  medium.Fence();
-  tree_.locks.BeginPublish(leaf);
-  tree_.locks.EndPublish(leaf);
+  tree_.locks.leaves().BeginCommit(*locked.lock, leaf->state);
+  medium.PersistWord(leaf->state, state.word(),
+                     [&] { LODGEKV_CRASH_POINT(medium, "tlbtree.delete.1"); });
+  tree_.locks.leaves().EndCommit(*locked.lock);
   LODGEKV_CRASH_POINT(medium, "tlbtree.delete.2");
   tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kDeletes);

@@ -1,30 +1,18 @@
-// The locks of leaves and of anchors, all in DRAM, and what readers see of a leaf during a commit.
+// The locks of leaves and of anchors, all in DRAM.
 //
-// A leaf's lock protects its content. An anchor's lock protects the sub-index above its leaves:
-// the anchor itself, the root over the leaves, and which leaves are there (sub_indices.h).
-//
-// A writer holds its leaf's lock across its fences, but readers could see a commit's store before
-// it is durable. If a fence is an instruction, they wait from the store until its fence
-// (VersionLock::BeginPublish). If a fence waits for a disk, they read the word's old value
-// meanwhile (node/pending_word.h). Around a commit, which is one store, its writer calls
-//
-//   BeginCommit(leaf, word);   then it stores, flushes, fences
-//   BeginPublish(leaf);        then it changes what else readers must not see half done
-//   EndPublish(leaf);
+// A leaf's lock protects its content; around a commit its writer follows node/commit_locks.h. An
+// anchor's lock protects the sub-index above its leaves: the anchor itself, the root over the
+// leaves, and which leaves are there (sub_indices.h).
 //
 // Order: who holds a leaf's lock waits for no other lock. Who holds an anchor's lock may take
 // leaves' locks; another anchor's is only tried.
 //
-// Thread-safe: only the holder of the leaf's lock calls Begin and End methods.
-//
-// INVARIANT: a leaf has at most one word that was stored by a commit and is not yet durable, since
-// its lock has at most one.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
-#include "index/node/pending_word.h"
+#include "index/node/commit_locks.h"
 #include "index/node/striped_locks.h"
 #include "index/pmem/pool.h"
 #include "index/tlbtree/layout.h"
@@ -65,33 +53,12 @@ class NodeLocks {
   using Node = media::Node<C>;
 
   NodeLocks(const pmem::Pool& pool, bool long_fences)
-      : leaves_(pool.base(), pool.bytes()),
-        anchors_(pool.base(), pool.bytes()),
-        pending_(long_fences ? std::make_unique<PendingWord[]>(leaves_.count()) : nullptr) {}
+      : leaves_(pool, long_fences), anchors_(pool.base(), pool.bytes()) {}
 
   VersionLock& Of(const Node* leaf) const { return leaves_.Of(leaf); }
   VersionLock& Of(const media::Anchor* anchor) const { return anchors_.Of(anchor); }
-  LeafView<C> ViewOf(const Node* leaf) const {
-    return {leaf, pending_ == nullptr ? nullptr : &pending_[leaves_.IndexOf(leaf)]};
-  }
-  // True: readers wait from a commit's store to its fence. False: they see the word's old value.
-  bool readers_wait() const { return pending_ == nullptr; }
-
-  void BeginCommit(const Node* leaf, const pmem::Word& word) const {
-    if (pending_ == nullptr) {
-      Of(leaf).BeginPublish();
-    } else {
-      pending_[leaves_.IndexOf(leaf)].Set(word);
-    }
-  }
-  // Call when the commit is durable.
-  void BeginPublish(const Node* leaf) const {
-    if (pending_ != nullptr) Of(leaf).BeginPublish();
-  }
-  void EndPublish(const Node* leaf) const {
-    if (pending_ != nullptr) pending_[leaves_.IndexOf(leaf)].Clear();
-    Of(leaf).EndPublish();
-  }
+  LeafView<C> ViewOf(const Node* leaf) const { return {leaf, leaves_.PendingOf(leaf)}; }
+  const CommitLocks& leaves() const { return leaves_; }
 
   // Waits for all writers.
   void LockAll() const {
@@ -105,10 +72,8 @@ class NodeLocks {
   size_t bytes() const { return leaves_.bytes() + anchors_.bytes(); }
 
  private:
-  const StripedLocks leaves_;
+  const CommitLocks leaves_;
   const StripedLocks anchors_;
-  // One for each lock of a leaf; null if a fence is an instruction.
-  const std::unique_ptr<PendingWord[]> pending_;
 };
 
 // A locked leaf, and the key's place in it. A null leaf: something is damaged on the way to it.

@@ -57,7 +57,7 @@ class WriteGroup {
   void Put(Pair pair);
   void Commit();
   bool full() const {
-    return leaves_.size() >= (tree_.locks.readers_wait() ? kMostShortHeld : kMostLeaves);
+    return leaves_.size() >= (tree_.locks.leaves().readers_wait() ? kMostShortHeld : kMostLeaves);
   }
   bool holds_locks() const { return !leaves_.empty(); }
 
@@ -132,7 +132,7 @@ class WriteGroup {
   NewLeaf* target_ = nullptr;  // not null: where the key belongs
   int slot_ = -1;
   unsigned place_ = 0;
-  uint32_t free_ = 0;  // slots that Put may use, as MakeRoom has found
+  uint32_t free_ = 0;     // slots that Put may use, as MakeRoom has found
   bool damaged_ = false;  // Find has come to no leaf
   bool changes_ = false;
   bool fences_first_ = false;  // a fence is needed before the commits

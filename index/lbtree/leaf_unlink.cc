@@ -1,39 +1,10 @@
-// Delete (LB+-Tree 3.1), and the unlinking of empty leaves; crash tables: README.md, Delete.
-#include "index/lbtree/leaf_lines.h"
+// The unlinking of empty leaves; its crash table: README.md, Delete.
 #include "index/lbtree/pair_remover.h"
 #include "index/node/epoch.h"
 #include "index/node/inner_tree_shrink.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::lbtree {
-
-// The key's place has been found.
-template <class C>
-void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
-  const auto slot = static_cast<unsigned>(locked.place.slot);
-  worker.counters.Add(WorkerCounters::kDeletes);
-  const unsigned block = locked.place.block;
-  const bool last = tree_.parameters.unlink_leaves &&
-                    HoldsOnePair(locked.leaf, tree_.blocks, block, HeaderOf(locked.leaf, block));
-  const uint64_t old_value = locked.FoundPair().value;
-  const Attempt unlinked = last ? UnlinkLeaf(worker, locked, key) : Attempt::kCannot;
-  if (unlinked == Attempt::kBusy) NoteEmptied(worker, key);
-  if (unlinked != Attempt::kDone) {
-    media::Word* words = HeaderWords(locked.leaf, block, AltOf(locked.leaf));
-    Header header = LoadHeader(words);
-    header.Clear(uint32_t{1} << slot);
-    pmem::Medium& medium = tree_.medium;
-    tree_.locks.BeginCommit(locked, words[0]);
-    medium.Store(words[0], header.words[0]);
-    medium.FlushLine(words);
-    LODGEKV_CRASH_POINT(medium, "lbtree.delete.1");
-    medium.Fence();
-    tree_.locks.BeginPublish(locked);
-    tree_.locks.EndPublish(locked);
-    LODGEKV_CRASH_POINT(medium, "lbtree.delete.2");
-  }
-  tree_.RetireRecord(worker, old_value);
-}
 
 // Returns the left neighbour of the key's leaf according to the parents; if those change meanwhile
 // it may be another leaf.
