@@ -60,12 +60,12 @@ class LeafView {
   bool alt_;
 };
 
-// The active header of block `b`: its words, and what they hold.
-inline media::Word* ActiveWords(media::Block* leaf, unsigned b) {
-  return b == 0 ? leaf[0].header : HeaderWords(leaf, b, AltOf(leaf));
-}
+// Which of its two places the header of block `b` is in; that of the first block has one.
+inline bool AltOfBlock(const media::Block* leaf, unsigned b) { return b != 0 && AltOf(leaf); }
+
+// The active header of block `b`.
 inline Header HeaderOf(const media::Block* leaf, unsigned b) {
-  return LoadHeader(b == 0 ? leaf[0].header : HeaderWords(leaf, b, AltOf(leaf)));
+  return LoadHeader(HeaderWords(leaf, b, AltOfBlock(leaf, b)));
 }
 
 inline Pair SlotPair(const media::Block& block, unsigned slot) {

@@ -32,7 +32,7 @@ bool LeafWriter<C>::InsertIntoFurther(Worker& worker, const LockedLeaf& locked,
 template <class C>
 void LeafWriter<C>::InsertIntoBlock(Worker& worker, const LockedLeaf& locked, unsigned b,
                                     const NewPair& added) {
-  const bool alt = b != 0 && AltOf(locked.leaf);  // the first block's header has one place
+  const bool alt = AltOfBlock(locked.leaf, b);
   pmem::Medium& medium = tree_.medium;
   media::Block& block = locked.leaf[b];
   media::Word* words = HeaderWords(locked.leaf, b, alt);

@@ -47,7 +47,7 @@ template <class C>
 void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
   worker.counters.Add(WorkerCounters::kDeletes);
   const unsigned block = locked.place.block;
-  media::Word* words = ActiveWords(locked.leaf, block);
+  media::Word* words = HeaderWords(locked.leaf, block, AltOfBlock(locked.leaf, block));
   Header header = LoadHeader(words);
   const bool last =
       tree_.parameters.unlink_leaves && HoldsOnePair(locked.leaf, tree_.blocks, block, header);

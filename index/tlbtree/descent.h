@@ -81,7 +81,6 @@ class Descent {
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
   // By its hint, if there is one.
   void FetchRoot(pmem::Offset anchor) const {
-    if (!tree_.root_hints.in_use()) return;
     const pmem::Offset root = tree_.root_hints.At(anchor);
     if (root != 0) PrefetchLines(tree_.NodeAt(root), sizeof(Node));
   }
@@ -180,8 +179,7 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   place->next_anchor = anchor.view.next;
   if (anchor.view.root.height > 1) {
     const Node* root = place->root = tree_.NodeAt(anchor.view.root.node);
-    if (tree_.root_hints.in_use()) [[likely]]
-      tree_.root_hints.Note(anchor.offset, anchor.view.root.node);
+    tree_.root_hints.Note(anchor.offset, anchor.view.root.node);
     if (tree_.touch.active() && !check_.TouchRoot(root)) [[unlikely]]
       return Judge(lock, anchor.snapshot, root, place);
     const OptimisticSection section;

@@ -30,16 +30,18 @@ class RootHints {
         blocks_(static_cast<uint32_t*>(std::calloc(mask_ + 1, sizeof(uint32_t)))) {
     if (blocks_ == nullptr) throw std::bad_alloc();
   }
-  // Without any: At and Note are not to be called.
+  // Without any.
   RootHints() = default;
 
   bool in_use() const { return blocks_ != nullptr; }
   // The root of the anchor's sub-index, or of another one; 0: none is known.
   pmem::Offset At(pmem::Offset anchor) const {
+    if (!in_use()) return 0;
     return pmem::Offset{PlaceOf(anchor).load(std::memory_order_relaxed)} * pmem::kBlockBytes;
   }
   // A root beyond the first TiB has no hint.
   void Note(pmem::Offset anchor, pmem::Offset root) const {
+    if (!in_use()) return;
     const uint64_t block = root / pmem::kBlockBytes;
     const uint32_t hint = block <= UINT32_MAX ? static_cast<uint32_t>(block) : 0;
     const std::atomic_ref<uint32_t> place = PlaceOf(anchor);
