@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <map>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -159,6 +163,41 @@ TEST(ScanTest, ALeafIsSortedOnceAfterAChange) {
   EXPECT_EQ(tree.EffectOf(scan)["sorted_leaves_total"], 0u);
   ASSERT_EQ(tree.Put(Scattered(51), Text(1)), Outcome::kOk);
   EXPECT_EQ(tree.EffectOf(scan)["sorted_leaves_total"], 1u);
+  tree.ExpectSound();
+}
+
+// A second sort at the same version would take entries away from a scan that reads the first one's.
+TEST(ScanTest, ScansThatMeetALeafTogetherSortItOnce) {
+  constexpr unsigned kThreads = 2;
+  constexpr uint64_t kRounds = 150'000;
+  constexpr uint64_t kKeys = 50;
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(tree.Put(Scattered(i), Text(i)), Outcome::kOk);
+  std::atomic<uint64_t> scanned{0};
+  const auto change = [&, round = uint64_t{0}]() mutable noexcept {
+    EXPECT_EQ(tree.Delete(Scattered(round % kKeys)), Outcome::kOk);
+    EXPECT_EQ(tree.Put(Scattered(round % kKeys), Text(round)), Outcome::kOk);
+    ++round;
+  };
+  const auto scan_each_change = [&] {
+    std::barrier together(kThreads, change);
+    const auto scan = [&] {
+      for (uint64_t round = 0; round < kRounds; ++round) {
+        together.arrive_and_wait();
+        std::string last;
+        const Outcome outcome = tree.engine().Scan({}, [&](const ScanItem& item) {
+          EXPECT_LT(std::exchange(last, std::string(item.key)), item.key);
+          scanned.fetch_add(1, std::memory_order_relaxed);
+          return true;
+        });
+        EXPECT_EQ(outcome, Outcome::kOk);
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < kThreads; ++i) threads.emplace_back(scan);
+  };
+  EXPECT_EQ(tree.EffectOf(scan_each_change)["sorted_leaves_total"], kRounds);
+  EXPECT_EQ(scanned, kRounds * kThreads * kKeys);
   tree.ExpectSound();
 }
 

@@ -66,10 +66,12 @@ void Cursor<C>::Seek(const Key* near, bool reverse, uint64_t) {
   }
 }
 
-// Nothing is published: readers that have the same version go on.
+// Nothing is published: readers that have the same version go on. So another scan may have sorted
+// the leaf since this one looked, and others read that order.
 template <class C>
 void Cursor<C>::SortLeaf() {
   if (!leaf_->lock.TryUpgrade(snapshot_)) return;
+  if (leaf_->sorted.load(std::memory_order_relaxed)) return leaf_->lock.Unlock();
   if (leaf_->seqs == nullptr) leaf_->seqs = static_cast<uint8_t*>(tree_.dram.Allocate(kBnodeSlots));
   unsigned count = 0;
   for (uint64_t slots = leaf_->bitmap; slots != 0; slots &= slots - 1) {
