@@ -37,13 +37,29 @@ Offset UnitArena::Allocate(ReservePolicy policy) {
   return unit;
 }
 
+// 0: the cache is empty, or a thief has it. A record is written as soon as it has its space, which
+// after a free lies anywhere: so the lines of the next one are fetched already.
+Offset UnitArena::TakeCached(UnitCache& cache) const {
+  constexpr uint32_t kFetchedBytes = 256;
+  if (!cache.TryEnter(state_->process_barrier)) return 0;
+  const Offset unit = cache.Pop();
+  const Offset next = cache.Next();
+  cache.Leave();
+  if (use_ == ChunkUse::kRecords && next != 0) {
+    const char* at = pool_.At<char>(next);
+    for (uint32_t line = 0; line < std::min(unit_bytes_, kFetchedBytes); line += kLineBytes) {
+      __builtin_prefetch(at + line, 1);
+    }
+  }
+  return unit;
+}
+
 Offset UnitArena::TryAllocate(ReservePolicy policy) {
   UnitCache& cache = state_->OwnCache();
   const bool kept =
       policy == ReservePolicy::kKeep && state_->kept_units.load(std::memory_order_relaxed);
-  if (!kept && cache.TryEnter(state_->process_barrier)) {
-    const Offset unit = cache.Pop();
-    cache.Leave();
+  if (!kept) {
+    const Offset unit = TakeCached(cache);
     if (unit != 0) return unit;
   }
   FullMemo& full = state_->full[static_cast<size_t>(policy)];

@@ -123,6 +123,7 @@ class UnitArena final : public ChunkHolder {
   }
   Offset AllocateSlowly(UnitCache& cache, ReservePolicy policy);
   Offset TryAllocate(ReservePolicy policy);
+  Offset TakeCached(UnitCache& cache) const;
   bool PutOff(Offset unit);
   void FreeToCache(Offset unit);
   // Under the arena's mutex:

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "index/pmem/full_memo.h"
+#include "index/pmem/internal/brief_mutex.h"
 #include "index/pmem/internal/chunk_units.h"
 #include "index/pmem/internal/unit_cache.h"
 #include "index/pmem/last_words.h"
@@ -35,7 +35,7 @@ struct UnitArena::State {
   std::array<FullMemo, 2> full;         // by ReservePolicy
   std::atomic<uint32_t> free_units{0};  // change since the pool was first full
 
-  mutable std::mutex mu;
+  mutable BriefMutex mu;
   std::vector<std::unique_ptr<ChunkUnits>> chunks;  // by row; null: the row is not the arena's
   std::set<uint32_t> with_free;                     // rows
   uint64_t total = 0;

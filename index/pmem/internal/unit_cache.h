@@ -54,6 +54,12 @@ class alignas(kLineBytes) UnitCache {
     return units_[n - 1];
   }
 
+  // What the next Pop returns, if nothing is pushed before; 0: the cache is empty.
+  Offset Next() const {
+    const uint32_t n = count();
+    return n == 0 ? 0 : units_[n - 1];
+  }
+
   // --- anybody ---
   uint32_t count() const { return count_.load(std::memory_order_relaxed); }
 
