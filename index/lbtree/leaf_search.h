@@ -9,6 +9,7 @@
 
 #include "index/lbtree/fingerprints.h"
 #include "index/lbtree/tree_state.h"
+#include "index/node/optimistic_section.h"
 
 namespace lodgekv::lbtree {
 
@@ -45,6 +46,19 @@ class LeafSearch {
       }
     }
     return {};
+  }
+
+  // Fetches the records that the search for the key reads. The leaf may be changing.
+  void FetchRecords(const media::Block* leaf, const Key& key) const requires C::kRecords {
+    const OptimisticSection section;
+    const LeafView view = tree_.locks.ViewOf(leaf);
+    for (unsigned b = 0; b < tree_.blocks; ++b) {
+      uint32_t slots = Candidates(view, b, key);
+      for (; slots != 0; slots &= slots - 1) {
+        const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
+        if (tree_.codec.MayMatch(key, pair)) tree_.codec.PrefetchKey(pair);
+      }
+    }
   }
 
  private:

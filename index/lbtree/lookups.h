@@ -66,7 +66,6 @@ class Lookups {
   }
   template <LeafKind kKind>
   Answer FindInLeafOf(const media::Block* leaf, uint64_t snapshot, const Key& key) const;
-  void FetchRecords(const Lookup& lookup) const requires C::kRecords;
 
   const TreeState<C>& tree_;
   const LeafSearch<C> search_;

@@ -51,6 +51,9 @@ class PairWriter {
           keys[i].seen = {leaf, snapshot};
         });
   }
+  void FetchRecords(const Key& key, const Seen& seen) const requires C::kRecords {
+    search_.FetchRecords(seen.leaf, key);
+  }
   template <class Form = SearchByPointer>
   LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);

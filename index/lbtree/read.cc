@@ -51,23 +51,6 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// The leaf's lines are being fetched, or in the cache.
-template <class C>
-void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
-  const OptimisticSection section;
-  const LeafView view = tree_.locks.ViewOf(lookup.leaf);
-  for (unsigned b = 0; b < tree_.blocks; ++b) {
-    uint32_t slots = search_.Candidates(view, b, lookup.key);
-    for (; slots != 0; slots &= slots - 1) {
-      const Pair pair = view.PairAt(b, static_cast<unsigned>(std::countr_zero(slots)));
-      if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
-      const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
-      Prefetch(record);
-      Prefetch(record + pmem::kLineBytes - 1);
-    }
-  }
-}
-
 template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
@@ -78,7 +61,7 @@ void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
         lookups[i].snapshot = snapshot;
       });
   if constexpr (C::kRecords) {
-    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+    for (const Lookup& lookup : lookups) search_.FetchRecords(lookup.leaf, lookup.key);
   }
 }
 

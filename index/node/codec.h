@@ -18,6 +18,7 @@
 
 #include "index/engine.h"
 #include "index/node/key_word.h"
+#include "index/node/prefetch.h"
 #include "index/node/record.h"
 #include "index/node/separator.h"
 #include "index/pmem/pool.h"
@@ -149,6 +150,16 @@ class BytesCodec {
   }
   bool SameKey(Pair a, Pair b) const;
   bool Less(Pair a, Pair b) const;
+
+  // Fetches what a comparison with the pair's key reads. `pair` may be torn.
+  void PrefetchKey(Pair pair) const {
+    if (IsRecord(pair.value)) PrefetchKeyIn(RecordOf(pair.value));
+  }
+  void PrefetchKeyIn(pmem::Offset record) const {
+    const char* at = pool_.At<char>(record);
+    Prefetch(at);
+    Prefetch(at + pmem::kLineBytes - 1);
+  }
 
   // The key of a pair; an inline key is copied to `scratch`.
   std::string_view KeyText(Pair pair, char (&scratch)[8]) const {

@@ -6,7 +6,8 @@
 // overtakes an earlier one; it may join the next pass. An operation that needs more than a pass
 // does is written alone between two passes, while the group holds no lock.
 //
-// All keys are sought before the first pass, so that the lines of many leaves are fetched at once.
+// All keys are sought before the first pass, so that the lines of many leaves, and then the records
+// there, are fetched at once.
 //
 // Thread-safe.
 #pragma once

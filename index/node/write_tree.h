@@ -109,6 +109,8 @@ concept GroupOfWrites = requires(Group& group, const Group& looked_at, const typ
 //   FetchFound    optional: fetches what only the leaf leads to. A group calls it when it has
 //                 sought all of its keys, so that the leaves are on their way or here. It waits for
 //                 no lock, and may be called with what is outdated
+//   FetchRecords  optional, of trees with records: fetches those that a search for the key reads.
+//                 Like FetchFound, after it
 //   Lock          finds and locks the key's leaf, and waits for it; unless of_batch, also until no
 //                 batch has the key (key_locks.h). A template like Seek; by pointer unless a form
 //                 is given
@@ -161,6 +163,9 @@ void SeekAll(Tree& tree, std::span<const WriteOp> ops, List& sought) {
         }
         if constexpr (requires { of->FetchFound(keys[0].key, keys[0].seen); }) {
           for (const auto& one : keys) of->FetchFound(one.key, one.seen);
+        }
+        if constexpr (requires { of->FetchRecords(keys[0].key, keys[0].seen); }) {
+          for (const auto& one : keys) of->FetchRecords(one.key, one.seen);
         }
       },
       &tree, ops, &sought);

@@ -91,6 +91,14 @@ class LeafSearch {
   static void FetchSlots(const media::Bnode& bnode, uint64_t slots) {
     for (; slots != 0; slots &= slots - 1) Prefetch(&bnode.slots[std::countr_zero(slots)]);
   }
+  // Fetches the records that the search for the key reads. The leaf may be changing.
+  void FetchRecords(const Mnode<C>& leaf, const Key& key) const requires C::kRecords {
+    const OptimisticSection section;
+    for (uint64_t slots = Candidates(leaf, key); slots != 0; slots &= slots - 1) {
+      const Pair pair = SlotPair(*leaf.bnode, static_cast<unsigned>(std::countr_zero(slots)));
+      if (tree_.codec.MayMatch(key, pair)) tree_.codec.PrefetchKey(pair);
+    }
+  }
 
  private:
   const TreeState<C>& tree_;

@@ -53,7 +53,6 @@ class Lookups {
                     const Key& key, Answer* answer) const;
   void FetchTags(const Lookup& lookup) const;
   void FetchSlots(const Lookup& lookup) const;
-  void FetchRecords(const Lookup& lookup) const requires C::kRecords;
 
   const TreeState<C>& tree_;
   const LeafSearch<C> search_;

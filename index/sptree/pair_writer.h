@@ -62,6 +62,9 @@ class PairWriter {
   void FetchFound(const Key& key, const Seen& seen) const {
     if (seen.leaf != nullptr) search_.FetchForWrite(*seen.leaf, key);
   }
+  void FetchRecords(const Key& key, const Seen& seen) const requires C::kRecords {
+    if (seen.leaf != nullptr) search_.FetchRecords(*seen.leaf, key);
+  }
   template <class Form = SearchByPointer>
   Held Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);

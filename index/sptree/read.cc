@@ -91,20 +91,6 @@ void Lookups<C>::FetchSlots(const Lookup& lookup) const {
 }
 
 template <class C>
-void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
-  if (lookup.leaf == nullptr) return;
-  const OptimisticSection section;
-  uint64_t slots = search_.Candidates(*lookup.leaf, lookup.key);
-  for (; slots != 0; slots &= slots - 1) {
-    const Pair pair = SlotPair(*lookup.leaf->bnode, static_cast<unsigned>(std::countr_zero(slots)));
-    if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
-    const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
-    Prefetch(record);
-    Prefetch(record + pmem::kLineBytes - 1);
-  }
-}
-
-template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
   tree_.top.template FindEach<Form>(
@@ -116,7 +102,9 @@ void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
   for (const Lookup& lookup : lookups) FetchTags(lookup);
   for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
-    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+    for (const Lookup& lookup : lookups) {
+      if (lookup.leaf != nullptr) search_.FetchRecords(*lookup.leaf, lookup.key);
+    }
   }
 }
 

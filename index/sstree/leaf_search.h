@@ -65,6 +65,18 @@ class LeafSearch {
     for (; slots != 0; slots &= slots - 1) Prefetch(&next->slots[std::countr_zero(slots)]);
   }
 
+  // Fetches the records that the search for the key reads in the leaf as of `snapshot`.
+  void FetchRecords(const Leaf& leaf, uint64_t snapshot,
+                    const Key& key) const requires C::kRecords {
+    const OptimisticSection section;
+    const media::Subnode* head = tree_.HeadOf(leaf);
+    FetchRecordsOf(*head, HeadCandidates(leaf, key), key);
+    if (!MayOverflow(leaf, key)) return;
+    const media::Subnode* next = tree_.NextOf(*head);
+    if (!leaf.lock.Validate(snapshot)) return;  // `next` need not be a subnode then
+    FetchRecordsOf(*next, OverflowCandidates(*head, kSubnodeMask, key), key);
+  }
+
   Place FindPlace(const Leaf& leaf, const Key& key) const {
     const uint32_t slots = HeadCandidates(leaf, key);
     if (slots != 0) {
@@ -93,6 +105,12 @@ class LeafSearch {
   }
 
  private:
+  void FetchRecordsOf(const media::Subnode& subnode, uint32_t slots, const Key& key) const {
+    for (; slots != 0; slots &= slots - 1) {
+      const Pair pair = SlotPair(subnode, static_cast<unsigned>(std::countr_zero(slots)));
+      if (tree_.codec.MayMatch(key, pair)) tree_.codec.PrefetchKey(pair);
+    }
+  }
   Place FindInOverflow(const Leaf& leaf, const Key& key) const {
     media::Subnode* before = tree_.HeadOf(leaf);
     const uint64_t valid = before->word.LoadRelaxed() & media::kValidMask;

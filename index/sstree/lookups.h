@@ -53,7 +53,6 @@ class Lookups {
   Answer FindInSubnode(const Leaf* leaf, uint64_t snapshot, const media::Subnode& subnode,
                        uint32_t slots, const Key& key) const;
   void FetchSlots(const Lookup& lookup) const;
-  void FetchRecords(const Lookup& lookup) const requires C::kRecords;
 
   const TreeState<C>& tree_;
   const LeafSearch<C> search_;

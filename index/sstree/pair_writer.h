@@ -64,6 +64,9 @@ class PairWriter {
   void FetchFound(const Key& key, const Seen& seen) const {
     search_.FetchForWrite(*seen.leaf, key);
   }
+  void FetchRecords(const Key& key, const Seen& seen) const requires C::kRecords {
+    search_.FetchRecords(*seen.leaf, seen.snapshot, key);
+  }
   template <class Form = SearchByPointer>
   LockedLeaf Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);

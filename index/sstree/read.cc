@@ -90,20 +90,6 @@ void Lookups<C>::FetchSlots(const Lookup& lookup) const {
 }
 
 template <class C>
-void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
-  const OptimisticSection section;
-  const media::Subnode* head = tree_.HeadOf(*lookup.leaf);
-  uint32_t slots = search_.HeadCandidates(*lookup.leaf, lookup.key);
-  for (; slots != 0; slots &= slots - 1) {
-    const Pair pair = SlotPair(*head, static_cast<unsigned>(std::countr_zero(slots)));
-    if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
-    const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
-    Prefetch(record);
-    Prefetch(record + pmem::kLineBytes - 1);
-  }
-}
-
-template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
   tree_.inner.template DescendEach<Form>(
@@ -114,7 +100,9 @@ void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
       });
   for (const Lookup& lookup : lookups) FetchSlots(lookup);
   if constexpr (C::kRecords) {
-    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+    for (const Lookup& lookup : lookups) {
+      search_.FetchRecords(*lookup.leaf, lookup.snapshot, lookup.key);
+    }
   }
 }
 

@@ -52,7 +52,6 @@ class Lookups {
   Answer FindInLeaf(const LeafPlace<C>& place, const Key& key) const;
   template <class Form>
   [[gnu::noinline]] Answer FindBeyond(const Key& key) const;
-  void FetchRecords(const Lookup& lookup) const requires C::kRecords;
 
   TreeState<C>& tree_;
   const Descent<C> descent_;

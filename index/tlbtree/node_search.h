@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "index/node/optimistic_section.h"
 #include "index/node/search_form.h"
 #include "index/tlbtree/node_locks.h"
 
@@ -35,6 +36,17 @@ class NodeSearch {
   template <class Form = SearchByPointer>
   void FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
                  unsigned* place) const;
+  // Fetches the records that the search for the key reads. The leaf may be changing.
+  void FetchRecords(const Node* leaf, const Key& key) const requires C::kRecords {
+    const OptimisticSection section;
+    uint32_t slots = EqualSlots<SearchByPointer>(leaf, key.word);
+    slots &= NodeState(leaf->state.LoadRelaxed()).Slots();
+    for (; slots != 0; slots &= slots - 1) {
+      const media::Slot& slot = leaf->slots[std::countr_zero(slots)];
+      const Pair pair{slot.key.LoadRelaxed(), slot.value.LoadRelaxed()};
+      if (codec_.MayMatch(key, pair)) codec_.PrefetchKey(pair);
+    }
+  }
   // Whether a key, not below the leaf's own bound, is below that of its sibling. The caller holds
   // the leaf's lock, without which nobody unlinks the sibling: so that keeps its bound's record.
   bool Covers(const Node* leaf, const Key& key) const {

@@ -52,6 +52,9 @@ class PairWriter {
   Seen Seek(const Key& key) const;
   template <class Form>
   void SeekEach(std::span<SoughtKey<Key, Seen>> keys) const;
+  void FetchRecords(const Key& key, const Seen& seen) const requires C::kRecords {
+    if (seen.leaf != nullptr) tree_.search.FetchRecords(seen.leaf, key);
+  }
   template <class Form = SearchByPointer>
   Held Lock(const Key& key, bool of_batch, Seen seen = {});
   void AwaitWriters(const Key& key, Seen seen);

@@ -68,24 +68,6 @@ bool Lookups<C>::FindValueWord(const Key& key, uint64_t* value_word) const {
   }
 }
 
-// The leaf's lines are being fetched, or in the cache.
-template <class C>
-void Lookups<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
-  if (lookup.place.leaf == nullptr) return;
-  const OptimisticSection section;
-  const LeafView<C> view = tree_.locks.ViewOf(lookup.place.leaf);
-  uint32_t slots =
-      NodeSearch<C>::template EqualSlots<SearchByPointer>(lookup.place.leaf, lookup.key.word) &
-      view.state().Slots();
-  for (; slots != 0; slots &= slots - 1) {
-    const Pair pair = view.PairAt(static_cast<unsigned>(std::countr_zero(slots)));
-    if (!tree_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) continue;
-    const char* record = tree_.pool.template At<char>(C::RecordOf(pair.value));
-    Prefetch(record);
-    Prefetch(record + pmem::kLineBytes - 1);
-  }
-}
-
 template <class C>
 template <class Form>
 void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
@@ -94,7 +76,9 @@ void Lookups<C>::FetchLookups(std::span<Lookup> lookups) const {
       lookups.size(), [&](size_t i) -> const Key& { return lookups[i].key; },
       [&](size_t i, const LeafPlace<C>& place) { lookups[i].place = place; });
   if constexpr (C::kRecords) {
-    for (const Lookup& lookup : lookups) FetchRecords(lookup);
+    for (const Lookup& lookup : lookups) {
+      if (lookup.place.leaf != nullptr) tree_.search.FetchRecords(lookup.place.leaf, lookup.key);
+    }
   }
 }
 
