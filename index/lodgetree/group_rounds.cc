@@ -26,36 +26,21 @@ bool GroupWrite<C>::SharesFences() const {
          parts_.parameters.surrogate_buffer && !parts_.parameters.split_alone;
 }
 
-// The records of pairs that may have to be compared when the leaf is staged.
-template <class C>
-void GroupWrite<C>::FetchDrained(const Node* node, unsigned leaf) const {
-  for (uint32_t left = node->GroupMask(leaf); left != 0; left &= left - 1) {
-    const Pair pair = node->BufferedPair(static_cast<unsigned>(std::countr_zero(left)));
-    const auto may_be = [&](Pair other) {
-      if (other.key != pair.key) return false;
-      parts_.access.FetchRecord(pair);
-      return true;
-    };
-    parts_.access.FetchRecords(node, leaf, parts_.codec.HashOf(pair), may_be);
-  }
-}
-
 // What the round reads and writes besides the nodes and the leaves found with them, while the log
 // is written.
 template <class C>
 void GroupWrite<C>::FetchRound() const {
   const Round<C>& round = worker_.round;
   worker_.spares.Prefetch(parts_.pool, round.planned_leaves);
-  if constexpr (!C::kRecords) return;
-  for (const Turn& turn : round.turns) {
-    for (uint32_t leaves = turn.leaves; leaves != 0; leaves &= leaves - 1) {
-      FetchDrained(turn.node, static_cast<unsigned>(std::countr_zero(leaves)));
-    }
-    for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
-      const Op& pending = group_[worker_.todo[i]];
-      if ((turn.leaves >> pending.leaf & 1) == 0) continue;
-      const auto may_be = [&](Pair other) { return parts_.codec.MayMatch(pending.key, other); };
-      parts_.access.FetchRecords(turn.node, pending.leaf, pending.key.hash, may_be);
+  if constexpr (C::kRecords) {
+    for (const Turn& turn : round.turns) {
+      parts_.access.FetchDrained(turn.node, turn.leaves);
+      for (size_t i = turn.first_op; i < turn.first_op + turn.op_count; ++i) {
+        const Op& pending = group_[worker_.todo[i]];
+        if ((turn.leaves >> pending.leaf & 1) == 0) continue;
+        const auto may_be = [&](Pair other) { return parts_.codec.MayMatch(pending.key, other); };
+        parts_.access.FetchRecords(turn.node, pending.leaf, pending.key.hash, may_be);
+      }
     }
   }
 }

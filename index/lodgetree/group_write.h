@@ -98,7 +98,6 @@ class GroupWrite {
   bool SharesFences() const;
   uint32_t WriteInRounds();
   void FetchRound() const;
-  void FetchDrained(const Node* node, unsigned leaf) const;
   void StageRound();
   void Buffer(Node* node, const Op& pending);
   void SplitIfFull(Node* node, const Key& key);

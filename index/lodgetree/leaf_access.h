@@ -47,9 +47,8 @@ class LeafAccess {
   // a pair whether it may have the key.
   template <class IsIt>
   void FetchRecords(const Node* node, unsigned leaf, uint16_t hash, IsIt is_it) const;
-  void FetchRecord(Pair pair) const {
-    if (C::IsRecord(pair.value)) Prefetch(pool_.At<char>(C::RecordOf(pair.value)));
-  }
+  // The same for the pairs buffered for these leaves (a bit for each), which a drain compares.
+  void FetchDrained(const Node* node, uint32_t leaves) const requires C::kRecords;
   // Returns the slot; -1: the leaf does not have the key.
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
@@ -72,7 +71,22 @@ void LeafAccess<C>::FetchRecords(const Node* node, unsigned leaf, uint16_t hash,
   uint32_t slots = node->mirrors[leaf].Candidates(FingerprintOf(hash));
   for (; slots != 0; slots &= slots - 1) {
     const Pair pair = SlotPair(media, static_cast<unsigned>(std::countr_zero(slots)));
-    if (is_it(pair)) FetchRecord(pair);
+    if (is_it(pair)) codec_.PrefetchKey(pair);
+  }
+}
+
+template <class C>
+void LeafAccess<C>::FetchDrained(const Node* node, uint32_t leaves) const requires C::kRecords {
+  for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
+    const unsigned leaf = node->leaf_count[i];
+    if ((leaves >> leaf & 1) == 0) continue;
+    const Pair pair = node->BufferedPair(i);
+    const auto may_be = [&](Pair other) {
+      if (other.key != pair.key) return false;
+      codec_.PrefetchKey(pair);
+      return true;
+    };
+    FetchRecords(node, leaf, codec_.HashOf(pair), may_be);
   }
 }
 

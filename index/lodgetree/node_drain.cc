@@ -40,6 +40,7 @@ void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   turn.node = node;
   turn.watermark = watermark;
   turn.leaves = plan.Leaves();
+  if constexpr (C::kRecords) parts_.access.FetchDrained(node, turn.leaves);
   DrainRound<C> round(parts_, worker_);
   round.StageTurn(turn, {});
   // Deletes alone stage nothing: the commit words contain everything.

@@ -140,14 +140,8 @@ template <class C>
 void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords {
   const OptimisticSection section;
   const Node* node = lookup.node;
-  const auto fetch_record = [&](pmem::Offset offset) {
-    const char* record = parts_.pool.template At<char>(offset);
-    Prefetch(record);
-    Prefetch(record + pmem::kLineBytes - 1);
-  };
   const auto fetch = [&](Pair pair) {
-    if (!parts_.codec.MayMatch(lookup.key, pair) || !C::IsRecord(pair.value)) return;
-    fetch_record(C::RecordOf(pair.value));
+    if (parts_.codec.MayMatch(lookup.key, pair)) parts_.codec.PrefetchKey(pair);
   };
   for (uint32_t hits = lookup.hits; hits != 0; hits &= hits - 1) {
     fetch(node->BufferedPair(static_cast<unsigned>(std::countr_zero(hits))));
@@ -159,7 +153,7 @@ void LodgeTree<C>::FetchRecords(const Lookup& lookup) const requires C::kRecords
       const uint64_t word =
           mirror->WordAt(lookup.leaf, static_cast<unsigned>(std::countr_zero(slots)));
       if (!parts_.record_words.MayHave(word, lookup.key.hash)) continue;
-      fetch_record(parts_.record_words.RecordOf(word));
+      parts_.codec.PrefetchKeyIn(parts_.record_words.RecordOf(word));
     }
     return;
   }
