@@ -48,7 +48,7 @@ class Reclaimer {
   Reclaimer& operator=(const Reclaimer&) = delete;
 
   // Waiting records beyond either are freed by the thread that retires.
-  static constexpr size_t kMostRecords = 1'024;
+  static constexpr size_t kMostRecords = 4'096;
   static constexpr uint64_t kMostBytes = uint64_t{1} << 20;
 
   // Takes the records of `batch`, which have `bytes` together, and leaves it empty. Not inside an

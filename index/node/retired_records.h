@@ -1,7 +1,8 @@
 // Records that nothing refers to any more, collected by one thread until the reclaimer takes them.
 //
-// Nobody else can use what one thread collects when the pool is full: so it is limited to few
-// records and few bytes. Not thread-safe.
+// The reclaimer's thread is woken once for what is collected, and makes every other thread of the
+// process pass a barrier: so it should be many. But nobody else can use it when the pool is full:
+// so its bytes are few. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace lodgekv {
 
 class RetiredRecords {
  public:
-  static constexpr size_t kMostRecords = 256;
+  static constexpr size_t kMostRecords = 1'024;
   static constexpr uint64_t kMostBytes = uint64_t{256} << 10;
 
   void Add(const pmem::RecordSlab& slab, pmem::Offset record) {
