@@ -49,7 +49,7 @@ class LeafSearch {
   }
 
   // Fetches the records that the search for the key reads. The leaf may be changing.
-  void FetchRecords(const media::Block* leaf, const Key& key) const requires C::kRecords {
+  void FetchRecords(const media::Block* leaf, const Key& key) const {
     const OptimisticSection section;
     const LeafView view = tree_.locks.ViewOf(leaf);
     for (unsigned b = 0; b < tree_.blocks; ++b) {

@@ -48,7 +48,7 @@ class LeafAccess {
   template <class IsIt>
   void FetchRecords(const Node* node, unsigned leaf, uint16_t hash, IsIt is_it) const;
   // The same for the pairs buffered for these leaves (a bit for each), which a drain compares.
-  void FetchDrained(const Node* node, uint32_t leaves) const requires C::kRecords;
+  void FetchDrained(const Node* node, uint32_t leaves) const;
   // Returns the slot; -1: the leaf does not have the key.
   int FindInLeaf(const Node* node, unsigned leaf, const Key& key) const;
   int FindPairInLeaf(const Node* node, unsigned leaf, Pair pair) const;
@@ -76,7 +76,7 @@ void LeafAccess<C>::FetchRecords(const Node* node, unsigned leaf, uint16_t hash,
 }
 
 template <class C>
-void LeafAccess<C>::FetchDrained(const Node* node, uint32_t leaves) const requires C::kRecords {
+void LeafAccess<C>::FetchDrained(const Node* node, uint32_t leaves) const {
   for (unsigned i = node->buf_start(); i < kNodeSlots; ++i) {
     const unsigned leaf = node->leaf_count[i];
     if ((leaves >> leaf & 1) == 0) continue;

@@ -110,6 +110,8 @@ class LodgeTree final : public Engine {
   // Optimistic: finds the value word of the key's live pair.
   template <class Form>
   bool FindValueWord(const Key& key, uint64_t* value_word) const;
+  // (A template, so that codecs without records have none.)
+  template <class Form>
   bool FindMirrored(const Node* node, uint64_t snapshot, unsigned leaf, const Key& key,
                     uint32_t* slots, bool* valid, uint64_t* value_word) const requires C::kRecords;
   template <class Form>

@@ -44,7 +44,7 @@ bool LoneWrite<C>::MayEmptyLeaf() const {
 
 // Of pairs with records, which only the lock keeps from being freed: the tombstone names the pair.
 template <class C>
-bool LoneWrite<C>::DeleteRecord(uint64_t now, WriteResult* result) requires C::kRecords {
+bool LoneWrite<C>::DeleteRecord(uint64_t now, WriteResult* result) {
   if (!Lock(pmem::ReservePolicy::kUse)) return false;
   const int slot = parts_.access.FindInLeaf(node_, leaf_, key_);
   if (slot >= 0) {
@@ -53,7 +53,9 @@ bool LoneWrite<C>::DeleteRecord(uint64_t now, WriteResult* result) requires C::k
     if (parts_.values.IsSound(value)) {
       result->found = parts_.values.Describe(value, now).live();
       StagedPair<C> staged{.pair = {key_.word, value}};
-      if (C::IsRecord(value)) staged.record.crc = ViewRecord(parts_.pool, C::RecordOf(value)).crc;
+      if constexpr (C::kRecords) {
+        if (C::IsRecord(value)) staged.record.crc = ViewRecord(parts_.pool, C::RecordOf(value)).crc;
+      }
       Tombstone tombstone{.has_victim = true};
       Apply(&staged, &tombstone);
       return true;

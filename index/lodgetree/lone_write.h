@@ -74,7 +74,7 @@ class LoneWrite {
   bool Put(WriteResult* result);
   // These return true if there was nothing to delete, too.
   bool Delete(uint64_t now, WriteResult* result);
-  bool DeleteRecord(uint64_t now, WriteResult* result) requires C::kRecords;
+  bool DeleteRecord(uint64_t now, WriteResult* result);
   bool FindThenDelete(WriteResult* result);
   bool LogThenDelete(WriteResult* result);
   bool MayEmptyLeaf() const;

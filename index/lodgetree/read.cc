@@ -21,6 +21,7 @@ namespace lodgekv::lodgetree {
 // the slot can decide: their record has the key's hash and another key, or is damaged. `*valid` is
 // false if the node has changed meanwhile.
 template <class C>
+template <class Form>
 bool LodgeTree<C>::FindMirrored(const Node* node, uint64_t snapshot, unsigned leaf, const Key& key,
                                 uint32_t* slots, bool* valid,
                                 uint64_t* value_word) const requires C::kRecords {
@@ -81,7 +82,7 @@ bool LodgeTree<C>::FindInNode(const Node* node, uint64_t snapshot, const Key& ke
   uint32_t slots = node->mirrors[position.leaf].Candidates(FingerprintOf(key.hash));
   if constexpr (C::kRecords) {
     if (slots != 0 && valid && node->record_mirror() != nullptr) {
-      *found = FindMirrored(node, snapshot, position.leaf, key, &slots, &valid, value_word);
+      *found = FindMirrored<Form>(node, snapshot, position.leaf, key, &slots, &valid, value_word);
       if (*found) return true;
     }
   }

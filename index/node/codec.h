@@ -62,6 +62,8 @@ class Fixed64Codec {
   // before 16 instantiates members whose `requires` does not hold.
   static bool IsRecord(uint64_t) { return false; }
   static pmem::Offset RecordOf(uint64_t) { return 0; }
+  static void PrefetchKey(Pair) {}
+  static void PrefetchKeyIn(pmem::Offset) {}
 
   // Whether `pair` may have this key, without reading a record.
   static bool MayMatch(const Key& key, Pair pair) { return pair.key == key.word; }

@@ -92,7 +92,7 @@ class LeafSearch {
     for (; slots != 0; slots &= slots - 1) Prefetch(&bnode.slots[std::countr_zero(slots)]);
   }
   // Fetches the records that the search for the key reads. The leaf may be changing.
-  void FetchRecords(const Mnode<C>& leaf, const Key& key) const requires C::kRecords {
+  void FetchRecords(const Mnode<C>& leaf, const Key& key) const {
     const OptimisticSection section;
     for (uint64_t slots = Candidates(leaf, key); slots != 0; slots &= slots - 1) {
       const Pair pair = SlotPair(*leaf.bnode, static_cast<unsigned>(std::countr_zero(slots)));

@@ -7,10 +7,10 @@
 //  2. `right` leads to the node whose `low` is this one's `high`; null: the range has no end.
 //  3. `filter` has the key of each slot that counts and of each pair in the buffer, and perhaps
 //     others.
-//  4. If `sorted`, `seqs` are the slots that count, in the order of their keys, and are not written:
-//     readers that validate see no sort. (In the paper they are on the medium, with two versions,
-//     cur_ver and sort_ver, and scans write them: after a crash these could be equal and `seqs`
-//     wrong.) A leaf that no scan has met has none; once there, they stay with the Mnode's memory.
+//  4. If `sorted`, `seqs` are the slots that count, in the order of their keys, and nobody writes
+//     them: readers that validate see no sort. (In the paper they are on the medium, with two
+//     versions, and scans write them: after a crash these could be equal and `seqs` wrong.) A leaf
+//     that no scan has met has none; once there, they stay with the Mnode's memory.
 //  5. `low` and `high` can be read at any moment of a change: a reader compares keys with them
 //     before it validates, and may have seen `right` before the change.
 //

@@ -66,8 +66,7 @@ class LeafSearch {
   }
 
   // Fetches the records that the search for the key reads in the leaf as of `snapshot`.
-  void FetchRecords(const Leaf& leaf, uint64_t snapshot,
-                    const Key& key) const requires C::kRecords {
+  void FetchRecords(const Leaf& leaf, uint64_t snapshot, const Key& key) const {
     const OptimisticSection section;
     const media::Subnode* head = tree_.HeadOf(leaf);
     FetchRecordsOf(*head, HeadCandidates(leaf, key), key);

@@ -37,7 +37,7 @@ class NodeSearch {
   void FindPlace(const Node* leaf, const NodeState& state, const Key& key, int* slot,
                  unsigned* place) const;
   // Fetches the records that the search for the key reads. The leaf may be changing.
-  void FetchRecords(const Node* leaf, const Key& key) const requires C::kRecords {
+  void FetchRecords(const Node* leaf, const Key& key) const {
     const OptimisticSection section;
     uint32_t slots = EqualSlots<SearchByPointer>(leaf, key.word);
     slots &= NodeState(leaf->state.LoadRelaxed()).Slots();
