@@ -101,14 +101,7 @@ void PendingLog<C>::DrawBorders() {
 // They overlap then.
 template <class C>
 void PendingLog<C>::FetchRecords(const std::vector<FoundEntry>& entries) const {
-  if constexpr (C::kRecords) {
-    for (const FoundEntry& entry : entries) {
-      if (!C::IsRecord(entry.pair.value)) continue;
-      const char* record = tree_.pool.template At<char>(C::RecordOf(entry.pair.value));
-      Prefetch(record);
-      Prefetch(record + pmem::kLineBytes - 1);
-    }
-  }
+  for (const FoundEntry& entry : entries) tree_.codec.PrefetchKey(entry.pair);
 }
 
 template <class C>
