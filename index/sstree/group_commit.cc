@@ -130,7 +130,8 @@ void WriteGroup<C>::Put(Pair pair) {
     worker.counters.Add(WorkerCounters::kInserts);
   }
   // An update moves nothing: until the commit each entry that moves has two slots.
-  writer_.AddPair(worker, change_, pair, tree_.codec.HashOf(pair), /*move=*/!place_.found());
+  const Moving moving = place_.found() ? Moving::kNone : Moving::kInLine;
+  writer_.AddPair(worker, change_, pair, tree_.codec.HashOf(pair), moving);
 }
 
 // True: the value has a slot that is not valid yet, or no other slot is free.

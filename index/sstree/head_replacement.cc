@@ -1,5 +1,4 @@
 // Head replacement (SSTree III-B, Fig. 3); its crash table: README.md, Head replacement.
-#include <bit>
 #include <cstring>
 
 #include "index/sstree/leaf_writer.h"
@@ -29,16 +28,6 @@ bool LeafWriter<C>::ReplaceHead(Worker& worker, LeafChange* change) {
   change->staged = true;
   ++change->subnodes;
   return true;
-}
-
-template <class C>
-uint64_t LeafWriter<C>::FilterOf(const media::Subnode& subnode, uint32_t slots) const {
-  uint64_t filter = 0;
-  for (; slots != 0; slots &= slots - 1) {
-    const Pair pair = SlotPair(subnode, static_cast<unsigned>(std::countr_zero(slots)));
-    filter |= Leaf::FilterBits(tree_.codec.HashOf(pair));
-  }
-  return filter;
 }
 
 template class LeafWriter<Fixed64Codec>;

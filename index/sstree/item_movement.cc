@@ -14,28 +14,25 @@ void LeafWriter<C>::MoveItem(Worker& worker, LeafChange* change, const Place& pl
   StoreInHead(change, slot, pair, FingerprintOf(hash));
   Drop(change, static_cast<unsigned>(place.bit));
   change->moves = true;
-  const unsigned line = LineOfSlot(slot);
-  uint32_t to = free_slots & SlotsOfLine(line) & ~(uint32_t{1} << slot);
+  FreeSlots to(free_slots, slot, Moving::kInLine);
   unsigned moved = 1;
   if (tree_.parameters.several_items) moved += MoveNeighbours(change, place, &to);
   worker.counters.Add(WorkerCounters::kMovedItems, moved);
-  MakeRoomBesideWord(worker, change, line, to);
+  if (LineOfSlot(slot) != 0) MakeRoomBesideWord(worker, change, to);
 }
 
-// Moves pairs that are in the line of `place` to slots `*to` of the head, which are in a line that
-// is written anyway. Returns how many.
+// Moves pairs that are in the line of `place` to slots `*to` of the head. Returns how many.
 template <class C>
-unsigned LeafWriter<C>::MoveNeighbours(LeafChange* change, const Place& place, uint32_t* to) {
+unsigned LeafWriter<C>::MoveNeighbours(LeafChange* change, const Place& place, FreeSlots* to) {
   const unsigned number = static_cast<unsigned>(place.bit) / kSubnodeSlots;
   const unsigned slot = static_cast<unsigned>(place.bit) % kSubnodeSlots;
   const media::Subnode* subnode = search_.SubnodeOf(*change, number);
   uint32_t from = SlotsOf(change->valid, number) & SlotsOfLine(LineOfSlot(slot));
   unsigned moved = 0;
-  for (; from != 0 && *to != 0; from &= from - 1, *to &= *to - 1, ++moved) {
+  for (; from != 0 && !to->empty(); from &= from - 1, ++moved) {
     const auto source = static_cast<unsigned>(std::countr_zero(from));
     const Pair pair = SlotPair(*subnode, source);
-    StoreInHead(change, static_cast<unsigned>(std::countr_zero(*to)), pair,
-                FingerprintOf(tree_.codec.HashOf(pair)));
+    StoreInHead(change, to->Take(), pair, FingerprintOf(tree_.codec.HashOf(pair)));
     Drop(change, number * kSubnodeSlots + source);
   }
   return moved;

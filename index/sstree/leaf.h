@@ -40,6 +40,8 @@ class LeafPlace {
   uint32_t slots() const { return static_cast<uint32_t>(word_ & kSubnodeMask); }
   // The highest bit of the paper's copy of the bitmap: there is a second subnode.
   bool more() const { return (word_ & kMore) != 0; }
+  void AddSlot(unsigned slot) { word_ |= uint64_t{1} << slot; }
+  void RemoveSlot(unsigned slot) { word_ &= ~(uint64_t{1} << slot); }
   bool operator==(const LeafPlace&) const = default;
 
  private:

@@ -37,8 +37,8 @@ class LeafWriter {
   Room RoomIn(const LeafChange& change) const;
   // False: the pool is full.
   bool ReplaceHead(Worker& worker, LeafChange* change);
-  // Of a change with a free slot. `move`: entries may move.
-  void AddPair(Worker& worker, LeafChange* change, Pair pair, uint16_t hash, bool move);
+  // Of a change with a free slot.
+  void AddPair(Worker& worker, LeafChange* change, Pair pair, uint16_t hash, Moving moving);
   static void Drop(LeafChange* change, unsigned bit) { change->valid &= ~(uint64_t{1} << bit); }
   // The pair at `place`, an overflow slot, gets a new value in the head, which has a free slot.
   void MoveItem(Worker& worker, LeafChange* change, const Place& place, Pair pair, uint16_t hash);
@@ -58,12 +58,23 @@ class LeafWriter {
   uint64_t UsableBits(unsigned subnodes) const;
 
  private:
+  struct Overflow {
+    unsigned number;  // of the subnode in its leaf
+    media::Subnode* before;
+    media::Subnode* at;
+  };
+
   unsigned ChooseSlot(uint32_t free_slots) const;
   void StoreInHead(LeafChange* change, unsigned slot, Pair pair, uint8_t fingerprint);
-  void FillHole(LeafChange* change, Pair pair, uint16_t hash);
-  void MakeRoomBesideWord(Worker& worker, LeafChange* change, unsigned line, uint32_t to);
-  unsigned MoveNeighbours(LeafChange* change, const Place& place, uint32_t* to);
+  void StoreInOverflow(LeafChange* change, const Overflow& overflow, unsigned slot, Pair pair,
+                       uint16_t hash);
+  void FillHole(Worker& worker, LeafChange* change, Pair pair, uint16_t hash, Moving moving);
+  void MakeRoomBesideWord(Worker& worker, LeafChange* change, FreeSlots to);
+  template <class StoreAt>
+  void MoveEntries(Worker& worker, LeafChange* change, FreeSlots to, StoreAt store_at);
+  unsigned MoveNeighbours(LeafChange* change, const Place& place, FreeSlots* to);
   uint64_t FilterOf(const media::Subnode& subnode, uint32_t slots) const;
+  void RenewStaleFilter(LeafChange* change) const;
   uint64_t NextOfHead(const LeafChange& change) const;
   void StoreWord(const LeafChange& change);
   void TagLast(LeafChange* change);

@@ -12,6 +12,7 @@
 
 #include "index/node/search_form.h"
 #include "index/node/write_tree.h"
+#include "index/sstree/head_writer.h"
 #include "index/sstree/leaf_dropper.h"
 #include "index/sstree/leaf_search.h"
 #include "index/sstree/leaf_split.h"
@@ -43,6 +44,7 @@ class PairWriter {
       : tree_(tree),
         stages_(tree.pool, tree.slab, tree.codec, tree.values),
         search_(tree),
+        head_writer_(tree),
         writer_(tree),
         splitter_(tree),
         dropper_(tree) {}
@@ -104,14 +106,17 @@ class PairWriter {
     return seen.leaf != nullptr && !seen.leaf->lock.Validate(seen.snapshot);
   }
   Outcome Insert(Worker& worker, Leaf* leaf, const Key& key, Pair pair);
+  Outcome InsertOtherwise(Worker& worker, Leaf* leaf, const Key& key, Pair pair);
   void Update(Worker& worker, const LockedLeaf& locked, const Key& key, Pair pair);
   void UpdateInPlace(Worker& worker, const LockedLeaf& locked, Pair pair);
+  void RemoveOtherwise(Worker& worker, const LockedLeaf& locked, const Key& key);
   void Commit(Worker& worker, LeafChange* change);
   void FenceRecord(Pair pair);
 
   TreeState<C>& tree_;
   OpStages<C> stages_;
   const LeafSearch<C> search_;
+  HeadWriter<C> head_writer_;
   LeafWriter<C> writer_;
   LeafSplitter<C> splitter_;
   LeafDropper<C> dropper_;

@@ -29,6 +29,16 @@ Outcome PairWriter<C>::Put(const LockedLeaf& locked, const Key& key, Pair pair) 
 
 template <class C>
 Outcome PairWriter<C>::Insert(Worker& worker, Leaf* leaf, const Key& key, Pair pair) {
+  if (!head_writer_.Insert(worker, leaf, pair, FingerprintOf(key.hash))) {
+    const Outcome outcome = InsertOtherwise(worker, leaf, key, pair);
+    if (outcome != Outcome::kOk) return outcome;
+  }
+  worker.counters.Add(WorkerCounters::kInserts);
+  return Outcome::kOk;
+}
+
+template <class C>
+Outcome PairWriter<C>::InsertOtherwise(Worker& worker, Leaf* leaf, const Key& key, Pair pair) {
   using Room = typename LeafWriter<C>::Room;
   for (;;) {
     LeafChange change;
@@ -37,17 +47,14 @@ Outcome PairWriter<C>::Insert(Worker& worker, Leaf* leaf, const Key& key, Pair p
     if (room == Room::kNone) {
       bool inserted = false;
       const Outcome outcome = splitter_.Split(worker, leaf, key, pair, &inserted);
-      if (outcome != Outcome::kOk) return outcome;
-      if (inserted) break;
+      if (inserted || outcome != Outcome::kOk) return outcome;
       continue;
     }
     if (room == Room::kReplace && !writer_.ReplaceHead(worker, &change)) return Outcome::kPoolFull;
-    writer_.AddPair(worker, &change, pair, key.hash, /*move=*/true);
+    writer_.AddPair(worker, &change, pair, key.hash, Moving::kAnywhere);
     Commit(worker, &change);
-    break;
+    return Outcome::kOk;
   }
-  worker.counters.Add(WorkerCounters::kInserts);
-  return Outcome::kOk;
 }
 
 // An overflow slot's pair moves to the head, if that has a free slot; otherwise the value changes
@@ -85,15 +92,21 @@ template <class C>
 void PairWriter<C>::Remove(const LockedLeaf& locked, const Key& key) {
   Worker& worker = tree_.workers.Current();
   const uint64_t old_value = locked.FoundPair().value;
-  if (!dropper_.DropWithLast(worker, locked.leaf, key)) {
-    LeafChange change;
-    writer_.Begin(locked.leaf, &change);
-    writer_.Drop(&change, static_cast<unsigned>(locked.place.bit));
-    Commit(worker, &change);
-    if (change.valid == 0) dropper_.Note(worker, key);
+  if (!head_writer_.Remove(worker, locked.leaf, static_cast<unsigned>(locked.place.bit))) {
+    RemoveOtherwise(worker, locked, key);
   }
   tree_.RetireRecord(worker, old_value);
   worker.counters.Add(WorkerCounters::kDeletes);
+}
+
+template <class C>
+void PairWriter<C>::RemoveOtherwise(Worker& worker, const LockedLeaf& locked, const Key& key) {
+  if (dropper_.DropWithLast(worker, locked.leaf, key)) return;
+  LeafChange change;
+  writer_.Begin(locked.leaf, &change);
+  writer_.Drop(&change, static_cast<unsigned>(locked.place.bit));
+  Commit(worker, &change);
+  if (change.valid == 0) dropper_.Note(worker, key);
 }
 
 // Of one leaf, alone.

@@ -59,8 +59,8 @@ PerOp InsertCost(const TestEngine::Options& options, uint64_t* splits = nullptr)
 // The chunks that are zeroed when they come into use count too: a line for each subnode, once.
 TEST_P(CostTest, AnInsertWritesTwoLinesAtMost) {
   const PerOp cost = InsertCost(Options());
-  EXPECT_LE(cost.lines, GetParam() == 2 ? 2.0 : 2.1);
-  EXPECT_LE(cost.fences, 1.75);
+  EXPECT_LE(cost.lines, 1.9);
+  EXPECT_LE(cost.fences, 1.5);  // 1.63 if pairs do not move to other lines' last slots
   Print("lines of an insert", cost.lines);
   Print("fences of an insert", cost.fences);
 }
