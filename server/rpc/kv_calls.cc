@@ -93,9 +93,10 @@ void BatchGetCall::Accept() {
 bool BatchGetCall::IsLong() const { return request().entries.size() > kLongBatchOfReads; }
 
 bool BatchGetCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) {
+  std::array<ReadResult, kKeysPerLookup> space;
   while (next_ < request().entries.size()) {
     if (bytes_ > most_bytes) return false;
-    if (const auto error = LookUpSome(engine, now_unix_ms)) {
+    if (const auto error = LookUpSome(engine, now_unix_ms, space)) {
       Fail(*error);
       break;
     }
@@ -103,11 +104,12 @@ bool BatchGetCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_byt
   return true;
 }
 
-std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t now_unix_ms) {
+// `space` is reused for all keys of the call: the memory of its values is.
+std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t now_unix_ms,
+                                                     std::span<ReadResult> space) {
   const std::span<const std::string_view> all(request().entries);
-  const auto keys = all.subspan(next_, std::min(kKeysPerLookup, all.size() - next_));
-  std::array<ReadResult, kKeysPerLookup> space;
-  const auto results = std::span(space).first(keys.size());
+  const auto keys = all.subspan(next_, std::min(space.size(), all.size() - next_));
+  const auto results = space.first(keys.size());
   const Cost before = ThreadCost();
   const Outcome outcome = engine.Read(keys, results, {.now_unix_ms = now_unix_ms});
   const Cost cost = ThreadCost() - before;

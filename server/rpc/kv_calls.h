@@ -82,7 +82,8 @@ class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
   void DeliverResult() override;
   void ClearMessages() override;
   // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one.
-  std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms);
+  std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms,
+                                         std::span<ReadResult> space);
   std::optional<grpc::Status> ErrorOf(std::span<const ReadResult> results) const;
 
   size_t next_ = 0;

@@ -46,7 +46,7 @@ class Kind:
 KINDS = (
     Kind("get", 1, 5.7, 290, 1, 1),
     Kind("put", 1, 5.9, 293, 1, 1),
-    Kind("batch_get", 100, 119, 23_900, 1.1, 1),
+    Kind("batch_get", 100, 33, 23_860, 1.1, 1),
     Kind("batch_write", 100, 220, 24_240, 1.1, 1),
     Kind("session_put", 64, 73, 15_480, 1.8, 1),
     Kind("session_get", 64, 71, 15_260, 1.8, 1),
