@@ -1,9 +1,10 @@
 #include "index/lbtree/leaf_divider.h"
 
-#include <algorithm>
 #include <bit>
+#include <span>
 
 #include "index/lbtree/leaf_image.h"
+#include "index/node/pair_order.h"
 
 namespace lodgekv::lbtree {
 
@@ -18,16 +19,16 @@ void LeafDivider<C>::LoadHeaders(SplitWork<C>* work) const {
 // are so damaged that no separator within `bounds` divides them.
 template <class C>
 bool LeafDivider<C>::Divide(const Key& key, const Bounds& bounds, SplitWork<C>* work) {
+  using Entry = typename SplitWork<C>::Entry;
+  Entry gathered[kMaxLeafSlots];
   for (unsigned b = 0; b < tree_.blocks; ++b) {
     for (uint32_t slots = work->left_headers[b].slots(); slots != 0; slots &= slots - 1) {
       const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-      work->entries[work->count++] = {SlotPair(work->left[b], slot), static_cast<uint8_t>(b),
-                                      static_cast<uint8_t>(slot)};
+      gathered[work->count++] = {SlotPair(work->left[b], slot), static_cast<uint8_t>(b),
+                                 static_cast<uint8_t>(slot)};
     }
   }
-  auto* const begin = work->entries;
-  std::sort(begin, begin + work->count,
-            [&](const auto& x, const auto& y) { return tree_.codec.Less(x.pair, y.pair); });
+  CopyInOrder(tree_.codec, std::span<const Entry>(gathered, work->count), work->entries);
   if (!ChooseBorder(key, bounds, work)) return false;
   for (unsigned i = work->stay; i < work->count; ++i) {
     const auto& entry = work->entries[i];

@@ -1,30 +1,29 @@
 // The split of a leaf; its crash table: README.md, Split.
 #include "index/sptree/leaf_split.h"
 
-#include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
+#include "index/node/pair_order.h"
 #include "index/pmem/crash_point.h"
 #include "index/sptree/leaf_image.h"
 
 namespace lodgekv::sptree {
 
 template <class C>
-void LeafSplitter<C>::Gather(const Mnode<C>& leaf, uint64_t bitmap, Entries* entries) const {
+void LeafSplitter<C>::Gather(const Mnode<C>& leaf, uint64_t bitmap, const Pair* added,
+                             Entries* entries) const {
+  Entry gathered[kBnodeSlots + 1];
   for (uint64_t slots = bitmap; slots != 0; slots &= slots - 1) {
     const int slot = std::countr_zero(slots);
-    entries->at[entries->count++] = {SlotPair(*leaf.bnode, static_cast<unsigned>(slot)), slot};
+    gathered[entries->count++] = {SlotPair(*leaf.bnode, static_cast<unsigned>(slot)), slot};
   }
-}
-
-template <class C>
-void LeafSplitter<C>::Sort(Entries* entries) const {
-  Entry* end = entries->at + entries->count;
-  std::sort(entries->at, end,
-            [&](const Entry& x, const Entry& y) { return tree_.codec.Less(x.pair, y.pair); });
-  const Entry* added = std::find_if(entries->at, end, [](const Entry& e) { return e.slot < 0; });
-  if (added != end) entries->added = static_cast<unsigned>(added - entries->at);
+  if (added != nullptr) gathered[entries->count++] = {*added, -1};
+  CopyInOrder(tree_.codec, std::span<const Entry>(gathered, entries->count), entries->at);
+  if (added == nullptr) return;
+  entries->added = 0;
+  while (entries->at[entries->added].slot >= 0) ++entries->added;
 }
 
 // Whether there is a separator below entry `stay` and inside the leaf's range: a damaged record may
@@ -121,8 +120,7 @@ template <class C>
 Mnode<C>* LeafSplitter<C>::Stage(Worker& worker, const Mnode<C>& leaf, uint64_t bitmap,
                                  Division* division, uint32_t* lines) {
   Entries entries;
-  Gather(leaf, bitmap, &entries);
-  Sort(&entries);
+  Gather(leaf, bitmap, nullptr, &entries);
   if (Divide(worker, leaf, entries, division) != Outcome::kOk) return nullptr;
   size_t bytes;
   Mnode<C>* added = StoreNew(leaf, entries, division, &bytes);
@@ -174,9 +172,7 @@ void LeafSplitter<C>::Publish(Mnode<C>* leaf, Mnode<C>* added, const Division& d
 template <class C>
 Outcome LeafSplitter<C>::Split(Worker& worker, Mnode<C>* leaf, Pair pair, bool* inserted) {
   Entries entries;
-  Gather(*leaf, leaf->bitmap, &entries);
-  entries.at[entries.count++] = {pair, -1};
-  Sort(&entries);
+  Gather(*leaf, leaf->bitmap, &pair, &entries);
   Division division;
   const Outcome outcome = Divide(worker, *leaf, entries, &division);
   if (outcome != Outcome::kOk) return outcome;

@@ -57,15 +57,14 @@ class LeafSplitter {
     Pair pair;
     int slot;  // -1: the pair to be inserted
   };
-  // Pairs of the leaf, perhaps with a new one, by their keys.
+  // Pairs of the leaf, perhaps with a new one, in the order of their keys.
   struct Entries {
     Entry at[kBnodeSlots + 1];
     unsigned count = 0;
     unsigned added = kNone;  // where the new one is
   };
 
-  void Gather(const Mnode<C>& leaf, uint64_t bitmap, Entries* entries) const;
-  void Sort(Entries* entries) const;
+  void Gather(const Mnode<C>& leaf, uint64_t bitmap, const Pair* added, Entries* entries) const;
   bool Divides(const Mnode<C>& leaf, const Entries& entries, unsigned stay, Separator* low) const;
   bool ChooseBorder(const Mnode<C>& leaf, const Entries& entries, Division* division) const;
   bool MakeFence(Worker& worker, const Mnode<C>& leaf, const Entries& entries, Division* division);

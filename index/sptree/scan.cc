@@ -6,6 +6,7 @@
 
 #include "index/node/leaf_scan.h"
 #include "index/node/optimistic_section.h"
+#include "index/node/pair_order.h"
 #include "index/sptree/sptree.h"
 
 namespace lodgekv::sptree {
@@ -73,13 +74,15 @@ void Cursor<C>::SortLeaf() {
   if (!leaf_->lock.TryUpgrade(snapshot_)) return;
   if (leaf_->sorted.load(std::memory_order_relaxed)) return leaf_->lock.Unlock();
   if (leaf_->seqs == nullptr) leaf_->seqs = static_cast<uint8_t*>(tree_.dram.Allocate(kBnodeSlots));
+  uint8_t used[kBnodeSlots];
   unsigned count = 0;
   for (uint64_t slots = leaf_->bitmap; slots != 0; slots &= slots - 1) {
-    leaf_->seqs[count++] = static_cast<uint8_t>(std::countr_zero(slots));
+    used[count++] = static_cast<uint8_t>(std::countr_zero(slots));
   }
-  std::sort(leaf_->seqs, leaf_->seqs + count, [&](uint8_t a, uint8_t b) {
-    return tree_.codec.Less(SlotPair(*leaf_->bnode, a), SlotPair(*leaf_->bnode, b));
-  });
+  uint8_t order[kBnodeSlots];
+  OrderPairs(
+      tree_.codec, count, [&](unsigned i) { return SlotPair(*leaf_->bnode, used[i]); }, order);
+  for (unsigned i = 0; i < count; ++i) leaf_->seqs[i] = used[order[i]];
   leaf_->sorted.store(true, std::memory_order_release);
   leaf_->lock.Unlock();
   tree_.workers.Current().counters.Add(WorkerCounters::kSortedLeaves);

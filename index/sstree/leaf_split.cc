@@ -4,23 +4,25 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "index/node/epoch.h"
+#include "index/node/pair_order.h"
 #include "index/pmem/crash_point.h"
 
 namespace lodgekv::sstree {
 
 template <class C>
 void LeafSplitter<C>::Sort(const LeafChange& change, Entries* entries) const {
+  Entry gathered[kMaxLeafSlots];
   for (unsigned i = 0; i < change.subnodes; ++i) {
     const media::Subnode* subnode = search_.SubnodeOf(change, i);
     for (uint32_t slots = SlotsOf(change.valid, i); slots != 0; slots &= slots - 1) {
       const auto slot = static_cast<unsigned>(std::countr_zero(slots));
-      entries->at[entries->count++] = {SlotPair(*subnode, slot), i * kSubnodeSlots + slot};
+      gathered[entries->count++] = {SlotPair(*subnode, slot), i * kSubnodeSlots + slot};
     }
   }
-  std::sort(entries->at, entries->at + entries->count,
-            [&](const Entry& x, const Entry& y) { return tree_.codec.Less(x.pair, y.pair); });
+  CopyInOrder(tree_.codec, std::span<const Entry>(gathered, entries->count), entries->at);
 }
 
 // The new leaf has one subnode, and room for one pair more. And one pair stays that is valid before
