@@ -278,6 +278,7 @@ void Descent<C>::NearLeaves(size_t count, KeyAt key_at, Found found) const {
       Way& way = ways[i - begin];
       way.at = tree_.top.template First<Form>(Target<C>{&key_at(i)}, &way.start);
       Prefetch(tree_.AnchorAt(way.at));
+      FetchRoot(way.at);
     }
     for (size_t i = begin; i < end; ++i) {
       Way& way = ways[i - begin];

@@ -174,18 +174,16 @@ template <class C>
 void LeafDivider<C>::StoreRight(const Left& left, const Division& made, const Pair* added,
                                 unsigned place, bool flush) {
   NodeImage<C> image;
-  NodeState state;
   image.SetSibling(0, left.high);
   const unsigned count = left.state.count() - made.stay + (added != nullptr ? 1 : 0);
   const unsigned usable = tree_.parameters.leaf_slots;
-  unsigned slot = usable - std::min(usable, count);
-  for (unsigned at = made.stay, i = 0; i < count; ++i, ++slot) {
+  const unsigned first = usable - std::min(usable, count);
+  for (unsigned at = made.stay, i = 0; i < count; ++i) {
     const bool is_added = added != nullptr && at == place && i == at - made.stay;
-    image.SetSlot(slot, is_added ? *added : PairAt(left, at));
+    image.SetSlot(first + i, is_added ? *added : PairAt(left, at));
     if (!is_added) ++at;
-    state.Insert(i, slot);
   }
-  image.SetState(state);
+  image.SetState(NodeState::Ascending(first, count));
   image.StoreTo(tree_.medium, made.right);
   if (flush) image.Flush(tree_.medium, made.right);
 }

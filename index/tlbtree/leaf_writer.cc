@@ -12,7 +12,37 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
                                    : WorkerCounters::kTwoLineInserts);
 }
 
-// The lowest free slot: one beside the state word, if there is one.
+// Beside the state word, if a slot is free there; otherwise in the line with the most free slots.
+template <class C>
+unsigned LeafWriter<C>::ChooseSlot(uint32_t free) {
+  uint32_t best = free & kSlotsOfLine<C>[0];
+  for (unsigned line = 1; line < kLeafLines && (free & kSlotsOfLine<C>[0]) == 0; ++line) {
+    const uint32_t here = free & kSlotsOfLine<C>[line];
+    if (std::popcount(here) > std::popcount(best)) best = here;
+  }
+  return static_cast<unsigned>(std::countr_zero(best));
+}
+
+// Moves the pair beside the state word to one of the slots `free`, best in `line`, which is written
+// anyway: so the next insert needs one line and one fence (entry moving of LB+-Tree 3.2). If no
+// slot is free there, none of the other lines has more than one, and would cost an insert two lines
+// for a single pair: one that moves there saves its line later.
+template <class C>
+void LeafWriter<C>::MoveEntry(Worker& worker, Node* leaf, uint32_t free, unsigned line,
+                              NodeState* state) {
+  if constexpr (kSlotsOfLine<C>[0] != 0) {
+    if (free == 0 || !tree_.parameters.entry_moving) return;
+    constexpr auto kFrom = static_cast<unsigned>(std::countr_zero(kSlotsOfLine<C>[0]));
+    const uint32_t here = free & kSlotsOfLine<C>[line];
+    const auto to = static_cast<unsigned>(std::countr_zero(here != 0 ? here : free));
+    StoreSlot(leaf, to,
+              {leaf->slots[kFrom].key.LoadRelaxed(), leaf->slots[kFrom].value.LoadRelaxed()});
+    if (here == 0) tree_.medium.FlushLine(&leaf->slots[to]);
+    state->Move(kFrom, to);
+    worker.counters.Add(WorkerCounters::kMovedEntries);
+  }
+}
+
 template <class C>
 bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair pair,
                                uint32_t usable) {
@@ -21,12 +51,13 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   NodeState state(leaf->state.LoadRelaxed());
   const uint32_t free = usable & ~state.Slots();
   if (free == 0) return false;
-  const auto slot = static_cast<unsigned>(std::countr_zero(free));
-  const bool beside = LineOfSlot<C>(slot) == 0;
-  const bool state_first = medium.Canary("tlbtree.insert.state_first");
+  const unsigned slot = ChooseSlot(free);
+  const unsigned line = LineOfSlot<C>(slot);
+  const bool beside = line == 0;
   state.Insert(locked.place, slot);
-  if (state_first) medium.Store(leaf->state, state.word());
+  if (medium.Canary("tlbtree.insert.state_first")) medium.Store(leaf->state, state.word());
   StoreSlot(leaf, slot, pair);
+  if (!beside) MoveEntry(worker, leaf, free & ~(uint32_t{1} << slot), line, &state);
   const bool fence = !beside || tree_.HasRecord(pair) || medium.strict_order();
   if (!beside || medium.strict_order()) medium.FlushLine(&leaf->slots[slot]);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");

@@ -119,16 +119,15 @@ pmem::Offset MakeRoot(TreeState<C>& tree, std::span<const LinkTo> links) {
   const pmem::Offset offset = tree.NewUnit(tree.nodes, pmem::ReservePolicy::kKeep);
   if (offset == 0) return 0;
   NodeImage<C> image;
-  NodeState state;
   image.SetLeftmost(links[0].node());
   for (unsigned free = 0; free < media::Node<C>::kChildren; ++free) image.SetFreeChild(free);
   // The first slot, beside the state word, stays free for the next entry, if there is room.
-  unsigned slot = links.size() - 1 < tree.parameters.node_slots ? 1 : 0;
-  for (unsigned i = 1; i < links.size(); ++i, ++slot) {
-    image.SetChild(slot, MakeLink(links[i].node(), links[i].low));
-    state.Insert(i - 1, slot);
+  const auto count = static_cast<unsigned>(links.size() - 1);
+  const unsigned first = count < tree.parameters.node_slots ? 1 : 0;
+  for (unsigned i = 0; i < count; ++i) {
+    image.SetChild(first + i, MakeLink(links[i + 1].node(), links[i + 1].low));
   }
-  image.SetState(state);
+  image.SetState(NodeState::Ascending(first, count));
   image.StoreTo(tree.medium, tree.NodeAt(offset));
   if (!tree.medium.Canary("tlbtree.sub_index.root_not_flushed")) {
     image.Flush(tree.medium, tree.NodeAt(offset));

@@ -39,6 +39,18 @@ void NodeState::Insert(unsigned place, unsigned slot) {
   Set(WithDigit(WithoutDigit(order(), PlaceOf(slot)), place, slot), count() + 1);
 }
 
+NodeState NodeState::Ascending(unsigned first, unsigned count) {
+  constexpr uint64_t kAll = kEmptyBits >> kOrderBit;
+  NodeState state;
+  state.Set((kAll >> 4 * first | kAll << 4 * (kPlaces - first)) & kOrderMask, count);
+  return state;
+}
+
+void NodeState::Move(unsigned from, unsigned to) {
+  const uint64_t differ = from ^ to;
+  Set(order() ^ (differ << 4 * PlaceOf(from) | differ << 4 * PlaceOf(to)), count());
+}
+
 void NodeState::Remove(unsigned place) {
   const unsigned left = count() - 1;
   Set(WithDigit(WithoutDigit(order(), place), left, SlotAt(place)), left);

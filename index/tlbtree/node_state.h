@@ -26,6 +26,9 @@ class NodeState {
   uint64_t word() const { return word_; }
   unsigned count() const { return static_cast<unsigned>(word_ & 0xf); }
   unsigned alt() const { return static_cast<unsigned>(word_ >> kAltBit & 1); }
+  // Of a node whose `count` valid slots are `first` and those after it, in this order.
+  static NodeState Ascending(unsigned first, unsigned count);
+
   // The slot with the place-th smallest key; from count() on a free one.
   unsigned SlotAt(unsigned place) const {
     return static_cast<unsigned>(word_ >> (kOrderBit + 4 * place) & 0xf);
@@ -40,6 +43,8 @@ class NodeState {
   // The free slot `slot` becomes the one at `place`.
   void Insert(unsigned place, unsigned slot);
   void Remove(unsigned place);
+  // The pair of the valid slot `from` is in the free slot `to` now.
+  void Move(unsigned from, unsigned to);
   // Keeps the first `count` places.
   void Truncate(unsigned count) {
     word_ = (word_ & ~uint64_t{0xf}) | count;

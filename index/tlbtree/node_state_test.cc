@@ -29,7 +29,7 @@ TEST(NodeStateTest, FollowsAListOfSlots) {
   std::vector<unsigned> order;
   bool alt = false;
   for (int i = 0; i < 20'000; ++i) {
-    const unsigned choice = random() % 8;
+    const unsigned choice = random() % 9;
     if (choice < 4 && order.size() < NodeState::kPlaces) {
       unsigned slot = random() % NodeState::kPlaces;
       while (std::ranges::count(order, slot) != 0) slot = (slot + 1) % NodeState::kPlaces;
@@ -40,6 +40,12 @@ TEST(NodeStateTest, FollowsAListOfSlots) {
       const auto place = static_cast<unsigned>(random() % order.size());
       state.Remove(place);
       order.erase(order.begin() + place);
+    } else if (choice == 8 && !order.empty() && order.size() < NodeState::kPlaces) {
+      unsigned slot = random() % NodeState::kPlaces;
+      while (std::ranges::count(order, slot) != 0) slot = (slot + 1) % NodeState::kPlaces;
+      unsigned& moved = order[random() % order.size()];
+      state.Move(moved, slot);
+      moved = slot;
     } else if (choice == 6) {
       const auto count = static_cast<unsigned>(random() % (order.size() + 1));
       state.Truncate(count);
@@ -50,6 +56,15 @@ TEST(NodeStateTest, FollowsAListOfSlots) {
     }
     ExpectSame(state, order);
     EXPECT_EQ(state.alt(), alt ? 1u : 0u);
+  }
+}
+
+TEST(NodeStateTest, SlotsInARowAreInOrder) {
+  for (unsigned first = 0; first < NodeState::kPlaces; ++first) {
+    std::vector<unsigned> order;
+    for (unsigned slot = first; slot <= NodeState::kPlaces; order.push_back(slot++)) {
+      ExpectSame(NodeState::Ascending(first, slot - first), order);
+    }
   }
 }
 

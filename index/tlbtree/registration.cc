@@ -18,6 +18,8 @@ constexpr EngineOption kOptions[] = {
     {"leaf_slots", kMostSlots, 4, kMostSlots, "slots of a leaf that are used; `bytes` has 12"},
     {"node_slots", kMostSlots, 2, kMostSlots,
      "entries of a sub-index, besides the leftmost leaf; `bytes` has 8"},
+    {"entry_moving", 1, 0, 1,
+     "switch: an insert moves the pair beside the state word to the line that it writes"},
     {"merges", 1, 0, 1, "switch: sparse leaves and sub-indices are joined"},
     {"root_hints", 1, 0, 1,
      "switch: addresses of roots, in DRAM, by which a descent fetches them with the anchors"},

@@ -11,6 +11,7 @@ namespace {
 constexpr CounterText kCounters[WorkerCounters::kCount] = {
     {"one_line_inserts_total", "Inserts whose slot was in the state word's line"},
     {"two_line_inserts_total", "Inserts that wrote a second line"},
+    {"moved_entries_total", "Pairs moved out of a state word's line"},
     {"leaf_splits_total", "Leaf splits"},
     {"leaf_merges_total", "Leaves that were joined with their left neighbours"},
     {"sub_index_splits_total", "Sub-indices that became two"},

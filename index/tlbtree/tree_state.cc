@@ -10,6 +10,7 @@ Parameters::Parameters(const OptionValues& options, unsigned most_slots, unsigne
       height(static_cast<unsigned>(options.Get("height"))),
       gaps(static_cast<unsigned>(options.Get("gaps"))),
       rebuild_steps(static_cast<unsigned>(options.Get("rebuild_steps"))),
+      entry_moving(options.Get("entry_moving") != 0),
       merges(options.Get("merges") != 0),
       root_hints(options.Get("root_hints") != 0) {}
 

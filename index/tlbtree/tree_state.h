@@ -40,6 +40,7 @@ struct Parameters {
   unsigned height;      // of a sub-index, at most
   unsigned gaps;        // in a leaf node of the top layer
   unsigned rebuild_steps;
+  bool entry_moving;
   bool merges;
   bool root_hints;
 

@@ -18,6 +18,7 @@ struct WorkerCounters {
   enum Name : unsigned {
     kOneLineInserts,
     kTwoLineInserts,
+    kMovedEntries,
     kLeafSplits,
     kLeafMerges,
     kSubIndexSplits,
