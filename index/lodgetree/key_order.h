@@ -10,6 +10,7 @@
 #include <span>
 
 #include "index/engine.h"
+#include "index/node/pair_order.h"
 
 namespace lodgekv::lodgetree {
 
@@ -43,6 +44,7 @@ class KeyOrder {
   }
   // `latest_first`: of one key.
   void Sort(std::span<Place> places, bool latest_first = false) const {
+    if (places.size() <= kMostOrdered && SortByWords(places)) return;
     std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) {
       if (a.word != b.word) [[likely]]
         return a.word < b.word;
@@ -65,6 +67,18 @@ class KeyOrder {
   }
 
  private:
+  // False: some are alike.
+  static bool SortByWords(std::span<Place> places) {
+    WordRanks ranks;
+    for (const Place& place : places) ranks.Add(place.word);
+    uint8_t order[kMostOrdered];
+    if (!ranks.Order(order)) return false;
+    Place sorted[kMostOrdered];
+    for (size_t i = 0; i < places.size(); ++i) sorted[i] = places[order[i]];
+    std::copy_n(sorted, places.size(), places.begin());
+    return true;
+  }
+
   const std::span<const WriteOp> ops_;
 };
 

@@ -15,8 +15,8 @@
 
 namespace lodgekv {
 
-// The most pairs: a leaf of 64, and one more.
-inline constexpr unsigned kMostOrdered = 65;
+// The most that counting is worth it for. A leaf has 64 pairs at most, and a new one.
+inline constexpr unsigned kMostOrdered = 128;
 
 // Words to be ordered, kMostOrdered at most.
 class WordRanks {
@@ -27,12 +27,12 @@ class WordRanks {
   // complete.
   bool Order(uint8_t* order) {
     if (count_ <= 16) return OrderAmong<16>(order);
-    return count_ <= 32 ? OrderAmong<32>(order) : OrderAmong<kRoom>(order);
+    if (count_ <= 32) return OrderAmong<32>(order);
+    return count_ <= 68 ? OrderAmong<68>(order) : OrderAmong<kMostOrdered>(order);
   }
 
  private:
   static constexpr unsigned kLanes = sizeof(__m256i) / sizeof(uint64_t);
-  static constexpr unsigned kRoom = (kMostOrdered + kLanes - 1) / kLanes * kLanes;
   static constexpr uint8_t kNone = UINT8_MAX;
   // Turned over, since comparisons are signed.
   static constexpr uint64_t kTop = uint64_t{1} << 63;
@@ -62,7 +62,7 @@ class WordRanks {
     return static_cast<unsigned>(-(_mm_cvtsi128_si64(halves) + _mm_extract_epi64(halves, 1)));
   }
 
-  alignas(sizeof(__m256i)) int64_t words_[kRoom];
+  alignas(sizeof(__m256i)) int64_t words_[kMostOrdered];
   unsigned count_ = 0;
 };
 
@@ -83,7 +83,8 @@ template <class C, class Entry>
 void CopyInOrder(const C& codec, std::span<const Entry> entries, Entry* sorted) {
   uint8_t order[kMostOrdered];
   const auto count = static_cast<unsigned>(entries.size());
-  OrderPairs(codec, count, [&](unsigned i) { return entries[i].pair; }, order);
+  OrderPairs(
+      codec, count, [&](unsigned i) { return entries[i].pair; }, order);
   for (unsigned i = 0; i < count; ++i) sorted[i] = entries[order[i]];
 }
 

@@ -79,7 +79,7 @@ void Cursor<C>::SortLeaf() {
   for (uint64_t slots = leaf_->bitmap; slots != 0; slots &= slots - 1) {
     used[count++] = static_cast<uint8_t>(std::countr_zero(slots));
   }
-  uint8_t order[kBnodeSlots];
+  uint8_t order[kMostOrdered];
   OrderPairs(
       tree_.codec, count, [&](unsigned i) { return SlotPair(*leaf_->bnode, used[i]); }, order);
   for (unsigned i = 0; i < count; ++i) leaf_->seqs[i] = used[order[i]];

@@ -80,11 +80,16 @@ std::vector<Chunk> ChunkTable::InUse() const {
 Chunk ChunkTable::Find(Offset offset) const {
   if (offset < pool_bytes_) {
     const uint64_t pair = index_[offset >> shift_].load(std::memory_order_acquire);
-    for (const uint32_t entry : {static_cast<uint32_t>(pair), static_cast<uint32_t>(pair >> 32)}) {
-      if (entry == 0 || offset - Begin(entry - 1) >= chunk_bytes_) continue;
+    const auto first = static_cast<uint32_t>(pair);
+    const auto second = static_cast<uint32_t>(pair >> 32);
+    const auto covers = [&](uint32_t entry) {
+      return entry != 0 && offset - Begin(entry - 1) < chunk_bytes_;
+    };
+    // Not a branch, which would be foreseen wrongly half the time.
+    const uint32_t entry = second ^ ((first ^ second) & -static_cast<uint32_t>(covers(first)));
+    if (covers(entry)) {
       const Chunk chunk = MakeChunk(entry - 1);
-      if (chunk.use == ChunkUse::kFree) break;
-      return chunk;
+      if (chunk.use != ChunkUse::kFree) return chunk;
     }
   }
   Chunk none;
