@@ -25,6 +25,7 @@ template <class C>
 void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
                                   const SplitWork<C>& work) {
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.1");
+  auto* parent = LockParentBeforeFences(tree_.inner, tree_.medium, key);
   tree_.medium.OrderStores();
   tree_.locks.BeginCommit(*locked.lock, work.left[0].header[0]);
   const uint64_t commit = work.left_headers[0].words[0];
@@ -39,7 +40,7 @@ void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
   }
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.2");
   tree_.medium.Fence();
-  auto* parent = tree_.inner.LockParent(key);
+  if (parent == nullptr) parent = tree_.inner.LockParent(key);
   tree_.locks.BeginPublish(*locked.lock);
   const typename TreeState<C>::Inner::Child child{work.separator, tree_.LeafAt(work.right)};
   tree_.inner.InsertAndUnlock(parent, key, {&child, 1});

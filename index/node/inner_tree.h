@@ -46,6 +46,7 @@
 #include "index/node/search_form.h"
 #include "index/node/separator.h"
 #include "index/node/version_lock.h"
+#include "index/pmem/medium.h"
 
 namespace lodgekv {
 
@@ -218,6 +219,15 @@ class InnerTree {
   std::mutex free_mutex_;
   std::vector<Node*> free_nodes_[kMostLevels + 1];  // by level
 };
+
+// Locks the parent for a split, before its fences. A locked instruction waits for the fences before
+// it, which are waited for behind the thread's next search otherwise. Null, where a fence may wait
+// for a disk: then the parent is locked after them, since other splits wait for it.
+template <class Tree>
+typename Tree::Node* LockParentBeforeFences(Tree& tree, const pmem::Medium& medium,
+                                            const typename Tree::Key& key) {
+  return medium.long_fences() ? nullptr : tree.LockParent(key);
+}
 
 // --- search ---
 

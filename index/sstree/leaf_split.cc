@@ -190,10 +190,10 @@ void LeafSplitter<C>::CommitNew(const NewLeaf<C>& right) {
 }
 
 template <class C>
-Leaf* LeafSplitter<C>::PublishNew(const NewLeaf<C>& right) {
+Leaf* LeafSplitter<C>::PublishNew(const NewLeaf<C>& right, Place place) {
   const Key key = C::KeyOf(right.low);
-  auto* parent = tree_.inner.LockParent(key);
-  Leaf* leaf = tree_.leaves.New();
+  auto* parent = place.parent != nullptr ? place.parent : tree_.inner.LockParent(key);
+  Leaf* leaf = place.leaf != nullptr ? place.leaf : tree_.leaves.New();
   leaf->lock.InitLocked();
   leaf->place = LeafPlace(tree_.pool.OffsetOf(right.subnode), 1, right.slots);
   std::memcpy(leaf->fingerprints, right.fingerprints, sizeof(leaf->fingerprints));
@@ -240,6 +240,8 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Leaf* leaf, const Key& key, Pair 
     medium.Fence();
   }
   LODGEKV_CRASH_POINT(medium, "sstree.split.1");
+  const Place place = {tree_.leaves.New(),
+                       LockParentBeforeFences(tree_.inner, medium, C::KeyOf(right.low))};
   if (right.fences || right.moved) medium.OrderStores();
   CommitNew(right);
   LODGEKV_CRASH_POINT(medium, "sstree.split.2");
@@ -249,7 +251,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Leaf* leaf, const Key& key, Pair 
     LODGEKV_CRASH_POINT(medium, "sstree.split.3");
   }
   tree_.FenceAndFree(worker);
-  Leaf* added = PublishNew(right);
+  Leaf* added = PublishNew(right, place);
   PublishOld(worker, &change);
   added->lock.Unlock();
   LODGEKV_CRASH_POINT(medium, "sstree.split.4");

@@ -65,9 +65,14 @@ class LeafSplitter {
   void FlushNew(NewLeaf<C>* right);
   // Makes it a head: stored and flushed.
   void CommitNew(const NewLeaf<C>& right);
+  // What publishes a new leaf: that in DRAM, and its parent, locked. Null: PublishNew takes it.
+  struct Place {
+    Leaf* leaf = nullptr;
+    typename Inner::Node* parent = nullptr;
+  };
   // Both leaves' commits are durable. From here on the parent refers to both, but writers wait at
   // the new one, which the caller unlocks when the old one is published.
-  Leaf* PublishNew(const NewLeaf<C>& right);
+  Leaf* PublishNew(const NewLeaf<C>& right, Place place = {});
   // The old leaf: also one that has lost no pair covers less from here on.
   void PublishOld(Worker& worker, LeafChange* change);
 

@@ -113,12 +113,7 @@ template <class C>
 void TopLayer<C>::Drop(pmem::Offset anchor) {
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(dropped_, anchor) == dropped_.end()) dropped_.push_back(anchor);
-}
-
-template <class C>
-size_t TopLayer<C>::dropped() const {
-  const std::lock_guard lock(mutex_);
-  return dropped_.size();
+  dropped_count_.store(dropped_.size(), std::memory_order_relaxed);
 }
 
 template <class C>
@@ -135,6 +130,7 @@ std::vector<pmem::Offset> TopLayer<C>::BeginRebuild(bool take_dropped) {
   rebuilding_ = true;
   added_.clear();
   if (!take_dropped) return {};
+  dropped_count_.store(0, std::memory_order_relaxed);
   return std::exchange(dropped_, {});
 }
 
@@ -144,6 +140,7 @@ void TopLayer<C>::EndRebuild(std::vector<pmem::Offset> dropped) {
   rebuilding_ = false;
   added_.clear();
   dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
+  dropped_count_.store(dropped_.size(), std::memory_order_relaxed);
 }
 
 // What was added meanwhile is missing in `entries`, or not.

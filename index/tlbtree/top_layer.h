@@ -85,7 +85,8 @@ class TopLayer {
   // Recover has found the array damaged.
   bool lost() const { return lost_; }
   uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
-  size_t dropped() const;
+  // Of dead anchors that are not freed yet.
+  size_t dropped() const { return dropped_count_.load(std::memory_order_relaxed); }
   // With the mutex held: for Check.
   std::vector<pmem::Offset> DroppedAnchors() const;
 
@@ -120,6 +121,8 @@ class TopLayer {
   bool rebuilding_ = false;
   std::vector<pmem::Offset> added_;    // while rebuilding_
   std::vector<pmem::Offset> dropped_;  // dead anchors, not freed yet
+  // Its size: whoever wants that only must not wait for a fence, as a mutex does.
+  std::atomic<size_t> dropped_count_{0};
 };
 
 // The number of words, of the first `used`, that are not to the right of the target.
