@@ -2,11 +2,11 @@
 //
 // A Put: PointWrites finds the leaf and locks it with PairWriter (pair_writer.h), which stores the
 // pair in a free slot of the leaf's head subnode and commits it by one store of the head's word
-// (leaf_writer.h). A full head gets a new subnode before it (head replacement); a leaf with N full
-// subnodes splits (leaf_split.h). An update of a pair in an overflow subnode moves it to the head
-// (item movement), and the overflow subnode that a write empties is reclaimed with it. Several
-// operations share fences (write_group.h). Atomic batches write an intent first. Readers:
-// lookups.h, scan.cc.
+// (head_writer.h, leaf_writer.h). A full head gets a new subnode before it (head replacement); a
+// leaf with N full subnodes splits (leaf_split.h). An update of a pair in an overflow subnode moves
+// it to the head (item movement), and the overflow subnode that a write empties is reclaimed with
+// it. Several operations share fences (write_group.h). Atomic batches write an intent first.
+// Readers: lookups.h, scan.cc.
 //
 // INVARIANT: what is acknowledged is durable, and what a reader sees is durable too, or is returned
 // only after the fence that makes it so (node/leaf_commit.h).
