@@ -11,7 +11,7 @@ void LeafWriter<C>::AddPair(Worker& worker, LeafChange* change, Pair pair, uint1
   change->fences |= tree_.HasRecord(pair);
   const uint32_t free_slots = change->FreeIn(0, tree_.usable_slots());
   if (free_slots == 0) return FillHole(worker, change, pair, hash, moving);
-  const unsigned slot = ChooseSlot(free_slots);
+  const unsigned slot = ChooseSlot(kSlotsOfLine, free_slots);
   StoreInHead(change, slot, pair, FingerprintOf(hash));
   if (LineOfSlot(slot) != 0) MakeRoomBesideWord(worker, change, {free_slots, slot, moving});
 }
@@ -33,7 +33,7 @@ void LeafWriter<C>::FillHole(Worker& worker, LeafChange* change, Pair pair, uint
     overflow = {overflow.number + 1, overflow.at, tree_.NextOf(*overflow.at)};
   }
   const uint32_t free_slots = change->FreeIn(overflow.number, tree_.usable_slots());
-  const unsigned slot = ChooseSlot(free_slots);
+  const unsigned slot = ChooseSlot(kSlotsOfLine, free_slots);
   StoreInOverflow(change, overflow, slot, pair, hash);
   MoveEntries(worker, change, {free_slots, slot, moving}, [&](unsigned to, Pair moved, unsigned) {
     StoreInOverflow(change, overflow, to, moved, tree_.codec.HashOf(moved));
@@ -57,18 +57,6 @@ void LeafWriter<C>::MoveEntries(Worker& worker, LeafChange* change, FreeSlots to
     Drop(change, source);
   }
   worker.counters.Add(WorkerCounters::kMovedEntries, moved);
-}
-
-// A slot in the first line, if one is free; otherwise one in the line with the most free slots.
-template <class C>
-unsigned LeafWriter<C>::ChooseSlot(uint32_t free_slots) const {
-  uint32_t best = free_slots & SlotsOfLine(0);
-  if (best != 0) return static_cast<unsigned>(std::countr_zero(best));
-  for (unsigned line = 1; line < kSubnodeLines; ++line) {
-    const uint32_t here = free_slots & SlotsOfLine(line);
-    if (std::popcount(here) > std::popcount(best)) best = here;
-  }
-  return static_cast<unsigned>(std::countr_zero(best));
 }
 
 template <class C>

@@ -9,7 +9,7 @@ template <class C>
 void LeafWriter<C>::MoveItem(Worker& worker, LeafChange* change, const Place& place, Pair pair,
                              uint16_t hash) {
   const uint32_t free_slots = change->FreeIn(0, tree_.usable_slots());
-  const unsigned slot = ChooseSlot(free_slots);
+  const unsigned slot = ChooseSlot(kSlotsOfLine, free_slots);
   change->fences |= tree_.HasRecord(pair);
   StoreInHead(change, slot, pair, FingerprintOf(hash));
   Drop(change, static_cast<unsigned>(place.bit));

@@ -64,7 +64,6 @@ class LeafWriter {
     media::Subnode* at;
   };
 
-  unsigned ChooseSlot(uint32_t free_slots) const;
   void StoreInHead(LeafChange* change, unsigned slot, Pair pair, uint8_t fingerprint);
   void StoreInOverflow(LeafChange* change, const Overflow& overflow, unsigned slot, Pair pair,
                        uint16_t hash);

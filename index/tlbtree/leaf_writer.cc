@@ -12,17 +12,6 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
                                    : WorkerCounters::kTwoLineInserts);
 }
 
-// Beside the state word, if a slot is free there; otherwise in the line with the most free slots.
-template <class C>
-unsigned LeafWriter<C>::ChooseSlot(uint32_t free) {
-  uint32_t best = free & kSlotsOfLine<C>[0];
-  for (unsigned line = 1; line < kLeafLines && (free & kSlotsOfLine<C>[0]) == 0; ++line) {
-    const uint32_t here = free & kSlotsOfLine<C>[line];
-    if (std::popcount(here) > std::popcount(best)) best = here;
-  }
-  return static_cast<unsigned>(std::countr_zero(best));
-}
-
 // Moves the pair beside the state word to one of the slots `free`, best in `line`, which is written
 // anyway: so the next insert needs one line and one fence (entry moving of LB+-Tree 3.2). If no
 // slot is free there, none of the other lines has more than one, and would cost an insert two lines
@@ -51,7 +40,7 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   NodeState state(leaf->state.LoadRelaxed());
   const uint32_t free = usable & ~state.Slots();
   if (free == 0) return false;
-  const unsigned slot = ChooseSlot(free);
+  const unsigned slot = ChooseSlot(kSlotsOfLine<C>, free);
   const unsigned line = LineOfSlot<C>(slot);
   const bool beside = line == 0;
   state.Insert(locked.place, slot);

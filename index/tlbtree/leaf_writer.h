@@ -52,7 +52,6 @@ class LeafWriter {
 
  private:
   bool InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair pair, uint32_t usable);
-  static unsigned ChooseSlot(uint32_t free);
   void MoveEntry(Worker& worker, Node* leaf, uint32_t free, unsigned line, NodeState* state);
   void FenceRecord(Pair pair);
 
