@@ -59,6 +59,11 @@ class Descent {
   // for all of them at once. Calls found(i, place) for each key_at(i), in order.
   template <class Form, class KeyAt, class Found>
   void NearLeaves(size_t count, KeyAt key_at, Found found) const;
+  // The anchor that the top layer knows of: one to its right may cover the target. False: it is
+  // damaged.
+  bool NearAnchor(const Target<C>& target, AnchorPlace* place) const {
+    return StartAt<SearchByPointer>(target, place);
+  }
   // Without any step beyond the anchors. False: something is damaged.
   bool ToAnchor(const Target<C>& target, AnchorPlace* place) const;
   // The next live anchor to the right, whatever it covers; offset 0: there is none. False: damaged.
@@ -126,12 +131,13 @@ bool Descent<C>::StartAt(const Target<C>& target, AnchorPlace* place) const {
 template <class C>
 bool Descent<C>::StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
                            AnchorPlace* place) const {
-  const pmem::Offset first = tree_.first_anchor();
   for (;; at = tree_.top.Before(start)) {
-    if (at == 0) at = first;
+    if (at == 0) [[unlikely]]
+      return ViewAnchor(tree_.first_anchor(), place);
     const bool sound = ViewAnchor(at, place);
-    if (at == first) return sound;
-    if (sound && !place->view.root.dead && target.Reaches(tree_.pool, place->view.low)) return true;
+    if (sound && !place->view.root.dead && target.Reaches(tree_.pool, place->view.low)) [[likely]]
+      return true;
+    if (at == tree_.first_anchor()) return sound;
   }
 }
 
@@ -157,7 +163,7 @@ bool Descent<C>::Sideways(const Target<C>& target, AnchorPlace* place, unsigned*
 template <class C>
 bool Descent<C>::ToAnchor(const Target<C>& target, AnchorPlace* place) const {
   unsigned steps = 0;
-  return StartAt<SearchByPointer>(target, place) && Sideways(target, place, &steps);
+  return NearAnchor(target, place) && Sideways(target, place, &steps);
 }
 
 // A node looks damaged; or it has changed, or is no longer one.

@@ -2,10 +2,10 @@
 #include "index/tlbtree/entry_round.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
+#include "index/tlbtree/root_entry.h"
 
 namespace lodgekv::tlbtree {
 
@@ -36,23 +36,12 @@ bool EntryRound<C>::Stage(const AnchorPlace& place, const Target<C>& target,
 template <class C>
 void EntryRound<C>::StageEntries(const AnchorPlace& place, unsigned at,
                                  std::span<const LinkTo> leaves) {
-  pmem::Medium& medium = tree_.medium;
   Change& change = changes_.emplace_back();
   change.place = place;
   change.root = tree_.NodeAt(place.view.root.node);
   change.state = NodeState(change.root->state.LoadRelaxed());
-  const uint32_t usable = (uint32_t{1} << tree_.parameters.node_slots) - 1;
   for (const LinkTo& link : leaves) {
-    const auto slot = static_cast<unsigned>(std::countr_zero(usable & ~change.state.Slots()));
-    media::Link<C>& child = change.root->children[slot];
-    change.state.Insert(at++, slot);
-    const bool late = medium.Canary("tlbtree.entry.state_first");
-    if (late) medium.Store(change.root->state, change.state.word());
-    StoreLink(medium, child, link);
-    const bool beside = Node::kHeaderBytes + (slot + 1) * sizeof(child) <= pmem::kLineBytes;
-    if (beside && !medium.strict_order()) continue;
-    medium.Flush(&child, sizeof(child));
-    fences_first_ = true;
+    fences_first_ |= StageEntry(tree_, change.root, link, at++, &change.state);
   }
 }
 
@@ -161,7 +150,8 @@ void EntryRound<C>::Commit() {
   if (Has(Kind::kEntries)) LODGEKV_CRASH_POINT(medium, "tlbtree.entry.2");
   if (Has(Kind::kGrowth)) LODGEKV_CRASH_POINT(medium, "tlbtree.grow.2");
   if (Has(Kind::kSplit)) LODGEKV_CRASH_POINT(medium, "tlbtree.sub_index_split.2");
-  medium.Fence();
+  // Entries alone are hints: a crash may take them. On a file it is the fence that stores the words.
+  if (Has(Kind::kGrowth) || Has(Kind::kSplit) || medium.long_fences()) medium.Fence();
   for (Change& change : changes_) {
     Publish(change);
     tree_.locks.Of(tree_.AnchorAt(change.place.offset)).Unlock();

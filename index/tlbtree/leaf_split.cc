@@ -1,14 +1,15 @@
 // The log-free leaf split (TLBtree III (4)); its crash table: README.md, Split.
 #include "index/pmem/crash_point.h"
 #include "index/tlbtree/leaf_splitter.h"
+#include "index/tlbtree/split_entry.h"
 
 namespace lodgekv::tlbtree {
 
 template <class C>
-void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, const Division& made) {
+void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, const Division& made,
+                             const LinkTo& sibling) {
   pmem::Medium& medium = tree_.medium;
   media::Node<C>* leaf = locked.leaf;
-  const LinkTo sibling = MakeLink(tree_.pool.OffsetOf(made.right), made.low);
   const bool late = medium.Canary("tlbtree.split.sibling_after_commit");
   NodeState state = left.state;
   state.Truncate(made.stay);
@@ -43,9 +44,16 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf<C>& locked, cons
   if (outcome != Outcome::kOk) return outcome;
   const bool flush = !tree_.medium.Canary("tlbtree.split.leaf_not_flushed");
   divider_.StoreRight(left, made, made.goes_right ? &pair : nullptr, locked.place, flush);
-  Commit(locked, left, made);
+  const LinkTo link = MakeLink(tree_.pool.OffsetOf(made.right), made.low);
+  SplitEntry<C> entry(tree_);
+  const bool listed = entry.Stage(key, leaf, link);
+  Commit(locked, left, made, link);
   worker.counters.Add(WorkerCounters::kLeafSplits);
-  worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
+  if (listed) {
+    entry.Commit();
+  } else {
+    worker.unlisted.push_back(OwnTextOfLow<C>(tree_.pool, made.low));
+  }
   if (!made.goes_right) {
     (void)writer_.InsertAnywhere(worker, locked, pair);
   } else {

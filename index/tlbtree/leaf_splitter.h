@@ -25,7 +25,8 @@ class LeafSplitter {
  private:
   using Left = typename LeafDivider<C>::Left;
   using Division = typename LeafDivider<C>::Division;
-  void Commit(const LockedLeaf<C>& locked, const Left& left, const Division& made);
+  void Commit(const LockedLeaf<C>& locked, const Left& left, const Division& made,
+              const LinkTo& sibling);
 
   TreeState<C>& tree_;
   LeafDivider<C> divider_;

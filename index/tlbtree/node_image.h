@@ -23,8 +23,6 @@ class NodeImage {
   void SetChild(unsigned slot, const LinkTo& link) {
     SetLink(kFirstWord + slot * kLinkWords, link);
   }
-  // Its key is above all others, so that a search need not look whether it is valid.
-  void SetFreeChild(unsigned slot) { SetLink(kFirstWord + slot * kLinkWords, {{~uint64_t{0}}, 0}); }
   void SetSlot(unsigned slot, Pair pair) {
     const unsigned at = kFirstWord + 2 * slot;
     words_[at] = pair.key;
@@ -120,7 +118,6 @@ pmem::Offset MakeRoot(TreeState<C>& tree, std::span<const LinkTo> links) {
   if (offset == 0) return 0;
   NodeImage<C> image;
   image.SetLeftmost(links[0].node());
-  for (unsigned free = 0; free < media::Node<C>::kChildren; ++free) image.SetFreeChild(free);
   // The first slot, beside the state word, stays free for the next entry, if there is room.
   const auto count = static_cast<unsigned>(links.size() - 1);
   const unsigned first = count < tree.parameters.node_slots ? 1 : 0;

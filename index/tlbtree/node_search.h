@@ -8,6 +8,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -74,8 +75,6 @@ class NodeSearch {
   static constexpr uint32_t kChildKeys =
       EachWord(Node::kChildren, sizeof(media::Link<C>) / sizeof(uint64_t));
 
-  static bool IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit, unsigned place);
-
   static const uint64_t* WordsOf(const Node* node) {
     return reinterpret_cast<const uint64_t*>(node);
   }
@@ -130,22 +129,8 @@ unsigned NodeSearch<C>::ChildPlace(const Node* root, const NodeState& state,
     if (target.before && word == 0) return 0;
     const uint64_t limit = target.before ? word - 1 : word;
     const uint32_t reached = _pext_u32(Form::NotAbove(WordsOf(root), limit), kChildKeys);
-    const auto place = static_cast<unsigned>(std::popcount(reached));
-    if (IsPlaceOf(root, state, limit, place)) [[likely]]
-      return place;
     return static_cast<unsigned>(std::popcount(reached & state.Slots()));
   }
-}
-
-// Free slots have keys that are reached by nothing, or, seldom, by anything.
-template <class C>
-bool NodeSearch<C>::IsPlaceOf(const Node* root, const NodeState& state, uint64_t limit,
-                              unsigned place) {
-  const auto low_at = [&](unsigned at) {
-    return root->children[state.SlotAt(at) % Node::kChildren].low.word.LoadRelaxed();
-  };
-  return place <= state.count() && (place == 0 || low_at(place - 1) <= limit) &&
-         (place == state.count() || low_at(place) > limit);
 }
 
 template <class C>
@@ -155,8 +140,7 @@ LinkTo NodeSearch<C>::ChildFor(const Node* root, const Low& low, const Target<C>
   const unsigned place = ChildPlace<Form>(root, state, target);
   if (place == 0) return {low, root->leftmost.LoadRelaxed()};
   // A root that is being replaced may have any state.
-  const unsigned slot = state.SlotAt(place - 1) % Node::kChildren;
-  return LoadLink(root->children[slot]);
+  return LoadLink(root->children[std::min(state.SlotAt(place - 1), Node::kChildren - 1)]);
 }
 
 }  // namespace lodgekv::tlbtree

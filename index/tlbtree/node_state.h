@@ -4,7 +4,8 @@
 //   count : 4 | order : 13 x 4 | alt : 1 | check : 7
 //
 // `order` is a permutation of all slots: the first `count` are the valid ones, by ascending keys,
-// the rest are free. alt selects the sibling. The check bits cover all others.
+// the rest are free. alt selects the sibling. The check bits cover all others, and are made when the
+// word is asked for.
 //
 // A plain value.
 #pragma once
@@ -14,16 +15,19 @@
 #include <bit>
 #include <cstdint>
 
+#include "index/node/checked_word.h"
+
 namespace lodgekv::tlbtree {
 
 class NodeState {
  public:
   static constexpr unsigned kPlaces = 13;
 
-  NodeState() : NodeState(kEmptyBits) { Seal(); }
+  NodeState() : NodeState(kEmptyBits) {}
   explicit NodeState(uint64_t word) : word_(word) {}
 
-  uint64_t word() const { return word_; }
+  // With its check bits.
+  uint64_t word() const { return bits() | CheckOf(bits()) << kCheckBit; }
   unsigned count() const { return static_cast<unsigned>(word_ & 0xf); }
   unsigned alt() const { return static_cast<unsigned>(word_ >> kAltBit & 1); }
   // Of a node whose `count` valid slots are `first` and those after it, in this order.
@@ -37,25 +41,27 @@ class NodeState {
   bool Has(unsigned slot) const { return PlaceOf(slot) < count(); }
   // A bit for each valid slot.
   uint32_t Slots() const { return SlotsUpTo(count()); }
-  // False: bits have flipped, or it was never written.
+  // Of a word as it was read. False: bits have flipped, or it was never written.
   bool IsSound() const;
 
   // The free slot `slot` becomes the one at `place`.
-  void Insert(unsigned place, unsigned slot);
-  void Remove(unsigned place);
+  void Insert(unsigned place, unsigned slot) {
+    Set(WithDigit(WithoutDigit(order(), PlaceOf(slot)), place, slot), count() + 1);
+  }
+  void Remove(unsigned place) {
+    const unsigned left = count() - 1;
+    Set(WithDigit(WithoutDigit(order(), place), left, SlotAt(place)), left);
+  }
   // The pair of the valid slot `from` is in the free slot `to` now.
-  void Move(unsigned from, unsigned to);
+  void Move(unsigned from, unsigned to) {
+    const uint64_t differ = from ^ to;
+    Set(order() ^ (differ << 4 * PlaceOf(from) | differ << 4 * PlaceOf(to)), count());
+  }
   // Keeps the first `count` places.
-  void Truncate(unsigned count) {
-    word_ = (word_ & ~uint64_t{0xf}) | count;
-    Seal();
-  }
-  void FlipAlt() {
-    word_ ^= uint64_t{1} << kAltBit;
-    Seal();
-  }
+  void Truncate(unsigned count) { word_ = (word_ & ~uint64_t{0xf}) | count; }
+  void FlipAlt() { word_ ^= uint64_t{1} << kAltBit; }
 
-  friend bool operator==(const NodeState&, const NodeState&) = default;
+  friend bool operator==(const NodeState& a, const NodeState& b) { return a.bits() == b.bits(); }
 
  private:
   static constexpr unsigned kOrderBit = 4;
@@ -87,14 +93,26 @@ class NodeState {
     return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_add_epi64(both, _mm_srli_si128(both, 8)))) &
            ((uint32_t{1} << kPlaces) - 1);
   }
+  static uint64_t CheckOf(uint64_t bits) {
+    return CheckBitsOf(bits) & ((uint64_t{1} << (64 - kCheckBit)) - 1);
+  }
   uint64_t order() const { return word_ >> kOrderBit & kOrderMask; }
+  uint64_t bits() const { return word_ & ((uint64_t{1} << kCheckBit) - 1); }
   void Set(uint64_t order, unsigned count) {
     word_ = (word_ & uint64_t{1} << kAltBit) | order << kOrderBit | count;
-    Seal();
   }
-  void Seal();
+  // Removes the digit of 4 bits at `place`; those above it move down.
+  static uint64_t WithoutDigit(uint64_t digits, unsigned place) {
+    const uint64_t below = (uint64_t{1} << (4 * place)) - 1;
+    return (digits & below) | (digits >> 4 & ~below);
+  }
+  // Inserts a digit at `place`; those from there on move up.
+  static uint64_t WithDigit(uint64_t digits, unsigned place, uint64_t digit) {
+    const uint64_t below = (uint64_t{1} << (4 * place)) - 1;
+    return (digits & below) | digit << (4 * place) | (digits & ~below) << 4;
+  }
 
-  uint64_t word_;
+  uint64_t word_;  // its check bits are those that were read, or any
 };
 
 }  // namespace lodgekv::tlbtree

@@ -20,7 +20,7 @@ void ExpectSame(const NodeState& state, const std::vector<unsigned>& order) {
   for (unsigned slot = 0; slot < NodeState::kPlaces; ++slot) {
     EXPECT_EQ(state.Has(slot), (slots >> slot & 1) != 0);
   }
-  EXPECT_TRUE(state.IsSound());
+  EXPECT_TRUE(NodeState(state.word()).IsSound());
 }
 
 TEST(NodeStateTest, FollowsAListOfSlots) {

@@ -20,6 +20,8 @@ constexpr EngineOption kOptions[] = {
      "entries of a sub-index, besides the leftmost leaf; `bytes` has 8"},
     {"entry_moving", 1, 0, 1,
      "switch: an insert moves the pair beside the state word to the line that it writes"},
+    {"split_entries", 1, 0, 1,
+     "switch: a split makes the entry above its new leaf under its own fences, not after them"},
     {"merges", 1, 0, 1, "switch: sparse leaves and sub-indices are joined"},
     {"root_hints", 1, 0, 1,
      "switch: addresses of roots, in DRAM, by which a descent fetches them with the anchors"},

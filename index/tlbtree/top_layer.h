@@ -163,13 +163,16 @@ uint64_t TopLayer<C>::LeafFor(const TopView& view, const Target<C>& target) cons
   uint64_t node = 0;
   for (unsigned level = 0; level < view.levels(); ++level) {
     const uint64_t first = node * kTopFanout;
-    const auto used =
-        static_cast<unsigned>(std::min<uint64_t>(kTopFanout, view.children(level) - first));
+    const uint64_t children = view.children(level);
+    // Words behind the last child are above all keys of `fixed64`, if none is damaged.
+    unsigned used = kTopFanout;
+    if constexpr (C::kRecords)
+      used = static_cast<unsigned>(std::min(used + first, children) - first);
     const uint64_t below = TopShape::LeavesBelow(view.levels(), level);
     const unsigned rank = Rank<Form>(view, view.NodeAt(level, node), used, target, [&](unsigned i) {
       return view.AnchorAt((first + i) * below, 0);
     });
-    node = first + (rank == 0 ? 0 : rank - 1);
+    node = std::min(first + (rank == 0 ? 0 : rank - 1), children - 1);
   }
   return node;
 }

@@ -11,6 +11,7 @@ Parameters::Parameters(const OptionValues& options, unsigned most_slots, unsigne
       gaps(static_cast<unsigned>(options.Get("gaps"))),
       rebuild_steps(static_cast<unsigned>(options.Get("rebuild_steps"))),
       entry_moving(options.Get("entry_moving") != 0),
+      split_entries(options.Get("split_entries") != 0),
       merges(options.Get("merges") != 0),
       root_hints(options.Get("root_hints") != 0) {}
 

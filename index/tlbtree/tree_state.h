@@ -41,6 +41,7 @@ struct Parameters {
   unsigned gaps;        // in a leaf node of the top layer
   unsigned rebuild_steps;
   bool entry_moving;
+  bool split_entries;
   bool merges;
   bool root_hints;
 
