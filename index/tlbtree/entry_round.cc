@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "index/node/epoch.h"
 #include "index/pmem/crash_point.h"
 #include "index/tlbtree/root_entry.h"
 
@@ -25,7 +24,7 @@ bool EntryRound<C>::Stage(const AnchorPlace& place, const Target<C>& target,
   const NodeState state(root->state.LoadRelaxed());
   unsigned at;
   {
-    const EpochGuard guard;
+    const TextGuard<C> guard;
     at = tree_.search.template ChildPlace<SearchByPointer>(root, state, target);
   }
   if (state.count() >= tree_.parameters.node_slots) return StageSplit(place, at, leaves);
@@ -121,7 +120,7 @@ pmem::Offset EntryRound<C>::NewAnchor(const AnchorPlace& left, const LinkTo& fir
   if (offset == 0) return 0;
   std::string text;
   {
-    const EpochGuard guard;
+    const TextGuard<C> guard;
     text = OwnTextOfLow<C>(tree_.pool, first.low);
   }
   Low low;

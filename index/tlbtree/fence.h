@@ -12,11 +12,21 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "index/node/codec.h"
+#include "index/node/epoch.h"
 #include "index/tlbtree/layout.h"
 
 namespace lodgekv::tlbtree {
+
+// For whoever reads texts of bounds or of pairs: in `fixed64` none is in a record.
+struct NoTexts {
+  NoTexts() {}
+  ~NoTexts() {}
+};
+template <class C>
+using TextGuard = std::conditional_t<C::kRecords, EpochGuard, NoTexts>;
 
 // The two words of a bound; `meta` is 0 in `fixed64`. The default is minus infinity.
 struct Low {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 
-#include "index/node/epoch.h"
 #include "index/node/separator.h"
 #include "index/tlbtree/descent.h"
 
@@ -115,7 +114,7 @@ bool LeafDivider<C>::DivideAtKey(const Left& left, const Key& key, unsigned plac
 template <class C>
 unsigned LeafDivider<C>::Borders(const Left& found, const Key& key, unsigned place,
                                  Border (&borders)[2]) const {
-  const EpochGuard guard;
+  const TextGuard<C> guard;
   Left left = found;
   if (!FindLow(key, &left) || !ChooseBorder(left, key, place, &borders[0])) return 0;
   if constexpr (C::kRecords) {

@@ -31,7 +31,7 @@ auto SplitEntry<C>::StageInRoot(const Key& key, const Node* leaf, const LinkTo& 
   state_ = NodeState(root_->state.LoadRelaxed());
   unsigned place;
   {
-    const EpochGuard guard;
+    const TextGuard<C> guard;
     place = tree_.search.template ChildPlace<SearchByPointer>(root_, state_, Target<C>{&key});
   }
   const pmem::Offset child = place == 0
