@@ -149,7 +149,7 @@ void EntryRound<C>::Commit() {
   if (Has(Kind::kEntries)) LODGEKV_CRASH_POINT(medium, "tlbtree.entry.2");
   if (Has(Kind::kGrowth)) LODGEKV_CRASH_POINT(medium, "tlbtree.grow.2");
   if (Has(Kind::kSplit)) LODGEKV_CRASH_POINT(medium, "tlbtree.sub_index_split.2");
-  // Entries alone are hints: a crash may take them. On a file it is the fence that stores the words.
+  // Entries alone are hints: a crash may take them. On a file the words are stored by the fence.
   if (Has(Kind::kGrowth) || Has(Kind::kSplit) || medium.long_fences()) medium.Fence();
   for (Change& change : changes_) {
     Publish(change);

@@ -4,8 +4,8 @@
 //   count : 4 | order : 13 x 4 | alt : 1 | check : 7
 //
 // `order` is a permutation of all slots: the first `count` are the valid ones, by ascending keys,
-// the rest are free. alt selects the sibling. The check bits cover all others, and are made when the
-// word is asked for.
+// the rest are free. alt selects the sibling. The check bits cover all others, and are made when
+// the word is asked for.
 //
 // A plain value.
 #pragma once

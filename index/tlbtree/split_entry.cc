@@ -67,8 +67,8 @@ void SplitEntry<C>::Commit() {
   lock_->Unlock();
 }
 
-// What it refers to is durable by a Fence, so nothing has to be waited for on a file either. Readers
-// may have seen the entry before: from here on nobody goes by what they saw before.
+// What it refers to is durable by a Fence, so nothing has to be waited for on a file either.
+// Readers may have seen the entry before: from here on nobody goes by what they saw before.
 template <class C>
 void SplitEntry<C>::StoreState() {
   pmem::Medium& medium = tree_.medium;
