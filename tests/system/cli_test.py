@@ -8,7 +8,7 @@ import functools
 import json
 import os
 import pty
-import socket
+import socketserver
 import threading
 import time
 
@@ -356,25 +356,22 @@ class CliTest(system_test.SystemTest):
 
     @contextlib.contextmanager
     def banner(self, text):
-        """An address where each connection is greeted with `text`."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            def greet():
+        """An address where each connection is greeted with `text`, whatever the others do."""
+        class Greeter(socketserver.BaseRequestHandler):
+            def handle(self):
+                self.request.settimeout(2)
                 with contextlib.suppress(OSError):
-                    while True:
-                        connection, _ = listener.accept()
-                        with connection:
-                            connection.sendall(text)
-                            connection.settimeout(2)
-                            with contextlib.suppress(OSError):
-                                while connection.recv(4096):
-                                    pass
+                    self.request.sendall(text)
+                    while self.request.recv(4096):
+                        pass
 
-            thread = threading.Thread(target=greet)
+        with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeter) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             try:
-                yield "127.0.0.1:%d" % listener.getsockname()[1]
+                yield "127.0.0.1:%d" % server.server_address[1]
             finally:
-                listener.shutdown(socket.SHUT_RDWR)
+                server.shutdown()
                 thread.join()
 
     def test_an_address_without_a_port_means_ours(self):
