@@ -130,18 +130,11 @@ absl::Status BulkLoader<C>::EndLeaf(Pair next) {
   return absl::OkStatus();
 }
 
-// Pairs are put into the last slots, so that the next insert finds room beside the state word.
 template <class C>
 void BulkLoader<C>::WriteLeaf(const LinkTo& sibling) {
   NodeImage<C> image;
-  NodeState state;
   image.SetSibling(0, sibling);
-  for (unsigned i = 0; i < count_; ++i) {
-    const unsigned slot = tree_.parameters.leaf_slots - count_ + i;
-    image.SetSlot(slot, in_leaf_[i]);
-    state.Insert(i, slot);
-  }
-  image.SetState(state);
+  image.SetPairs(count_, tree_.parameters.leaf_slots, [&](unsigned i) { return in_leaf_[i]; });
   char* leaf = tree_.pool.template At<char>(leaf_);
   image.ForEachLine([&](size_t at, const void* line) { medium_.StreamLine(leaf + at, line); });
   children_.push_back({low_, leaf_});

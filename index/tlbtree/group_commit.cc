@@ -168,10 +168,7 @@ void WriteGroup<C>::PersistStaged() {
     if (!held.changes()) continue;
     uint32_t lines = held.lines;
     if (held.staged && tree_.medium.strict_order()) lines |= 1;
-    for (; lines != 0; lines &= lines - 1) {
-      tree_.medium.FlushLine(reinterpret_cast<const char*>(held.leaf) +
-                             static_cast<unsigned>(std::countr_zero(lines)) * pmem::kLineBytes);
-    }
+    tree_.FlushLines(held.leaf, lines);
   }
   FlushNewLeaves();
   NoteNewLeaves();

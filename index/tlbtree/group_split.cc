@@ -80,7 +80,7 @@ void WriteGroup<C>::StageHeld(NewLeaf* right) {
   held_->state.FlipAlt();
   const LinkTo link = MakeLink(tree_.pool.OffsetOf(right->leaf), right->low);
   StoreLink(tree_.medium, held_->leaf->sibling[held_->state.alt()], link);
-  held_->staged = true;
+  held_->lines |= 1u << kSiblingLine;
   if (tree_.medium.Canary("tlbtree.group.reuse_at_once")) held_->busy = 0;
   held_->right = right;
 }
@@ -100,14 +100,11 @@ template <class C>
 void WriteGroup<C>::FlushNewLeaves() {
   if (tree_.medium.Canary("tlbtree.group.leaf_not_flushed")) return;
   for (const NewLeaf& made : new_leaves_) {
-    uint32_t lines = 1;
+    uint32_t lines = 1u | 1u << kSiblingLine;
     for (unsigned i = 0; i < made.state.count(); ++i) {
       lines |= 1u << LineOfSlot<C>(made.state.SlotAt(i));
     }
-    for (unsigned line = 0; line < sizeof(Node) / pmem::kLineBytes; ++line) {
-      if ((lines >> line & 1) == 0) continue;
-      tree_.medium.FlushLine(reinterpret_cast<const char*>(made.leaf) + line * pmem::kLineBytes);
-    }
+    tree_.FlushLines(made.leaf, lines);
   }
 }
 

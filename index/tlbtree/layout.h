@@ -7,11 +7,12 @@
 
 #include "index/node/batch_intent.h"
 #include "index/node/codec.h"
+#include "index/node/slots_by_line.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::tlbtree {
 
-inline constexpr uint32_t kMediaVersion = 1;
+inline constexpr uint32_t kMediaVersion = 2;
 inline constexpr unsigned kMaxHeight = 2;  // of a sub-index (TLBtree IV-A)
 
 namespace media {
@@ -54,24 +55,25 @@ struct Link {
 //     sibling.
 template <class C>
 struct Node {
-  static constexpr unsigned kHeaderBytes = 16 + 2 * sizeof(Link<C>);
-  static constexpr unsigned kSlots = (pmem::kBlockBytes - kHeaderBytes) / sizeof(Slot);
-  static constexpr unsigned kChildren = (pmem::kBlockBytes - kHeaderBytes) / sizeof(Link<C>);
+  static constexpr unsigned kHeaderBytes = 16;
+  static constexpr unsigned kBytes = pmem::kBlockBytes - kHeaderBytes - 2 * sizeof(Link<C>);
+  static constexpr unsigned kSlots = kBytes / sizeof(Slot);
+  static constexpr unsigned kChildren = kBytes / sizeof(Link<C>);
 
   Word state;
   Word leftmost;  // of a root: the child below all others, a checked word; of a leaf 0
-  Link<C> sibling[2];
   union {
     Slot slots[kSlots];
     Link<C> children[kChildren];
   };
+  Link<C> sibling[2];  // in one line, the last
 };
 static_assert(sizeof(Node<Fixed64Codec>) == pmem::kBlockBytes);
 static_assert(sizeof(Node<BytesCodec>) == pmem::kBlockBytes);
 static_assert(Node<Fixed64Codec>::kSlots == 13 && Node<Fixed64Codec>::kChildren == 13);
 static_assert(Node<BytesCodec>::kSlots == 12 && Node<BytesCodec>::kChildren == 8);
-static_assert(offsetof(Node<Fixed64Codec>, slots) == 48);
-static_assert(offsetof(Node<BytesCodec>, slots) == 64);
+static_assert(offsetof(Node<Fixed64Codec>, sibling) == 224);
+static_assert(offsetof(Node<BytesCodec>, sibling) == 208);
 
 // A sub-index of the bottom layer. Everything that leads to a sub-index leads to its anchor.
 //
@@ -101,5 +103,22 @@ enum EngineWord : unsigned {
 };
 
 }  // namespace media
+
+// The lines of a node.
+inline constexpr unsigned kNodeLines = pmem::kBlockBytes / pmem::kLineBytes;
+inline constexpr unsigned kSiblingLine = kNodeLines - 1;
+
+// The line of a leaf that holds the slot; that of the state word is 0.
+template <class C>
+constexpr unsigned LineOfSlot(unsigned slot) {
+  return static_cast<unsigned>((media::Node<C>::kHeaderBytes + sizeof(media::Slot) * slot) /
+                               pmem::kLineBytes);
+}
+template <class C>
+inline constexpr auto kSlotsOfLine = SlotsByLine<kNodeLines>(media::Node<C>::kSlots, LineOfSlot<C>);
+// Entries of a root that are in the line of its state word.
+template <class C>
+inline constexpr unsigned kChildrenBesideState = (pmem::kLineBytes - media::Node<C>::kHeaderBytes) /
+                                                 sizeof(media::Link<C>);
 
 }  // namespace lodgekv::tlbtree

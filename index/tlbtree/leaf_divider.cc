@@ -168,21 +168,17 @@ Outcome LeafDivider<C>::Divide(Worker& worker, const Left& left, const Key& key,
   return Outcome::kPoolFull;
 }
 
-// Pairs are put into the last slots, so that the next insert finds room beside the state word.
 template <class C>
 void LeafDivider<C>::StoreRight(const Left& left, const Division& made, const Pair* added,
                                 unsigned place, bool flush) {
   NodeImage<C> image;
   image.SetSibling(0, left.high);
   const unsigned count = left.state.count() - made.stay + (added != nullptr ? 1 : 0);
-  const unsigned usable = tree_.parameters.leaf_slots;
-  const unsigned first = usable - std::min(usable, count);
-  for (unsigned at = made.stay, i = 0; i < count; ++i) {
+  unsigned at = made.stay;
+  image.SetPairs(count, tree_.parameters.leaf_slots, [&](unsigned i) {
     const bool is_added = added != nullptr && at == place && i == at - made.stay;
-    image.SetSlot(first + i, is_added ? *added : PairAt(left, at));
-    if (!is_added) ++at;
-  }
-  image.SetState(NodeState::Ascending(first, count));
+    return is_added ? *added : PairAt(left, at++);
+  });
   image.StoreTo(tree_.medium, made.right);
   if (flush) image.Flush(tree_.medium, made.right);
 }

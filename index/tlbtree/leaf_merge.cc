@@ -69,7 +69,7 @@ NodeState LeafMerger<C>::StagePairs(const Two& two) {
   NodeState state(two.left->state.LoadRelaxed());
   const NodeState from(two.right->state.LoadRelaxed());
   uint32_t free = tree_.usable_slots() & ~state.Slots();
-  uint32_t lines = 0;
+  uint32_t lines = 1u << kSiblingLine;
   for (unsigned i = 0; i < from.count(); ++i, free &= free - 1) {
     const media::Slot& moved = two.right->slots[from.SlotAt(i)];
     const Pair pair{moved.key.LoadRelaxed(), moved.value.LoadRelaxed()};
@@ -81,11 +81,7 @@ NodeState LeafMerger<C>::StagePairs(const Two& two) {
   }
   state.FlipAlt();
   StoreLink(tree_.medium, two.left->sibling[state.alt()], LoadLink(two.right->sibling[from.alt()]));
-  if (tree_.medium.strict_order()) lines |= 1;
-  for (; lines != 0; lines &= lines - 1) {
-    const auto line = static_cast<unsigned>(std::countr_zero(lines));
-    tree_.medium.FlushLine(reinterpret_cast<char*>(two.left) + line * pmem::kLineBytes);
-  }
+  tree_.FlushLines(two.left, lines);
   return state;
 }
 

@@ -15,7 +15,7 @@ void LeafSplitter<C>::Commit(const LockedLeaf<C>& locked, const Left& left, cons
   state.Truncate(made.stay);
   state.FlipAlt();
   if (!late) StoreLink(medium, leaf->sibling[state.alt()], sibling);
-  if (medium.strict_order()) medium.FlushLine(leaf);
+  if (!medium.Canary("tlbtree.split.sibling_not_flushed")) medium.FlushLine(leaf->sibling);
   LODGEKV_CRASH_POINT(medium, "tlbtree.split.1");
   medium.OrderStores();
   tree_.locks.leaves().BeginCommit(*locked.lock, leaf->state);

@@ -12,24 +12,28 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
                                    : WorkerCounters::kTwoLineInserts);
 }
 
-// Moves the pair beside the state word to one of the slots `free`, best in `line`, which is written
-// anyway: so the next insert needs one line and one fence (entry moving of LB+-Tree 3.2). If no
-// slot is free there, none of the other lines has more than one, and would cost an insert two lines
-// for a single pair: one that moves there saves its line later.
+// Moves pairs beside the state word to the slots `free`, first to those in `line`, which is written
+// anyway: so the next inserts need one line and one fence (entry moving of LB+-Tree 3.2). A pair
+// that moves to another line costs that line now, and saves it later. Returns the lines written.
 template <class C>
-void LeafWriter<C>::MoveEntry(Worker& worker, Node* leaf, uint32_t free, unsigned line,
-                              NodeState* state) {
-  if constexpr (kSlotsOfLine<C>[0] != 0) {
-    if (free == 0 || !tree_.parameters.entry_moving) return;
-    constexpr auto kFrom = static_cast<unsigned>(std::countr_zero(kSlotsOfLine<C>[0]));
+uint32_t LeafWriter<C>::MoveEntries(Worker& worker, Node* leaf, uint32_t free, unsigned line,
+                                    NodeState* state) {
+  uint32_t lines = 1u << line;
+  if (!tree_.parameters.entry_moving) return lines;
+  unsigned moved = 0;
+  uint32_t from = state->Slots() & kSlotsOfLine<C>[0];
+  for (; from != 0 && free != 0; from &= from - 1, ++moved) {
+    const auto source = static_cast<unsigned>(std::countr_zero(from));
     const uint32_t here = free & kSlotsOfLine<C>[line];
     const auto to = static_cast<unsigned>(std::countr_zero(here != 0 ? here : free));
+    free &= ~(uint32_t{1} << to);
     StoreSlot(leaf, to,
-              {leaf->slots[kFrom].key.LoadRelaxed(), leaf->slots[kFrom].value.LoadRelaxed()});
-    if (here == 0) tree_.medium.FlushLine(&leaf->slots[to]);
-    state->Move(kFrom, to);
-    worker.counters.Add(WorkerCounters::kMovedEntries);
+              {leaf->slots[source].key.LoadRelaxed(), leaf->slots[source].value.LoadRelaxed()});
+    lines |= 1u << LineOfSlot<C>(to);
+    state->Move(source, to);
   }
+  worker.counters.Add(WorkerCounters::kMovedEntries, moved);
+  return lines;
 }
 
 template <class C>
@@ -46,9 +50,10 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   state.Insert(locked.place, slot);
   if (medium.Canary("tlbtree.insert.state_first")) medium.Store(leaf->state, state.word());
   StoreSlot(leaf, slot, pair);
-  if (!beside) MoveEntry(worker, leaf, free & ~(uint32_t{1} << slot), line, &state);
-  const bool fence = !beside || tree_.HasRecord(pair) || medium.strict_order();
-  if (!beside || medium.strict_order()) medium.FlushLine(&leaf->slots[slot]);
+  uint32_t lines = medium.strict_order() ? 1 : 0;
+  if (!beside) lines = MoveEntries(worker, leaf, free & ~(uint32_t{1} << slot), line, &state);
+  const bool fence = lines != 0 || tree_.HasRecord(pair);
+  tree_.FlushLines(leaf, lines);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");
   if (fence) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.2");

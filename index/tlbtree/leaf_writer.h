@@ -10,21 +10,9 @@
 
 #include <cstdint>
 
-#include "index/node/slots_by_line.h"
 #include "index/tlbtree/tree_state.h"
 
 namespace lodgekv::tlbtree {
-
-// The line of a leaf that holds the slot.
-template <class C>
-constexpr unsigned LineOfSlot(unsigned slot) {
-  return static_cast<unsigned>((media::Node<C>::kHeaderBytes + sizeof(media::Slot) * slot) /
-                               pmem::kLineBytes);
-}
-
-inline constexpr unsigned kLeafLines = pmem::kBlockBytes / pmem::kLineBytes;
-template <class C>
-inline constexpr auto kSlotsOfLine = SlotsByLine<kLeafLines>(media::Node<C>::kSlots, LineOfSlot<C>);
 
 template <class C>
 class LeafWriter {
@@ -52,7 +40,7 @@ class LeafWriter {
 
  private:
   bool InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair pair, uint32_t usable);
-  void MoveEntry(Worker& worker, Node* leaf, uint32_t free, unsigned line, NodeState* state);
+  uint32_t MoveEntries(Worker& worker, Node* leaf, uint32_t free, unsigned line, NodeState* state);
   void FenceRecord(Pair pair);
 
   TreeState<C>& tree_;

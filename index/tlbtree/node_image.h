@@ -2,6 +2,9 @@
 // bounds that go into it. Plain values.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,15 +22,23 @@ class NodeImage {
 
   void SetState(const NodeState& state) { words_[0] = state.word(); }
   void SetLeftmost(pmem::Offset node) { words_[1] = CheckedWord(node); }
-  void SetSibling(unsigned alt, const LinkTo& link) { SetLink(2 + alt * kLinkWords, link); }
+  void SetSibling(unsigned alt, const LinkTo& link) {
+    SetLink(kSiblingWord + alt * kLinkWords, link);
+  }
   void SetChild(unsigned slot, const LinkTo& link) {
     SetLink(kFirstWord + slot * kLinkWords, link);
   }
-  void SetSlot(unsigned slot, Pair pair) {
-    const unsigned at = kFirstWord + 2 * slot;
-    words_[at] = pair.key;
-    words_[at + 1] = pair.value;
-    lines_ |= 1u << at / kWordsOfLine;
+  // A leaf of `count` pairs, pair_at(0) and so on by ascending keys; in any slots if they are more
+  // than `usable`. They begin in the last line but one, and after the last line comes the first. So
+  // half a leaf is in three lines, with state and sibling, and what is free is beside the state and
+  // in one other line.
+  template <class PairAt>
+  void SetPairs(unsigned count, unsigned usable, PairAt pair_at) {
+    const unsigned slots = count > usable ? Node::kSlots : usable;
+    const auto begin = static_cast<unsigned>(std::countr_zero(kSlotsOfLine<C>[kSiblingLine - 1]));
+    const unsigned first = std::min(begin, slots - 1);
+    for (unsigned i = 0; i < count; ++i) SetSlot((first + i) % slots, pair_at(i));
+    SetState(NodeState::Ascending(first, count, slots));
   }
 
   // Stores the lines in use.
@@ -53,7 +64,14 @@ class NodeImage {
   static constexpr unsigned kWordsOfLine = pmem::kLineBytes / sizeof(uint64_t);
   static constexpr unsigned kLinkWords = sizeof(media::Link<C>) / sizeof(uint64_t);
   static constexpr unsigned kFirstWord = Node::kHeaderBytes / sizeof(uint64_t);
+  static constexpr unsigned kSiblingWord = offsetof(Node, sibling) / sizeof(uint64_t);
 
+  void SetSlot(unsigned slot, Pair pair) {
+    const unsigned at = kFirstWord + 2 * slot;
+    words_[at] = pair.key;
+    words_[at + 1] = pair.value;
+    lines_ |= 1u << at / kWordsOfLine;
+  }
   void SetLink(unsigned at, const LinkTo& link) {
     words_[at] = link.low.word;
     if constexpr (C::kRecords) words_[at + 1] = link.low.meta;
@@ -118,13 +136,14 @@ pmem::Offset MakeRoot(TreeState<C>& tree, std::span<const LinkTo> links) {
   if (offset == 0) return 0;
   NodeImage<C> image;
   image.SetLeftmost(links[0].node());
-  // The first slot, beside the state word, stays free for the next entry, if there is room.
+  // Those beside the state word stay free for the next entries, if there is room.
   const auto count = static_cast<unsigned>(links.size() - 1);
-  const unsigned first = count < tree.parameters.node_slots ? 1 : 0;
+  const unsigned free = tree.parameters.node_slots - std::min(tree.parameters.node_slots, count);
+  const unsigned first = std::min(kChildrenBesideState<C>, free);
   for (unsigned i = 0; i < count; ++i) {
     image.SetChild(first + i, MakeLink(links[i + 1].node(), links[i + 1].low));
   }
-  image.SetState(NodeState::Ascending(first, count));
+  image.SetState(NodeState::Ascending(first, count, media::Node<C>::kChildren));
   image.StoreTo(tree.medium, tree.NodeAt(offset));
   if (!tree.medium.Canary("tlbtree.sub_index.root_not_flushed")) {
     image.Flush(tree.medium, tree.NodeAt(offset));

@@ -7,10 +7,12 @@ bool NodeState::IsSound() const {
          SlotsUpTo(kPlaces) == (uint32_t{1} << kPlaces) - 1;
 }
 
-NodeState NodeState::Ascending(unsigned first, unsigned count) {
-  constexpr uint64_t kAll = kEmptyBits >> kOrderBit;
+NodeState NodeState::Ascending(unsigned first, unsigned count, unsigned slots) {
+  const uint64_t used = kOrderMask >> 4 * (kPlaces - slots);
   NodeState state;
-  state.Set((kAll >> 4 * first | kAll << 4 * (kPlaces - first)) & kOrderMask, count);
+  const uint64_t all = state.order() & used;
+  state.Set(((all >> 4 * first | all << 4 * (slots - first)) & used) | (state.order() & ~used),
+            count);
   return state;
 }
 

@@ -30,8 +30,9 @@ class NodeState {
   uint64_t word() const { return bits() | CheckOf(bits()) << kCheckBit; }
   unsigned count() const { return static_cast<unsigned>(word_ & 0xf); }
   unsigned alt() const { return static_cast<unsigned>(word_ >> kAltBit & 1); }
-  // Of a node whose `count` valid slots are `first` and those after it, in this order.
-  static NodeState Ascending(unsigned first, unsigned count);
+  // Of a node of `slots` whose `count` valid ones are `first` and those after it, in this order;
+  // the first of all comes after the last.
+  static NodeState Ascending(unsigned first, unsigned count, unsigned slots);
 
   // The slot with the place-th smallest key; from count() on a free one.
   unsigned SlotAt(unsigned place) const {

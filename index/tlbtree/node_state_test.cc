@@ -60,10 +60,12 @@ TEST(NodeStateTest, FollowsAListOfSlots) {
 }
 
 TEST(NodeStateTest, SlotsInARowAreInOrder) {
-  for (unsigned first = 0; first < NodeState::kPlaces; ++first) {
-    std::vector<unsigned> order;
-    for (unsigned slot = first; slot <= NodeState::kPlaces; order.push_back(slot++)) {
-      ExpectSame(NodeState::Ascending(first, slot - first), order);
+  for (const unsigned slots : {4u, 12u, NodeState::kPlaces}) {
+    for (unsigned first = 0; first < slots; ++first) {
+      std::vector<unsigned> order;
+      for (unsigned count = 0; count <= slots; order.push_back((first + count++) % slots)) {
+        ExpectSame(NodeState::Ascending(first, count, slots), order);
+      }
     }
   }
 }

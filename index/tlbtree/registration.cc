@@ -19,7 +19,7 @@ constexpr EngineOption kOptions[] = {
     {"node_slots", kMostSlots, 2, kMostSlots,
      "entries of a sub-index, besides the leftmost leaf; `bytes` has 8"},
     {"entry_moving", 1, 0, 1,
-     "switch: an insert moves the pair beside the state word to the line that it writes"},
+     "switch: an insert elsewhere moves the pairs beside the state word to other free slots"},
     {"split_entries", 1, 0, 1,
      "switch: a split makes the entry above its new leaf under its own fences, not after them"},
     {"merges", 1, 0, 1, "switch: sparse leaves and sub-indices are joined"},

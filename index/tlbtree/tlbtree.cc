@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Engine>> TlbTree<C>::Create(const EngineContext& 
   StoreAnchor(tree, anchor, {.node = leaf}, 0, {});
   pmem::NawSection section(medium);
   if (!medium.Canary("tlbtree.create.leaf_not_flushed")) {
-    section.Flush(tree.NodeAt(leaf), pmem::kLineBytes);
+    section.Flush(tree.NodeAt(leaf), sizeof(media::Node<C>));
   }
   section.Flush(tree.AnchorAt(anchor), sizeof(media::Anchor));
   section.Commit(tree.pool.engine_area()[media::kFirstAnchor], CheckedWord(anchor));

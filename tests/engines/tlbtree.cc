@@ -46,6 +46,7 @@ constexpr Canary kCanaries[] = {
     {"not fenced before the commit", "leaf split", Bc(3), DropFence("tlbtree.split.1")},
     {"commit not flushed", "leaf split", Bc(1), Forget("tlbtree.split.2")},
     {"sibling after the commit", "leaf split", Bc(3), Ask("tlbtree.split.sibling_after_commit")},
+    {"sibling not flushed", "leaf split", Bc(1), Ask("tlbtree.split.sibling_not_flushed")},
     {"pairs go before the sibling is there", "leaf split", Bc(4, 6),
      Ask("tlbtree.split.two_stores")},
     {"the entry before the leaf is linked", "leaf split", Bc(3, 21),
