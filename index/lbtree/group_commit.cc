@@ -109,11 +109,11 @@ void WriteGroup<C>::PersistStaged() {
       if (leaf.words[1].LoadRelaxed() != word1) tree_.medium.Store(leaf.words[1], word1);
       if (tree_.medium.strict_order()) tree_.medium.FlushLine(leaf.words);
     }
-    FlushLines(tree_.medium, leaf.locked.leaf, leaf.lines_to_flush);
+    tree_.medium.FlushLines(leaf.locked.leaf, leaf.lines_to_flush);
   }
   for (const NewLeaf<C>& leaf : group_.new_leaves) {
     if (tree_.medium.Canary("lbtree.group.leaf_not_flushed")) break;
-    FlushLines(tree_.medium, leaf.leaf, LinesInUse(leaf.leaf, tree_.blocks));
+    tree_.medium.FlushLines(leaf.leaf, LinesInUse(leaf.leaf, tree_.blocks));
   }
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.group.1");
   if (group_.fences_first) tree_.medium.OrderStores();

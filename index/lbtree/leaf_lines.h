@@ -1,4 +1,4 @@
-// The used lines of a leaf, and flushing of lines. Free functions that need only the leaf itself.
+// The used lines of a leaf. Free functions that need only the leaf itself.
 #pragma once
 
 #include <bit>
@@ -19,14 +19,6 @@ inline uint32_t LinesInUse(const media::Block* leaf, unsigned blocks) {
     }
   }
   return lines;
-}
-
-// Without a fence.
-inline void FlushLines(pmem::Medium& medium, const media::Block* leaf, uint32_t lines) {
-  const char* at = reinterpret_cast<const char*>(leaf);
-  for (; lines != 0; lines &= lines - 1) {
-    medium.FlushLine(at + static_cast<unsigned>(std::countr_zero(lines)) * pmem::kLineBytes);
-  }
 }
 
 // Whether the leaf's only pair is in `block`, whose header is or will be `header`.

@@ -72,8 +72,8 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const K
   divider_.StoreRightLeaf(work);
   const media::Block* right = tree_.LeafAt(work.right);
   if (!tree_.medium.Canary("lbtree.split.leaf_not_flushed"))
-    FlushLines(tree_.medium, right, LinesInUse(right, tree_.blocks));
-  FlushLines(tree_.medium, work.left, divider_.StoreLeftLeaf(&work));
+    tree_.medium.FlushLines(right, LinesInUse(right, tree_.blocks));
+  tree_.medium.FlushLines(work.left, divider_.StoreLeftLeaf(&work));
   if (tree_.medium.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
   CommitSplit(locked, key, work);
   worker.counters.Add(WorkerCounters::kLeafSplits);

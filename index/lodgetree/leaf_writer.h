@@ -166,10 +166,7 @@ void LeafWriter<C>::StoreFingerprints(LeafWork& work) {
 
 template <class C>
 void LeafWriter<C>::FlushLines(LeafWork& work) {
-  for (uint32_t left = work.lines; left != 0; left &= left - 1) {
-    const char* leaf = reinterpret_cast<const char*>(work.media);
-    parts_.medium.FlushLine(leaf + std::countr_zero(left) * pmem::kLineBytes);
-  }
+  parts_.medium.FlushLines(work.media, work.lines);
   work.lines = 0;
 }
 

@@ -16,6 +16,7 @@
 #include <immintrin.h>
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -201,6 +202,14 @@ class Medium {
     WriteBack(address);
     if (tracer_ != nullptr) [[unlikely]]
       TraceFlush(address);
+  }
+
+  // Writes back, of what begins at a line's start, the lines whose bit is set.
+  void FlushLines(const void* begin, uint32_t lines) {
+    for (; lines != 0; lines &= lines - 1) {
+      FlushLine(static_cast<const char*>(begin) +
+                static_cast<unsigned>(std::countr_zero(lines)) * kLineBytes);
+    }
   }
 
   // Writes back every line that [address, address + bytes) touches; nothing when bytes is 0.

@@ -177,10 +177,7 @@ void LeafSplitter<C>::FlushNew(NewLeaf<C>* right) {
   }
   // The first line alone is flushed with the commit.
   if (!right->fences) lines &= ~1u;
-  for (; lines != 0; lines &= lines - 1) {
-    tree_.medium.FlushLine(reinterpret_cast<const char*>(right->subnode) +
-                           static_cast<unsigned>(std::countr_zero(lines)) * pmem::kLineBytes);
-  }
+  tree_.medium.FlushLines(right->subnode, lines);
 }
 
 template <class C>

@@ -168,7 +168,7 @@ void WriteGroup<C>::PersistStaged() {
     if (!held.changes()) continue;
     uint32_t lines = held.lines;
     if (held.staged && tree_.medium.strict_order()) lines |= 1;
-    tree_.FlushLines(held.leaf, lines);
+    tree_.medium.FlushLines(held.leaf, lines);
   }
   FlushNewLeaves();
   NoteNewLeaves();

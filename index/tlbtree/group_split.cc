@@ -104,7 +104,7 @@ void WriteGroup<C>::FlushNewLeaves() {
     for (unsigned i = 0; i < made.state.count(); ++i) {
       lines |= 1u << LineOfSlot<C>(made.state.SlotAt(i));
     }
-    tree_.FlushLines(made.leaf, lines);
+    tree_.medium.FlushLines(made.leaf, lines);
   }
 }
 

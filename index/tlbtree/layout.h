@@ -56,9 +56,9 @@ struct Link {
 template <class C>
 struct Node {
   static constexpr unsigned kHeaderBytes = 16;
-  static constexpr unsigned kBytes = pmem::kBlockBytes - kHeaderBytes - 2 * sizeof(Link<C>);
-  static constexpr unsigned kSlots = kBytes / sizeof(Slot);
-  static constexpr unsigned kChildren = kBytes / sizeof(Link<C>);
+  static constexpr unsigned kEntryBytes = pmem::kBlockBytes - kHeaderBytes - 2 * sizeof(Link<C>);
+  static constexpr unsigned kSlots = kEntryBytes / sizeof(Slot);
+  static constexpr unsigned kChildren = kEntryBytes / sizeof(Link<C>);
 
   Word state;
   Word leftmost;  // of a root: the child below all others, a checked word; of a leaf 0

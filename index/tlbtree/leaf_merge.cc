@@ -81,7 +81,7 @@ NodeState LeafMerger<C>::StagePairs(const Two& two) {
   }
   state.FlipAlt();
   StoreLink(tree_.medium, two.left->sibling[state.alt()], LoadLink(two.right->sibling[from.alt()]));
-  tree_.FlushLines(two.left, lines);
+  tree_.medium.FlushLines(two.left, lines);
   return state;
 }
 

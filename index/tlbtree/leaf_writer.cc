@@ -12,16 +12,17 @@ void LeafWriter<C>::CountInsert(Worker& worker, bool beside_state) {
                                    : WorkerCounters::kTwoLineInserts);
 }
 
-// Moves pairs beside the state word to the slots `free`, first to those in `line`, which is written
-// anyway: so the next inserts need one line and one fence (entry moving of LB+-Tree 3.2). A pair
-// that moves to another line costs that line now, and saves it later. Returns the lines written.
+// Moves the pairs beside the state word, where no slot is free, to the slots `free`, first to those
+// in `line`, which is written anyway: so the next inserts need one line and one fence (entry moving
+// of LB+-Tree 3.2). A pair that moves to another line costs that line now, and saves it later.
+// Returns the lines written.
 template <class C>
 uint32_t LeafWriter<C>::MoveEntries(Worker& worker, Node* leaf, uint32_t free, unsigned line,
                                     NodeState* state) {
   uint32_t lines = 1u << line;
   if (!tree_.parameters.entry_moving) return lines;
   unsigned moved = 0;
-  uint32_t from = state->Slots() & kSlotsOfLine<C>[0];
+  uint32_t from = kSlotsOfLine<C>[0];
   for (; from != 0 && free != 0; from &= from - 1, ++moved) {
     const auto source = static_cast<unsigned>(std::countr_zero(from));
     const uint32_t here = free & kSlotsOfLine<C>[line];
@@ -53,7 +54,7 @@ bool LeafWriter<C>::InsertInto(Worker& worker, const LockedLeaf<C>& locked, Pair
   uint32_t lines = medium.strict_order() ? 1 : 0;
   if (!beside) lines = MoveEntries(worker, leaf, free & ~(uint32_t{1} << slot), line, &state);
   const bool fence = lines != 0 || tree_.HasRecord(pair);
-  tree_.FlushLines(leaf, lines);
+  medium.FlushLines(leaf, lines);
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.1");
   if (fence) medium.OrderStores();
   LODGEKV_CRASH_POINT(medium, "tlbtree.insert.2");

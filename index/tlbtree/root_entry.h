@@ -23,10 +23,7 @@ bool StageEntry(TreeState<C>& tree, media::Node<C>* root, const LinkTo& link, un
   state->Insert(place, slot);
   if (medium.Canary("tlbtree.entry.state_first")) medium.Store(root->state, state->word());
   StoreLink(medium, child, link);
-  constexpr size_t kHeader = media::Node<C>::kHeaderBytes;
-  if (kHeader + (slot + 1) * sizeof(child) <= pmem::kLineBytes && !medium.strict_order()) {
-    return false;
-  }
+  if (slot < kChildrenBesideState<C> && !medium.strict_order()) return false;
   if (!medium.Canary("tlbtree.entry.link_not_flushed")) medium.Flush(&child, sizeof(child));
   return true;
 }

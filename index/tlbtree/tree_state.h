@@ -9,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstdint>
 
 #include "index/engine_info.h"
@@ -65,14 +64,6 @@ struct TreeState {
   static bool HasRecord(Pair pair) {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
-  }
-
-  // The lines of the mask.
-  void FlushLines(const media::Node<C>* node, uint32_t lines) const {
-    for (; lines != 0; lines &= lines - 1) {
-      medium.FlushLine(reinterpret_cast<const char*>(node) +
-                       static_cast<unsigned>(std::countr_zero(lines)) * pmem::kLineBytes);
-    }
   }
 
   // A node or an anchor that nobody else knows yet; 0: the pool is full.
