@@ -21,13 +21,8 @@ constexpr uint64_t kBytesOfNode = 2048;
 
 TestTree::Options Limit(uint64_t bytes) { return {{"log_limit_bytes", std::to_string(bytes)}}; }
 
-// The n-th of distinct pseudo-random keys: SplitMix64's finalizer permutes the words.
-std::string RandomKey(uint64_t n) {
-  uint64_t z = n * 0x9E3779B97F4A7C15ull;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return Text(z ^ (z >> 31));
-}
+// The n-th of distinct pseudo-random keys.
+std::string RandomKey(uint64_t n) { return Text(RandomWord(n * 0x9E3779B97F4A7C15ull)); }
 
 // The cost of single puts of random keys while the tree grows.
 struct Load {

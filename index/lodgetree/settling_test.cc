@@ -1,19 +1,17 @@
 // What recovery leaves to a leaf's next drain and to the background (node/rest_of_recovery.h).
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
-#include <thread>
 
 #include "index/lodgetree/lodgetree_test_util.h"
-#include "index/pmem/testing/silent_tracer.h"
+#include "index/node/killed_tree_test_util.h"
 
 namespace lodgekv::lodgetree {
 namespace {
 
 constexpr unsigned kKeys = 40'000;
 
-class SettlingTest : public ::testing::Test {
+class SettlingTest : public KilledTreeTest<TestTree> {
  protected:
   void Fill(std::string (*key)(uint64_t)) {
     for (uint64_t i = 0; i < kKeys; ++i) {
@@ -22,18 +20,7 @@ class SettlingTest : public ::testing::Test {
     leaves_ = tree_.Leaves().size();
     ASSERT_GT(leaves_, 1000u);
   }
-  // Nothing is done in the background: only what is written is settled.
-  void KillAndRecoverInPlace() {
-    tree_.arena().options().tracer = &tracer_;
-    tree_.KillAndRecover();
-    tree_.arena().options().tracer = nullptr;
-    ASSERT_FALSE(State().finished);
-  }
-  RecoveryState State() { return tree_.engine().GetRecoveryState(); }
-  uint64_t LinesOf(auto call) { return tree_.EffectOf(call).cost.lines_flushed; }
 
-  pmem::SilentTracer tracer_;
-  TestTree tree_{KeyFormat::kFixed64};
   uint64_t leaves_ = 0;
 };
 
@@ -111,34 +98,15 @@ TEST_F(SettlingTest, NoLogIsOverwrittenMeanwhile) {
 
 TEST_F(SettlingTest, TheBackgroundDoesItWithoutAWrite) {
   Fill(Scattered);
-  tree_.KillAndRecover();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!State().finished && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ASSERT_TRUE(State().finished);
-  EXPECT_EQ(State().error, absl::OkStatus());
-  EXPECT_FALSE(tree_.pool().finding_space());
-  tree_.ExpectSound();
+  ExpectThatTheBackgroundEndsIt();
 }
 
 TEST_F(SettlingTest, CloseBringsItToItsEnd) {
   Fill(Scattered);
-  KillAndRecoverInPlace();
-  EXPECT_EQ(tree_.engine().Close(), absl::OkStatus());
-  EXPECT_TRUE(State().finished);
-  EXPECT_FALSE(tree_.pool().finding_space());
+  ExpectThatCloseEndsIt();
 }
 
-// A few leaves are not worth a thread.
-TEST(SmallTreeSettlingTest, IsOverWhenRecoveryReturns) {
-  TestTree tree(KeyFormat::kFixed64);
-  for (uint64_t i = 0; i < 100; ++i) ASSERT_EQ(tree.Put(Text(i), Text(i)), Outcome::kOk);
-  tree.KillAndRecover();
-  EXPECT_TRUE(tree.engine().GetRecoveryState().finished);
-  EXPECT_FALSE(tree.engine().GetRecoveryState().report.has_value());
-  EXPECT_FALSE(tree.pool().finding_space());
-}
+TEST_F(SettlingTest, NothingIsLeftOfASmallTree) { ExpectNoRestOfASmallTree(); }
 
 }  // namespace
 }  // namespace lodgekv::lodgetree

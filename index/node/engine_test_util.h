@@ -189,4 +189,12 @@ inline std::string Text(uint64_t word) {
 // The n-th of distinct keys in pseudo-random order (an odd factor permutes the words).
 inline std::string Scattered(uint64_t n) { return Text(n * 0x9E3779B97F4A7C15ull); }
 
+// Distinct keys in random order, spread unevenly, so that leaves do not fill up at the same time
+// (splitmix64 permutes the words).
+inline uint64_t RandomWord(uint64_t n) {
+  n = (n ^ (n >> 30)) * 0xBF58476D1CE4E5B9ull;
+  n = (n ^ (n >> 27)) * 0x94D049BB133111EBull;
+  return n ^ (n >> 31);
+}
+
 }  // namespace lodgekv

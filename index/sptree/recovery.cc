@@ -118,7 +118,7 @@ absl::Status Recovery<C>::ApplyIntents() {
 }
 
 template <class C>
-absl::Status Recovery<C>::Run() {
+absl::Status Recovery<C>::RunAll() {
   const auto start = std::chrono::steady_clock::now();
   report_.clean = pool_.was_clean();
   tree_.bnodes.Adopt(pool_.Chunks());
@@ -142,7 +142,7 @@ absl::StatusOr<std::unique_ptr<Engine>> SpTree<C>::Recover(const EngineContext& 
                                                            RecoveryReport* report) {
   std::unique_ptr<SpTree> engine(new SpTree(context));
   const absl::Status status =
-      Recovery<C>(engine->tree_, engine->pair_writer_, context, report).Run();
+      Recovery<C>(engine->tree_, engine->pair_writer_, context, report).RunAll();
   if (!status.ok()) return status;
   return engine;
 }

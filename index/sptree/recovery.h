@@ -62,7 +62,7 @@ class Recovery {
         chain_(pool_, tree.bnodes, {pool_}),
         intents_("sptree", tree, writer) {}
 
-  absl::Status Run();
+  absl::Status RunAll();
 
  private:
   // Looked through as fast as a sweep in the background would begin.

@@ -98,12 +98,4 @@ class TestTree : public TestEngine {
   }
 };
 
-// Distinct keys in random order, spread unevenly, so that leaves do not fill up at the same time
-// (splitmix64 permutes the words).
-inline uint64_t RandomWord(uint64_t n) {
-  n = (n ^ (n >> 30)) * 0xBF58476D1CE4E5B9ull;
-  n = (n ^ (n >> 27)) * 0x94D049BB133111EBull;
-  return n ^ (n >> 31);
-}
-
 }  // namespace lodgekv::sstree

@@ -85,6 +85,10 @@ std::vector<EngineCase> PersistentCases() {
   return CasesWhere([](const EngineInfo& engine) { return engine.persistent; });
 }
 
+std::vector<EngineCase> BulkLoadCases() {
+  return CasesWhere([](const EngineInfo& engine) { return engine.bulk_load != nullptr; });
+}
+
 std::vector<EngineCase> DiscardingCases() {
   return CasesWhere([](const EngineInfo& engine) { return engine.discards; });
 }

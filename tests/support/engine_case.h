@@ -44,6 +44,8 @@ std::vector<EngineCase> VersionedCases();
 std::vector<EngineCase> UnversionedCases();
 // Those that survive a restart.
 std::vector<EngineCase> PersistentCases();
+// Those that can be created by a bulk load.
+std::vector<EngineCase> BulkLoadCases();
 // Engines that discard all data.
 std::vector<EngineCase> DiscardingCases();
 

@@ -35,7 +35,9 @@ absl::Status EngineHarness::CreateEngine() {
     if (!pool.ok()) return pool.status();
     pool_ = *std::move(pool);
   }
-  auto engine = case_.engine->create(Context());
+  const BulkLoad* load = std::exchange(options_.bulk_load, nullptr);
+  auto engine =
+      load == nullptr ? case_.engine->create(Context()) : case_.engine->bulk_load(Context(), *load);
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   return absl::OkStatus();

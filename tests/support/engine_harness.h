@@ -30,6 +30,7 @@ struct HarnessOptions {
   pmem::Tracer* tracer = nullptr;    // sees every store, flush and fence; outlives the harness
   RecoveryEnd on_recovery_end = {};  // see EngineContext
   std::map<std::string, std::string> engine_options = {};  // over those of the case
+  const BulkLoad* bulk_load = nullptr;  // not null: what the engine is created by
 };
 
 class EngineHarness {

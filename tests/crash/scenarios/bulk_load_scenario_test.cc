@@ -11,12 +11,6 @@
 namespace lodgekv::test {
 namespace {
 
-std::vector<EngineCase> CasesWithBulkLoad() {
-  std::vector<EngineCase> cases = PersistentCases();
-  std::erase_if(cases, [](const EngineCase& c) { return c.engine->bulk_load == nullptr; });
-  return cases;
-}
-
 class BulkLoadScenarioTest : public ::testing::TestWithParam<std::tuple<EngineCase, CrashModel>> {};
 
 TEST_P(BulkLoadScenarioTest, AllOfItIsThereOrNothing) {
@@ -31,7 +25,7 @@ TEST_P(BulkLoadScenarioTest, AllOfItIsThereOrNothing) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BulkLoadScenarioTest);
 INSTANTIATE_TEST_SUITE_P(Engines, BulkLoadScenarioTest,
-                         ::testing::Combine(::testing::ValuesIn(CasesWithBulkLoad()),
+                         ::testing::Combine(::testing::ValuesIn(BulkLoadCases()),
                                             ::testing::Values(CrashModel::kLinePrefix,
                                                               CrashModel::kTornWords)),
                          CrashCaseName());
