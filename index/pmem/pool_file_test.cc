@@ -7,9 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -295,6 +297,35 @@ TEST(PoolFileTest, RespectsALivingCreator) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("another process is creating"));
   EXPECT_EQ(dir.Names(), "pool.creating");
+}
+
+// Whether a thread of this process waits for the lock of a file.
+bool WaitsForALock() {
+  std::ifstream locks("/proc/locks");
+  const std::string waiting = " " + std::to_string(getpid()) + " ";
+  for (std::string line; std::getline(locks, line);) {
+    if (line.find("-> FLOCK") != std::string::npos && line.find(waiting) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// libpmemobj locks a new file only when its space is allocated. Meanwhile nobody may take it for
+// what a dead creator has left.
+TEST(PoolFileTest, OneCreatorAtATimeLooksForLeftovers) {
+  TempDir dir;
+  const int fd = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  std::thread other([&] { EXPECT_TRUE(Create(OptionsFor(dir / "pool"))->Close(true).ok()); });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!WaitsForALock() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(dir.Names(), "");
+  close(fd);
+  other.join();
+  EXPECT_EQ(dir.Names(), "pool");
 }
 
 // A creator killed at any moment leaves no pool, or a complete one.

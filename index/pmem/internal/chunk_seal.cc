@@ -17,6 +17,16 @@ bool IsSealed(const Chunk& chunk) {
 
 constexpr uint64_t kContentSealed = uint64_t{1} << 32;
 
+// What lies in a chunk need not be durable where nobody would look: whoever stored in space that is
+// free, or free again, owes no flush. But the checksum is over all of it. The thread's own fence:
+// that of another does not cover its flushes. On a file all of the pool has been synced (pool.cc).
+void PersistContent(Medium& medium, const char* base, const Chunk& chunk) {
+  if (medium.mode() == FlushMode::kFile || medium.Canary("pmem.seal.content_not_flushed")) return;
+  medium.Flush(base + chunk.begin, chunk.bytes);
+  LODGEKV_CRASH_POINT(medium, "pmem.seal.1");
+  medium.Fence();
+}
+
 // Calls one(i) for each i below count, in this order, from up to `threads` threads; until it
 // returns false.
 template <class One>
@@ -46,21 +56,22 @@ std::vector<Chunk> ChunkSeal::ChunksToSeal() const {
 }
 
 void ChunkSeal::Make(unsigned threads) {
+  Medium& medium = table_.medium();
   const std::vector<Chunk> chunks = ChunksToSeal();
   std::vector<uint64_t> word_of_row(table_.rows().size());  // 0 where there is nothing to seal
   ForEach(chunks.size(), threads, [&](size_t i) {
     const uint32_t row = chunks[i].index;
     const bool verified = rows_[row].load(std::memory_order_acquire) == RowState::kVerified;
+    if (verified) PersistContent(medium, base_, chunks[i]);
     word_of_row[row] = verified ? ContentWord(chunks[i]) : table_.rows()[row].content.Load();
     return true;
   });
-  Medium& medium = table_.medium();
   for (const Chunk& chunk : table_.InUse()) {
     Word& word = table_.rows()[chunk.index].content;
     medium.Store(word, word_of_row[chunk.index]);
     medium.Flush(&word, sizeof word);
   }
-  LODGEKV_CRASH_POINT(medium, "pmem.seal.1");
+  LODGEKV_CRASH_POINT(medium, "pmem.seal.2");
   medium.Fence();
 }
 

@@ -226,6 +226,7 @@ void PoolHeader::Persist() {
 }
 
 void PoolHeader::Seal(media::StateSlot next) {
+  medium_.Flush(header_->engine_area, sizeof header_->engine_area);  // with Update's fences
   Update(next);
   next = state_;
   next.seal = SealCrc();

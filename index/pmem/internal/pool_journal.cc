@@ -116,11 +116,30 @@ absl::Status PoolJournal::CheckOwner(const media::JournalHeader& header, uint64_
       "to this copy of the pool in its place, or restore both from one backup");
 }
 
+// A pool that is closed cleanly has made its journal count for nothing before. So groups of a later
+// run are those of another copy of the pool: it has the same id.
+absl::Status PoolJournal::CheckNoCopyNeeds(JournalStorage& storage,
+                                           const media::JournalHeader& header) const {
+  if (replayed_ || !options_.header->sealed()) return absl::OkStatus();
+  JournalReader reader(storage, header.segment_bytes, SeedOf(header.session),
+                       options_.medium->tracer());
+  const absl::Status status = reader.Find();
+  if (status.ok() && reader.groups() == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "it is needed by another copy of this pool, one that was not closed cleanly after this one "
+      "was: acknowledged writes of that copy are only in there; start that copy with it, or give "
+      "this one another journal_path");
+}
+
 absl::StatusOr<bool> PoolJournal::Usable(JournalStorage& storage) const {
   const absl::StatusOr<media::JournalHeader> header = ReadJournalHeader(storage);
   if (header.ok()) {
     const bool fits = header->segment_bytes * kJournalSegments == options_.bytes;
-    if (IsOurs(*header) || header->needed == 0) return fits;
+    if (header->needed == 0) return fits;
+    if (IsOurs(*header)) {
+      if (absl::Status status = CheckNoCopyNeeds(storage, *header); !status.ok()) return status;
+      return fits;
+    }
     return absl::FailedPreconditionError(absl::StrCat(
         "it belongs to pool ", IdText(header->pool_id),
         ", which was not closed cleanly and may need it; choose another journal_path, or remove "
@@ -174,6 +193,7 @@ absl::Status PoolJournal::Recover() {
   if (absl::Status status = Replay(**storage, *header); !status.ok()) return Named(status);
   // Not before the pool is complete.
   options_.header->StoreNeededSession(0);
+  replayed_ = true;
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_replay.3");
   if (!options_.medium->failed()) return absl::OkStatus();
   return absl::DataLossError("a sync of it failed after its journal was replayed");

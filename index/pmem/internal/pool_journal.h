@@ -82,7 +82,9 @@ class PoolJournal {
   PoolJournal& operator=(const PoolJournal&) = delete;
 
   // Prepares the file for Begin; for a new pool, before it has its name. If the PoolJournal is
-  // destroyed before Begin, removes what it created.
+  // destroyed before Begin, removes what it created. FailedPrecondition, and the file is left as it
+  // is: something else is there, or another pool's journal, or that of another copy of this pool,
+  // that may be needed.
   absl::Status Prepare();
 
   // Replays what the pool needs; then the pool is complete without the journal. FailedPrecondition
@@ -112,6 +114,7 @@ class PoolJournal {
   absl::Status Named(const absl::Status& status) const;
   bool IsOurs(const media::JournalHeader& header) const;
   absl::Status CheckOwner(const media::JournalHeader& header, uint64_t session) const;
+  absl::Status CheckNoCopyNeeds(JournalStorage& storage, const media::JournalHeader& header) const;
   absl::Status Replay(JournalStorage& storage, const media::JournalHeader& header);
   bool SyncReplayed();
   // Whether the existing journal can be reused as it is. Not OK: it must not be touched.
@@ -123,7 +126,8 @@ class PoolJournal {
   std::shared_ptr<JournalStorage> storage_;
   std::unique_ptr<Journal> journal_;
   JournalReplay replay_;
-  bool made_ = false;  // Prepare created the file, and Begin was not called yet
+  bool replayed_ = false;  // by Recover: the pool has what the journal has
+  bool made_ = false;      // Prepare created the file, and Begin was not called yet
 };
 
 // The parts of a journal for a pool in a test's memory; all must outlive the pool.

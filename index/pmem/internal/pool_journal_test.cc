@@ -136,6 +136,40 @@ TEST_F(PoolJournalTest, OfAnotherPoolOrRunIsRefusedWhenThisOneNeedsItsOwn) {
   ExpectRefused(options_, "another run of it");
 }
 
+TEST_F(PoolJournalTest, OfALaterRunIsNotWrittenOverByAnOlderCopy) {
+  MakeClosed(options_);
+  PoolOptions copy = OptionsOf("copy");
+  fs::copy(options_.path, copy.path);
+  {
+    auto pool = Pool::Open(options_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    (*pool)->PersistAppliedIndex(7);
+    EXPECT_TRUE((*pool)->Close(false).ok());
+  }
+  copy.journal_path = Journal();
+  ExpectRefused(copy, "needed by another copy of this pool");
+  ExpectOpens(options_, 7);  // and is killed
+  // With a journal of its own it may.
+  copy.journal_path.clear();
+  ExpectOpens(copy, 0);
+}
+
+// A kill behind the journal's header leaves one that is needed, of a pool that needs none.
+TEST_F(PoolJournalTest, WithoutGroupsIsTakenOver) {
+  {
+    auto pool = Create(options_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    ASSERT_TRUE((*pool)->AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep).ok());
+    EXPECT_TRUE((*pool)->Close(true).ok());
+  }
+  const std::string closed = dir_ / "closed";
+  fs::copy(options_.path, closed);
+  options_.verify_at_use = true;
+  ExpectOpens(options_, 0);  // and is killed before it is put to use
+  fs::copy(closed, options_.path, fs::copy_options::overwrite_existing);
+  ExpectOpens(options_, 0);
+}
+
 TEST_F(PoolJournalTest, NothingElseIsWrittenOver) {
   MakeClosed(options_);
   fs::remove(Journal());

@@ -14,7 +14,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -44,6 +47,31 @@ bool LooksUnfinished(int fd) {
   const bool zero = std::all_of(std::begin(begin), std::end(begin), [](char c) { return c == 0; });
   return zero || std::string_view(begin, sizeof begin) == kSignature;
 }
+
+// Held while NAME.creating comes into being: until then libpmemobj has not locked the file, and to
+// another creator it looks like what a dead one has left. Where folders cannot be locked (NFS),
+// there is no such lock.
+class CreationLock {
+ public:
+  explicit CreationLock(const std::string& path)
+      : fd_(open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (fd_ >= 0 && flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~CreationLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  CreationLock(const CreationLock&) = delete;
+  CreationLock& operator=(const CreationLock&) = delete;
+
+ private:
+  static std::string FolderOf(const std::string& path) {
+    const std::string folder = std::filesystem::path(path).parent_path();
+    return folder.empty() ? "." : folder;
+  }
+
+  const int fd_;
+};
 
 // Removes what a process left that died while creating. FailedPrecondition if it is alive, or if
 // the file is something else.
@@ -104,6 +132,20 @@ absl::Status CreateError(const std::string& path, int error, uint64_t bytes) {
   return absl::Status(status.code(), absl::StrCat(status.message(), " (", detail, ")"));
 }
 
+// The new pool of `bytes` at `target`, a name it has until it is complete; of 0 bytes: a device at
+// `path`, or the files of a poolset.
+absl::StatusOr<PMEMobjpool*> CreatePool(const std::string& path, const std::string& target,
+                                        uint64_t bytes) {
+  std::optional<CreationLock> lock;
+  if (bytes != 0) {
+    lock.emplace(target);
+    if (absl::Status status = RemoveLeftover(target); !status.ok()) return status;
+  }
+  PMEMobjpool* pop = pmemobj_create(target.c_str(), kLayout, bytes, kFileMode);
+  if (pop == nullptr) return CreateError(path, errno, bytes);
+  return pop;
+}
+
 // Memory that was allocated for a file and never read or written holds nothing yet, and Linux
 // empties it when somebody first does either. Not so if it is a huge page, as a mount with
 // `huge=always` allocates, and MADV_COLLAPSE maps it first: then it is emptied by who looks it up
@@ -133,11 +175,9 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
   auto mapping = std::unique_ptr<PoolMapping>(new PoolMapping(path));
   const bool file = bytes != 0;
   const std::string target = file ? absl::StrCat(path.path, ".creating") : path.path;
-  if (file) {
-    if (absl::Status status = RemoveLeftover(target); !status.ok()) return status;
-  }
-  mapping->pop_ = pmemobj_create(target.c_str(), kLayout, bytes, kFileMode);
-  if (mapping->pop_ == nullptr) return CreateError(path.path, errno, bytes);
+  const absl::StatusOr<PMEMobjpool*> created = CreatePool(path.path, target, bytes);
+  if (!created.ok()) return created.status();
+  mapping->pop_ = *created;
   // From here on the destructor undoes the creation.
   mapping->published_ = false;
   mapping->replaces_empty_file_ = path.kind == PoolPath::Kind::kFile;

@@ -2,7 +2,8 @@
 //
 // A pool file is created under the name NAME.creating and renamed by Publish when it is complete: a
 // crash at any moment leaves no partial pool at NAME. What it leaves at NAME.creating is removed by
-// the next Create. Devices and poolsets are created in place.
+// the next Create; one that another process is making is not taken for that. Devices and poolsets
+// are created in place.
 #pragma once
 
 #include <libpmemobj.h>

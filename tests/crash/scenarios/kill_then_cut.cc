@@ -87,10 +87,24 @@ class Scenario {
     if (problem) return Note(*problem);
     oracle.Adopt();  // it has answered: its answers must stay true
     Cut(tracer, oracle);
-    if (all) return;
+    if (all) {
+      if (seen_.kills % 4 == 0) CloseAndCut(tracer, oracle, &open);
+      return;
+    }
     tracer.before_fence = [&] { Cut(tracer, oracle); };
     TakeSteps(kStepsAfterKill, *open.engine, oracle);
     tracer.before_fence = nullptr;
+  }
+
+  // A clean close vouches for all that it leaves: that must be durable.
+  void CloseAndCut(const CrashTracer& tracer, const Oracle& oracle, OpenPool* open) {
+    const absl::Status engine_closed = open->engine->Close();
+    if (!engine_closed.ok()) return Note(engine_closed.ToString());
+    open->engine.reset();
+    const absl::Status pool_closed = open->pool->Close(/*clean=*/true);
+    if (!pool_closed.ok()) return Note(pool_closed.ToString());
+    open->pool.reset();
+    Cut(tracer, oracle);
   }
 
   void Cut(const CrashTracer& tracer, const Oracle& oracle) {

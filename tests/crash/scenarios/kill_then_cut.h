@@ -20,10 +20,10 @@ struct KillThenCut {
 };
 
 // Kills at every fence of a short run, and cuts the power at every fence of the recovery. Then, by
-// turns, either everything is read and the power is cut; or only the keys of the operation that was
-// cut short are read, further writes follow, and the power is cut at every fence of those: what
-// recovery leaves to a first touch is not touched by reading it all. Stops at the first problem.
-// `given` overrides options of the case.
+// turns, either everything is read and the power is cut, before a clean close and after it; or only
+// the keys of the operation that was cut short are read, further writes follow, and the power is
+// cut at every fence of those: what recovery leaves to a first touch is not touched by reading it
+// all. Stops at the first problem. `given` overrides options of the case.
 KillThenCut RunKillThenCutScenario(const EngineCase& engine_case, CrashModel model, Fault fault,
                                    const std::map<std::string, std::string>& given = {});
 

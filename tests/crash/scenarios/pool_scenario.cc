@@ -117,13 +117,14 @@ class Scenario {
   }
 
   void Step(Pool& pool) {
-    switch (random_.Below(6)) {
+    switch (random_.Below(7)) {
       case 0: TakeNumbers(pool); break;
       case 1: pool.PersistAppliedIndex(++applied_.after); break;
       case 2: Acquire(pool); break;
       case 3: Release(pool); break;
       case 4: AddLarge(pool); break;
-      default: DropLarge(pool); break;
+      case 5: DropLarge(pool); break;
+      default: StoreWithoutFlush(pool); break;
     }
     Done();
   }
@@ -152,6 +153,15 @@ class Scenario {
         *std::next(rows_.after.begin(), static_cast<ptrdiff_t>(random_.Below(rows_.after.size())));
     rows_.after.erase(row);
     pool.ReleaseChunk(row);
+  }
+
+  // As a tree may in space that is free: a power cut may take it, also after a clean close.
+  void StoreWithoutFlush(Pool& pool) {
+    if (rows_.after.empty() || !pool.contents().FinishVerify().ok()) return;
+    const std::vector<Chunk> chunks = pool.Chunks();
+    const Chunk& chunk = chunks[random_.Below(chunks.size())];
+    const uint64_t unit = chunk.begin + random_.Below(chunk.bytes / kUnit) * kUnit;
+    pool.medium().Store(*pool.At<pmem::Word>(unit + pmem::kLineBytes), random_.Next());
   }
 
   void AddLarge(Pool& pool) {
@@ -235,7 +245,7 @@ class Scenario {
     return absl::StrCat(list.size(), " large objects instead of ", large_.before.size());
   }
 
-  // Nobody writes into the units.
+  // Nobody writes into the first line of a unit.
   static bool HoldsHeads(const Pool& pool, const Chunk& chunk) {
     static constexpr char kZero[pmem::kLineBytes] = {};
     for (uint64_t at = 0; at + kUnit <= chunk.bytes; at += kUnit) {
