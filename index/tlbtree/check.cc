@@ -128,13 +128,7 @@ void Checker<C>::CheckPairs(const LeafPlace<C>& place, const NodeState& state) {
         record_bytes_ += tree_.slab.SpaceAt(C::RecordOf(pair.value));
       }
     }
-    std::string text;
-    if constexpr (C::kRecords) {
-      char scratch[8];
-      text = tree_.codec.KeyText(pair, scratch);
-    } else {
-      text = C::TextOf(pair.key);
-    }
+    const std::string text = tree_.KeyOf(pair);
     if (text < low || (place.high.node() != 0 && text >= high)) {
       Problem("leaf ", offset, ": key out of the leaf's range");
     }

@@ -204,14 +204,17 @@ void WriteGroup<C>::CommitTogether(std::span<Held*> leaves) {
   for (const Held* held : leaves) tree_.locks.leaves().EndCommit(*held->lock);
 }
 
-// Leaves from which pairs were removed, for a merge after the write.
+// Leaves from which pairs were removed, for a merge after the write; by the key of any of their
+// pairs. (Their bound may be an anchor's, whose record goes with the anchor.)
 template <class C>
 void WriteGroup<C>::NoteSparse() {
   for (const Held& held : leaves_) {
     const auto before = static_cast<unsigned>(std::popcount(held.busy));
     const unsigned after = held.state.count();
     if (after >= before || !pairs_.BecameSparse(before, after)) continue;
-    LeafMerger<C>::Note(worker_, OwnTextOfLow<C>(tree_.pool, held.low));
+    const media::Slot& slot = held.leaf->slots[std::countr_zero(held.busy)];
+    const Pair pair{slot.key.LoadRelaxed(), slot.value.LoadRelaxed()};
+    LeafMerger<C>::Note(worker_, tree_.KeyOf(pair));
   }
 }
 

@@ -1,4 +1,4 @@
-// Splits in a group; their crash table: README.md, Split in a group.
+// Splits in a group; their crash table: README.md, Group.
 #include "index/pmem/crash_point.h"
 #include "index/tlbtree/pair_writer.h"
 

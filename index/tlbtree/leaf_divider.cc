@@ -46,17 +46,38 @@ std::string LeafDivider<C>::TextBelow(Pair left, const Key& key) const {
   }
 }
 
-// A damaged record may have any key.
+// A damaged record may have any key. That says nothing about the other pairs, whose order is
+// believed; nor may it decide what the bound is.
 template <class C>
-bool LeafDivider<C>::Divides(const Left& left, const std::string& text) const {
+bool LeafDivider<C>::Divides(const Left& left, const Border& border) const {
   if constexpr (C::kRecords) {
     char low[8];
     char high[8];
-    return text > TextOfLow(tree_.pool, left.low, low) &&
-           (left.high.node() == 0 || text < TextOfLow(tree_.pool, left.high.low, high));
-  } else {
-    return true;
+    const bool inside =
+        border.text > TextOfLow(tree_.pool, left.low, low) &&
+        (left.high.node() == 0 || border.text < TextOfLow(tree_.pool, left.high.low, high));
+    if (!inside) return false;
+    const uint64_t word = KeyWord(border.text, 0);
+    for (unsigned place = 0; place < left.state.count(); ++place) {
+      const Pair pair = PairAt(left, place);
+      const bool stays = place < border.stay;
+      const bool fits =
+          pair.key == word ? TiedIsOnItsSide(pair, place, border) : (pair.key < word) == stays;
+      if (!fits) return false;
+    }
   }
+  return true;
+}
+
+// Of a pair whose first word leaves that open the record decides, if it is sound. A damaged one is
+// where it was put when it was sound, between its neighbours: they decide, if the bound is not
+// beside it.
+template <class C>
+bool LeafDivider<C>::TiedIsOnItsSide(Pair pair, unsigned place, const Border& border) const {
+  if constexpr (C::kRecords) {
+    if (!tree_.codec.KeyFits(pair)) return place + 1 != border.stay && place != border.stay;
+  }
+  return (tree_.KeyOf(pair) < border.text) == (place < border.stay);
 }
 
 // The bound of a sub-index's first leaf is that of the anchor, whose record goes with the anchor,
@@ -78,13 +99,13 @@ bool LeafDivider<C>::ChooseBorder(const Left& left, const Key& key, unsigned pla
   const unsigned count = left.state.count();
   if (place == count) {
     *border = {count, TextBelow(PairAt(left, count - 1), key)};
-    if (Divides(left, border->text)) return true;
+    if (Divides(left, *border)) return true;
   }
   const unsigned half = count / 2;
   for (unsigned away = 0; away < half; ++away) {
     for (const unsigned at : {half - away, half + away}) {
       *border = {at, TextBetween(PairAt(left, at - 1), PairAt(left, at))};
-      if (Divides(left, border->text)) return true;
+      if (Divides(left, *border)) return true;
     }
   }
   return false;
@@ -106,7 +127,7 @@ bool LeafDivider<C>::DivideAtKey(const Left& left, const Key& key, unsigned plac
       border->text = ShortestSeparator(key.text, tree_.codec.KeyText(first, scratch));
     }
   }
-  return Divides(left, border->text);
+  return Divides(left, *border);
 }
 
 // The second one is for a pool in which the first one's bound finds no room. Returns how many there

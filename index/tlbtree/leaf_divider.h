@@ -59,7 +59,8 @@ class LeafDivider {
   };
   unsigned Borders(const Left& found, const Key& key, unsigned place, Border (&borders)[2]) const;
   bool ChooseBorder(const Left& left, const Key& key, unsigned place, Border* border) const;
-  bool Divides(const Left& left, const std::string& text) const;
+  bool Divides(const Left& left, const Border& border) const;
+  bool TiedIsOnItsSide(Pair pair, unsigned place, const Border& border) const;
   bool FindLow(const Key& key, Left* left) const;
   bool DivideAtKey(const Left& left, const Key& key, unsigned place, Border* border) const;
   bool MakeLowOf(Worker& worker, const Key& key, const std::string& text,

@@ -1,7 +1,8 @@
 // The log-free split of a single full leaf (TLBtree III (4)): one 8-byte store of the left leaf's
 // state word lets go of the pairs that move, and selects the sibling word that leads to the new
-// leaf. The protocol is Split's crash table in README.md. The new leaf's entry above it is made
-// later, without the leaf's lock (sub_indices.h); until then it is reached from the left one.
+// leaf. The protocol is Split's crash table in README.md. The new leaf's entry above is made in it
+// (split_entry.h), or later, without the leaf's lock (sub_indices.h); until then the leaf is
+// reached from the left one.
 //
 // Thread-safe for different leaves; the caller holds the left leaf's lock.
 #pragma once

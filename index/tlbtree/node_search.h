@@ -43,8 +43,7 @@ class NodeSearch {
     uint32_t slots = EqualSlots<SearchByPointer>(leaf, key.word);
     slots &= NodeState(leaf->state.LoadRelaxed()).Slots();
     for (; slots != 0; slots &= slots - 1) {
-      const media::Slot& slot = leaf->slots[std::countr_zero(slots)];
-      const Pair pair{slot.key.LoadRelaxed(), slot.value.LoadRelaxed()};
+      const Pair pair = PairIn(leaf, static_cast<unsigned>(std::countr_zero(slots)));
       if (codec_.MayMatch(key, pair)) codec_.PrefetchKey(pair);
     }
   }
@@ -64,6 +63,13 @@ class NodeSearch {
   unsigned ChildPlace(const Node* root, const NodeState& state, const Target<C>& target) const;
 
  private:
+  void FindTied(const Node* leaf, const NodeState& state, const Key& key, uint32_t equal, int* slot,
+                unsigned* place) const;
+  [[gnu::noinline]] unsigned PlaceAmong(const Node* leaf, const NodeState& state, const Key& key,
+                                        uint32_t equal, unsigned place) const;
+  static Pair PairIn(const Node* leaf, unsigned slot) {
+    return {leaf->slots[slot].key.LoadRelaxed(), leaf->slots[slot].value.LoadRelaxed()};
+  }
   // A bit for each word of a node that is the first of a slot, or of a child.
   static constexpr uint32_t EachWord(unsigned count, unsigned words) {
     uint32_t bits = 0;
@@ -90,22 +96,45 @@ void NodeSearch<C>::FindPlace(const Node* leaf, const NodeState& state, const Ke
   const WordMasks masks = Form::Compare(WordsOf(leaf), key.word);
   const uint32_t valid = state.Slots();
   const uint32_t equal = _pext_u32(masks.equal, kSlotKeys) & valid;
-  unsigned at = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kSlotKeys) & valid));
   *slot = -1;
-  for (; equal != 0 && at < state.count(); ++at) {
-    const unsigned number = state.SlotAt(at);
-    if ((equal >> number & 1) == 0) break;
-    const Pair pair{leaf->slots[number].key.LoadRelaxed(), leaf->slots[number].value.LoadRelaxed()};
-    if (codec_.MayMatch(key, pair) && codec_.Matches(key, pair)) {
-      *slot = static_cast<int>(number);
-      break;
-    }
-    if constexpr (C::kRecords) {
-      char scratch[8];
-      if (codec_.KeyText(pair, scratch) > key.text) break;
-    }
+  *place = static_cast<unsigned>(std::popcount(_pext_u32(masks.less, kSlotKeys) & valid));
+  if (equal == 0) return;
+  if constexpr (C::kRecords) {
+    FindTied(leaf, state, key, equal, slot, place);
+  } else {
+    *slot = std::countr_zero(equal);
   }
-  *place = at;
+}
+
+// Among the pairs with the key's first word, `equal`, of which the first one is at `*place`. Which
+// of them has the key is asked of each by itself: a damaged record says nothing about the others,
+// nor about the place of a key that is not there.
+template <class C>
+void NodeSearch<C>::FindTied(const Node* leaf, const NodeState& state, const Key& key,
+                             uint32_t equal, int* slot, unsigned* place) const {
+  for (uint32_t slots = equal; slots != 0; slots &= slots - 1) {
+    const int number = std::countr_zero(slots);
+    const Pair pair = PairIn(leaf, static_cast<unsigned>(number));
+    if (!codec_.MayMatch(key, pair) || !codec_.Matches(key, pair)) continue;
+    *slot = number;
+    *place = state.PlaceOf(static_cast<unsigned>(number));
+    return;
+  }
+  *place = PlaceAmong(leaf, state, key, equal, *place);
+}
+
+// Of a key that none of them has.
+template <class C>
+unsigned NodeSearch<C>::PlaceAmong(const Node* leaf, const NodeState& state, const Key& key,
+                                   uint32_t equal, unsigned place) const {
+  for (; place < state.count(); ++place) {
+    const unsigned number = state.SlotAt(place);
+    if ((equal >> number & 1) == 0) break;
+    const Pair pair = PairIn(leaf, number);
+    char scratch[8];
+    if (codec_.KeyText(pair, scratch) > key.text && codec_.KeyFits(pair)) break;
+  }
+  return place;
 }
 
 template <class C>

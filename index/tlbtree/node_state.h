@@ -38,6 +38,13 @@ class NodeState {
   unsigned SlotAt(unsigned place) const {
     return static_cast<unsigned>(word_ >> (kOrderBit + 4 * place) & 0xf);
   }
+  // The inverse of SlotAt.
+  unsigned PlaceOf(unsigned slot) const {
+    constexpr uint64_t kOnes = 0x1111111111111;
+    const uint64_t differ = order() ^ kOnes * slot;
+    const uint64_t equal = ~(differ | differ >> 1 | differ >> 2 | differ >> 3) & kOnes;
+    return static_cast<unsigned>(std::countr_zero(equal)) / 4;
+  }
   // Whether the slot is valid: its digit is among the first count().
   bool Has(unsigned slot) const { return PlaceOf(slot) < count(); }
   // A bit for each valid slot.
@@ -71,13 +78,6 @@ class NodeState {
   static constexpr uint64_t kOrderMask = (uint64_t{1} << (4 * kPlaces)) - 1;
   static constexpr uint64_t kEmptyBits = uint64_t{0xcba9876543210} << kOrderBit;
 
-  // Where the slot's digit is in the order.
-  unsigned PlaceOf(unsigned slot) const {
-    constexpr uint64_t kOnes = 0x1111111111111;
-    const uint64_t differ = order() ^ kOnes * slot;
-    const uint64_t equal = ~(differ | differ >> 1 | differ >> 2 | differ >> 3) & kOnes;
-    return static_cast<unsigned>(std::countr_zero(equal)) / 4;
-  }
   // A bit for each slot at the first `places` places: a table turns all digits into bits at once.
   // Digits are distinct, or the word is damaged, and then any bits may come out.
   uint32_t SlotsUpTo(unsigned places) const {

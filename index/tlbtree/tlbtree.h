@@ -3,9 +3,9 @@
 // A Put: PointWrites finds the leaf through the two layers (descent.h) and locks it with PairWriter
 // (pair_writer.h), which inserts into a free slot (leaf_writer.h): one 8-byte store of the leaf's
 // state word commits everything. A full leaf splits without a log (leaf_splitter.h), its entry
-// above is made afterwards (sub_indices.h), and the top layer is built anew in the background now
-// and then (top_rebuild.h). Several operations share fences (write_group.h). Atomic batches write
-// an intent first. Readers: lookups.h, scan.cc.
+// above is made with it or afterwards (sub_indices.h), and the top layer is built anew in the
+// background now and then (top_rebuild.h). Several operations share fences (write_group.h). Atomic
+// batches write an intent first. Readers: lookups.h, scan.cc.
 //
 // All of it lies on the medium. After a crash nothing is read before the first answer but what that
 // needs (first_touch.h); a sweep in the background finds the free space (sweep.h).

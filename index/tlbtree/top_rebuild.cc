@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "index/node/epoch.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
@@ -65,15 +67,17 @@ absl::StatusOr<BackgroundWorker::Progress> TopRebuild<C>::Step(TreeState<C>& tre
     // The sweep stands at an anchor between its steps, and drops what it finds dead.
     work.dropped = tree.top.BeginRebuild(/*take_dropped=*/!tree.touch.active());
   }
-  absl::Status status = Collect(tree, work);
-  if (status.ok() && work.at != 0) return BackgroundWorker::Progress::kMore;
-  if (status.ok()) {
-    Finish(tree, work);
-  } else {
+  // However it ends, also by lack of memory: the next request begins another one.
+  absl::Cleanup end = [&] {
     tree.top.EndRebuild(std::move(work.dropped));
+    tree.rebuild_posted.store(false);
+  };
+  if (absl::Status status = Collect(tree, work); !status.ok()) return status;
+  if (work.at != 0) {
+    std::move(end).Cancel();
+    return BackgroundWorker::Progress::kMore;
   }
-  tree.rebuild_posted.store(false);
-  if (!status.ok()) return status;
+  Finish(tree, work);
   return BackgroundWorker::Progress::kDone;
 }
 
@@ -98,13 +102,12 @@ template <class C>
 void TopRebuild<C>::Finish(TreeState<C>& tree, Work& work) {
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.1");
   tree.sideways.store(0, std::memory_order_relaxed);
-  if (!tree.top.Replace(work.entries, tree.parameters.gaps)) {
-    return tree.top.EndRebuild(std::move(work.dropped));
-  }
+  if (!tree.top.Replace(work.entries, tree.parameters.gaps)) return;
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.2");
+  const std::vector<pmem::Offset> dropped = std::exchange(work.dropped, {});
   tree.top.EndRebuild({});
   tree.workers.Current().counters.Add(WorkerCounters::kRebuilds);
-  FreeDropped(tree, work.dropped);
+  FreeDropped(tree, dropped);
 }
 
 // Nothing leads to them any more but what a reader has found.

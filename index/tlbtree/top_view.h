@@ -69,7 +69,7 @@ struct TopShape {
 // One generation, found and checked.
 class TopView {
  public:
-  // Null in `*ok` when the content is damaged.
+  // False: the content is damaged.
   static bool Read(char* content, uint64_t bytes, uint32_t crc_seed, TopView* view);
   static uint64_t ChecksumOf(const media::TopHeader& header, uint32_t crc_seed) {
     return pmem::Crc32c(crc_seed, &header.leaf_nodes, sizeof(header) - sizeof(header.checksum));

@@ -65,6 +65,15 @@ struct TreeState {
     if constexpr (C::kRecords) return C::IsRecord(pair.value);
     return false;
   }
+  // The pair's key, as its record has it.
+  std::string KeyOf(Pair pair) const {
+    if constexpr (C::kRecords) {
+      char scratch[8];
+      return std::string(codec.KeyText(pair, scratch));
+    } else {
+      return C::TextOf(pair.key);
+    }
+  }
 
   // A node or an anchor that nobody else knows yet; 0: the pool is full.
   pmem::Offset NewUnit(pmem::UnitArena& arena, pmem::ReservePolicy policy) {

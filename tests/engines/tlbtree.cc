@@ -173,9 +173,9 @@ constexpr DoesNotApply kClassesWithout[] = {
     {26, "nothing that an answer comes from is rebuilt in DRAM"},
 };
 
-// Leaf: state, siblings, slots.
+// Leaf: state, slots, siblings.
 constexpr Unseen kUnseen[] = {
-    {"nodes", 16, 256, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
+    {"nodes", 16, 224, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
      "pairs that lie in their slots"},
 };
 
