@@ -33,12 +33,16 @@ template <class C>
          (!logged && LogReclaimer<C>(parts_, worker_).MakeLogRoom(policy, enough));
 }
 
-// If there is no leaf for each operation: a group of deletes. Only buffered puts that have to leave
-// the buffer may need some. These may use the reserve, so that a full pool can be emptied.
+// Called under the locks: what others put from here on is in no node of the group. If there is no
+// leaf for each operation: a group of deletes. Only buffered puts that have to leave the buffer may
+// need some. These may use the reserve, so that a full pool can be emptied.
 template <class C>
 bool GroupWrite<C>::AdmitGroup() {
-  if (worker_.spares.leaves() > group_.size()) [[likely]]
-    return true;
+  if (worker_.spares.leaves() > group_.size()) [[likely]] {
+    return !parts_.spare_source.fences || worker_.spares.FencesAreLongEnough(parts_.spare_source) ||
+           worker_.spares.Ensure(parts_.spare_source, group_.size() + 1,
+                                 pmem::ReservePolicy::kKeep);
+  }
   absl::flat_hash_map<const Node*, unsigned> deletes;
   for (const Op& pending : group_) ++deletes[nodes_.held.Covering(pending.key)];
   size_t leaves = 0;

@@ -107,9 +107,9 @@ template <class C>
 bool LoneWrite<C>::Put(WriteResult* result) {
   StagedPair<C> staged;
   if constexpr (C::kRecords) {
-    parts_.longest_key.Note(op_.key.size());
     if (StagePair(parts_.pool, parts_.slab, parts_.codec, op_, key_, &staged) != Outcome::kOk)
       return false;
+    parts_.longest_key.Note(op_.key.size());
   }
   if (!Lock(pmem::ReservePolicy::kKeep)) {
     DiscardStaged(parts_.slab, &staged);

@@ -17,6 +17,10 @@ void LongestKey::Raise(uint64_t bytes) {
   bytes_.store(bytes, std::memory_order_release);
 }
 
+uint64_t SpareSpace::BytesOfFence(const SpareSource& source) {
+  return RecordBytes(source.longest_key.bytes(), 0, false);
+}
+
 bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
   while (leaves_.size() < count) {
     const pmem::Offset leaf = source.leaves.Allocate(policy);
@@ -26,21 +30,28 @@ bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::ReservePo
   return !source.fences || EnsureFences(source, count, policy);
 }
 
+bool SpareSpace::FencesAreLongEnough(const SpareSource& source) const {
+  return fences_.empty() || fences_.back().bytes >= BytesOfFence(source);
+}
+
+// Those that have become too short are kept until there are longer ones: for an operation that has
+// locked its nodes by now they are long enough, since no longer key can come into these.
 bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
-  const uint64_t bytes = RecordBytes(source.longest_key.bytes(), 0, false);
-  if (!fences_.empty() && fences_.back().bytes < bytes) {
-    for (const Fence& fence : fences_) source.slab.Free(fence.space);
-    fences_.clear();
-  }
+  const uint64_t bytes = BytesOfFence(source);
+  std::vector<Fence> too_short;
+  if (!FencesAreLongEnough(source)) too_short.swap(fences_);
   // Few spares of very long keys must suffice: a drain that splits ensures one before it begins.
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
   while (fences_.size() < count) {
     const pmem::Offset space = source.slab.Allocate(bytes, policy);
-    if (space == 0) return false;
+    if (space == 0) break;
     fences_.push_back({space, bytes});
   }
-  return true;
+  const bool enough = fences_.size() >= count;
+  if (!enough && !too_short.empty()) fences_.swap(too_short);
+  for (const Fence& fence : too_short) source.slab.Free(fence.space);
+  return enough;
 }
 
 void SpareSpace::Prefetch(const pmem::Pool& pool, size_t count) const {

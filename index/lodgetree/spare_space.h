@@ -4,8 +4,8 @@
 // Invariants
 //  1. What an operation may need is allocated before its first durable step, so that what is in the
 //     log can always be applied (README, invariant 9).
-//  2. Each fence has room for the longest separator as of the last call of Ensure: no separator is
-//     longer than the longest key.
+//  2. Each fence has room for the longest separator as of the last call of Ensure that has returned
+//     true: no separator is longer than the longest key.
 //
 // SpareSource is thread-safe; SpareSpace belongs to one thread.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace lodgekv::lodgetree {
 
-// The length of the longest key ever put, durable before anyone relies on it.
+// The length of the longest key ever put whose record had room, durable before anyone relies on it.
 class LongestKey {
  public:
   explicit LongestKey(pmem::Pool& pool) : pool_(pool) {}
@@ -60,7 +60,7 @@ class SpareSpace {
     uint64_t bytes;
   };
 
-  // False: not enough space is free.
+  // False: not enough space is free; what there was is still there.
   bool Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
   // Frees all but a few.
   void Trim(const SpareSource& source);
@@ -69,6 +69,8 @@ class SpareSpace {
 
   size_t leaves() const { return leaves_.size(); }
   size_t fences() const { return fences_.size(); }
+  // As of now: others may have put longer keys since Ensure.
+  bool FencesAreLongEnough(const SpareSource& source) const;
   uint64_t fence_bytes(const pmem::RecordSlab& slab) const;
   pmem::Offset next_leaf() const { return leaves_.back(); }
   pmem::Offset TakeLeaf();
@@ -79,6 +81,7 @@ class SpareSpace {
   static constexpr size_t kLeastFences = 8;
   static constexpr uint64_t kKeptFenceBytes = uint64_t{16} << 10;
   size_t KeptFences() const;
+  static uint64_t BytesOfFence(const SpareSource& source);
   bool EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
 
   std::vector<pmem::Offset> leaves_;

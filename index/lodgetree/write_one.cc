@@ -86,9 +86,12 @@ template <class C>
 Outcome LodgeTree<C>::Stage(PendingOp<C>* pending) {
   const WriteOp& op = *pending->op;
   if (op.kind != WriteKind::kPut) return Outcome::kOk;
-  if (C::kRecords) parts_.longest_key.Note(op.key.size());
-  return pending->result->outcome =
-             StagePair(parts_.pool, parts_.slab, parts_.codec, op, pending->key, &pending->staged);
+  pending->result->outcome =
+      StagePair(parts_.pool, parts_.slab, parts_.codec, op, pending->key, &pending->staged);
+  if (C::kRecords && pending->result->outcome == Outcome::kOk) {
+    parts_.longest_key.Note(op.key.size());
+  }
+  return pending->result->outcome;
 }
 
 template class LodgeTree<Fixed64Codec>;
