@@ -543,6 +543,7 @@ void Daemon::StopServers() {
   for (const auto* server : servers) {
     if (*server != nullptr) (*server)->Shutdown(soon);
   }
+  admin_service_.Stop();
   for (const auto& poller : pollers_) poller->RequestStop();
   for (const auto& poller : pollers_) poller->Join();
   metrics_http_.reset();

@@ -17,6 +17,12 @@ class AdminService final : public v1::AdminService::AsyncService, public QueuedS
   explicit AdminService(const ServerState& state) : state_(state) {}
 
   void Receive(grpc::ServerCompletionQueue& queue) override;
+  // Waits until the calls that run on threads of its own are answered; those that nobody waits for
+  // any more end soon. After the server has shut down, and before the queues that it answers on do.
+  void Stop() {
+    stats_.Stop();
+    check_.Stop();
+  }
 
  private:
   // Of calls that count the keys.

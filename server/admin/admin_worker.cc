@@ -11,19 +11,21 @@ AdminWorker::AdminWorker(size_t most_waiting)
   pthread_setname_np(thread_.native_handle(), "lodgekv-admin");
 }
 
-AdminWorker::~AdminWorker() {
+AdminWorker::~AdminWorker() { Stop(); }
+
+void AdminWorker::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool AdminWorker::TryPost(std::function<void()> call) {
   {
     const std::lock_guard lock(mutex_);
-    if (calls_.size() + (busy_ ? 1 : 0) > most_waiting_) return false;
+    if (stop_ || calls_.size() + (busy_ ? 1 : 0) > most_waiting_) return false;
     calls_.push_back(std::move(call));
   }
   wake_.notify_one();

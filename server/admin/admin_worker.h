@@ -1,7 +1,8 @@
 // A thread for the operator's slow calls: they run one after the other from a bounded queue, so
 // that they take one core at most, however many are asked for.
 //
-// INVARIANT  A call that TryPost accepted is run, before the destructor returns at the latest.
+// INVARIANT  A call that TryPost accepted is run, at the latest before Stop or the destructor
+//            returns.
 #pragma once
 
 #include <condition_variable>
@@ -21,8 +22,10 @@ class AdminWorker {
   AdminWorker(const AdminWorker&) = delete;
   AdminWorker& operator=(const AdminWorker&) = delete;
 
-  // False: the queue is full.
+  // False: the queue is full, or it is stopped.
   bool TryPost(std::function<void()> call);
+  // Waits for the calls that it has accepted. Not for several threads at once.
+  void Stop();
 
  private:
   void Run();

@@ -41,6 +41,26 @@ class DrainTest(system_test.SystemTest):
         self.assertRegex(message, "UNAVAILABLE|CANCELLED")
         return set(records.read_lines(acks))
 
+    def test_sigterm_during_checks(self):
+        """The operator's calls run on threads of their own, which answer on the daemon's queues."""
+        workdir = self.folder()
+        server = self.daemon(workdir, pool=workdir / "pool", pool_size=512 * daemon.MIB)
+        source = workdir / "input.tsv"
+        records.write_lines(source, [records.line_of(key, records.value_of(key))
+                                     for key in KEYS])
+        load = server.start_ctl("load", source, "--batch", 256, "--concurrency", 16)
+        self.assertEqual(load.wait(), 0)
+        for delay in (0.02, 0.05, 0.1, 0.15):
+            calls = [server.start_ctl("check"), server.start_ctl("check"),
+                     server.start_ctl("stats")]
+            time.sleep(delay)
+            self.assertEqual(server.stop(), 0, server.tail())
+            for call in calls:
+                call.communicate()
+            server.start()
+            self.assertTrue(server.ask_json("status")["recovery"]["clean"], "the clean mark")
+        self.assertEqual(server.stop(), 0, server.tail())
+
     def check(self, server, kept):
         lines = server.dump()
         keys = [line.split(b"\t")[0] for line in lines]
