@@ -141,13 +141,11 @@ class Loader {
   // False: no more records are taken.
   bool Add(Record record, LoadPipeline& pipeline) {
     client::BatchOp op{std::move(record.key), std::move(record.value), {}};
-    if (arguments_.remove) op.value.reset();
-    if (record.expire_time && !arguments_.remove) op.options.ttl = *record.expire_time - start_;
-    if (op.options.ttl && *op.options.ttl < absl::Milliseconds(1)) {
-      ++expired_;
-      return true;
+    if (arguments_.remove) {
+      op.value.reset();
+      record.expire_time.reset();
     }
-    return pipeline.Add(std::move(op)).ok() && ack_log_status_.ok();
+    return pipeline.Add(std::move(op), record.expire_time).ok() && ack_log_status_.ok();
   }
 
   int Report(const LoadPipeline& pipeline, const absl::Status& input, const absl::Status& status) {
@@ -171,7 +169,8 @@ class Loader {
     const double seconds = absl::ToDoubleSeconds(absl::Now() - start_);
     absl::PrintF("%s %d records in %.1f s (%.0f/s)\n", arguments_.remove ? "deleted" : "loaded",
                  pipeline.acknowledged(), seconds, pipeline.acknowledged() / seconds);
-    if (expired_ > 0) absl::PrintF("left out %d records that have expired\n", expired_);
+    if (pipeline.expired() > 0)
+      absl::PrintF("left out %d records that have expired\n", pipeline.expired());
     return FinishOutput(kName);
   }
 
@@ -189,7 +188,6 @@ class Loader {
   const Interruption interruption_;
   int fd_ = STDIN_FILENO;
   uint64_t total_bytes_ = 0;
-  uint64_t expired_ = 0;
   AckLog ack_log_;
   absl::Status ack_log_status_;
 };

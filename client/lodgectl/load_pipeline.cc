@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace lodgekv::lodgectl {
 namespace {
 
@@ -24,7 +26,7 @@ LoadPipeline::LoadPipeline(client::Client& client, const LoadOptions& options,
 
 LoadPipeline::~LoadPipeline() { WaitForAll(); }
 
-absl::Status LoadPipeline::Add(client::BatchOp op) {
+absl::Status LoadPipeline::Add(client::BatchOp op, std::optional<absl::Time> expire_time) {
   if (!options_.atomic) {
     if (keys_.contains(op.key)) {
       Send();
@@ -37,6 +39,7 @@ absl::Status LoadPipeline::Add(client::BatchOp op) {
   keys_.insert(op.key);
   batch_bytes_ += SizeOf(op);
   batch_.push_back(std::move(op));
+  expire_times_.push_back(expire_time);
   return status_;
 }
 
@@ -48,6 +51,7 @@ absl::Status LoadPipeline::Finish() {
 
 absl::Status LoadPipeline::Wait() {
   batch_.clear();
+  expire_times_.clear();
   WaitForAll();
   return status_;
 }
@@ -60,10 +64,32 @@ void LoadPipeline::Send() {
   if (batch_.empty()) return;
   while (calls_.size() >= options_.concurrency || OldestIsDone()) WaitForOldest();
   if (!status_.ok()) return;
+  SetTimesToLive(absl::Now());
+  if (batch_.empty()) return;
   auto& call = *calls_.emplace_back(std::make_unique<Call>());
   call.ops = std::exchange(batch_, {});
   batch_bytes_ = 0;
   Start(call);
+}
+
+// Of the batch that is sent now. Leaves out what has expired.
+void LoadPipeline::SetTimesToLive(absl::Time now) {
+  size_t kept = 0;
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    client::BatchOp& op = batch_[i];
+    if (expire_times_[i]) {
+      op.options.ttl = *expire_times_[i] - now;
+      if (*op.options.ttl < absl::Milliseconds(1)) {
+        keys_.erase(op.key);
+        ++expired_count_;
+        continue;
+      }
+    }
+    if (kept != i) batch_[kept] = std::move(op);
+    ++kept;
+  }
+  batch_.erase(batch_.begin() + static_cast<ptrdiff_t>(kept), batch_.end());
+  expire_times_.clear();
 }
 
 void LoadPipeline::Start(Call& call) {

@@ -15,11 +15,13 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "client/lodgekv_client.h"
 
 namespace lodgekv::lodgectl {
@@ -43,8 +45,10 @@ class LoadPipeline {
   LoadPipeline(const LoadPipeline&) = delete;
   LoadPipeline& operator=(const LoadPipeline&) = delete;
 
-  // Returns the status of the first call that failed; it stays.
-  [[nodiscard]] absl::Status Add(client::BatchOp op);
+  // Returns the status of the first call that failed; it stays. The value expires at `expire_time`:
+  // its time to live, which the server counts, is what is left when the record is sent.
+  [[nodiscard]] absl::Status Add(client::BatchOp op,
+                                 std::optional<absl::Time> expire_time = std::nullopt);
 
   // Sends the rest and waits for everything.
   [[nodiscard]] absl::Status Finish();
@@ -53,6 +57,8 @@ class LoadPipeline {
   [[nodiscard]] absl::Status Wait();
 
   uint64_t acknowledged() const { return acknowledged_count_; }
+  // Records that had expired when it was their turn: they were not sent.
+  uint64_t expired() const { return expired_count_; }
   // Calls that failed without telling whether they were applied.
   uint64_t unknown() const { return unknown_count_; }
 
@@ -65,6 +71,7 @@ class LoadPipeline {
 
   bool IsFull(const client::BatchOp& next) const;
   void Send();
+  void SetTimesToLive(absl::Time now);
   void Start(Call& call);
   bool MayGoInHalves(const Call& call, const absl::Status& status) const;
   void SendHalves(std::vector<client::BatchOp> ops);
@@ -78,7 +85,9 @@ class LoadPipeline {
   absl::Status status_;
   uint64_t acknowledged_count_ = 0;
   uint64_t unknown_count_ = 0;
+  uint64_t expired_count_ = 0;
   std::vector<client::BatchOp> batch_;
+  std::vector<std::optional<absl::Time>> expire_times_;  // of those in batch_
   size_t batch_bytes_ = 0;
   std::deque<std::unique_ptr<Call>> calls_;
   // Keys of batch_ and calls_.

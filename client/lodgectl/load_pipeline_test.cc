@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -64,6 +66,7 @@ class FakeClient final : public client::Client {
   size_t puts = 0;
   std::vector<size_t> batch_sizes;
   std::map<std::string, std::string> values;
+  std::map<std::string, absl::Duration> ttls;
   std::vector<std::string> deleted;
 
  private:
@@ -86,6 +89,7 @@ class FakeClient final : public client::Client {
       for (const BatchOp& op : under_way_.back().ops) {
         if (fails) continue;
         if (op.value) values[op.key] = *op.value;
+        if (op.options.ttl) ttls[op.key] = *op.options.ttl;
         if (!op.value) deleted.push_back(op.key);
       }
       under_way_.back().done(fails ? failure : absl::OkStatus());
@@ -132,6 +136,37 @@ TEST_F(LoadPipelineTest, CutsIntoBatchesAndAcknowledgesInOrder) {
   EXPECT_EQ(client_.batch_sizes, (std::vector<size_t>{3, 3, 3, 3}));
   EXPECT_EQ(acknowledged_, keys);
   EXPECT_EQ(pipeline.acknowledged(), 12u);
+}
+
+// However long it takes until a record is sent.
+TEST_F(LoadPipelineTest, ARecordExpiresWhenItsInputSays) {
+  for (const bool atomic : {false, true}) {
+    LoadPipeline pipeline = Pipeline({.batch = 4, .concurrency = 1, .atomic = atomic});
+    const absl::Time now = absl::Now();
+    const absl::Time later = now + absl::Hours(1);
+    ASSERT_TRUE(pipeline.Add(PutOf("later", "v"), later).ok());
+    ASSERT_TRUE(pipeline.Add(PutOf("soon", "v"), now + absl::Milliseconds(1)).ok());
+    ASSERT_TRUE(pipeline.Add(PutOf("gone", "v"), now - absl::Seconds(1)).ok());
+    ASSERT_TRUE(pipeline.Add(PutOf("never", "v")).ok());
+    absl::SleepFor(absl::Milliseconds(20));
+    const absl::Time sent_after = absl::Now();
+    ASSERT_TRUE(pipeline.Finish().ok());
+    EXPECT_EQ(pipeline.expired(), 2u);
+    EXPECT_EQ(pipeline.acknowledged(), 2u);
+    EXPECT_LE(client_.ttls["later"], later - sent_after);
+    EXPECT_GE(client_.ttls["later"], later - absl::Now());
+    EXPECT_FALSE(client_.ttls.contains("never"));
+    EXPECT_FALSE(client_.values.contains("soon"));
+    EXPECT_FALSE(client_.values.contains("gone"));
+  }
+}
+
+TEST_F(LoadPipelineTest, OfExpiredRecordsNothingIsSent) {
+  LoadPipeline pipeline = Pipeline({.batch = 1, .concurrency = 1});
+  ASSERT_TRUE(pipeline.Add(PutOf("gone", "v"), absl::Now() - absl::Seconds(1)).ok());
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.batch_sizes, std::vector<size_t>());
+  EXPECT_EQ(pipeline.expired(), 1u);
 }
 
 TEST_F(LoadPipelineTest, ABatchOfOneIsAPut) {
