@@ -1,5 +1,3 @@
-#include "client/lodgekv_client.h"
-
 #include <grpcpp/grpcpp.h>
 
 #include "absl/base/thread_annotations.h"
@@ -8,6 +6,7 @@
 #include "client/channel.h"
 #include "client/conversions.h"
 #include "client/grpc_session.h"
+#include "client/lodgekv_client.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "lodgekv/v1/admin.grpc.pb.h"
@@ -317,6 +316,7 @@ ErrorInfo ErrorOf(const absl::Status& status) {
 }
 
 bool WriteIsUnknown(const absl::Status& status) {
+  if (status.GetPayload(kSessionBrokenUrl)) return true;
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kDeadlineExceeded:

@@ -133,6 +133,7 @@ void GrpcSession::End(absl::Status status) {
     if (status.ok() && !(finishing_ && unanswered_.empty())) {
       status = absl::UnknownError("the server ended the session before all was sent and answered");
     }
+    if (!status.ok() && ErrorOf(status).reason.empty()) status.SetPayload(kSessionBrokenUrl, {});
     end_status_ = status;
     unanswered.swap(unanswered_);
   }

@@ -25,6 +25,10 @@
 
 namespace lodgekv::client {
 
+// A payload of the status of a session that did not end by the server's own reason, as by a message
+// that is larger than gRPC takes: it says nothing of the messages that were sent before.
+inline constexpr char kSessionBrokenUrl[] = "lodgekv/session_broken";
+
 class GrpcSession final : public Session {
  public:
   GrpcSession(v1::KvService::Stub& stub, const SessionOptions& options, CostTaker on_cost);
