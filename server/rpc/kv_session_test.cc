@@ -326,6 +326,29 @@ class SlowStore {
   std::optional<TestDaemon> daemon_;
 };
 
+// Until their answers are read they take memory, however little was sent.
+TEST(KvSessionTest, RefusedMessagesCountInTheLimits) {
+  SlowStore store;
+  TestSession session(store.daemon());
+  ASSERT_TRUE(session.Send(OneOperation(0, kPut, "k", "v")));
+  for (int i = 1; i <= 5; ++i) ASSERT_TRUE(session.Send(OneOperation(i, kGet, "")));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (store.InFlight() != 6 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(store.InFlight(), 6u);
+  EXPECT_GE(store.daemon().daemon().state().admission().bytes(), 5'000u);
+  store.gate().Open();
+  for (int i = 0; i <= 5; ++i) {
+    const auto response = session.Receive();
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->id(), static_cast<uint64_t>(i));
+    EXPECT_EQ(response->has_error(), i > 0);
+  }
+  store.AwaitInFlight(0);
+  EXPECT_EQ(store.daemon().daemon().state().admission().bytes(), 0u);
+}
+
 TEST(KvSessionTest, WritesOfManyMessagesShareASync) {
   SlowStore store;
   TestSession session(store.daemon());

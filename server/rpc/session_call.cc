@@ -14,6 +14,8 @@ constexpr uint64_t kShortTurn = kLongBatchOfWrites;
 // Of a value, before a session has read any. What is read at once must fit into the memory that is
 // left for answers.
 constexpr uint64_t kAssumedValueBytes = kLongBytes;
+// Of a refused message: its answer with the error's details, and what is kept of it.
+constexpr uint64_t kRefusedBytes = 1280;
 
 }  // namespace
 
@@ -84,21 +86,19 @@ void SessionCall::Receive(std::unique_ptr<SessionMessage> message) {
   NoteSessionMessage(message->wire_bytes());
   operations_ += message->operations();
   bytes_ += message->wire_bytes();
-  if (message->error()) {
-    received_.push_back(std::move(message));
-  } else {
-    waiting_ = std::move(message);
-  }
+  waiting_ = std::move(message);
 }
 
-// What the session itself has in flight is no reason to refuse a message: it waits for that.
+// What the session itself has in flight is no reason to refuse a message: it waits for that. So
+// does one that is refused already: until its answer is read it takes as much memory as others.
 void SessionCall::AdmitWaiting() {
   if (!waiting_) return;
+  const uint64_t bytes = waiting_->error() ? kRefusedBytes : waiting_->bytes();
   const Admission::Verdict verdict = host_.state().admission().Take(
-      CallerConnection(), waiting_->operations(), waiting_->bytes(), waiting_->held);
+      CallerConnection(), waiting_->operations(), bytes, waiting_->held);
   if (!verdict.admitted) {
     if (operations_ > waiting_->operations()) return;
-    waiting_->Refuse(Refuse(verdict));
+    if (!waiting_->error()) waiting_->Refuse(Refuse(verdict));
   }
   received_.push_back(std::move(waiting_));
 }
