@@ -37,10 +37,15 @@ class FullPoolTest : public ConformanceTest {
     return outcome;
   }
 
-  // Space becomes free some time after it was released, so only a repeated refusal counts.
-  Outcome PutPatiently(const std::string& key, const std::string& value) {
+  // Space becomes free some time after it was released, so only a repeated refusal counts. On a
+  // busy machine the thread that frees it may get no turn for long: where there must be space that
+  // is waited for.
+  static constexpr int kFewRetries = 10;
+  static constexpr int kForSeconds = 5'000;
+  Outcome PutPatiently(const std::string& key, const std::string& value,
+                       int retries = kFewRetries) {
     Outcome outcome = PutMirrored(key, value);
-    for (int retry = 0; retry < 10 && outcome == Outcome::kPoolFull; ++retry) {
+    for (int retry = 0; retry < retries && outcome == Outcome::kPoolFull; ++retry) {
       LetReclaim();
       outcome = PutMirrored(key, value);
     }
@@ -339,7 +344,8 @@ TEST_P(FullPoolTest, OverwritesOfAHalfFullPoolNeverFillIt) {
   const uint64_t live = keys / 2;
   for (uint64_t i = 0; i < Scaled(100'000); ++i) {
     const std::string key = Key(random_.Below(live));
-    ASSERT_EQ(PutPatiently(key, NextValue()), Outcome::kOk) << "after " << i << " overwrites";
+    ASSERT_EQ(PutPatiently(key, NextValue(), kForSeconds), Outcome::kOk)
+        << "after " << i << " overwrites";
   }
   ExpectModel();
 }
@@ -353,7 +359,8 @@ TEST_P(FullPoolTest, QueueInAHalfFullPoolNeverFillsIt) {
   const uint64_t live = small ? keys / 5 : keys / 2;
   const uint64_t writes = Scaled(100'000);
   for (uint64_t i = 0; i < writes; ++i) {
-    ASSERT_EQ(PutPatiently(Key(next_key_++), NextValue()), Outcome::kOk) << "after " << i;
+    ASSERT_EQ(PutPatiently(Key(next_key_++), NextValue(), kForSeconds), Outcome::kOk)
+        << "after " << i;
     if (model_.size() <= live) continue;
     const WriteResult deleted = Delete(engine(), model_.begin()->first);
     ASSERT_EQ(deleted.outcome, Outcome::kOk) << "after " << i;
@@ -390,7 +397,8 @@ TEST_P(FullPoolBytesTest, LargeValuesComeAndGo) {
 TEST_P(FullPoolBytesTest, OverwritesOfLargeValuesReuseTheirSpace) {
   for (uint64_t i = 0; i < 200; ++i) {
     const std::string value = Value(++last_id_, (size_t{1} << 20) - random_.Below(1'000));
-    ASSERT_EQ(PutPatiently(Key(i % 4), value), Outcome::kOk) << "after " << i << " overwrites";
+    ASSERT_EQ(PutPatiently(Key(i % 4), value, kForSeconds), Outcome::kOk)
+        << "after " << i << " overwrites";
   }
   ExpectModel();
 }
@@ -407,7 +415,7 @@ TEST_P(FullPoolBytesTest, ValueLargerThanThePoolIsRefused) {
     }
   }
   ExpectModel();
-  EXPECT_EQ(PutPatiently(Key(4), Value(++last_id_, size_t{10} << 20)), Outcome::kOk);
+  EXPECT_EQ(PutPatiently(Key(4), Value(++last_id_, size_t{10} << 20), kForSeconds), Outcome::kOk);
   ExpectModel();
 }
 
