@@ -6,14 +6,18 @@
 
 namespace lodgekv::lodgetree {
 
+template <class C>
+bool GroupWrite<C>::HasPuts() const {
+  return std::any_of(group_.begin(), group_.end(),
+                     [](const Op& pending) { return pending.op->kind == WriteKind::kPut; });
+}
+
 // Allocates what a group may need from the medium before its first durable step: each operation may
 // hit a node with a single leaf that must split. (A single operation is checked by AdmitOne, a
 // group of deletes by AdmitGroup.)
 template <class C>
 [[gnu::noinline]] bool GroupWrite<C>::MakeRoom() {
-  const bool puts = std::any_of(group_.begin(), group_.end(), [](const Op& pending) {
-    return pending.op->kind == WriteKind::kPut;
-  });
+  const bool puts = HasPuts();
   const auto policy = puts ? pmem::ReservePolicy::kKeep : pmem::ReservePolicy::kUse;
   const auto entries = static_cast<unsigned>(group_.size()) + ExtraEntries();
   bool logged = false;
@@ -34,14 +38,18 @@ template <class C>
 }
 
 // Called under the locks: what others put from here on is in no node of the group. If there is no
-// leaf for each operation: a group of deletes. Only buffered puts that have to leave the buffer may
-// need some. These may use the reserve, so that a full pool can be emptied.
+// leaf, or no fence that is long enough, for each operation: a group of deletes. Only buffered puts
+// that have to leave the buffer may need some. These may use the reserve, so that a full pool can
+// be emptied.
 template <class C>
 bool GroupWrite<C>::AdmitGroup() {
   if (worker_.spares.leaves() > group_.size()) [[likely]] {
-    return !parts_.spare_source.fences || worker_.spares.FencesAreLongEnough(parts_.spare_source) ||
-           worker_.spares.Ensure(parts_.spare_source, group_.size() + 1,
-                                 pmem::ReservePolicy::kKeep);
+    if (!parts_.spare_source.fences || worker_.spares.FencesAreLongEnough(parts_.spare_source))
+      return true;
+    if (HasPuts()) {
+      return worker_.spares.Ensure(parts_.spare_source, group_.size() + 1,
+                                   pmem::ReservePolicy::kKeep);
+    }
   }
   absl::flat_hash_map<const Node*, unsigned> deletes;
   for (const Op& pending : group_) ++deletes[nodes_.held.Covering(pending.key)];

@@ -69,6 +69,7 @@ class GroupWrite {
   void Place(const Node* node, Op& pending) const;
 
   // group_admission.cc
+  bool HasPuts() const;
   bool MakeRoom();
   bool AdmitGroup();
   bool AdmitOne(const Op& pending);
