@@ -10,7 +10,7 @@ namespace lodgekv::lbtree {
 
 namespace {
 // How many leaves ahead are fetched, and how many pairs a leaf usually holds at least.
-constexpr unsigned kLeavesAhead = 3;
+constexpr unsigned kLeavesAhead = 8;
 constexpr unsigned kUsualPairs = 8;
 
 // The position of a scan in the chain of leaves: the Cursor of node/leaf_scan.h. Used by one
@@ -38,7 +38,7 @@ class Cursor {
   void Advance(bool reverse, const Leaf&) {
     leaf_ = tree_.inner.MoveToNeighbour(/*left=*/reverse, &place_, &snapshot_);
   }
-  void MergeInto(const Leaf&, ScanRun<C>*) const {}
+  void MergeInto(const Leaf&, ScanRun*) const {}
 
  private:
   [[gnu::noinline, gnu::cold]] void TouchLeaf() const;

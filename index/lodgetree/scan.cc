@@ -17,7 +17,7 @@ namespace lodgekv::lodgetree {
 namespace {
 
 // How many leaves ahead are fetched, and how many pairs a leaf usually holds at least.
-constexpr unsigned kLeavesAhead = 2;
+constexpr unsigned kLeavesAhead = 3;
 constexpr unsigned kUsualPairs = 16;
 
 }  // namespace
@@ -25,6 +25,7 @@ constexpr unsigned kUsualPairs = 16;
 template <class C>
 class LodgeTree<C>::Cursor {
  public:
+  static_assert(kLeafSlots + kNodeSlots <= ScanRun::kMost);
   struct Leaf : ScannedLeaf<C, kLeafSlots> {
     Pair buffered[kNodeSlots];
     unsigned buffered_count;
@@ -46,7 +47,7 @@ class LodgeTree<C>::Cursor {
   void Seek(const Key* near, bool reverse, uint64_t wanted);
   bool Copy(bool reverse, uint64_t wanted, Leaf* copy) const;
   void Advance(bool reverse, const Leaf& copy);
-  void MergeInto(const Leaf& copy, ScanRun<C>* run) const;
+  void MergeInto(const Leaf& copy, ScanRun* run) const;
 
  private:
   unsigned LeafOfBound(const Key* near, bool reverse) const;
@@ -163,7 +164,7 @@ void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
 
 // A buffered pair replaces the leaf's pair with the same key.
 template <class C>
-void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun<C>* run) const {
+void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun* run) const {
   const C& codec = parts_.codec;
   for (unsigned i = 0; i < copy.buffered_count; ++i) {
     const Pair pair = copy.buffered[i];
@@ -172,11 +173,11 @@ void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun<C>* run) const {
                                      [&](Pair a, Pair b) { return codec.Less(a, b); });
     const bool same = at != run->end() && codec.SameKey(*at, pair);
     if (same && deleted) {
-      run->erase(at);
+      run->Erase(at, at + 1);
     } else if (same) {
       *at = pair;
     } else if (!deleted) {
-      run->insert(at, pair);
+      run->Insert(at, pair);
     }
   }
 }

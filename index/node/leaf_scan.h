@@ -23,17 +23,18 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "index/engine.h"
 #include "index/node/codec.h"
 #include "index/node/epoch.h"
 #include "index/node/prefetch.h"
 #include "index/node/record.h"
 #include "index/node/scan_page.h"
+#include "index/node/scan_run.h"
 #include "index/node/scan_steps.h"
 #include "index/node/search_form.h"
 #include "index/node/separator.h"
@@ -45,6 +46,7 @@ namespace lodgekv {
 // A leaf as of one moment.
 template <class C, unsigned kPairs>
 struct ScannedLeaf {
+  static_assert(kPairs <= ScanRun::kMost);
   static constexpr unsigned kRoom = kPairs < 32 ? 32 : kPairs;  // the SIMD search reads 32
 
   alignas(64) uint64_t words[kRoom];  // of the pairs
@@ -62,9 +64,6 @@ struct ScannedLeaf {
 
   Pair PairAt(unsigned i) const { return {words[i], values[i]}; }
 };
-
-template <class C>
-using ScanRun = absl::InlinedVector<Pair, 64>;
 
 template <class C, class Cursor>
 class LeafScan {
@@ -90,7 +89,6 @@ class LeafScan {
  private:
   using Key = typename C::Key;
   using Leaf = typename Cursor::Leaf;
-  using RunIterator = typename ScanRun<C>::iterator;
 
   // Maximum size copied between two calls of the visitor (one item may be larger), and read in one
   // epoch: expired values are not copied.
@@ -112,12 +110,14 @@ class LeafScan {
     return false;
   }
   void CopyPairs(const Leaf& leaf) {
-    for (unsigned i = 0; i < leaf.count; ++i) run_[i] = leaf.PairAt(i);
+    for (unsigned i = 0; i < leaf.count; ++i) run_.begin()[i] = leaf.PairAt(i);
   }
   void SortPairs(const Leaf& leaf);
   bool SortByWords(const Leaf& leaf, const uint64_t* words);
+  template <class Form, unsigned kWords>
+  static bool PlaceByRanks(const Leaf& leaf, const uint64_t* words, Pair* sorted);
   void Trim(const Leaf& leaf);
-  void CutOff(RunIterator first, RunIterator last);
+  void CutOff(Pair* first, Pair* last);
   bool IsBelow(Pair pair, const Key& key) const;
 
   Outcome VisitWords(ScanVisitor visitor);
@@ -148,7 +148,7 @@ class LeafScan {
   bool has_passed_ = false;
   bool sought_ = false;
   // The pairs of one leaf that remain to be visited, in the scan's order.
-  ScanRun<C> run_;
+  ScanRun run_;
   bool damaged_ = false;  // a damaged record was found
   unsigned page_pairs_ = 0;
 };
@@ -273,7 +273,7 @@ void LeafScan<C, Cursor>::Merge(const Leaf& leaf) {
 // common to all keys of the node, then of the leaf; if still equal, by whole keys.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
-  run_.resize(leaf.count);
+  run_.Reset(leaf.count);
   if (IsSorted(leaf)) return CopyPairs(leaf);
   const bool may_differ = !C::kRecords || leaf.prefix < sizeof(uint64_t);
   if (may_differ && SortByWords(leaf, leaf.words)) return;
@@ -293,6 +293,20 @@ void LeafScan<C, Cursor>::SortPairs(const Leaf& leaf) {
   std::sort(run_.begin(), run_.end(), [&](Pair x, Pair y) { return codec_.Less(x, y); });
 }
 
+template <class C, class Cursor>
+template <class Form, unsigned kWords>
+bool LeafScan<C, Cursor>::PlaceByRanks(const Leaf& leaf, const uint64_t* words, Pair* sorted) {
+  const uint32_t valid = (uint32_t{1} << leaf.count) - 1;
+  uint32_t taken = 0;
+  for (unsigned i = 0; i < leaf.count; ++i) {
+    const uint32_t not_above = Form::template NotAbove<kWords>(words, words[i]) & valid;
+    const auto place = static_cast<unsigned>(std::popcount(not_above)) - 1;
+    sorted[place] = leaf.PairAt(i);
+    taken |= uint32_t{1} << place;
+  }
+  return taken == valid;
+}
+
 // A pair's rank is the number of words below its own: SIMD compares, without the branches of a
 // sort. False: words are equal, or there are too many.
 template <class C, class Cursor>
@@ -300,17 +314,11 @@ bool LeafScan<C, Cursor>::SortByWords(const Leaf& leaf, const uint64_t* words) {
   if (leaf.count > 31) return false;
   return RunBySearchForm(
       [](auto form, const Leaf* of, const uint64_t* its_words, Pair* sorted) {
-        const uint32_t valid = (uint32_t{1} << of->count) - 1;
-        uint32_t taken = 0;
-        for (unsigned i = 0; i < of->count; ++i) {
-          const uint32_t not_above = form.NotAbove(its_words, its_words[i]) & valid;
-          const auto place = static_cast<unsigned>(std::popcount(not_above)) - 1;
-          sorted[place] = of->PairAt(i);
-          taken |= uint32_t{1} << place;
-        }
-        return taken == valid;
+        using Form = decltype(form);
+        return of->count <= 16 ? PlaceByRanks<Form, 16>(*of, its_words, sorted)
+                               : PlaceByRanks<Form, 32>(*of, its_words, sorted);
       },
-      &leaf, words, run_.data());
+      &leaf, words, run_.begin());
 }
 
 // Removes what is not in the range. The run ascends.
@@ -329,11 +337,11 @@ void LeafScan<C, Cursor>::Trim(const Leaf& leaf) {
 
 // A damaged key may seem to be outside of the range, and hide others after it.
 template <class C, class Cursor>
-void LeafScan<C, Cursor>::CutOff(RunIterator first, RunIterator last) {
+void LeafScan<C, Cursor>::CutOff(Pair* first, Pair* last) {
   if constexpr (C::kRecords) {
     damaged_ |= !std::all_of(first, last, [&](Pair pair) { return codec_.KeyFits(pair); });
   }
-  run_.erase(first, last);
+  run_.Erase(first, last);
 }
 
 template <class C, class Cursor>
@@ -347,20 +355,24 @@ bool LeafScan<C, Cursor>::IsBelow(Pair pair, const Key& key) const {
 
 // --- to the visitor ---
 
+// Each item is shown in the same place.
 template <class C, class Cursor>
 Outcome LeafScan<C, Cursor>::VisitWords(ScanVisitor visitor) {
+  char key[8] = {};
+  char value[8] = {};
+  const ScanItem item{{key, sizeof(key)}, {value, options_.keys_only ? 0 : sizeof(value)}, 0, 0};
   Leaf leaf;
   for (bool last = false; !last; last = leaf.last) {
     Collect(left_, &leaf);
     Merge(leaf);
-    for (const Pair pair : run_) {
-      char key[8];
-      char value[8];
+    const uint64_t shown = std::min<uint64_t>(run_.size(), left_);
+    for (const Pair pair : std::span(run_.begin(), shown)) {
       StoreBigEndian(pair.key, key);
       StoreBigEndian(pair.value, value);
-      const std::string_view shown(value, options_.keys_only ? 0 : sizeof(value));
-      if (!visitor({{key, sizeof(key)}, shown, 0, 0}) || --left_ == 0) return Outcome::kOk;
+      if (!visitor(item)) return Outcome::kOk;
     }
+    left_ -= shown;
+    if (left_ == 0) return Outcome::kOk;
   }
   return damaged_ ? Outcome::kDataLoss : Outcome::kOk;
 }

@@ -17,6 +17,7 @@ struct SearchByPointer {
   static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWords(words, word);
   }
+  template <unsigned kWords = 32>
   static uint32_t NotAbove(const uint64_t* words, uint64_t word) {
     return lodgekv::NotAbove(words, word);
   }
@@ -26,8 +27,9 @@ struct SearchByAvx2 {
   static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWordsAvx2(words, word);
   }
+  template <unsigned kWords = 32>
   static uint32_t NotAbove(const uint64_t* words, uint64_t word) {
-    return NotAboveAvx2(words, word);
+    return NotAboveAvx2<kWords>(words, word);
   }
 };
 struct SearchByAvx512 {
@@ -35,8 +37,9 @@ struct SearchByAvx512 {
   [[LODGEKV_AVX512]] static WordMasks Compare(const uint64_t* words, uint64_t word) {
     return CompareWordsAvx512(words, word);
   }
+  template <unsigned kWords = 32>
   [[LODGEKV_AVX512]] static uint32_t NotAbove(const uint64_t* words, uint64_t word) {
-    return NotAboveAvx512(words, word);
+    return NotAboveAvx512<kWords>(words, word);
   }
 };
 

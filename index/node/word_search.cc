@@ -56,7 +56,8 @@ Function Choose(Function scalar, Function avx2, Function avx512) {
 
 const CompareWordsFunction CompareWords =
     Choose(CompareWordsScalar, CompareWordsAvx2, CompareWordsAvx512);
-const NotAboveFunction NotAbove = Choose(NotAboveScalar, NotAboveAvx2, NotAboveAvx512);
+const NotAboveFunction NotAbove =
+    Choose<NotAboveFunction>(NotAboveScalar, NotAboveAvx2<>, NotAboveAvx512<>);
 const SearchForm kSearchForm =
     Choose(SearchForm::kByPointer, SearchForm::kAvx2, SearchForm::kAvx512);
 

@@ -20,7 +20,8 @@ struct WordMasks {
 
 // `words` is 64-byte aligned and has 32 elements.
 using CompareWordsFunction = WordMasks (*)(const uint64_t* words, uint64_t word);
-// Bit i: words[i] <= word. Half the work, for nodes whose words never tie.
+// Bit i: words[i] <= word. Half the work, for nodes whose words never tie. Where only the first 16
+// words are of interest the bits of the others need not be found (kWords): they say nothing then.
 using NotAboveFunction = uint32_t (*)(const uint64_t* words, uint64_t word);
 
 WordMasks CompareWordsScalar(const uint64_t* words, uint64_t word);
@@ -29,10 +30,16 @@ uint32_t NotAboveScalar(const uint64_t* words, uint64_t word);
 namespace internal {
 
 // Bit 4 * i + j: the highest bit of element j of lanes[i]. Each element's bits are all alike.
-inline uint32_t JoinAvx2(const __m256i (&lanes)[8]) {
-  const auto pack = [](__m256i a, __m256i b) { return _mm256_packs_epi32(a, b); };
-  const __m256i low = _mm256_packs_epi16(pack(lanes[0], lanes[1]), pack(lanes[2], lanes[3]));
-  const __m256i high = _mm256_packs_epi16(pack(lanes[4], lanes[5]), pack(lanes[6], lanes[7]));
+template <unsigned kLanes>
+uint32_t JoinAvx2(const __m256i (&lanes)[kLanes]) {
+  static_assert(kLanes == 4 || kLanes == 8);
+  const auto pack = [&](unsigned first) {
+    return _mm256_packs_epi16(_mm256_packs_epi32(lanes[first], lanes[first + 1]),
+                              _mm256_packs_epi32(lanes[first + 2], lanes[first + 3]));
+  };
+  const __m256i low = pack(0);
+  __m256i high = _mm256_setzero_si256();
+  if constexpr (kLanes == 8) high = pack(4);
   // A byte each now. Packing goes by halves: elements 0 and 1 of all are in the low one, elements 2
   // and 3 in the high one.
   const auto bits = static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low, high)));
@@ -63,11 +70,12 @@ inline WordMasks CompareWordsAvx2(const uint64_t* words, uint64_t word) {
   return {internal::JoinAvx2(less), internal::JoinAvx2(equal)};
 }
 
-inline uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word) {
+template <unsigned kWords = 32>
+uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word) {
   const __m256i top = _mm256_set1_epi64x(static_cast<int64_t>(1ull << 63));
   const __m256i limit = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<int64_t>(word)), top);
-  __m256i above[8];
-  for (unsigned i = 0; i < 8; ++i) {
+  __m256i above[kWords / 4];
+  for (unsigned i = 0; i < kWords / 4; ++i) {
     const __m256i some = _mm256_load_si256(reinterpret_cast<const __m256i*>(words) + i);
     above[i] = _mm256_cmpgt_epi64(_mm256_xor_si256(some, top), limit);
   }
@@ -87,13 +95,20 @@ inline uint32_t NotAboveAvx2(const uint64_t* words, uint64_t word) {
                            _mm512_cmpeq_epu64_mask(c, wanted), _mm512_cmpeq_epu64_mask(d, wanted))};
 }
 
-[[LODGEKV_AVX512]] inline uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
+template <unsigned kWords = 32>
+[[LODGEKV_AVX512]] uint32_t NotAboveAvx512(const uint64_t* words, uint64_t word) {
+  static_assert(kWords == 16 || kWords == 32);
   const __m512i wanted = _mm512_set1_epi64(static_cast<int64_t>(word));
   // In this order each comparison loads its words itself.
-  return internal::JoinAvx512(_mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words)),
-                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 8)),
-                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 16)),
-                              _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 24)));
+  const __mmask8 a = _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words));
+  const __mmask8 b = _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 8));
+  if constexpr (kWords == 16) {
+    return _cvtmask16_u32(_mm512_kunpackb(b, a));
+  } else {
+    return internal::JoinAvx512(a, b,
+                                _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 16)),
+                                _mm512_cmpge_epu64_mask(wanted, _mm512_load_si512(words + 24)));
+  }
 }
 
 // The widest of them that this processor runs; chosen once, before main.

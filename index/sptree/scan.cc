@@ -37,7 +37,7 @@ class Cursor {
   void Seek(const Key* near, bool reverse, uint64_t wanted);
   bool Copy(bool reverse, uint64_t wanted, Leaf* copy);
   void Advance(bool reverse, const Leaf& copy);
-  void MergeInto(const Leaf&, ScanRun<C>*) const {}
+  void MergeInto(const Leaf&, ScanRun*) const {}
 
  private:
   [[gnu::noinline, gnu::cold]] void TouchLeaf() const;

@@ -37,7 +37,7 @@ class Cursor {
   void Advance(bool reverse, const Leaf&) {
     leaf_ = tree_.inner.MoveToNeighbour(/*left=*/reverse, &place_, &snapshot_);
   }
-  void MergeInto(const Leaf&, ScanRun<C>*) const {}
+  void MergeInto(const Leaf&, ScanRun*) const {}
 
  private:
   [[gnu::noinline, gnu::cold]] void TouchLeaf() const;

@@ -58,7 +58,7 @@ class Cursor {
   void Seek(const Key* near, bool reverse, uint64_t wanted);
   bool Copy(bool reverse, uint64_t wanted, Leaf* copy);
   void Advance(bool reverse, const Leaf&);
-  void MergeInto(const Leaf&, ScanRun<C>*) const {}
+  void MergeInto(const Leaf&, ScanRun*) const {}
 
  private:
   // The scan looks at the bounds of a leaf until it has passed the next one.
