@@ -14,6 +14,7 @@ using MaybeError = std::optional<grpc::Status>;
 constexpr size_t kFixedBytes = 8;
 constexpr int64_t kMaxTtlSeconds = static_cast<int64_t>(kLastUnixMs / 1000);
 constexpr int32_t kNanosPerMs = 1'000'000;
+constexpr int32_t kMaxNanos = 999'999'999;
 
 // Formatted only for errors: valid requests do not pay for it.
 std::string Path(const Place& place, std::string_view field) {
@@ -83,11 +84,15 @@ MaybeError CheckTtl(const TtlFields& ttl, const Place& place, const CheckContext
         place, "ttl", "NOT_IN_KEY_FORMAT",
         fmt::format("the pool's key format, {}, has no room for an expiry", context.pool.Name()));
   }
-  const bool negative = ttl.seconds < 0 || ttl.nanos < 0;
-  if (negative || (ttl.seconds == 0 && ttl.nanos == 0) || ttl.nanos > 999'999'999) {
+  if (ttl.seconds < 0 || (ttl.seconds == 0 && ttl.nanos <= 0)) {
     return InvalidError(
         place, "ttl", "BAD_TTL",
         fmt::format("{} s and {} ns; it must be more than 0", ttl.seconds, ttl.nanos));
+  }
+  if (ttl.nanos < 0 || ttl.nanos > kMaxNanos) {
+    return InvalidError(place, "ttl", "BAD_TTL",
+                        fmt::format("{} s and {} ns; nanos must be from 0 to {}", ttl.seconds,
+                                    ttl.nanos, kMaxNanos));
   }
   const auto ms_of_nanos = static_cast<uint64_t>((ttl.nanos + kNanosPerMs - 1) / kNanosPerMs);
   if (ttl.seconds <= kMaxTtlSeconds) {

@@ -109,9 +109,20 @@ TEST_F(RequestCheckTest, TtlBecomesAnAbsoluteTime) {
   EXPECT_EQ(op_.expiry_unix_ms, kNow + 1);
   EXPECT_EQ(CheckTtl(1, 1'000'001), "fine");
   EXPECT_EQ(op_.expiry_unix_ms, kNow + 1'002);
+  for (const auto& [seconds, nanos] :
+       std::vector<std::pair<int64_t, int32_t>>{{0, 0}, {-1, 0}, {-1, 1'000'000'000}, {0, -1}}) {
+    EXPECT_THAT(CheckTtl(seconds, nanos),
+                AllOf(HasSubstr("BAD_TTL ttl"), HasSubstr("must be more than 0")))
+        << seconds << " " << nanos;
+  }
   for (const auto& [seconds, nanos] : std::vector<std::pair<int64_t, int32_t>>{
-           {0, 0}, {-1, 0}, {0, -1}, {1, 1'000'000'000}, {INT64_MAX, 0}, {253'402'300'799, 0}}) {
-    EXPECT_THAT(CheckTtl(seconds, nanos), HasSubstr("BAD_TTL ttl")) << seconds << " " << nanos;
+           {5, -1}, {0, 1'000'000'000}, {1, 1'000'000'000}, {INT64_MAX, -1}}) {
+    EXPECT_THAT(CheckTtl(seconds, nanos),
+                AllOf(HasSubstr("BAD_TTL ttl"), HasSubstr("nanos must be from 0 to 999999999")))
+        << seconds << " " << nanos;
+  }
+  for (const int64_t seconds : {INT64_MAX, int64_t{253'402'300'799}}) {
+    EXPECT_THAT(CheckTtl(seconds, 0), AllOf(HasSubstr("BAD_TTL ttl"), HasSubstr("year 9999")));
   }
 }
 
