@@ -19,6 +19,7 @@ int64_t Milliseconds(Call::SteadyClock::time_point time) {
 
 bool Call::Begin(uint64_t request_bytes) {
   start_ = SteadyClock::now();
+  received_unix_ms_ = host_.check_context().now_unix_ms;
   request_bytes_ = request_bytes;
   connection_ = host_.state().connections().Find(context_->peer());
   connection_->requests.fetch_add(1, std::memory_order_relaxed);

@@ -73,6 +73,12 @@ class Call : public Event, public Work {
   // Starts the call; `request_bytes` is the size of the request on the wire. False: the server's
   // phase does not allow the call, and an error has been answered.
   bool Begin(uint64_t request_bytes);
+  // To check its request with, however late that is done: the time is that of Begin, from which a
+  // ttl counts. For any thread that has the call.
+  CheckContext RequestContext() const {
+    const ServerState& state = host_.state();
+    return {.limits = state.limits(), .pool = state.pool(), .now_unix_ms = received_unix_ms_};
+  }
   // False: the admission refuses the call, and an error has been answered.
   bool Admit(uint64_t operations, uint64_t bytes);
   // Takes bytes for the answer, into `held`. If the admission refuses them: the error to answer
@@ -122,6 +128,7 @@ class Call : public Event, public Work {
   const Method method_;
   std::shared_ptr<Connection> connection_;
   SteadyClock::time_point start_;
+  uint64_t received_unix_ms_ = 0;
   uint64_t request_bytes_ = 0;
   SteadyClock::time_point pending_;
   Admission::Held held_;

@@ -53,7 +53,7 @@ class WriteCall : public Call {
   virtual bool IsLong() const { return BytesOf(op_) > kLongBytes; }
   // Before op() is used, by the thread that applies it. False: the request is invalid, and the call
   // has failed.
-  virtual bool Prepare(const CheckContext&) { return true; }
+  virtual bool Prepare() { return true; }
   void SetResult(const WriteResult& result) { result_ = result; }
 
  protected:

@@ -47,8 +47,9 @@ void PutCall::OnRequest() {
   if (Admit(1, bytes)) host_.Enqueue(*this);
 }
 
-bool PutCall::Prepare(const CheckContext& context) {
+bool PutCall::Prepare() {
   if (!std::exchange(unparsed_, false)) return true;
+  const CheckContext context = RequestContext();
   auto error = messages_.Parse(context.limits);
   if (!error) error = ToPut(request().op, context, op_);
   if (error) Fail(*error);
@@ -156,7 +157,7 @@ void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* q
 
 void BatchWriteCall::Accept() {
   uint64_t bytes = 0;
-  if (const auto error = ToWriteOps(request().entries, host_.check_context(), ops_, bytes)) {
+  if (const auto error = ToWriteOps(request().entries, RequestContext(), ops_, bytes)) {
     return Answer(*error);
   }
   if (Admit(Operations(ops_.size()), bytes)) host_.Enqueue(*this);

@@ -33,7 +33,7 @@ class PutCall final : public UnaryCall<WriteCall, PointMessages<&ParsePut>> {
  public:
   explicit PutCall(CallHost& host) : UnaryCall(host, Method::kPut) {}
   bool IsLong() const override { return unparsed_ || WriteCall::IsLong(); }
-  bool Prepare(const CheckContext& context) override;
+  bool Prepare() override;
 
  protected:
   void OnRequest() override;

@@ -110,6 +110,33 @@ TEST(KvLoadTest, ALargePutHoldsUpNobody) {
   EXPECT_EQ(daemon.ValueOf("large").size(), 1 << 20);
 }
 
+// However long it waits to be parsed, as that of a small put.
+TEST(KvLoadTest, TheTtlOfALargePutCountsFromItsReceipt) {
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  std::atomic<int> writes{0};
+  faults->on_write = [&](size_t) {
+    if (writes++ == 0) gate.Pass();
+  };
+  Config config = TestConfig();
+  config.write_threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  v1::PutRequest request = MakePut("large", std::string(1 << 20, 'v'));
+  std::jthread first([&] { EXPECT_TRUE(daemon.Put(request).ok()); });
+  gate.AwaitArrival();
+  const uint64_t received = daemon.clock().NowUnixMs();
+  request.mutable_ttl()->set_seconds(60);
+  std::jthread second([&] { EXPECT_TRUE(daemon.Put(request).ok()); });
+  while (daemon.daemon().state().admission().operations() != 2) std::this_thread::yield();
+  daemon.clock().Advance(10'000);
+  gate.Open();
+  first.join();
+  second.join();
+  v1::GetResponse response;
+  ASSERT_TRUE(daemon.Get("large", &response).ok());
+  EXPECT_EQ(response.expire_time().seconds(), static_cast<int64_t>(received / 1'000 + 60));
+}
+
 // The call object of a large put that was never parsed serves small ones as any other.
 TEST(KvLoadTest, AfterALargePutWhoseDeadlinePassedSmallOnesAreNotHeldUp) {
   const v1::PutRequest large = MakePut("large", std::string(1 << 20, 'v'));

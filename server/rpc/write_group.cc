@@ -24,15 +24,14 @@ void WriteGroup::Take(WorkQueue<WriteCall, 2>& queue) {
 }
 
 // Those that the group cannot apply have failed.
-void WriteGroup::Prepare(uint64_t now_unix_ms) {
+void WriteGroup::Prepare() {
   applied_.clear();
   ops_.clear();
   const auto now = std::chrono::system_clock::now();
-  const CheckContext context{state_.limits(), state_.pool(), now_unix_ms};
   for (WriteCall* call : calls_) {
     if (call->DeadlinePassed(now)) {
       call->Fail(DeadlinePassedError());
-    } else if (call->Prepare(context)) {
+    } else if (call->Prepare()) {
       applied_.push_back(call);
       ops_.push_back(call->op());
     }
@@ -40,7 +39,7 @@ void WriteGroup::Prepare(uint64_t now_unix_ms) {
 }
 
 uint64_t WriteGroup::Apply(uint64_t now_unix_ms) {
-  Prepare(now_unix_ms);
+  Prepare();
   if (ops_.empty()) return 0;
   results_.assign(ops_.size(), {});
   const Cost before = ThreadCost();

@@ -26,7 +26,7 @@ class WriteGroup {
   std::span<WriteCall* const> calls() const { return calls_; }
 
  private:
-  void Prepare(uint64_t now_unix_ms);
+  void Prepare();
   void ShareCost(const Cost& cost);
 
   ServerState& state_;
