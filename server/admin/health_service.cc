@@ -107,9 +107,9 @@ class WatchCall final : public HealthWatcher, public std::enable_shared_from_thi
     Receive(service_, queue_);
     if (request_.service().size() > kMaxNameSize) {
       End({grpc::StatusCode::INVALID_ARGUMENT, "the name of the service is too long"});
-    } else if (!service_.state().Watch(request_.service(), shared_from_this())) {
+    } else if (!service_.state().Watch(service_.port(), request_.service(), shared_from_this())) {
       End({grpc::StatusCode::RESOURCE_EXHAUSTED,
-           "too many streams watch the health of this server: use Check"});
+           "too many streams watch health at this port: use Check"});
     }
   }
 

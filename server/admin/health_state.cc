@@ -20,7 +20,8 @@ std::string MediumHealthName(std::string_view medium_class) {
   return "lodgekv.medium." + std::string(medium_class);
 }
 
-HealthState::HealthState(size_t max_watchers) : max_watchers_(max_watchers) {
+HealthState::HealthState(size_t max_watchers_per_port)
+    : max_watchers_per_port_(max_watchers_per_port) {
   serving_[""] = false;
   serving_[v1::KvService::service_full_name()] = false;
   serving_[v1::AdminService::service_full_name()] = false;
@@ -78,15 +79,19 @@ Health HealthState::Get(std::string_view name) const {
   return Find(name);
 }
 
-bool HealthState::Watch(std::string_view name, const std::shared_ptr<HealthWatcher>& watcher) {
+bool HealthState::Watch(size_t port, std::string_view name,
+                        const std::shared_ptr<HealthWatcher>& watcher) {
   const std::lock_guard notifying(notifying_);
   Health health = Health::kUnknownName;
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(subscriptions_,
                   [](const Subscription& subscription) { return subscription.watcher.expired(); });
-    if (subscriptions_.size() >= max_watchers_) return false;
-    subscriptions_.push_back({std::string(name), watcher});
+    const auto of_port = std::count_if(
+        subscriptions_.begin(), subscriptions_.end(),
+        [port](const Subscription& subscription) { return subscription.port == port; });
+    if (static_cast<size_t>(of_port) >= max_watchers_per_port_) return false;
+    subscriptions_.push_back({port, std::string(name), watcher});
     health = Find(name);
   }
   watcher->Notify(health);

@@ -3,9 +3,12 @@
 //
 // INVARIANTS
 // - The set of names never changes; each is NOT_SERVING until it is set.
-// - A watcher gets the latest answer for its name. The number of watchers is bounded.
+// - A watcher gets the latest answer for its name. The number of watchers of a port is bounded, and
+//   those of one port take no place from those of another: clients of the data port, whom nobody
+//   need trust, cannot keep out the probes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -31,7 +34,10 @@ std::string MediumHealthName(std::string_view medium_class);
 
 class HealthState {
  public:
-  explicit HealthState(size_t max_watchers = 256);
+  explicit HealthState(size_t max_watchers_per_port = 256);
+
+  // The number of a port, for its watchers.
+  size_t AddPort() { return ports_++; }
 
   // Without effect for an unknown name.
   void Set(std::string_view name, bool serving);
@@ -44,12 +50,14 @@ class HealthState {
 
   Health Get(std::string_view name) const;
 
-  // Gives the watcher the answer now, then each change for as long as it lives. False: there are
-  // max_watchers already.
-  [[nodiscard]] bool Watch(std::string_view name, const std::shared_ptr<HealthWatcher>& watcher);
+  // Gives the watcher the answer now, then each change for as long as it lives. False: the port has
+  // max_watchers_per_port already.
+  [[nodiscard]] bool Watch(size_t port, std::string_view name,
+                           const std::shared_ptr<HealthWatcher>& watcher);
 
  private:
   struct Subscription {
+    size_t port;
     std::string name;
     std::weak_ptr<HealthWatcher> watcher;
   };
@@ -59,7 +67,8 @@ class HealthState {
   Health Find(std::string_view name) const;
   Watchers WatchersOf(std::string_view name) const;
 
-  const size_t max_watchers_;
+  const size_t max_watchers_per_port_;
+  std::atomic<size_t> ports_{0};
   // Held while watchers are notified, so that none gets an older answer after a newer one.
   std::mutex notifying_;
   mutable std::mutex mutex_;

@@ -52,12 +52,10 @@ TEST(HealthTest, ReflectionDescribesIt) {
   }
 }
 
-// A server with only the health service, whose state the test sets.
-class WatchTest : public ::testing::Test {
- protected:
-  static constexpr size_t kMaxWatchers = 3;
-
-  WatchTest() {
+// A server with only the health service.
+class HealthServer {
+ public:
+  explicit HealthServer(HealthState& state) : service_(state) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -74,18 +72,31 @@ class WatchTest : public ::testing::Test {
         "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
   }
 
-  ~WatchTest() override {
+  ~HealthServer() {
     server_->Shutdown(std::chrono::system_clock::now());
     queue_->Shutdown();
     poller_.join();
   }
 
-  HealthState state_{kMaxWatchers};
-  HealthService service_{state_};
+  Stub& stub() { return *stub_; }
+
+ private:
+  HealthService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   std::thread poller_;
   std::unique_ptr<Stub> stub_;
+};
+
+// Two ports, whose state the test sets.
+class WatchTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kMaxWatchers = 3;
+
+  HealthState state_{kMaxWatchers};
+  HealthServer server_{state_};
+  HealthServer other_{state_};
+  Stub* stub_ = &server_.stub();
 };
 
 struct Stream {
@@ -131,6 +142,7 @@ TEST_F(WatchTest, TooManyStreamsAreRefusedUntilOneEnds) {
     EXPECT_EQ(streams.back()->Next(), "NOT_SERVING");
   }
   EXPECT_THAT(Stream(*stub_, "").Next(), HasSubstr("8 too many streams"));
+  EXPECT_EQ(Stream(other_.stub(), "").Next(), "NOT_SERVING") << "it keeps out none of another port";
   streams.front()->context.TryCancel();
   EXPECT_THAT(streams.front()->Next(), HasSubstr("1 "));
   std::string answer;
