@@ -350,7 +350,9 @@ void CollectPhase(const ServerState& state, Families& out) {
   for (const auto& [phase, name] : kPhases) {
     out.Value(state.phase() == phase ? 1 : 0, {{"state", name}});
   }
-  out.Gauge("pool_full", "1: the last put was refused because the pool was full",
+  out.Gauge("pool_full",
+            "1: the last put was refused because the pool was full; 0 a minute later, if "
+            "something was deleted since",
             state.pool_full() ? 1 : 0);
   out.Counter("log_lines_dropped_total", "Lines of the log dropped because nobody read it",
               AsDouble(LogLinesDropped()));

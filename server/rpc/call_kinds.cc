@@ -24,7 +24,7 @@ void ReadCall::DeliverResult() {
 }
 
 void WriteCall::DeliverResult() {
-  host_.state().NoteOutcome(result_.outcome);
+  host_.state().NoteWrites(result_.outcome, {&op_, 1}, {&result_, 1});
   host_.recorder().RecordWrite(op_, result_);
   AnswerApplied();
 }

@@ -187,7 +187,7 @@ bool BatchWriteCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t) {
 }
 
 void BatchWriteCall::DeliverResult() {
-  if (!ops_.empty()) host_.state().NoteOutcome(outcome_);
+  if (!ops_.empty()) host_.state().NoteWrites(outcome_, ops_, results_);
   if (outcome_ != Outcome::kOk) return Answer(FromBatchResults(outcome_, ops_, results_));
   for (size_t i = 0; i < ops_.size(); ++i) host_.recorder().RecordWrite(ops_[i], results_[i]);
   const grpc::Slice wire = WriteResultsOnWire(results_);

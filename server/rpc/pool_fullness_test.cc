@@ -4,6 +4,7 @@
 
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "server/base/log.h"
 
@@ -11,6 +12,24 @@ namespace lodgekv::server {
 namespace {
 
 using std::chrono::milliseconds;
+
+void NoteRefused(PoolFullness& pool) {
+  const WriteOp put{.kind = WriteKind::kPut};
+  const WriteResult result{.outcome = Outcome::kPoolFull};
+  pool.NoteWrites(result.outcome, {&put, 1}, {&result, 1});
+}
+
+void NotePut(PoolFullness& pool) {
+  const WriteOp put{.kind = WriteKind::kPut};
+  const WriteResult result;
+  pool.NoteWrites(result.outcome, {&put, 1}, {&result, 1});
+}
+
+void NoteDelete(PoolFullness& pool, bool found) {
+  const WriteOp del{.kind = WriteKind::kDelete};
+  const WriteResult result{.found = found};
+  pool.NoteWrites(result.outcome, {&del, 1}, {&result, 1});
+}
 
 // The lines about the pool that `story` causes, as F and R.
 template <class Story>
@@ -30,12 +49,12 @@ std::string LinesOf(Story story) {
 TEST(PoolFullnessTest, EachChangeIsLoggedOnce) {
   PoolFullness pool(milliseconds(0));
   EXPECT_EQ(LinesOf([&] {
-              pool.NoteApplied();
-              for (int i = 0; i < 3; ++i) pool.NoteFull();
+              NotePut(pool);
+              for (int i = 0; i < 3; ++i) NoteRefused(pool);
               EXPECT_TRUE(pool.full());
-              for (int i = 0; i < 3; ++i) pool.NoteApplied();
+              for (int i = 0; i < 3; ++i) NotePut(pool);
               EXPECT_FALSE(pool.full());
-              pool.NoteFull();
+              NoteRefused(pool);
             }),
             "FRF");
 }
@@ -45,15 +64,67 @@ TEST(PoolFullnessTest, LinesAreLimitedInRateAndTheLastIsCorrect) {
   PoolFullness pool(kPace);
   EXPECT_EQ(LinesOf([&] {
               for (int i = 0; i < 100; ++i) {
-                pool.NoteFull();
-                pool.NoteApplied();
+                NoteRefused(pool);
+                NotePut(pool);
               }
             }),
             "F");
   EXPECT_FALSE(pool.full());
   std::this_thread::sleep_for(kPace);
-  EXPECT_EQ(LinesOf([&] { pool.NoteApplied(); }), "R");
-  EXPECT_EQ(LinesOf([&] { pool.NoteApplied(); }), "");
+  EXPECT_EQ(LinesOf([&] { NotePut(pool); }), "R");
+  EXPECT_EQ(LinesOf([&] { NotePut(pool); }), "");
+}
+
+TEST(PoolFullnessTest, ADeleteChangesNothingWhilePutsAreRefused) {
+  PoolFullness pool(milliseconds(0));
+  EXPECT_EQ(LinesOf([&] {
+              for (int i = 0; i < 3; ++i) {
+                NoteRefused(pool);
+                NoteDelete(pool, true);
+                EXPECT_TRUE(pool.full());
+              }
+              NotePut(pool);
+              EXPECT_FALSE(pool.full());
+            }),
+            "FR");
+}
+
+TEST(PoolFullnessTest, ADeleteMakesRoomOnceNoPutWasRefusedForAWhile) {
+  PoolFullness pool(milliseconds(0), milliseconds(0));
+  EXPECT_EQ(LinesOf([&] {
+              NoteRefused(pool);
+              EXPECT_TRUE(pool.full());
+              NoteDelete(pool, false);
+              EXPECT_TRUE(pool.full()) << "it found nothing";
+              NoteDelete(pool, true);
+              EXPECT_FALSE(pool.full());
+              NoteRefused(pool);
+              EXPECT_TRUE(pool.full()) << "what was freed before is of no use";
+            }),
+            "FRF");
+}
+
+// With nothing more to be done: so it is reported when somebody looks.
+TEST(PoolFullnessTest, TheWhileMayEndAfterTheDelete) {
+  constexpr milliseconds kQuiet(200);
+  PoolFullness pool(milliseconds(0), kQuiet);
+  NoteRefused(pool);
+  NoteDelete(pool, true);
+  std::this_thread::sleep_for(kQuiet);
+  EXPECT_FALSE(pool.full());
+}
+
+// A batch has room again if any of it is a put.
+TEST(PoolFullnessTest, ABatchCountsAsItsPuts) {
+  PoolFullness pool(milliseconds(0));
+  const std::vector<WriteOp> ops{{.kind = WriteKind::kDelete}, {.kind = WriteKind::kPut}};
+  const std::vector<WriteResult> results{{.found = true}, {}};
+  pool.NoteWrites(Outcome::kPoolFull, ops, results);
+  EXPECT_TRUE(pool.full());
+  pool.NoteWrites(Outcome::kConditionFailed, ops, results);
+  EXPECT_TRUE(pool.full());
+  pool.NoteWrites(Outcome::kOk, ops, results);
+  EXPECT_FALSE(pool.full());
 }
 
 }  // namespace

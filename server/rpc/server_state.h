@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,11 +66,11 @@ class ServerState {
   void NoteSessionEnded() { sessions_.fetch_sub(1, std::memory_order_relaxed); }
   uint64_t sessions() const { return sessions_.load(std::memory_order_relaxed); }
 
-  // The outcome of a write, or of a whole batch. After one that was refused for lack of space, and
-  // until one is applied, Status reports the pool as full.
-  void NoteOutcome(Outcome outcome) {
-    if (outcome == Outcome::kOk) fullness_.NoteApplied();
-    if (outcome == Outcome::kPoolFull) fullness_.NoteFull();
+  // A write, or a whole batch with one outcome: Status reports the pool as full while puts are
+  // refused for lack of space (pool_fullness.h).
+  void NoteWrites(Outcome outcome, std::span<const WriteOp> ops,
+                  std::span<const WriteResult> results) {
+    fullness_.NoteWrites(outcome, ops, results);
   }
   bool pool_full() const { return fullness_.full(); }
 

@@ -63,7 +63,7 @@ void SessionGroup::ServeAtomic(SessionMessage& message, uint64_t now_unix_ms) {
       ops_, written_, {.atomic = true, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
   message.cost = message.share = ThreadCost() - before;
   message.group_operations = ops_.size();
-  state_.NoteOutcome(outcome);
+  state_.NoteWrites(outcome, ops_, written_);
   if (outcome != Outcome::kOk) return message.Refuse(FromBatchResults(outcome, ops_, written_));
   for (size_t i = 0; i < ops_.size(); ++i) message.SetWritten(i, written_[i]);
 }
@@ -189,7 +189,7 @@ void SessionGroup::WriteSome(std::span<const Item> items, uint64_t now_unix_ms) 
       ops_, written_, {.atomic = false, .now_unix_ms = now_unix_ms, .applied_index = std::nullopt});
   recorder_.RecordGroup(ops_.size());
   for (size_t i = 0; i < items.size(); ++i) {
-    state_.NoteOutcome(written_[i].outcome);
+    state_.NoteWrites(written_[i].outcome, {&ops_[i], 1}, {&written_[i], 1});
     items[i].message->SetWritten(items[i].index, written_[i]);
   }
 }
