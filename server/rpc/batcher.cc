@@ -47,7 +47,7 @@ void Batcher::ServeReads(uint64_t now_unix_ms) {
     if (results[i].left_out) {
       host_.EnqueueLong(*readers_[i]);
     } else {
-      readers_[i]->AnswerRead(results[i]);
+      readers_[i]->AnswerGrouped(results[i]);
     }
   }
 }

@@ -1,7 +1,10 @@
 // The kinds of calls by how they reach the engine: in a group, as a batch, or page by page.
 #pragma once
 
+#include <grpcpp/support/status.h>
+
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "index/engine.h"
@@ -32,15 +35,21 @@ class ReadCall : public Call {
  public:
   using Call::Call;
   virtual std::string_view key() const = 0;
-  // May move the value out of the result.
-  virtual void AnswerRead(ReadResult& result) = 0;
-  // Reads the value, whatever its length.
+  // Answers with what was read for the group. May move the value out of the result.
+  void AnswerGrouped(ReadResult& result);
+  // Reads the value, whatever its length. It is counted at once: values that wait to be delivered
+  // must not add up to more than there is room for.
   void ReadAlone(Engine& engine, uint64_t now_unix_ms);
 
  protected:
   void DeliverResult() final;
+  // May move the value out of the result, whose bytes are held.
+  virtual void AnswerRead(ReadResult& result) = 0;
 
  private:
+  // If the admission refuses the value: the error to answer with.
+  std::optional<grpc::Status> HoldValue(const ReadResult& result);
+
   ReadResult result_;  // of ReadAlone
 };
 

@@ -28,9 +28,6 @@ void GetCall::Accept() {
 
 void GetCall::AnswerRead(ReadResult& result) {
   if (result.outcome != Outcome::kOk) return Answer(FromReadOutcome(result.outcome, -1));
-  if (result.found) {
-    if (const auto error = Hold(result.value.size())) return Answer(*error);
-  }
   response() = GetAnswerOnWire(result);
   Answer(grpc::Status::OK);
 }
@@ -112,21 +109,42 @@ std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t no
   const auto keys = all.subspan(next_, std::min(space.size(), all.size() - next_));
   const auto results = space.first(keys.size());
   const Cost before = ThreadCost();
-  const Outcome outcome = engine.Read(keys, results, {.now_unix_ms = now_unix_ms});
+  auto error = ReadAndHold(engine, now_unix_ms, keys, results);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, all.size(), cost);
-  if (outcome != Outcome::kOk) {
-    if (const auto error = ErrorOf(results)) return error;
-  }
-  uint64_t added = 0;
-  for (const ReadResult& result : results) added += AnswerBytes(result);
-  bytes_ += added;
-  const uint64_t limit = host_.state().limits().max_batch_size;
-  if (bytes_ > limit) return AnswerTooLargeError(limit);
-  if (auto error = Hold(added)) return error;
+  if (error) return error;
   parts_.push_back(LookupsOnWire(results));
   next_ += keys.size();
   return std::nullopt;
+}
+
+// Long values one at a time, so that there is never more than one that nobody has counted.
+std::optional<grpc::Status> BatchGetCall::ReadAndHold(Engine& engine, uint64_t now_unix_ms,
+                                                      std::span<const std::string_view> keys,
+                                                      std::span<ReadResult> results) {
+  const Outcome outcome =
+      engine.Read(keys, results, {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
+  if (outcome != Outcome::kOk) {
+    if (const auto error = ErrorOf(results)) return error;
+  }
+  uint64_t bytes = 0;
+  for (const ReadResult& result : results) bytes += result.left_out ? 0 : AnswerBytes(result);
+  if (auto error = HoldMore(bytes)) return error;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!results[i].left_out) continue;
+    const Outcome of_one =
+        engine.Read(keys.subspan(i, 1), results.subspan(i, 1), {.now_unix_ms = now_unix_ms});
+    if (of_one != Outcome::kOk) return FromReadOutcome(of_one, static_cast<int>(next_ + i));
+    if (auto error = HoldMore(AnswerBytes(results[i]))) return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<grpc::Status> BatchGetCall::HoldMore(uint64_t bytes) {
+  bytes_ += bytes;
+  const uint64_t limit = host_.state().limits().max_batch_size;
+  if (bytes_ > limit) return AnswerTooLargeError(limit);
+  return Hold(bytes);
 }
 
 // `results` are those of the keys from next_ on.

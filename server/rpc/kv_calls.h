@@ -21,9 +21,9 @@ class GetCall final : public UnaryCall<ReadCall, PointMessages<&ParseGet>> {
  public:
   explicit GetCall(CallHost& host) : UnaryCall(host, Method::kGet) {}
   std::string_view key() const override { return request().op.key; }
-  void AnswerRead(ReadResult& result) override;
 
  protected:
+  void AnswerRead(ReadResult& result) override;
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
   void Accept() override;
 };
@@ -84,6 +84,11 @@ class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
   // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one.
   std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms,
                                          std::span<ReadResult> space);
+  // Reads these keys, those from next_ on, and holds what was read.
+  std::optional<grpc::Status> ReadAndHold(Engine& engine, uint64_t now_unix_ms,
+                                          std::span<const std::string_view> keys,
+                                          std::span<ReadResult> results);
+  std::optional<grpc::Status> HoldMore(uint64_t bytes);
   std::optional<grpc::Status> ErrorOf(std::span<const ReadResult> results) const;
 
   size_t next_ = 0;

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "server/testing/gate.h"
 #include "server/testing/test_session.h"
@@ -193,6 +195,56 @@ TEST(KvRefusalTest, AnswersCountAgainstTheShareOfTheirConnection) {
   EXPECT_EQ(DetailsOf(status).quota.violations(0).subject(), "connection_share");
   EXPECT_LE(daemon.daemon().state().admission().bytes(), 8 * kMiB);
   EXPECT_EQ(daemon.ValueOf("key0").size(), kMiB) << "another connection is served all the same";
+}
+
+// Also while their poller is busy and delivers none: else they would add up beyond every limit.
+TEST(KvRefusalTest, LargeValuesCountAsSoonAsTheyAreRead) {
+  constexpr int kGets = 4;
+  Gate read;
+  Gate write;
+  auto faults = std::make_shared<Faults>();
+  Config config = TestConfig();
+  config.threads = config.scan_threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  PutLargeValues(daemon, kGets);
+  faults->on_long_read = [&] { read.Pass(); };
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < kGets; ++i) {
+    clients.emplace_back(
+        [&, i] { EXPECT_EQ(daemon.ValueOf("key" + std::to_string(i)).size(), kMiB); });
+  }
+  ASSERT_TRUE(AwaitInFlight(daemon, kGets));
+  read.AwaitArrival();
+  faults->on_write = [&](size_t) { write.Pass(); };
+  clients.emplace_back([&] { EXPECT_TRUE(daemon.Put("k", "v").ok()); });
+  write.AwaitArrival();
+  read.Open();
+  EXPECT_TRUE(AwaitBytes(daemon, kGets * kMiB));
+  write.Open();
+}
+
+// A batch of them, or a message of a session, is read no further than its answer may grow.
+TEST(KvRefusalTest, LargeValuesOfABatchAreReadOneByOne) {
+  constexpr int kGets = 8;
+  auto faults = std::make_shared<Faults>();
+  TestDaemon daemon(TestConfig(), HooksOf(faults));
+  PutLargeValues(daemon, kGets);
+  std::atomic<int> reads{0};
+  faults->on_long_read = [&] { ++reads; };
+  v1::BatchGetRequest batch;
+  v1::SessionRequest message;
+  for (int i = 0; i < kGets; ++i) {
+    batch.add_keys("key" + std::to_string(i));
+    AddOperation(message, v1::OPERATION_KIND_GET, "key" + std::to_string(i));
+  }
+  v1::BatchGetResponse response;
+  EXPECT_EQ(CodeAndReason(daemon.BatchGet(batch, &response)),
+            "RESOURCE_EXHAUSTED ANSWER_TOO_LARGE");
+  EXPECT_EQ(reads, 4) << "more than 4 MiB";
+  reads = 0;
+  TestSession session(daemon);
+  EXPECT_TRUE(session.Ask(message).results(kGets - 1).has_error());
+  EXPECT_EQ(reads, 4);
 }
 
 // Its call is cancelled, and what it held is available to others.

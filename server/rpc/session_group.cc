@@ -150,8 +150,27 @@ void SessionGroup::ReadSome(std::span<const Item> items, uint64_t now_unix_ms) {
   if (keys_.empty()) return;
   read_.assign(keys_.size(), {});
   // The outcome of each is in its result.
-  (void)state_.store()->engine().Read(keys_, read_, {.now_unix_ms = now_unix_ms});
-  for (size_t i = 0; i < to_read_.size(); ++i) AddValue(to_read_[i], read_[i]);
+  (void)state_.store()->engine().Read(keys_, read_,
+                                      {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
+  for (size_t i = 0; i < to_read_.size(); ++i) {
+    if (read_[i].left_out) {
+      ReadLong(to_read_[i], now_unix_ms);
+    } else {
+      AddValue(to_read_[i], read_[i]);
+    }
+  }
+}
+
+// By itself, so that there is never more than one long value that nobody has counted; and not at
+// all where there was no room for one before it.
+void SessionGroup::ReadLong(const Item& item, uint64_t now_unix_ms) {
+  if (const auto& no_room = item.message->left_out_error()) {
+    return item.message->LeaveOut(item.index, *no_room);
+  }
+  const std::string_view key = item.op().op.key;
+  ReadResult result;
+  (void)state_.store()->engine().Read({&key, 1}, {&result, 1}, {.now_unix_ms = now_unix_ms});
+  AddValue(item, result);
 }
 
 // Unless there is no room for it.

@@ -56,6 +56,7 @@ class SessionGroup {
   void ServeAtomic(SessionMessage& message, uint64_t now_unix_ms);
   void Read(std::span<const Item> items, uint64_t now_unix_ms);
   void ReadSome(std::span<const Item> items, uint64_t now_unix_ms);
+  void ReadLong(const Item& item, uint64_t now_unix_ms);
   void AddValue(const Item& item, ReadResult& result);
   void Write(std::span<const Item> items, uint64_t now_unix_ms);
   void WriteSome(std::span<const Item> items, uint64_t now_unix_ms);
