@@ -42,6 +42,8 @@ struct Connection {
   const std::string name;  // as gRPC names it: "ipv4:192.0.2.1:4711"
   const std::shared_ptr<Peer> peer;
   InFlight in_flight;
+  // Of messages of sessions that wait for their session's own work (admission.h).
+  std::atomic<uint64_t> waiting_bytes{0};
   // Calls of the data port whose request has been received completely (of a session: its headers),
   // and the bytes of those requests and of the messages of sessions. Other bytes received on the
   // socket are headers or parts of unfinished requests.

@@ -157,6 +157,10 @@ void CollectRpcs(const ServerState& state, const std::vector<const RpcRecorder*>
             AsDouble(admission.operations()));
   out.Gauge("rpc_in_flight_bytes", "Bytes of their requests and answers",
             AsDouble(admission.bytes()));
+  out.Gauge("rpc_waiting_bytes",
+            "Memory of messages of sessions that wait for room, beside them; at most an eighth of "
+            "the limit",
+            AsDouble(admission.waiting_bytes()));
   out.Gauge("rpc_in_flight_operations_limit", "The limit max_inflight_operations",
             AsDouble(admission.max_operations()));
   out.Gauge("rpc_in_flight_bytes_limit", "The limit max_inflight_size",

@@ -1,13 +1,15 @@
 #include "server/rpc/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lodgekv::server {
 namespace {
 
 constexpr auto kPressureDuration = std::chrono::seconds(1);
-// The reserve, as a part of each limit.
+// The reserve, as a part of each limit; and what may wait, of that of bytes.
 constexpr uint64_t kReservePart = 8;
+constexpr uint64_t kWaitingPart = 8;
 constexpr uint64_t kWhole = 100;
 
 // At least one: a share of 0 would refuse everything.
@@ -119,7 +121,33 @@ void Admission::AddReserve(Connection& connection, const Request& request, Held&
   held.reserve_bytes += request.bytes;
 }
 
+// A message that is alone may wait whatever its size, as a call that is alone is admitted.
+bool Admission::Wait(Connection& connection, uint64_t bytes, Held& held) {
+  const uint64_t most = max_bytes() / kWaitingPart;
+  const auto take = [bytes](std::atomic<uint64_t>& waiting, uint64_t limit) {
+    const uint64_t before = waiting.fetch_add(bytes, std::memory_order_relaxed);
+    if (before == 0 || before + bytes <= limit) return true;
+    waiting.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  };
+  if (!take(connection.waiting_bytes, PercentOf(most, Get(connection_percent_)))) return false;
+  if (!take(waiting_bytes_, most)) {
+    connection.waiting_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  held.waiting_bytes = bytes;
+  return true;
+}
+
+void Admission::EndWait(Connection& connection, Held& held) {
+  if (held.waiting_bytes == 0) return;
+  const uint64_t bytes = std::exchange(held.waiting_bytes, 0);
+  connection.waiting_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  waiting_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
 void Admission::Release(Connection& connection, Held& held) {
+  EndWait(connection, held);
   Subtract(connection.in_flight, held.operations, held.bytes);
   Subtract(connection.peer->in_flight, held.operations, held.bytes);
   Subtract(all_, held.operations - held.reserve_operations, held.bytes - held.reserve_bytes);

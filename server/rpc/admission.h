@@ -6,6 +6,10 @@
 // used up the limits: there is a reserve of an eighth beyond them, so that clients that do not read
 // their answers keep nobody else out.
 //
+// A message of a session that finds no room may wait for what its session has in flight instead of
+// being refused. What waits is in memory all the same, and no part of the counts above: it has a
+// limit of its own, an eighth of max_inflight_size, of which one connection has its share.
+//
 // INVARIANT  What a call has taken is in its Held, and is released from there exactly. A limit is
 //            exceeded only by a call that is alone on its connection, peer or server: so no limit
 //            makes a call impossible for ever.
@@ -40,6 +44,8 @@ class Admission {
     // The part of it that came from the reserve.
     uint64_t reserve_operations = 0;
     uint64_t reserve_bytes = 0;
+    // Of memory, while it waits.
+    uint64_t waiting_bytes = 0;
   };
 
   struct Verdict {
@@ -61,6 +67,11 @@ class Admission {
   // Takes both and adds them to `held`, or takes nothing.
   Verdict Take(Connection& connection, uint64_t operations, uint64_t bytes, Held& held);
 
+  // Notes that a message waits that takes so many bytes of memory. False: too much waits already.
+  bool Wait(Connection& connection, uint64_t bytes, Held& held);
+  // It waits no more.
+  void EndWait(Connection& connection, Held& held);
+
   // Releases all of it.
   void Release(Connection& connection, Held& held);
   // Releases the bytes above `bytes`.
@@ -70,6 +81,7 @@ class Admission {
   uint64_t bytes() const { return Sum(all_.bytes, reserve_.bytes); }
   uint64_t reserve_operations() const { return Get(reserve_.operations); }
   uint64_t reserve_bytes() const { return Get(reserve_.bytes); }
+  uint64_t waiting_bytes() const { return Get(waiting_bytes_); }
 
   // Whether within the last second the reserve was used, or the server or a peer was at its limit.
   bool UnderPressure(Clock::time_point now) const;
@@ -114,6 +126,7 @@ class Admission {
   std::atomic<uint64_t> peer_percent_{100};
   InFlight all_;      // without the reserve
   InFlight reserve_;  // not part of all_; part of the counts of connection and peer
+  std::atomic<uint64_t> waiting_bytes_{0};
   std::atomic<Clock::rep> last_pressure_{0};  // last time, in the clock's unit; 0: never
 };
 

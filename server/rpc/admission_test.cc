@@ -57,6 +57,29 @@ TEST_F(AdmissionTest, AConnectionIsLimitedToItsShare) {
   EXPECT_FALSE(admission_.UnderPressure(Admission::Clock::now())) << "it hurts itself alone";
 }
 
+// 125 KiB, of which a connection may have half.
+TEST_F(AdmissionTest, WhatWaitsHasALimitOfItsOwn) {
+  const auto one = Connect(1);
+  std::vector<Admission::Held> held(4);
+  EXPECT_TRUE(admission_.Wait(*one, 40 * kKiB, held[0]));
+  EXPECT_FALSE(admission_.Wait(*one, 40 * kKiB, held[1])) << "the connection's share";
+  const auto two = Connect(2);
+  const auto three = Connect(3);
+  EXPECT_TRUE(admission_.Wait(*two, 50 * kKiB, held[1]));
+  EXPECT_FALSE(admission_.Wait(*three, 50 * kKiB, held[2])) << "the server's limit";
+  EXPECT_TRUE(admission_.Wait(*three, 35 * kKiB, held[2]));
+  EXPECT_EQ(admission_.waiting_bytes(), 125 * kKiB);
+  EXPECT_EQ(admission_.bytes(), 0U) << "it is not in flight";
+  admission_.EndWait(*one, held[0]);
+  admission_.EndWait(*one, held[0]);
+  admission_.Release(*two, held[1]);
+  admission_.Release(*three, held[2]);
+  EXPECT_EQ(admission_.waiting_bytes(), 0U);
+  EXPECT_TRUE(admission_.Wait(*one, 500 * kKiB, held[3])) << "alone, whatever its size";
+  EXPECT_FALSE(admission_.Wait(*two, 1, held[0]));
+  admission_.Release(*one, held[3]);
+}
+
 TEST_F(AdmissionTest, APeerIsLimitedToItsShare) {
   const auto one = Connect(1);
   const auto two = Connect(1);

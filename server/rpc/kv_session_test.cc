@@ -541,6 +541,60 @@ TEST(KvSessionTest, WaitsForItsOwnWorkAndIsRefusedForThatOfOthers) {
   EXPECT_FALSE(other.Ask(message(4)).has_error());
 }
 
+// In memory, and no part of what is in flight: beyond an eighth of max_inflight_size a message does
+// not wait, but is refused in its turn.
+TEST(KvSessionTest, WhatWaitsForTheSessionsOwnWorkIsLimited) {
+  constexpr int kSessions = 4;
+  constexpr size_t kValueBytes = 600'000;  // one fits into the eighth, two do not
+  Config config = TestConfig();
+  config.max_inflight_operations = kSessions;
+  config.max_inflight_size = 8 * kMiB;
+  config.connection_share = config.peer_share = 100;
+  config.metrics_listen = "127.0.0.1:0";
+  SlowStore store(config);
+  const Admission& admission = store.daemon().daemon().state().admission();
+  std::vector<std::unique_ptr<TestSession>> sessions;
+  for (int i = 0; i < kSessions; ++i) {
+    sessions.push_back(std::make_unique<TestSession>(store.daemon()));
+    ASSERT_TRUE(sessions.back()->Send(OneOperation(0, kPut, std::to_string(i), "v")));
+  }
+  store.AwaitInFlight(kSessions);
+  for (int i = 0; i < kSessions; ++i) {
+    ASSERT_TRUE(
+        sessions[i]->Send(OneOperation(1, kPut, std::to_string(i), std::string(kValueBytes, 'w'))));
+  }
+  const std::string refusals =
+      R"(refusals_total{limit="max_inflight_operations"} )" + std::to_string(kSessions - 1) + "\n";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto scrape = [&] { return Scrape(store.daemon().daemon().metrics_address()); };
+  while (scrape().find(refusals) == std::string::npos &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_THAT(scrape(), ::testing::HasSubstr(refusals));
+  EXPECT_GE(admission.waiting_bytes(), kValueBytes);
+  EXPECT_LE(admission.waiting_bytes(), kMiB);
+  store.gate().Open();
+  int applied = 0;
+  for (const auto& session : sessions) {
+    EXPECT_FALSE(session->Receive()->has_error());
+    const v1::SessionResponse large = session->Receive().value();
+    EXPECT_EQ(large.id(), 1);
+    if (large.has_error()) {
+      EXPECT_EQ(CodeAndReason(ToStatus(large.error())), "RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS");
+      EXPECT_TRUE(DetailsOf(ToStatus(large.error())).has_retry);
+    } else {
+      ++applied;
+    }
+  }
+  EXPECT_EQ(applied, 1);
+  store.AwaitInFlight(0);
+  EXPECT_EQ(admission.waiting_bytes(), 0u);
+  for (const auto& session : sessions) {
+    EXPECT_FALSE(session->Ask(OneOperation(2, kGet, "0")).has_error());
+  }
+}
+
 TEST(KvSessionTest, GetsThatAnAnswerHasNoRoomForAreLeftOut) {
   TestDaemon daemon;
   const std::string value(1 << 20, 'v');

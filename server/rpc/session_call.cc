@@ -89,18 +89,31 @@ void SessionCall::Receive(std::unique_ptr<SessionMessage> message) {
   waiting_ = std::move(message);
 }
 
-// What the session itself has in flight is no reason to refuse a message: it waits for that. So
-// does one that is refused already: until its answer is read it takes as much memory as others.
+// What the session itself has in flight is no reason to refuse a message: it waits for that, if
+// there is room for what waits. So does one that is refused already: until its answer is read it
+// takes as much memory as others.
 void SessionCall::AdmitWaiting() {
   if (!waiting_) return;
-  const uint64_t bytes = waiting_->error() ? kRefusedBytes : waiting_->bytes();
-  const Admission::Verdict verdict = host_.state().admission().Take(
-      CallerConnection(), waiting_->operations(), bytes, waiting_->held);
-  if (!verdict.admitted) {
-    if (operations_ > waiting_->operations()) return;
-    if (!waiting_->error()) waiting_->Refuse(Refuse(verdict));
+  const bool own_work = operations_ > waiting_->operations();
+  Admission::Verdict verdict = Take(*waiting_);
+  if (!verdict.admitted && !waiting_->error() && !(own_work && MayWait(*waiting_))) {
+    waiting_->Refuse(Refuse(verdict));
+    verdict = Take(*waiting_);
   }
+  if (!verdict.admitted && own_work) return;
+  host_.state().admission().EndWait(CallerConnection(), waiting_->held);
   received_.push_back(std::move(waiting_));
+}
+
+Admission::Verdict SessionCall::Take(SessionMessage& message) {
+  const bool refused = message.error().has_value();
+  return host_.state().admission().Take(CallerConnection(), refused ? 1 : message.operations(),
+                                        refused ? kRefusedBytes : message.bytes(), message.held);
+}
+
+bool SessionCall::MayWait(SessionMessage& message) {
+  return message.held.waiting_bytes != 0 ||
+         host_.state().admission().Wait(CallerConnection(), message.HeldBytes(), message.held);
 }
 
 void SessionCall::BeginTurn() {

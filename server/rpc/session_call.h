@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "server/base/event.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/call.h"
 #include "server/rpc/session_message.h"
 #include "server/rpc/session_turn.h"
@@ -62,6 +63,8 @@ class SessionCall final : public Call, private TurnHost {
   void Advance();
   void Receive(std::unique_ptr<SessionMessage> message);
   void AdmitWaiting();
+  Admission::Verdict Take(SessionMessage& message);
+  bool MayWait(SessionMessage& message);
   void BeginTurn();
   bool FitsIntoTurn(const SessionMessage& message) const;
   void NoteValueBytes(const std::vector<std::unique_ptr<SessionMessage>>& messages);

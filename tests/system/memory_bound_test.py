@@ -19,7 +19,7 @@ import system_test
 MIB = daemon.MIB
 INFLIGHT = 64 * MIB
 # docs/operations.md, Sizing.
-BOUND = 100 * MIB + INFLIGHT * 9 // 4
+BOUND = 100 * MIB + INFLIGHT * 19 // 8
 CLIENTS = 4
 CALLS_AT_A_TIME = 16
 LARGE = bytes(MIB - 100)
