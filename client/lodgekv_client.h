@@ -54,6 +54,12 @@ struct ClientOptions {
   // The longest wait for the answer to one call, including all of a Scan. Infinite: no limit. A
   // session has its own (SessionOptions).
   absl::Duration timeout = absl::Seconds(30);
+  // While a call is open and nothing arrives for keepalive_time, the server is pinged; if it does
+  // not answer within keepalive_timeout the call fails with UNAVAILABLE. So a call without a
+  // timeout does not wait for ever for a server that is stopped, or whose machine is gone.
+  // Infinite: never pinged. A server closes connections that ping more often than every 5 seconds.
+  absl::Duration keepalive_time = absl::Seconds(30);
+  absl::Duration keepalive_timeout = absl::Seconds(20);
   // Absent: plaintext.
   std::optional<TlsOptions> tls = std::nullopt;
   // Clients of one address share a connection unless they want one of their own.

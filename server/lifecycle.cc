@@ -36,8 +36,10 @@ constexpr milliseconds kWatcherGrace{100};
 // For reflection, each open stream of which occupies one. A stream beyond them gets
 // RESOURCE_EXHAUSTED; all other calls are served by other threads.
 constexpr int kMaxSynchronousThreads = 16;
-// The connection of a client that pings more often, without a call, is closed.
-constexpr milliseconds kLeastPingInterval{10'000};
+// The connection of a client that pings more often, while nothing is sent to it, is closed. Half of
+// the shortest interval that clients are told to use: pings do not arrive as regularly as they are
+// sent.
+constexpr milliseconds kLeastPingInterval{5'000};
 // For calls of a connection that has reached its maximum age.
 constexpr milliseconds kAgeGrace{5 * 60'000};
 // gRPC's value for an unlimited duration.
