@@ -162,23 +162,24 @@ void LodgeTree<C>::Cursor::PrefetchLeaf(unsigned leaf) const {
   }
 }
 
-// A buffered pair replaces the leaf's pair with the same key.
+// A buffered pair replaces the leaf's pair with the same key. That one is not found by the order: a
+// damaged key may be anywhere in it, and is not the place of what replaces it.
 template <class C>
 void LodgeTree<C>::Cursor::MergeInto(const Leaf& copy, ScanRun* run) const {
-  const C& codec = parts_.codec;
+  const auto less = [this](Pair a, Pair b) { return parts_.codec.Less(a, b); };
   for (unsigned i = 0; i < copy.buffered_count; ++i) {
     const Pair pair = copy.buffered[i];
     const bool deleted = (copy.deleted >> i & 1) != 0;
-    const auto at = std::lower_bound(run->begin(), run->end(), pair,
-                                     [&](Pair a, Pair b) { return codec.Less(a, b); });
-    const bool same = at != run->end() && codec.SameKey(*at, pair);
-    if (same && deleted) {
-      run->Erase(at, at + 1);
-    } else if (same) {
-      *at = pair;
-    } else if (!deleted) {
-      run->Insert(at, pair);
+    const auto same = std::find_if(run->begin(), run->end(),
+                                   [&](Pair a) { return parts_.codec.SameKey(a, pair); });
+    if (same != run->end()) {
+      if (!deleted && !less(*same, pair) && !less(pair, *same)) {
+        *same = pair;
+        continue;
+      }
+      run->Erase(same, same + 1);
     }
+    if (!deleted) run->Insert(std::lower_bound(run->begin(), run->end(), pair, less), pair);
   }
 }
 

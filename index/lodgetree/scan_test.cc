@@ -138,5 +138,103 @@ INSTANTIATE_TEST_SUITE_P(Formats, ScanTest,
                                   (std::get<1>(parameters.param) ? "Reverse" : "Forward");
                          });
 
+// A damaged key has no place in the order of its leaf.
+class DamagedScanTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 60;
+
+  DamagedScanTest() {
+    for (uint64_t n = 0; n < kKeys; ++n) EXPECT_EQ(tree_.Put(Key(n), "old"), Outcome::kOk);
+    EXPECT_TRUE(tree_.engine().Close().ok());  // drains the buffers; the engine can still be used
+    const media::Leaf* leaf = tree_.Leaves()[1];
+    for (uint64_t left = leaf->commit.Load() & media::kBitmapMask; left != 0; left &= left - 1) {
+      const auto slot = static_cast<unsigned>(std::countr_zero(left));
+      const pmem::Offset record = BytesCodec::RecordOf(leaf->slots[slot].value.Load());
+      keys_.push_back(ViewRecord(tree_.pool(), record).key);
+    }
+  }
+
+  static std::string Key(uint64_t n) { return "account/" + std::to_string(100'000 + n); }
+  // In the part that all keys share. Twice: back again.
+  static void Flip(std::string_view key, char bits = 0x40) { const_cast<char&>(key[9]) ^= bits; }
+  // A scan ends at the damage; until then it must not see `key` with another value, "": at all.
+  void ExpectNothingElse(std::string_view key, std::string_view value) {
+    for (const bool reverse : {false, true}) {
+      (void)tree_.engine().Scan({.reverse = reverse}, [&](const ScanItem& item) {
+        EXPECT_EQ(item.key == key ? item.value : value, value);
+        return true;
+      });
+    }
+  }
+  void ExpectNothingElseBesideDamage(std::string_view key, std::string_view value) {
+    for (const std::string_view other : keys_) {
+      if (other == key) continue;
+      Flip(other);
+      ExpectNothingElse(key, value);
+      Flip(other);
+    }
+  }
+
+  TestTree tree_{KeyFormat::kBytes};
+  std::vector<std::string_view> keys_;  // of one leaf, in their records
+};
+
+TEST_F(DamagedScanTest, ABufferedPutReplacesWhatTheLeafHas) {
+  ASSERT_GT(keys_.size(), 5u);
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::string text(keys_[i]);
+    ASSERT_EQ(tree_.Put(text, "new"), Outcome::kOk);
+    ExpectNothingElseBesideDamage(text, "new");
+  }
+}
+
+TEST_F(DamagedScanTest, APutOverADamagedPairHasItsOwnPlace) {
+  ASSERT_GT(keys_.size(), 5u);
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::string text(keys_[i]);
+    // Where the keys differ: below and above all others.
+    const_cast<char&>(keys_[i][12]) ^= i % 2 == 0 ? 0x20 : 0x40;
+    ASSERT_EQ(tree_.Put(text, "new"), Outcome::kOk);
+    for (const bool reverse : {false, true}) {
+      std::vector<std::string> seen;
+      const auto visit = [&](const ScanItem& item) { return seen.emplace_back(item.key), true; };
+      EXPECT_EQ(tree_.engine().Scan({.reverse = reverse}, visit), Outcome::kOk);
+      if (reverse) std::reverse(seen.begin(), seen.end());
+      EXPECT_EQ(seen.size(), kKeys);
+      EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    }
+  }
+}
+
+// A key that reads too small or too large is no end of the range for others.
+TEST_F(DamagedScanTest, ARangeEndsWhereItShould) {
+  std::vector<std::string> sorted(keys_.begin(), keys_.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::string& start = sorted[sorted.size() / 3];
+  const std::string& end = sorted[sorted.size() * 2 / 3];
+  for (const std::string_view damaged : keys_) {
+    for (const char bits : {0x20, 0x40}) {
+      Flip(damaged, bits);
+      for (const bool reverse : {false, true}) {
+        const ScanOptions options{.start = start, .end = end, .reverse = reverse};
+        (void)tree_.engine().Scan(options, [&](const ScanItem& item) {
+          EXPECT_TRUE(item.key >= start && item.key < end) << item.key;
+          return true;
+        });
+      }
+      Flip(damaged, bits);
+    }
+  }
+}
+
+TEST_F(DamagedScanTest, ABufferedDeleteHidesWhatTheLeafHas) {
+  ASSERT_GT(keys_.size(), 5u);
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::string text(keys_[i]);
+    ASSERT_EQ(tree_.Delete(text), Outcome::kOk);
+    ExpectNothingElseBesideDamage(text, "");
+  }
+}
+
 }  // namespace
 }  // namespace lodgekv::lodgetree

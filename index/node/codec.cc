@@ -88,10 +88,9 @@ uint16_t BytesCodec::HashOf(Pair pair) const {
   return SlotHash(KeyText(pair, scratch));
 }
 
-bool BytesCodec::SameKey(Pair a, Pair b) const {
-  if (a.key != b.key) return false;
+// Their first words are the same.
+bool BytesCodec::HaveSameText(Pair a, Pair b) const {
   if (a.value == b.value) return true;
-  if (IsRecord(a.value) && IsRecord(b.value) && HashOf(a) != HashOf(b)) return false;
   char scratch_a[8];
   char scratch_b[8];
   if (KeyText(a, scratch_a) == KeyText(b, scratch_b)) return true;

@@ -150,7 +150,11 @@ class BytesCodec {
     if (!IsRecord(pair.value)) return true;
     return SameText(KeyOfRecord(pool_, RecordOf(pair.value)), key.text) || IsDamaged(pair);
   }
-  bool SameKey(Pair a, Pair b) const;
+  bool SameKey(Pair a, Pair b) const {
+    if (a.key != b.key) return false;
+    const bool records = IsRecord(a.value) && IsRecord(b.value);
+    return (!records || ((a.value ^ b.value) >> 1 & 0xffff) == 0) && HaveSameText(a, b);
+  }
   bool Less(Pair a, Pair b) const;
 
   // Fetches what a comparison with the pair's key reads. `pair` may be torn.
@@ -218,6 +222,7 @@ class BytesCodec {
 
  private:
   bool IsDamaged(Pair pair) const;
+  bool HaveSameText(Pair a, Pair b) const;
   static uint64_t InlineKeyLength(uint64_t value_word) {
     return IsSmall(value_word) ? value_word >> 57 & 0xf : 8;
   }

@@ -335,11 +335,14 @@ void LeafScan<C, Cursor>::Trim(const Leaf& leaf) {
   if (low != nullptr) CutOff(run_.begin(), first_from(*low));
 }
 
-// A damaged key may seem to be outside of the range, and hide others after it.
+// A damaged key may seem to be outside of the range, and hide others after it; or inside, and keep
+// others that are not. Then it is the last that is kept.
 template <class C, class Cursor>
 void LeafScan<C, Cursor>::CutOff(Pair* first, Pair* last) {
   if constexpr (C::kRecords) {
-    damaged_ |= !std::all_of(first, last, [&](Pair pair) { return codec_.KeyFits(pair); });
+    const auto from = first == run_.begin() ? first : first - 1;
+    const auto to = last == run_.end() ? last : last + 1;
+    damaged_ |= !std::all_of(from, to, [&](Pair pair) { return codec_.KeyFits(pair); });
   }
   run_.Erase(first, last);
 }

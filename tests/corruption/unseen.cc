@@ -28,8 +28,9 @@ const Unseen* FindUnseen(const EngineCase& engine_case, bool closed, const Regio
                          uint64_t offset, Effect effect) {
   uint64_t at = offset - region.begin;
   if (region.unit_bytes != 0) at %= region.unit_bytes;
+  const std::string_view name = region.name == "large records" ? "records" : region.name;
   for (const Unseen& row : UnseenOf(engine_case.engine->name)) {
-    if (row.region == region.name && at >= row.begin && at < row.end && effect <= row.worst &&
+    if (row.region == name && at >= row.begin && at < row.end && effect <= row.worst &&
         Applies(row, engine_case, closed)) {
       return &row;
     }

@@ -1,13 +1,10 @@
 #include "tests/corruption/victim.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "index/pmem/internal/pool_header.h"
-#include "tests/support/engine_calls.h"
-#include "tests/support/key_sets.h"
 #include "tests/support/pool_identity.h"
 #include "tests/support/random.h"
 
@@ -18,9 +15,6 @@ constexpr uint64_t kArenaBytes = uint64_t{512} << 10;
 constexpr uint64_t kChunkBytes = uint64_t{8} << 10;
 constexpr uint64_t kPuts = 240;
 constexpr uint64_t kFreshPuts = 12;
-constexpr uint64_t kLargeEvery = 60;
-constexpr uint64_t kWorkAfterwards = 30;
-constexpr uint64_t kNewKeys = 1'000'000;
 
 void Must(const absl::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
@@ -32,19 +26,6 @@ T Take(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-std::string KeyOf(const EngineCase& engine_case, uint64_t number) {
-  if (engine_case.fixed64() || number % 3 == 0) return BigEndian(number << 8);
-  return OrderedKey(KeyFormat::kBytes, number);
-}
-
-std::string ValueFor(const EngineCase& engine_case, uint64_t number) {
-  if (engine_case.fixed64()) return BigEndian(number);
-  // Short inline pairs, ordinary records, and some larger than a chunk's units.
-  if (number % 4 == 0) return BigEndian(number).substr(4);
-  if (number % 4 == 1) return BigEndian(number);
-  return ValueOf(KeyFormat::kBytes, number, number % kLargeEvery == 2 ? 9000 : 10 + number % 90);
-}
-
 pmem::Pool::ArenaOptions ArenaOf(std::span<std::byte> memory, bool verify_at_use = false) {
   pmem::Pool::ArenaOptions arena;
   arena.memory = memory;
@@ -53,129 +34,7 @@ pmem::Pool::ArenaOptions ArenaOf(std::span<std::byte> memory, bool verify_at_use
   return arena;
 }
 
-std::string FirstProblem(const CheckReport& report) {
-  return report.problems.empty() ? "" : report.problems.front();
-}
-
-// The result of reads and a scan: the number of DATA_LOSS answers, or what was wrong.
-struct Answers {
-  uint64_t lost = 0;
-  std::string missing;
-  std::string wrong;
-};
-
-void AskForKeys(Engine& engine, const Content& content, Answers& answers) {
-  for (const auto& [key, value] : content) {
-    const ReadResult read = Get(engine, key);
-    if (read.outcome == Outcome::kDataLoss) {
-      ++answers.lost;
-    } else if (read.outcome != Outcome::kOk || !read.found) {
-      answers.missing = absl::StrCat("key ", Show(key), " is not found");
-    } else if (read.value != value) {
-      answers.wrong =
-          absl::StrCat("key ", Show(key), " has ", Show(read.value), " instead of ", Show(value));
-    }
-    if (!answers.wrong.empty()) return;
-  }
-}
-
-// A scan that damage does not end sees everything, and in any case nothing else.
-void AskForAll(Engine& engine, const Content& content, Answers& answers) {
-  uint64_t seen = 0;
-  const Outcome outcome = engine.Scan({}, [&](const ScanItem& item) {
-    ++seen;
-    const auto known = content.find(std::string(item.key));
-    if (known == content.end() || known->second != item.value) {
-      answers.wrong = absl::StrCat("a scan sees key ", Show(item.key), " with ", Show(item.value));
-      return false;
-    }
-    return true;
-  });
-  if (!answers.wrong.empty()) return;
-  if (outcome == Outcome::kDataLoss) {
-    ++answers.lost;
-  } else if (outcome != Outcome::kOk || seen != content.size()) {
-    answers.missing = absl::StrCat("a scan sees ", seen, " keys of ", content.size());
-  }
-}
-
-// Only survival matters: operations on damaged data may be refused.
-void WorkOn(Engine& engine, const EngineCase& engine_case, const Content& content) {
-  auto key = content.begin();
-  for (uint64_t i = 0; i < kWorkAfterwards; ++i) {
-    (void)Put(engine, KeyOf(engine_case, kNewKeys + i), ValueFor(engine_case, i));
-    if (key == content.end()) continue;
-    (void)Put(engine, key->first, ValueFor(engine_case, i));
-    if (++key == content.end()) continue;
-    (void)Delete(engine, key->first);
-    ++key;
-  }
-  (void)engine.Scan({}, [](const ScanItem&) { return true; });
-  (void)engine.Check();
-}
-
 }  // namespace
-
-bool NamesAPlace(const std::string& message) {
-  return std::any_of(message.begin(), message.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-Content Furnish(Engine& engine, const EngineCase& engine_case, uint64_t puts, uint64_t fresh) {
-  Content content;
-  const auto put = [&](uint64_t number, uint64_t value) {
-    const std::string key = KeyOf(engine_case, number);
-    content[key] = ValueFor(engine_case, value);
-    if (Put(engine, key, content[key]).outcome != Outcome::kOk) {
-      throw std::runtime_error("a put into a new pool failed");
-    }
-  };
-  const auto forget = [&](uint64_t number) {
-    const std::string key = KeyOf(engine_case, number);
-    if (Delete(engine, key).found) content.erase(key);
-  };
-  Random random("furnish");
-  for (uint64_t i = 0; i < puts; ++i) {
-    put(MixBits(i) % puts, i);
-    if (i % 7 == 3) forget(MixBits(random.Below(i)) % puts);
-  }
-  for (uint64_t i = 0; i < 4; ++i) {
-    std::vector<std::string> keys;
-    std::vector<std::string> values;
-    for (uint64_t n = 0; n < 5; ++n) {
-      keys.push_back(KeyOf(engine_case, 2 * puts + i * 5 + n));
-      values.push_back(ValueFor(engine_case, i * 5 + n));
-    }
-    std::vector<WriteOp> ops;
-    for (size_t n = 0; n < keys.size(); ++n) {
-      content[keys[n]] = values[n];
-      ops.push_back(PutOp(keys[n], values[n]));
-    }
-    (void)Atomic(engine, ops);
-  }
-  for (uint64_t i = 0; i < fresh; ++i) put(3 * puts + i, i);
-  return content;
-}
-
-Verdict Interrogate(Engine& engine, const EngineCase& engine_case, const Content& content) {
-  Answers answers;
-  AskForKeys(engine, content, answers);
-  if (answers.wrong.empty()) AskForAll(engine, content, answers);
-  const CheckReport report = engine.Check();
-  WorkOn(engine, engine_case, content);
-  const std::string problem = FirstProblem(report);
-  const bool wrong = !answers.wrong.empty();
-  if (wrong || !answers.missing.empty()) {
-    return {wrong ? Effect::kWrong : Effect::kMissing,
-            absl::StrCat(wrong ? answers.wrong : answers.missing,
-                         problem.empty() ? ", and Check finds nothing" : "; Check: ", problem)};
-  }
-  if (answers.lost == 0) {
-    return {report.problem_count == 0 ? Effect::kNone : Effect::kNamed, problem};
-  }
-  const bool named = report.problem_count > 0 && NamesAPlace(problem);
-  return {named ? Effect::kQuarantined : Effect::kUnnamed,
-          named ? problem : "an answer is DATA_LOSS, and Check names no place"};
-}
 
 Victim::Victim(const EngineCase& engine_case, bool closed)
     : case_(engine_case), image_(kArenaBytes), copy_(kArenaBytes) {
