@@ -64,11 +64,6 @@ uint32_t AppendLog::BlockCount(uint64_t logs) {
   return static_cast<uint32_t>(std::min<uint64_t>(kNoLog / kBlock, logs / kBlock + 1));
 }
 
-uint32_t AppendLog::UnitBytes(unsigned entries) {
-  const size_t bytes = sizeof(media::LogHeader) + entries * sizeof(media::LogEntry);
-  return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
-}
-
 // --- append ---
 
 bool AppendLog::ReserveInOneLog(unsigned count, pmem::ReservePolicy policy) {
@@ -162,8 +157,9 @@ void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   const uint64_t bytes = UnitBytes(entries);
   Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   partition.opened.Add(1);
+  const uint64_t crc = reader_.HeaderCrc(found);
   alignas(pmem::kLineBytes)
-      const uint64_t header[8] = {found.version, entries, reader_.HeaderCrc(found)};
+      const uint64_t header[8] = {found.version, entries, crc, found.version, entries, crc};
   medium_.StreamLine(pool_.At<media::LogHeader>(found.offset), header);
   return id;
 }
@@ -311,12 +307,8 @@ std::vector<FoundLog> AppendLog::FindLogsIn(const pmem::UnitArena& arena,
                                             const pmem::Chunk& chunk) const {
   std::vector<FoundLog> found;
   arena.VisitUnits(chunk, [&](Offset offset) {
-    const auto* header = pool_.At<media::LogHeader>(offset);
-    const uint64_t entries = header->entries.LoadRelaxed();
-    const FoundLog log{offset, header->version.LoadRelaxed(), static_cast<unsigned>(entries)};
-    if (entries != log.entries || log.version == 0) return;
-    if (UnitBytes(log.entries) != arena.unit_bytes()) return;
-    if (header->checksum.LoadRelaxed() == reader_.HeaderCrc(log)) found.push_back(log);
+    FoundLog log;
+    if (reader_.ReadHeader(offset, arena.unit_bytes(), &log)) found.push_back(log);
   });
   return found;
 }

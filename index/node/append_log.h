@@ -233,7 +233,7 @@ class AppendLog {
   void LinkLast(ClosedList& list, uint32_t id);
   void Unlink(ClosedList& list, uint32_t id);
   std::vector<FoundLog> FindLogsIn(const pmem::UnitArena& arena, const pmem::Chunk& chunk) const;
-  static uint32_t UnitBytes(unsigned entries);
+  static uint32_t UnitBytes(unsigned entries) { return FoundLog::UnitBytes(entries); }
   static uint32_t BlockCount(uint64_t logs);
   pmem::UnitArena& ArenaFor(unsigned entries) const {
     return entries == entries_ ? *logs_ : *long_logs_;

@@ -180,15 +180,33 @@ TEST_F(AppendLogTest, EveryFlippedByteOfAnEntryEndsTheLogThere) {
   EXPECT_EQ(ReadBack(), sequences_);
 }
 
-TEST_F(AppendLogTest, EveryFlippedByteOfAHeaderHidesTheLog) {
+TEST_F(AppendLogTest, NoFlippedBitOfAHeaderHidesTheLog) {
   AppendGroup(1);
   Reopen();
   auto* header = pool_->At<uint8_t>(OnlyLog().offset);
-  for (unsigned at = 0; at < offsetof(media::LogHeader, reserved); ++at) {
-    header[at] ^= 0x10;
-    EXPECT_TRUE(log_->FindLogs(2).empty()) << "byte " << at;
-    header[at] ^= 0x10;
+  for (unsigned bit = 0; bit < 8 * sizeof(media::LogHeader); ++bit) {
+    const auto flip = [&] { header[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8); };
+    flip();
+    EXPECT_EQ(ReadBack(), sequences_) << "bit " << bit;
+    flip();
   }
+}
+
+TEST_F(AppendLogTest, AHeaderOfWhichNeitherCopyIsWholeIsNone) {
+  AppendGroup(1);
+  Reopen();
+  auto* header = pool_->At<media::LogHeader>(OnlyLog().offset);
+  pool_->medium().Store(header->version, header->version.Load() ^ 1);
+  pool_->medium().Store(header->copy[2], header->copy[2].Load() ^ 1);
+  EXPECT_TRUE(log_->FindLogs(2).empty());
+}
+
+// As pools of earlier builds have it.
+TEST_F(AppendLogTest, AHeaderNeedsNoCopy) {
+  AppendGroup(1);
+  Reopen();
+  auto* header = pool_->At<media::LogHeader>(OnlyLog().offset);
+  for (pmem::Word& word : header->copy) pool_->medium().Store(word, 0);
   EXPECT_EQ(ReadBack(), sequences_);
 }
 

@@ -20,7 +20,10 @@ struct LogHeader {
   pmem::Word version;   // never repeats in the pool; 0: never used
   pmem::Word entries;   // L, the number of entries that fit
   pmem::Word checksum;  // CRC32C over pool id, version, entries and the log's offset
-  pmem::Word reserved[5];
+  // The same three again: either set is enough, so that no flipped bit hides the log. Zero in pools
+  // of earlier builds.
+  pmem::Word copy[3];
+  pmem::Word reserved[2];
 };
 static_assert(sizeof(LogHeader) == pmem::kLineBytes);
 

@@ -12,6 +12,20 @@ uint32_t LogReader::HeaderCrc(const FoundLog& log) const {
   return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
 }
 
+bool LogReader::ReadHeader(pmem::Offset offset, uint32_t unit_bytes, FoundLog* log) const {
+  const auto* header = pool_.At<media::LogHeader>(offset);
+  const auto says = [&](const pmem::Word& version, const pmem::Word& entries,
+                        const pmem::Word& checksum) {
+    const uint64_t count = entries.LoadRelaxed();
+    *log = {offset, version.LoadRelaxed(), static_cast<unsigned>(count)};
+    return log->version != 0 && log->entries == count &&
+           FoundLog::UnitBytes(log->entries) == unit_bytes &&
+           checksum.LoadRelaxed() == HeaderCrc(*log);
+  };
+  return says(header->version, header->entries, header->checksum) ||
+         says(header->copy[0], header->copy[1], header->copy[2]);
+}
+
 uint32_t LogReader::CrcBase(pmem::Offset offset, uint64_t version) const {
   const uint64_t covered[2] = {pool_.medium().Canary("node.log_reader.any_version") ? 0 : version,
                                offset};

@@ -22,6 +22,12 @@ struct FoundLog {
   pmem::Offset offset;
   uint64_t version;
   unsigned entries;
+
+  // The space of a log of so many entries, header included: whole lines.
+  static uint32_t UnitBytes(unsigned entries) {
+    const size_t bytes = sizeof(media::LogHeader) + entries * sizeof(media::LogEntry);
+    return static_cast<uint32_t>((bytes + pmem::kLineBytes - 1) & ~(pmem::kLineBytes - 1));
+  }
 };
 
 // A log entry as read back.
@@ -47,6 +53,9 @@ class LogReader {
   explicit LogReader(pmem::Pool& pool) : pool_(pool) {}
 
   uint32_t HeaderCrc(const FoundLog& log) const;
+  // What the header says by its words or by their copy. False: no log begins here, or none of
+  // `unit_bytes`.
+  bool ReadHeader(pmem::Offset offset, uint32_t unit_bytes, FoundLog* log) const;
   // The initial part of the checksums of all its entries.
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   // Inline: every Put appends an entry.

@@ -159,8 +159,8 @@ constexpr DoesNotApply kClassesWithout[] = {
 constexpr Unseen kUnseen[] = {
     {"nodes", 80, 512, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
      "pairs that lie in their slots"},
-    {"logs", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
-     "last group of a log: as if it had never been fenced"},
+    {"logs", sizeof(media::LogHeader), kToTheEnd, When::kKilled, How::kAny, Effect::kWrong,
+     Standing::kNamed, "last groups of a log: as if they had never been fenced"},
     {"records", 0, kToTheEnd, When::kKilled, How::kAny, Effect::kWrong, Standing::kNamed,
      "record that only a log knows: as if its group had never been fenced, or as if another record "
      "had its space"},
@@ -185,6 +185,7 @@ void WriteLayouts(LayoutWriter& writer) {
   LODGEKV_FIELD(LogHeader, version);
   LODGEKV_FIELD(LogHeader, entries);
   LODGEKV_FIELD(LogHeader, checksum);
+  LODGEKV_FIELD(LogHeader, copy);
   LODGEKV_FIELD(LogHeader, reserved);
   writer.Struct("LogEntry", sizeof(LogEntry));
   LODGEKV_FIELD(LogEntry, key);

@@ -1,4 +1,5 @@
 // SPTree: what its tests need to know.
+#include "index/node/log_layout.h"
 #include "index/pmem/internal/pool_header.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/top_backup.h"
@@ -218,8 +219,8 @@ constexpr Unseen kUnseen[] = {
      "a leaf's bitmap"},
     {"nodes", 128, 1152, When::kKilled, How::kInPlace, Effect::kWrong, Standing::kNamed,
      "pairs that lie in their slots"},
-    {"logs", 0, kToTheEnd, When::kKilled, How::kBuffered, Effect::kWrong, Standing::kNamed,
-     "last group of a log: as if it had never been fenced"},
+    {"logs", sizeof(media::LogHeader), kToTheEnd, When::kKilled, How::kBuffered, Effect::kWrong,
+     Standing::kNamed, "last groups of a log: as if they had never been fenced"},
     {"records", 0, kToTheEnd, When::kKilled, How::kBuffered, Effect::kWrong, Standing::kNamed,
      "record that only a log knows: as if its group had never been fenced, or as if another record "
      "had its space"},
