@@ -16,7 +16,8 @@ constexpr size_t kLargestChunk = 256;  // operations of a non-atomic group
 template <class C>
 Outcome LodgeTree<C>::Write(std::span<const WriteOp> ops, std::span<WriteResult> results,
                             const WriteOptions& options) {
-  if (ops.size() == 1 && !options.applied_index.has_value()) [[likely]]
+  // Atomic or not, with an applied index or without.
+  if (ops.size() == 1) [[likely]]
     return WriteOne(ops[0], &results[0], options);
   const Outcome outcome =
       options.atomic ? WriteAtomic(ops, results, options) : WriteChunks(ops, results, options);
