@@ -24,12 +24,18 @@ class OwedGuard {
 
 }  // namespace
 
-// Returns whether that was necessary.
+// Returns whether that was necessary. A leaf that is gone was closed by who merged it away; its
+// space may be returned to libpmemobj by now, and no journal may hold lines of that.
 template <class C>
 bool CommitCloser<C>::FlushIfOfOther(const Superseded& commits) {
   if (commits.turn == pmem::CurrentWorkerTurn()) return false;
-  for (const media::Leaf* leaf : commits.leaves) parts_.medium.FlushLine(leaf);
-  return !commits.leaves.empty();
+  bool any = false;
+  for (const media::Leaf* leaf : commits.leaves) {
+    if (!parts_.leaves.IsUnit(parts_.pool.OffsetOf(leaf))) continue;
+    parts_.medium.FlushLine(leaf);
+    any = true;
+  }
+  return any;
 }
 
 template <class C>

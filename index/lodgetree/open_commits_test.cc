@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <string>
 #include <thread>
@@ -135,6 +136,33 @@ TEST_P(OpenCommitsTest, ThoseOfAThreadThatEndedAreFlushedAgain) {
     // Where words tear, the watermarks follow.
     EXPECT_EQ(next.cost.lines_flushed, 1 + (tear() ? 2 : 1) * leaves);
     EXPECT_EQ(next.cost.fences, 2u);
+  }).join();
+  tree.ExpectSound();
+}
+
+// Who has merged them away has closed them; their space may be returned to libpmemobj, and no
+// journal may hold lines of that.
+TEST_P(OpenCommitsTest, LeavesThatAreGoneAreNotFlushedAgain) {
+  TestTree tree(KeyFormat::kFixed64, {{"log_entries", "1000"}});
+  Start(tree);
+  uint64_t n = 0;
+  for (; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
+  uint64_t leaves = 0;
+  std::thread([&] { leaves = PutUntilFlush(tree, &n)["flushed_leaves_total"]; }).join();
+  ASSERT_GT(leaves, 0u);
+  const auto chunks = [&tree] {
+    const auto all = tree.pool().Chunks();
+    return std::ranges::count(all, pmem::ChunkUse::kNodes, &pmem::Chunk::use);
+  };
+  const auto before = chunks();
+  for (uint64_t key = 0; key < n; ++key) (void)tree.Delete(Scattered(key));
+  (void)tree.pool().CollectEmptyChunks();
+  ASSERT_LT(chunks(), before / 2);
+  std::thread([&] {
+    const Effect next = tree.PutEffect(Scattered(0), Text(1));
+    ASSERT_EQ(next["buffer_flushes_total"], 0u);
+    EXPECT_EQ(next.cost.lines_flushed, 1u);
+    EXPECT_EQ(next.cost.fences, 1u);
   }).join();
   tree.ExpectSound();
 }
