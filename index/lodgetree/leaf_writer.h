@@ -1,12 +1,13 @@
 // Writes drained pairs to a leaf on the medium, and commits them. The steps: Begin, SortPair for
-// each pair, Stage; after a fence its commit word is stored, after another one it is published
-// (drain_round.h). README, The drain.
+// each pair, Stage; after a fence its commit word is stored, and the leaf is published, unless it
+// has a second commit: then after that one's fence (drain_round.h). README, The drain.
 //
 // Invariants
 //  1. Until the commit word is stored, nothing valid has changed except values whose log entries
 //     are durable.
 //  2. A slot that a commit frees is written only after that commit's fence.
-//  3. The watermark is stored with or after the commit that completes the leaf; it never decreases.
+//  3. The watermark is stored with the commit that completes the leaf, in the same line; under
+//     strict order when that commit is durable (commit_closer.h). It never decreases.
 //
 // Thread safety: the caller holds the lock of the leaf's node.
 #pragma once
@@ -43,7 +44,7 @@ class LeafWriter {
   void WriteFresh(std::span<const Pair> fresh, LeafWork& work, uint32_t free_slots);
   void FlushLines(LeafWork& work);
 
-  // Stores and flushes the commit words; the caller fences.
+  // Stores and flushes the commit words. They stay open (open_commits.h), or the caller fences.
   void StoreCommits(std::span<LeafWork> works, Pass pass);
   // For the leaves that had too few free slots: writes the rest, and fences its commits.
   void CommitSecond();
