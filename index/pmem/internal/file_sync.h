@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "index/pmem/internal/dirty_page.h"
 #include "index/pmem/internal/file_fence.h"
 #include "index/pmem/internal/pool_writeback.h"
 
@@ -40,8 +41,8 @@ class FileSync : public FileFence, public PoolWriteback {
   // false after the first failure.
   bool Sync();
 
-  // FileFence: nothing needs to be noted, a sync covers everything.
-  void Note(const void*) override {}
+  // FileFence: a sync covers every page that is dirty.
+  void Note(const void* line) override { DirtyPage(line); }
   bool Fence() override { return Sync(); }
   bool Revoke(const void*, uint64_t) override { return true; }
 

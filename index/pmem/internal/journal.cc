@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "index/pmem/crc32c.h"
+#include "index/pmem/internal/dirty_page.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -50,6 +51,7 @@ Journal::~Journal() {
 // --- flush and fence ---
 
 void Journal::Note(const void* line) {
+  DirtyPageOf(line);
   Noted& mine = noted_.Current();
   const std::lock_guard own(mine.mu);
   if (mine.too_many) return;
@@ -59,6 +61,13 @@ void Journal::Note(const void* line) {
   if (mine.lines.size() <= most_lines_) return;
   mine.too_many = true;
   mine.lines.clear();
+}
+
+// Outside of all locks: if the page is clean, the kernel is asked.
+void Journal::DirtyPageOf(const void* line) const {
+  if (Canary("pmem.journal.pages_stay_clean")) return;
+  DirtyPage(line);
+  if (options_.tracer != nullptr) options_.tracer->OnStore(line, sizeof(uint64_t), false);
 }
 
 bool Journal::StoreLater(uint64_t* word, uint64_t value) {

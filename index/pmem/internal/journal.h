@@ -28,6 +28,9 @@
 //     page before what the word commits. All words of a fence are in one group. Copies of their
 //     lines have them from the capture on (rule 1), and their group is needed until a checkpoint
 //     has begun after the store.
+//  7. The page of a flushed line is made dirty at the flush: what a process finds in memory and
+//     only flushes may lie on a page that the kernel takes for clean (dirty_page.h), and a
+//     checkpoint would drop its group without writing it.
 //
 // Thread-safe except for construction and destruction.
 #pragma once
@@ -114,6 +117,7 @@ class Journal : public FileFence {
     return static_cast<uint64_t>(static_cast<const char*>(address) - options_.base) / kLineBytes;
   }
   static uint64_t PageOfLine(uint64_t line) { return line * kLineBytes / PageSet::kPageBytes; }
+  void DirtyPageOf(const void* line) const;
   // Returns true when group `sequence` is durable. May write groups.
   bool AwaitGroup(Lock& lock, uint64_t sequence);
   void AwaitRoom(Lock& lock);

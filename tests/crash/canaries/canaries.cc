@@ -66,6 +66,8 @@ constexpr Canary kPool[] = {
                "pmem.journal.words_retired"),
     JournalRow("page of a commit word not written back again", Bc(5),
                "pmem.journal.words_untouched"),
+    JournalRow("page of a line that is only flushed stays clean", Bc(1, 5),
+               "pmem.journal.pages_stay_clean"),
     SessionRow("groups of every session count", Bc(25), "pmem.journal.any_session"),
     SessionRow("pool names a session before its journal does", Bc(3), "pmem.journal.word_first"),
     SessionRow("pool lets go before it is whole", Bc(3, 12), "pmem.journal.let_go_early"),

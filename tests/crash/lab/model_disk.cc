@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "index/pmem/internal/journal_layout.h"
+#include "index/pmem/internal/page_set.h"
 
 namespace lodgekv::test {
 namespace {
 
 constexpr uint64_t kSector = 512;
 constexpr uint64_t kWord = sizeof(uint64_t);
+
+uint64_t PageOf(uint32_t word) { return word * kWord / pmem::PageSet::kPageBytes; }
 
 Moment MomentOf(uint64_t offset) {
   if (offset == 0) return Moment::kHeader;
@@ -100,7 +103,7 @@ void ModelDisk::OnStore(const void* dst, size_t bytes, bool) {
     std::memcpy(&value, &memory_[word * kWord], kWord);
     std::vector<uint64_t>& stored = stored_[word];
     if (stored.empty()) dirty_.push_back(word);
-    given_up_.erase(word);
+    given_up_.erase(PageOf(word));
     stored.push_back(value);
   }
 }
@@ -111,9 +114,9 @@ bool ModelDisk::WriteBack(uint64_t begin, uint64_t bytes) {
   const bool fails = FailsNow();
   std::erase_if(dirty_, [&](uint32_t word) {
     const uint64_t offset = word * kWord;
-    if (offset < begin || offset >= begin + bytes || given_up_.contains(word)) return false;
+    if (offset < begin || offset >= begin + bytes || given_up_.contains(PageOf(word))) return false;
     if (fails) {
-      given_up_.insert(word);
+      given_up_.insert(PageOf(word));
       return false;
     }
     std::memcpy(&durable_[offset], &memory_[offset], kWord);
@@ -121,6 +124,11 @@ bool ModelDisk::WriteBack(uint64_t begin, uint64_t bytes) {
     return true;
   });
   return !fails;
+}
+
+void ModelDisk::GiveUpPages() {
+  const auto lock = Hold();
+  for (const uint32_t word : dirty_) given_up_.insert(PageOf(word));
 }
 
 bool ModelDisk::WriteBackAll() { return WriteBack(0, memory_.size()); }

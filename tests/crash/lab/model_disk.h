@@ -3,6 +3,8 @@
 //
 // The pool's file is mapped, and the kernel writes pages back at any time. So each word may have
 // any content that it had since its page was last synced, independently of the words beside it.
+// After a failed sync the kernel considers the pages clean: later syncs succeed without writing
+// them, until something is stored to the page.
 // During a write to the journal each sector of 512 bytes is the old or the new one; one sector of a
 // group or a checkpoint may also be noise, as on a disk that tears sectors.
 //
@@ -59,13 +61,14 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
 
   // Called at every moment, with the disk locked.
   std::function<void(Moment)> on_moment;
-  // The number (from 1) of the call of Write, WriteBack or WriteBackAll that fails; 0: none. After
-  // a failed sync the kernel considers its pages clean: later syncs succeed without writing them.
+  // The number (from 1) of the call of Write, WriteBack or WriteBackAll that fails; 0: none.
   uint64_t fails_at = 0;
   uint64_t calls() const { return calls_; }
 
   // Locks the disk.
   std::unique_lock<std::recursive_mutex> Hold() const { return std::unique_lock(mu_); }
+  // The kernel has failed to write the dirty pages back, and told a process that is gone.
+  void GiveUpPages();
   void Draw(Random& random, DiskImage* image) const;
 
   // Stores a word of the pool without a Medium.
@@ -86,7 +89,7 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   bool OnCanary(std::string_view name) override;
 
   // FileFence: for a pool without its journal
-  void Note(const void*) override {}
+  void Note(const void* line) override { OnStore(line, sizeof(uint64_t), false); }
   bool Fence() override { return WriteBackAll(); }
   bool Revoke(const void*, uint64_t) override { return true; }
 
@@ -116,7 +119,7 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   // For each word the values stored since it was synced; only words that have any.
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> stored_;
   std::vector<uint32_t> dirty_;
-  absl::flat_hash_set<uint32_t> given_up_;  // words that no later sync writes
+  absl::flat_hash_set<uint64_t> given_up_;  // pages that no sync writes before the next store
   std::vector<std::byte> journal_;
   std::list<JournalWrite> under_way_;
   std::set<std::string, std::less<>> crash_points_;

@@ -1,7 +1,10 @@
 // A disk on which one call fails: the first, the second, and so on. What was acknowledged before is
-// there when the pool is opened again, and nothing is acknowledged after.
+// there when the pool is opened again, and nothing is acknowledged after. A process that is started
+// on the same disk finds in memory what the kernel will not write by itself: what it acknowledges
+// is there, too.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -12,9 +15,13 @@
 namespace lodgekv::test {
 namespace {
 
+using pmem::Chunk;
+using pmem::Offset;
 using pmem::Pool;
+using pmem::Word;
 
 constexpr uint64_t kBytes = uint64_t{256} << 10;
+constexpr uint64_t kPage = 4096;
 constexpr uint64_t kChunk = 16384;  // more lines than one fence takes through the journal
 constexpr uint64_t kJournalBytes = 65536;
 constexpr unsigned kImages = 40;
@@ -37,21 +44,53 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
     return create ? Pool::CreateArena(options, identity) : Pool::OpenArena(options);
   }
 
-  void Use(Pool& pool) {
+  static Chunk Acquire(Pool& pool) {
     const auto chunk = pool.AcquireChunk(pmem::ChunkUse::kNodes, 256, pmem::ReservePolicy::kKeep);
-    ASSERT_TRUE(chunk.ok()) << chunk.status();
-    for (unsigned i = 1; i <= 60 && !pool.medium().failed(); ++i) {
-      tried_ = i;
-      if (i % 20 == 0) {
-        pool.medium().StoreZeros(pool.base() + chunk->begin, chunk->bytes);
-        pool.medium().Flush(pool.base() + chunk->begin, chunk->bytes);
-      }
-      pool.PersistAppliedIndex(i);
-      const bool acknowledged = !pool.medium().failed();
-      EXPECT_FALSE(acknowledged && disk_->fails_at != 0 && disk_->calls() >= disk_->fails_at)
-          << "acknowledged after a failure";
-      if (acknowledged) acknowledged_ = i;
+    EXPECT_TRUE(chunk.ok()) << chunk.status();
+    return chunk.ok() ? *chunk : Chunk{};
+  }
+
+  void Use(Pool& pool) {
+    const Chunk chunk = Acquire(pool);
+    const Chunk of_words = Acquire(pool);
+    for (size_t i = 0; i < words_.size(); ++i) {
+      words_[i] = (of_words.begin + (i + 1) * kPage) / kPage * kPage;
     }
+    for (unsigned i = 1; i < 60 && !pool.medium().failed(); ++i) {
+      if (i % 20 == 0) {
+        pool.medium().StoreZeros(pool.base() + chunk.begin, chunk.bytes);
+        pool.medium().Flush(pool.base() + chunk.begin, chunk.bytes);
+      }
+      Persist(pool, i);
+      // No flush: a process that is killed now may leave it or not.
+      if (i % 20 == 19) pool.medium().Store(*pool.At<Word>(words_[i / 20]), i);
+    }
+  }
+
+  void Persist(Pool& pool, uint64_t index) {
+    tried_ = index;
+    pool.PersistAppliedIndex(index);
+    const bool acknowledged = !pool.medium().failed();
+    EXPECT_FALSE(acknowledged && disk_->fails_at != 0 && disk_->calls() >= disk_->fails_at)
+        << "acknowledged after a failure";
+    if (acknowledged) acknowledged_ = index;
+  }
+
+  // A process that takes over from the one whose disk failed. As recoveries do, it flushes what it
+  // finds and does not store it again; then it fills the journal several times.
+  void TakeOver() {
+    disk_->fails_at = 0;
+    const auto pool = Open(memory_, *disk_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    EXPECT_GE((*pool)->applied_index(), acknowledged_);
+    for (size_t i = 0; i < words_.size(); ++i) {
+      if (words_[i] == 0) continue;
+      Word& word = *(*pool)->At<Word>(words_[i]);
+      (*pool)->medium().Persist(&word, sizeof word);
+      found_[i] = word.Load();
+    }
+    const uint64_t from = tried_ + 1;
+    for (uint64_t i = from; i < from + 40; ++i) Persist(**pool, i);
   }
 
   // The disk's content is opened where nothing fails.
@@ -75,6 +114,10 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_GE((*pool)->applied_index(), acknowledged_);
     EXPECT_LE((*pool)->applied_index(), tried_);
+    for (size_t i = 0; i < words_.size(); ++i) {
+      if (found_[i] == 0) continue;
+      EXPECT_EQ((*pool)->At<Word>(words_[i])->Load(), found_[i]) << "word " << i;
+    }
   }
 
   // Returns true if there was no call left to fail.
@@ -91,7 +134,7 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
       pool = Open(memory_, *disk_);
       if (!pool.ok()) {
         EXPECT_GE(disk_->calls(), disk_->fails_at) << pool.status();
-        Check();
+        CheckAndTakeOver();
         return false;
       }
     }
@@ -101,8 +144,14 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
     // Only the write that marks the journal as free may fail without an error.
     if (failed && closed) ++closed_after_failure_;
     pool->reset();
-    Check();
+    CheckAndTakeOver();
     return !failed;
+  }
+
+  void CheckAndTakeOver() {
+    Check();
+    if (!HasFailure()) TakeOver();
+    if (!HasFailure()) Check();
   }
 
   Random random_{"a disk that fails"};
@@ -110,6 +159,8 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
   std::unique_ptr<ModelDisk> disk_;
   uint64_t acknowledged_ = 0;
   uint64_t tried_ = 0;
+  std::array<Offset, 3> words_{};    // each on a page that is otherwise not used
+  std::array<uint64_t, 3> found_{};  // what a process has found in them, and acknowledged
   unsigned closed_after_failure_ = 0;
 };
 
@@ -121,6 +172,8 @@ TEST_P(FailingDiskTest, LosesNothingThatWasAcknowledged) {
     memory_ = ArenaMemory(kBytes);
     disk_ = std::make_unique<ModelDisk>(memory_.span(), std::vector<std::byte>());
     acknowledged_ = tried_ = 0;
+    words_ = {};
+    found_ = {};
     done = FailAt(rounds + 1);
   }
   EXPECT_GT(rounds, GetParam() == Fails::kInUse ? 60U : 6U);

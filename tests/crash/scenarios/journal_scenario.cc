@@ -160,12 +160,13 @@ class Scenario {
     options.checkpoint_bytes_per_second = uint64_t{1} << 40;
     options.background = background;
     options.on_failure = [this](const std::string& what) { Note(what); };
-    options.tracer = disk_.get();
+    options.tracer = copied_ == Copied::kAtTheFlush ? nullptr : disk_.get();
     log_ = std::make_unique<Journal>(options);
     foreign_.fill(false);
     for (auto& flushed : flushed_) flushed.clear();
     for (auto& later : later_) later.clear();
     successors_seen_ = 0;
+    InheritPages();
     disk_->on_moment = [this](Moment moment) { Reach(moment); };
   }
 
@@ -174,6 +175,13 @@ class Scenario {
     if (auto problem = ReplayOn(*disk_, memory_, 0)) return Note(*problem);
     (void)disk_->WriteBackAll();
     words_.Adopt(memory_.span());
+  }
+
+  // From a process that is gone: the kernel could not write its last stores back.
+  void InheritPages() {
+    if (copied_ == Copied::kAtTheFlush) return;
+    for (unsigned i = 0; i < 20; ++i) StoreSome(random_);
+    disk_->GiveUpPages();
   }
 
   void End() {
@@ -208,9 +216,10 @@ class Scenario {
       FlushSome(worker, random, 60 + random.Below(50));
       Fence(worker);
     } else if (kind < 94) {
-      // More lines than the journal takes at once.
+      // More lines than the journal takes at once. A fence meanwhile, of the same thread, would
+      // take words along whose lines are not yet durable.
       for (uint64_t line = 0; line < words_.lines(); ++line) Flush(worker, line);
-      if (!threaded_) meanwhile_ = &random;
+      if (!threaded_ && later_[worker].empty()) meanwhile_ = &random;
       Fence(worker);
       if (!threaded_) meanwhile_ = nullptr;
     } else if (kind < 96) {
