@@ -127,9 +127,10 @@ class AppendLog {
   bool ReadLog(const FoundLog& log, std::vector<FoundEntry>* entries, std::string* problem) const {
     return reader_.ReadAll(log, entries, problem);
   }
-  // One entry of it, and how many follow in its fence group. False: there is none.
-  bool ReadFound(const FoundLog& log, unsigned position, FoundEntry* entry, unsigned* left) const {
-    return reader_.ReadOne(log, position, entry, left);
+  // One entry of it. False: there is none.
+  bool ReadFound(const FoundLog& log, unsigned position, FoundEntry* entry) const {
+    unsigned left;
+    return reader_.ReadOne(log, position, entry, &left);
   }
   // The first of `count` consecutive new numbers, for the logs to be kept: Keep must be called for
   // each of them. kNoLog: there are not so many.

@@ -74,10 +74,8 @@ bool ThreadCounters::NoteFurther(uint64_t block) {
 
 void ThreadCounters::CountAmongOthers(const void* word) {
   bytes_stored.Add(sizeof(uint64_t));
-  lines_flushed.Add(1);
-  if (NoteBlock(word)) media_writes_256b.Add(1);
-  fences.Add(1);
-  ForgetBlocks();
+  CountLine(word);
+  CountFence();
 }
 
 void Medium::Fail() {

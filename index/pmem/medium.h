@@ -90,14 +90,23 @@ struct alignas(kLineBytes) ThreadCounters {
   }
   void ForgetBlocks() { block_count_ = 0; }
 
+  void CountLine(const void* address) {
+    lines_flushed.Add(1);
+    if (NoteBlock(address)) media_writes_256b.Add(1);
+  }
+  void CountFence() {
+    fences.Add(1);
+    ForgetBlocks();
+    EnsureListed();
+  }
   // A word that has been stored and flushed, and a fence.
   void CountWordAndFence(const void* word) {
     if (block_count_ == 0) [[likely]] {
       lone_words.Add(1);
+      EnsureListed();
     } else {
       CountAmongOthers(word);
     }
-    EnsureListed();
   }
 
  private:
@@ -325,18 +334,8 @@ class Medium {
 
   static void CountBytes(size_t bytes) { ThreadCounters::Current().bytes_stored.Add(bytes); }
 
-  static void CountLine(const void* address) {
-    ThreadCounters& c = ThreadCounters::Current();
-    c.lines_flushed.Add(1);
-    if (c.NoteBlock(address)) c.media_writes_256b.Add(1);
-  }
-
-  static void CountFence() {
-    ThreadCounters& c = ThreadCounters::Current();
-    c.fences.Add(1);
-    c.ForgetBlocks();
-    c.EnsureListed();
-  }
+  static void CountLine(const void* address) { ThreadCounters::Current().CountLine(address); }
+  static void CountFence() { ThreadCounters::Current().CountFence(); }
 
   void PersistPlainly(Word& word, uint64_t value) {
     word.Ref().store(value, std::memory_order_release);

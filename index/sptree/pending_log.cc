@@ -86,11 +86,10 @@ void PendingLog<C>::DrawBorders() {
   for (size_t i = 0; i < wanted; ++i) {
     const FoundLog& log = logs[i * logs.size() / wanted];
     FoundEntry entry;
-    unsigned left;
     typename LogEntries<C>::InlineKey text;
     Key key;
     const auto position = static_cast<unsigned>(i % log.entries);
-    if (!tree_.log.ReadFound(log, position, &entry, &left)) continue;
+    if (!tree_.log.ReadFound(log, position, &entry)) continue;
     if (entry.op == LogOp::kAppliedIndex || !state.logs.KeyOf(entry, &text, &key)) continue;
     drawn.emplace_back(BinBorders<C>::ProbeOf(key));
   }
@@ -307,8 +306,7 @@ void PendingLog<C>::FillBin(size_t number, Bin* bin) const {
     const EntryRef ref = refs[i];
     if (ref.in_last_group != 0 && state.logs.LastGroupIsDropped(ref.log)) continue;
     FoundEntry entry;
-    unsigned left;
-    if (!tree_.log.ReadFound(state.logs.logs()[ref.log], ref.position, &entry, &left)) continue;
+    if (!tree_.log.ReadFound(state.logs.logs()[ref.log], ref.position, &entry)) continue;
     bin->entries.push_back({entry.pair, entry.sequence, ref.log, entry.op});
   }
 }
