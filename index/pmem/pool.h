@@ -112,9 +112,9 @@ class Pool {
   // AlreadyExists otherwise. On an error nothing new is left behind.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(const PoolOptions& options,
                                                       const PoolIdentity& identity);
-  // Opens and checks the header, then asks `accept` whether this is the wanted pool: one that it
-  // refuses stays as it is, closed cleanly if it was. Only then are chunks verified, and is the
-  // pool put to use.
+  // Opens and checks the identity, then asks `accept` whether this is the wanted pool: one that it
+  // refuses stays as it is, closed cleanly if it was. Only then is the journal replayed and the
+  // rest checked; then the pool is in use, unless chunks are left to verify (verify_at_use).
   using Accept = std::function<absl::Status(const PoolIdentity&)>;
   static absl::StatusOr<std::unique_ptr<Pool>> Open(const PoolOptions& options,
                                                     const Accept& accept = {});

@@ -23,8 +23,8 @@ uint64_t ChunkBegin(const PoolGeometry& geometry, uint32_t row) {
 absl::StatusOr<PoolGeometry> ArenaSource::Cut(uint64_t bytes, uint64_t chunk_bytes) {
   if (chunk_bytes == 0 || chunk_bytes % kBlockBytes != 0) {
     return absl::InvalidArgumentError(absl::StrCat("chunk size of an arena is ", chunk_bytes,
-                                                   ", it must be a power of two and at least ",
-                                                   kBlockBytes));
+                                                   ", it must be a multiple of ", kBlockBytes,
+                                                   " and not 0"));
   }
   uint64_t rows = bytes / (chunk_bytes + sizeof(media::ChunkRow));
   while (rows > 0 && DataBegin(rows) + rows * chunk_bytes > bytes) --rows;

@@ -33,8 +33,8 @@ constinit thread_local const char* t_opening = nullptr;
     words.Add(": a page that is needed to open it");
   }
   words.Add(
-      " cannot be read or written: its medium reports an error, or the file was cut short. The "
-      "process ends with exit code ");
+      " cannot be read or written: its medium reports an error, the file was cut short, or its "
+      "file system has no room to write it. The process ends with exit code ");
   words.AddNumber(kExitBadPage);
   words.Add(
       " and changes nothing more. Before a restart see \"An unreadable page\" in "

@@ -1,8 +1,8 @@
-// A mapped page that cannot be read or written, because the medium reports an error or the file was
-// truncated, raises SIGBUS. In a watched mapping this ends the process in a defined way: one line
-// on stderr names the pool and the place, and the exit code is kExitBadPage. Nothing is stored from
-// then on, no destructor runs, the pool is not marked clean. docs/decisions/0010-unreadable-page.md
-// says why the process does not continue.
+// A mapped page that cannot be read or written, because the medium reports an error, the file was
+// truncated, or a file system that copies on write is full, raises SIGBUS. In a watched mapping
+// this ends the process in a defined way: one line on stderr names the pool and the place, and the
+// exit code is kExitBadPage. Nothing is stored from then on, no destructor runs, the pool is not
+// marked clean. docs/decisions/0010-unreadable-page.md says why the process does not continue.
 //
 // Faults elsewhere, and signals that were sent, go to the previous handler.
 #pragma once
