@@ -376,6 +376,8 @@ void StoreImpl::Describe(const StoreOptions& options) {
   info_.journal_groups_replayed = replay.groups;
   info_.journal_lines_replayed = replay.lines;
   info_.journal_replay_ms = replay.milliseconds;
+  info_.flushed_at_open = pool_->flush_at_open().done;
+  info_.flush_at_open_ms = pool_->flush_at_open().milliseconds;
 }
 
 SpaceUse StoreImpl::GetSpaceUse() const {

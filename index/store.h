@@ -84,6 +84,10 @@ struct StoreInfo {
   uint64_t journal_groups_replayed = 0;
   uint64_t journal_lines_replayed = 0;
   uint64_t journal_replay_ms = 0;  // including the sync of the pool
+  // This open has flushed all of the pool: an earlier process had durability `process`, or ended by
+  // a failed sync.
+  bool flushed_at_open = false;
+  uint64_t flush_at_open_ms = 0;
 };
 
 // Space of the pool in bytes. total = used + free + reserved.

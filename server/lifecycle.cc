@@ -190,6 +190,12 @@ void LogStore(const StoreInfo& info) {
         "before, its data is not in this one; pool_must_exist refuses such a start",
         {{"pool", info.pool_path}});
   }
+  if (info.flushed_at_open) {
+    Log(LogLevel::kInfo,
+        "flushed the whole pool: it was last used with durability process, or by a daemon whose "
+        "sync failed",
+        {{"milliseconds", info.flush_at_open_ms}});
+  }
   if (!info.created) LogReport("recovery report", info.recovery);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/internal/pool_state.h"
+#include "index/pmem/internal/unflushed.h"
 #include "index/pmem/internal/zero_heads.h"
 #include "index/pmem/last_words.h"
 
@@ -77,6 +78,7 @@ bool Pool::engine_created() const {
 }
 
 void Pool::MarkEngineCreated() {
+  BeginUse();
   std::lock_guard lock(state_->header_mu);
   media::StateSlot next = state_->header.state();
   next.flags |= media::kFlagEngineCreated;
@@ -109,6 +111,7 @@ uint64_t Pool::applied_index() const {
 }
 
 void Pool::PersistAppliedIndex(uint64_t index) {
+  BeginUse();
   std::lock_guard lock(state_->header_mu);
   media::StateSlot next = state_->header.state();
   if (index <= next.applied_index) return;
@@ -277,6 +280,11 @@ absl::Status Pool::Adopt() {
     state_->large[large.offset] = large.bytes;
   }
   NoteTight();
+  if (stores_unflushed_) return absl::OkStatus();
+  const absl::StatusOr<FlushAtOpen> flush =
+      PersistUnflushed({header, *medium_, base_, bytes_, state_->files, threads_});
+  if (!flush.ok()) return flush.status();
+  flush_at_open_ = *flush;
   return absl::OkStatus();
 }
 
@@ -292,6 +300,10 @@ void Pool::StartNumbers() {
 
 void Pool::BeginUse() {
   if (in_use_.load(std::memory_order_acquire)) return;
+  if (stores_unflushed_) {
+    const std::lock_guard lock(state_->header_mu);
+    state_->header.MarkUnflushed();
+  }
   ReserveSequence(sequence_.load(std::memory_order_relaxed) + 1);
   in_use_.store(true, std::memory_order_release);
 }

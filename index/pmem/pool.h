@@ -48,6 +48,7 @@ struct PoolOptions {
   // Create only. 0: kDefaultPoolFileBytes for a file. A device or poolset has its own size and
   // accepts no other.
   uint64_t size_bytes = 0;
+  // Nothing is flushed. The next process without it flushes everything when it opens the pool.
   bool process_durability = false;
   bool allow_volatile_medium = false;
   std::function<void(const std::string& what)> on_medium_failure;
@@ -86,6 +87,13 @@ struct JournalReplay {
   uint64_t groups = 0;
   uint64_t lines = 0;         // stored
   uint64_t milliseconds = 0;  // with the sync of the pool
+};
+
+// Whether opening a pool has flushed all of it: it found that a process with `process_durability`
+// had stored there, or on an ordinary file that a sync had failed.
+struct FlushAtOpen {
+  bool done = false;
+  uint64_t milliseconds = 0;
 };
 
 // Where chunks and large objects come from: libpmemobj, or a test's arena.
@@ -134,6 +142,8 @@ class Pool {
     // Not null: as a pool on an ordinary file, with a journal there. Strict order and long fences.
     const ArenaJournal* journal = nullptr;
     bool verify_at_use = false;  // see PoolOptions
+    // See PoolOptions; but a tracer sees flushes and fences, and has to ignore them.
+    bool process_durability = false;
   };
   static absl::StatusOr<std::unique_ptr<Pool>> CreateArena(const ArenaOptions& options,
                                                            const PoolIdentity& identity);
@@ -166,6 +176,7 @@ class Pool {
   void BeginUse();
   // What Open replayed; all 0 where there was nothing to replay.
   const JournalReplay& journal_replay() const;
+  const FlushAtOpen& flush_at_open() const { return flush_at_open_; }
   // For a pool on an ordinary file, from Create or Open to Close; otherwise empty.
   std::string journal_path() const;
   std::optional<JournalUse> journal_use() const;
@@ -301,6 +312,8 @@ class Pool {
   bool was_clean_ = false;
   PoolContents contents_{*this};
   unsigned threads_ = 1;
+  bool stores_unflushed_ = false;
+  FlushAtOpen flush_at_open_;
   std::string durability_detail_;
   std::span<Word> engine_area_;
   uint64_t chunk_bytes_ = 0;

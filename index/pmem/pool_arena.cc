@@ -52,6 +52,8 @@ void Pool::AttachJournal(const ArenaOptions& options) {
     journal.bytes = options.journal->bytes;
     place = options.journal->place;
     state_->direct_fence = options.journal->direct;
+    state_->files = options.journal->pool;
+    state_->header.MarkUnflushedWith(*state_->files);
   }
   state_->journal = std::make_unique<PoolJournal>(journal, std::move(place));
 }
@@ -78,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::CreateArena(const ArenaOptions& opti
   auto pool = std::unique_ptr<Pool>(new Pool);
   pool->base_ = reinterpret_cast<char*>(options.memory.data());
   pool->medium_ = ArenaMedium(options);
+  pool->stores_unflushed_ = options.process_durability;
   pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
   pool->state_->source = std::make_unique<ArenaSource>(*geometry);
   PoolHeader& header = pool->state_->header;
@@ -95,6 +98,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::OpenArena(const ArenaOptions& option
   pool->base_ = reinterpret_cast<char*>(options.memory.data());
   pool->medium_ = ArenaMedium(options);
   pool->contents_.at_use_ = options.verify_at_use;
+  pool->stores_unflushed_ = options.process_durability;
   pool->state_ = std::make_unique<State>(*pool->medium_, pool->At<media::Header>(0));
   PoolHeader& header = pool->state_->header;
   absl::Status status = header.LoadIdentity(options.memory.size());

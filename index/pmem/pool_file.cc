@@ -110,6 +110,7 @@ absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMappin
   contents_.name_ = absl::StrCat("pool ", options.path, ": ");
   medium_class_ = MediumClassOf(SeeMedium(path, base_, path.bytes()));
   if (absl::Status s = CheckMediumAllowed(options, medium_class_); !s.ok()) return s;
+  stores_unflushed_ = options.process_durability && medium_class_ != MediumClass::kVolatile;
   durability_detail_ = DurabilityDetail(medium_class_, options.process_durability);
   std::unique_ptr<FileSync> file_sync;
   if (medium_class_ == MediumClass::kFile) {
@@ -121,6 +122,8 @@ absl::Status Pool::Attach(const PoolOptions& options, std::unique_ptr<PoolMappin
   state_ = std::make_unique<State>(*medium_, reinterpret_cast<media::Header*>(mapping->header()));
   state_->file_sync = std::move(file_sync);
   state_->direct_fence = state_->file_sync.get();
+  state_->files = state_->file_sync.get();
+  if (state_->files != nullptr) state_->header.MarkUnflushedWith(*state_->files);
   state_->mapping = std::move(mapping);
   return absl::OkStatus();
 }
@@ -145,7 +148,7 @@ absl::Status Pool::AttachJournal(const PoolOptions& options) {
                                             ? options.checkpoint_bytes_per_second
                                             : kDefaultCheckpointBytesPerSecond;
   journal.on_failure = options.on_medium_failure;
-  journal.pool = state_->file_sync.get();
+  journal.pool = state_->files;
   const std::string path =
       options.journal_path.empty() ? options.path + ".journal" : options.journal_path;
   if (NeedsJournal() && !options.allow_volatile_medium && OnMemoryFileSystem(path)) {

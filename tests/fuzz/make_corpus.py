@@ -186,6 +186,7 @@ def pool_header():
         "fewer_rows": changed(mended, (96, 2)),
         "state_word": changed(0, (256, 1)),
         "journal_word": changed(sealed, (320, 1)),
+        "unflushed_word": changed(sealed, (384, 1)),
         "slot": changed(sealed, (600, 1)),
         "sequence": changed(mended, (520, 0xff), (648, 0xff)),
         "row": changed(0, (2832, 1)),

@@ -21,6 +21,7 @@ void WritePool(LayoutWriter& writer) {
   LODGEKV_FIELD(Header, identity);
   LODGEKV_FIELD(Header, state_word);
   LODGEKV_FIELD(Header, journal_word);
+  LODGEKV_FIELD(Header, unflushed_word);
   LODGEKV_FIELD(Header, slots);
   LODGEKV_FIELD(Header, engine_area);
   writer.Struct("Identity", sizeof(Identity));

@@ -73,6 +73,8 @@ class MemoryJournal {
     bool Revoke(const void*, uint64_t) override { return true; }
     bool WriteBack(uint64_t, uint64_t) override { return true; }
     bool WriteBackAll() override { return true; }
+    bool RewriteAll(uint64_t) override { return true; }
+    void StoreAtFailure(uint64_t*, uint64_t) override {}
   };
 
   Memory pool_;

@@ -92,6 +92,9 @@ class FailedSyncTest(system_test.SystemTest):
         acknowledged = set(records.read_lines(acks))
         self.assertTrue(acknowledged)
         server.start()
+        # The pool's own pages are in doubt only if one of its syncs has failed.
+        flushed = "flushed the whole pool" in server.tail()
+        self.assertEqual(flushed, calls == "msync", server.tail())
         there = dict(line.split(b"\t") for line in server.dump())
         wrong = [key for key in acknowledged if there.get(key) != b"value %d" % int(key[4:])]
         self.assertEqual(wrong[:5], [], f"{len(wrong)} of {len(acknowledged)} acknowledged")
@@ -110,6 +113,7 @@ class FailedSyncTest(system_test.SystemTest):
         server.start()
         self.assertEqual(server.ask("get", "earlier").strip(), b"acknowledged")
         self.assertIn("clean=no", server.tail())
+        self.assertIn("flushed the whole pool", server.tail())
         server.kill()
 
 

@@ -1,11 +1,9 @@
 #include "index/pmem/internal/chunk_seal.h"
 
-#include <algorithm>
-#include <thread>
-
 #include "absl/strings/str_format.h"
 #include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
+#include "index/pmem/internal/in_parallel.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -27,22 +25,6 @@ void PersistContent(Medium& medium, const char* base, const Chunk& chunk) {
   medium.Fence();
 }
 
-// Calls one(i) for each i below count, in this order, from up to `threads` threads; until it
-// returns false.
-template <class One>
-void ForEach(size_t count, unsigned threads, const One& one) {
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < count;) {
-      if (!one(i)) next.store(count);
-    }
-  };
-  std::vector<std::thread> helpers;
-  for (size_t i = 1; i < std::min<size_t>(threads, count); ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-}
-
 }  // namespace
 
 uint64_t ChunkSeal::ContentWord(const Chunk& chunk) const {
@@ -59,7 +41,7 @@ void ChunkSeal::Make(unsigned threads) {
   Medium& medium = table_.medium();
   const std::vector<Chunk> chunks = ChunksToSeal();
   std::vector<uint64_t> word_of_row(table_.rows().size());  // 0 where there is nothing to seal
-  ForEach(chunks.size(), threads, [&](size_t i) {
+  InParallel(chunks.size(), threads, [&](size_t i) {
     const uint32_t row = chunks[i].index;
     const bool verified = rows_[row].load(std::memory_order_acquire) == RowState::kVerified;
     if (verified) PersistContent(medium, base_, chunks[i]);
@@ -139,7 +121,7 @@ absl::Status ChunkSeal::VerifyAll(unsigned threads) {
   if (unverified_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
   const std::vector<Chunk> chunks = ChunksToSeal();
   std::atomic<size_t> first_bad{chunks.size()};
-  ForEach(chunks.size(), threads, [&](size_t i) {
+  InParallel(chunks.size(), threads, [&](size_t i) {
     if (VerifyOnce(chunks[i]) == RowState::kVerified) return true;
     // Verification of every chunk before it has been started.
     size_t first = first_bad.load();

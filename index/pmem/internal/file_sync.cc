@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <system_error>
 
@@ -55,6 +57,24 @@ bool FileSync::WriteBack(uint64_t begin, uint64_t bytes) {
   return !failed_;
 }
 
+// A page that is not in memory is as it is in the file.
+bool FileSync::RewriteAll(uint64_t pool_bytes) {
+  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPiece = 16384 * kPage;
+  std::vector<unsigned char> resident(kPiece / kPage);
+  for (uint64_t begin = 0; begin < pool_bytes; begin += kPiece) {
+    const uint64_t bytes = std::min(kPiece, pool_bytes - begin);
+    if (mincore(base_ + begin, bytes, resident.data()) != 0) {
+      Fail(Describe(absl::StrCat("mincore of ", bytes, " bytes at ", begin), errno));
+      return false;
+    }
+    for (uint64_t at = 0; at < bytes; at += kPage) {
+      if ((resident[at / kPage] & 1) != 0) DirtyPage(base_ + begin + at);
+    }
+  }
+  return Sync();
+}
+
 uint64_t FileSync::rounds() const {
   std::lock_guard lock(mu_);
   return rounds_done_;
@@ -79,6 +99,9 @@ void FileSync::Fail(const std::string& what) {
   }
   told_ = true;
   lock.unlock();
+  if (at_failure_.word != nullptr) {
+    std::atomic_ref(*at_failure_.word).store(at_failure_.value, std::memory_order_release);
+  }
   if (on_failure_) on_failure_(what);
   lock.lock();
   failed_ = true;

@@ -49,6 +49,8 @@ class FileSync : public FileFence, public PoolWriteback {
   // PoolWriteback
   bool WriteBack(uint64_t begin, uint64_t bytes) override;
   bool WriteBackAll() override { return Sync(); }
+  bool RewriteAll(uint64_t pool_bytes) override;
+  void StoreAtFailure(uint64_t* word, uint64_t value) override { at_failure_ = {word, value}; }
 
   // The number of syncs; tests use it to see that threads share them.
   uint64_t rounds() const;
@@ -65,6 +67,11 @@ class FileSync : public FileFence, public PoolWriteback {
   std::condition_variable round_done_;
   uint64_t rounds_begun_ = 0;
   uint64_t rounds_done_ = 0;
+  struct AtFailure {
+    uint64_t* word = nullptr;
+    uint64_t value = 0;
+  };
+  AtFailure at_failure_;
   bool told_ = false;  // the failure was reported
   bool failed_ = false;
 };

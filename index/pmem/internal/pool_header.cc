@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "index/pmem/crash_point.h"
 #include "index/pmem/crc32c.h"
+#include "index/pmem/internal/pool_writeback.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -155,9 +156,15 @@ absl::Status PoolHeader::LoadState() {
     return absl::DataLossError(
         absl::StrFormat("its header is damaged: state word 0x%016x has wrong check bits", word));
   }
-  if (!AllZero(header_->pad) || !AllZero(header_->pad2)) {
+  if (!AllZero(header_->pad) || !AllZero(header_->pad2) || !AllZero(header_->pad3)) {
     return absl::DataLossError(
-        "its header is damaged: bytes 264 to 319 and 328 to 511 are not all zero");
+        "its header is damaged: bytes 264 to 319, 328 to 383 and 392 to 511 are not all zero");
+  }
+  const uint64_t unflushed = header_->unflushed_word.Load();
+  if (unflushed != 0 && unflushed != media::kUnflushed) {
+    return absl::DataLossError(
+        absl::StrFormat("its header is damaged: unflushed word 0x%016x is neither 0 nor 0x%016x",
+                        unflushed, media::kUnflushed));
   }
   const uint32_t index = word_.generation % 2;
   std::memcpy(&state_, &header_->slots[index], sizeof state_);
@@ -182,6 +189,24 @@ absl::StatusOr<uint64_t> PoolHeader::NeededSession() const {
 void PoolHeader::StoreNeededSession(uint64_t session) {
   medium_.Store(header_->journal_word, JournalWord::Encode(session, crc_seed_));
   medium_.FlushLine(&header_->journal_word);
+  medium_.Fence();
+}
+
+void PoolHeader::MarkUnflushed() {
+  if (unflushed() || medium_.Canary("pmem.unflushed.not_marked")) return;
+  medium_.Store(header_->unflushed_word, media::kUnflushed);
+  LODGEKV_CRASH_POINT(medium_, "pmem.unflushed.1");
+}
+
+void PoolHeader::MarkUnflushedWith(PoolWriteback& files) {
+  files.StoreAtFailure(reinterpret_cast<uint64_t*>(&header_->unflushed_word), media::kUnflushed);
+}
+
+void PoolHeader::ClearUnflushed() {
+  if (medium_.failed()) return;
+  medium_.Store(header_->unflushed_word, 0);
+  medium_.FlushLine(&header_->unflushed_word);
+  LODGEKV_CRASH_POINT(medium_, "pmem.unflushed.3");
   medium_.Fence();
 }
 

@@ -8,6 +8,9 @@
 //   pool.
 // - The state word names the valid state slot: slot generation % 2. A change is written to the
 //   other slot and fenced, then the state word is stored: one 8-byte store commits the change.
+// - The unflushed word is set before anything is stored that nobody flushes (durability `process`),
+//   and when a sync has failed; it is cleared when everything has been flushed. It need not be
+//   durable: with the caches what it tells of is gone, too.
 // - A sealed state word says that the pool was closed cleanly: then both slots are equal and `seal`
 //   covers the engine area and the chunk rows, which cover the chunks of nodes and logs, so that
 //   every flipped bit of them is detected.
@@ -24,6 +27,8 @@
 #include "index/pmem/pool.h"
 
 namespace lodgekv::pmem {
+
+class PoolWriteback;
 
 namespace media {
 
@@ -102,18 +107,23 @@ struct ChunkRow {
 };
 static_assert(sizeof(ChunkRow) == 32 && offsetof(ChunkRow, class_word) == 16);
 
+// Of the unflushed word; otherwise it is 0.
+inline constexpr uint64_t kUnflushed = 0x64656873756c666eULL;  // the bytes "nflushed"
+
 struct Header {
   Identity identity;
-  Word state_word;    // see StateWord
-  Word pad[7];        // zero
-  Word journal_word;  // see JournalWord; in a line of its own
-  Word pad2[23];      // zero; the slots begin in a block of their own
+  Word state_word;      // see StateWord
+  Word pad[7];          // zero
+  Word journal_word;    // see JournalWord; in a line of its own
+  Word pad2[7];         // zero
+  Word unflushed_word;  // in a line of its own, too
+  Word pad3[15];        // zero; the slots begin in a block of their own
   StateSlot slots[2];
   Word engine_area[kEngineAreaWords];
 };
 static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, journal_word) == 320 &&
-              offsetof(Header, slots) == 512 && offsetof(Header, engine_area) == 768 &&
-              sizeof(Header) == 2816);
+              offsetof(Header, unflushed_word) == 384 && offsetof(Header, slots) == 512 &&
+              offsetof(Header, engine_area) == 768 && sizeof(Header) == 2816);
 
 }  // namespace media
 
@@ -189,6 +199,15 @@ class PoolHeader {
   absl::StatusOr<uint64_t> NeededSession() const;
   // Durable on return, by a sync of the pool: not through the journal that it refers to.
   void StoreNeededSession(uint64_t session);
+
+  // Whether caches may hold contents of the pool that nobody has flushed, from before this process.
+  bool unflushed() const { return header_->unflushed_word.Load() != 0; }
+  // Not durable.
+  void MarkUnflushed();
+  // Everything has been flushed. Durable on return.
+  void ClearUnflushed();
+  // A failed sync sets it.
+  void MarkUnflushedWith(PoolWriteback& files);
 
   const PoolIdentity& identity() const { return identity_; }
   const PoolGeometry& geometry() const { return geometry_; }

@@ -53,6 +53,7 @@ struct Pool::State {
   std::unique_ptr<PoolMapping> mapping;  // none in an arena
   std::unique_ptr<FileSync> file_sync;   // of an ordinary file
   FileFence* direct_fence = nullptr;     // fences without the journal, if there is one
+  PoolWriteback* files = nullptr;        // of an ordinary file, or of a model of it
   std::unique_ptr<PoolJournal> journal;  // destroyed before its write-back target
 };
 

@@ -14,6 +14,12 @@ class PoolWriteback {
   virtual bool WriteBack(uint64_t begin, uint64_t bytes) = 0;
   // The same for the whole pool.
   virtual bool WriteBackAll() = 0;
+  // The same, with pages that the kernel takes for clean (dirty_page.h). Of the whole mapping,
+  // which has `pool_bytes`.
+  virtual bool RewriteAll(uint64_t pool_bytes) = 0;
+  // At the first failure, before anybody is told, `word` of the pool becomes `value`: the process
+  // that finds the same page cache learns of it.
+  virtual void StoreAtFailure(uint64_t* word, uint64_t value) = 0;
 };
 
 }  // namespace lodgekv::pmem

@@ -123,7 +123,24 @@ bool ModelDisk::WriteBack(uint64_t begin, uint64_t bytes) {
     stored_.erase(word);
     return true;
   });
+  if (fails && at_failure_.first != nullptr) {
+    const auto* word = reinterpret_cast<const std::byte*>(at_failure_.first);
+    Store(static_cast<uint64_t>(word - memory_.data()), at_failure_.second);
+  }
   return !fails;
+}
+
+bool ModelDisk::RewriteAll(uint64_t) {
+  const auto lock = Hold();
+  given_up_.clear();
+  return WriteBackAll();
+}
+
+void ModelDisk::FailSync() {
+  const auto lock = Hold();
+  fails_at = calls_ + 1;
+  (void)WriteBackAll();
+  fails_at = 0;
 }
 
 void ModelDisk::GiveUpPages() {

@@ -20,6 +20,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -69,6 +70,8 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   std::unique_lock<std::recursive_mutex> Hold() const { return std::unique_lock(mu_); }
   // The kernel has failed to write the dirty pages back, and told a process that is gone.
   void GiveUpPages();
+  // A sync of the pool fails, and the process sees it.
+  void FailSync();
   void Draw(Random& random, DiskImage* image) const;
 
   // Stores a word of the pool without a Medium.
@@ -96,6 +99,8 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   // PoolWriteback
   bool WriteBack(uint64_t begin, uint64_t bytes) override;
   bool WriteBackAll() override;
+  bool RewriteAll(uint64_t pool_bytes) override;
+  void StoreAtFailure(uint64_t* word, uint64_t value) override { at_failure_ = {word, value}; }
 
  private:
   class Storage;
@@ -120,6 +125,7 @@ class ModelDisk final : public pmem::Tracer, public pmem::FileFence, public pmem
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> stored_;
   std::vector<uint32_t> dirty_;
   absl::flat_hash_set<uint64_t> given_up_;  // pages that no sync writes before the next store
+  std::pair<uint64_t*, uint64_t> at_failure_;
   std::vector<std::byte> journal_;
   std::list<JournalWrite> under_way_;
   std::set<std::string, std::less<>> crash_points_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/pool.h"
@@ -27,8 +28,14 @@ constexpr uint64_t kJournalBytes = 65536;
 constexpr unsigned kImages = 40;
 
 enum class Fails : uint8_t { kInUse, kWhenOpened };
+enum class Then : uint8_t { kUse, kClose };
+struct FailingDisk {
+  Fails fails;
+  Then then;
+  const char* name;
+};
 
-class FailingDiskTest : public ::testing::TestWithParam<Fails> {
+class FailingDiskTest : public ::testing::TestWithParam<FailingDisk> {
  protected:
   static absl::StatusOr<std::unique_ptr<Pool>> Open(const ArenaMemory& memory, ModelDisk& disk,
                                                     bool create = false) {
@@ -77,12 +84,17 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
   }
 
   // A process that takes over from the one whose disk failed. As recoveries do, it flushes what it
-  // finds and does not store it again; then it fills the journal several times.
+  // finds and does not store it again; then it fills the journal several times. Or it only closes
+  // the pool, which vouches for all that lies in chunks.
   void TakeOver() {
     disk_->fails_at = 0;
     const auto pool = Open(memory_, *disk_);
     ASSERT_TRUE(pool.ok()) << pool.status();
     EXPECT_GE((*pool)->applied_index(), acknowledged_);
+    if (GetParam().then == Then::kClose) {
+      EXPECT_TRUE((*pool)->Close(true).ok());
+      return;
+    }
     for (size_t i = 0; i < words_.size(); ++i) {
       if (words_[i] == 0) continue;
       Word& word = *(*pool)->At<Word>(words_[i]);
@@ -124,13 +136,13 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
   bool FailAt(uint64_t n) {
     auto pool = Open(memory_, *disk_, /*create=*/true);
     EXPECT_TRUE(pool.ok()) << pool.status();
-    if (GetParam() == Fails::kWhenOpened) {
+    if (GetParam().fails == Fails::kWhenOpened) {
       Use(**pool);
       pool->reset();  // killed
     }
     const uint64_t begun = disk_->calls();
     disk_->fails_at = begun + n;
-    if (GetParam() == Fails::kWhenOpened) {
+    if (GetParam().fails == Fails::kWhenOpened) {
       pool = Open(memory_, *disk_);
       if (!pool.ok()) {
         EXPECT_GE(disk_->calls(), disk_->fails_at) << pool.status();
@@ -138,7 +150,7 @@ class FailingDiskTest : public ::testing::TestWithParam<Fails> {
         return false;
       }
     }
-    if (GetParam() == Fails::kInUse) Use(**pool);
+    if (GetParam().fails == Fails::kInUse) Use(**pool);
     const bool closed = (*pool)->Close(true).ok();
     const bool failed = disk_->calls() >= begun + n;
     // Only the write that marks the journal as free may fail without an error.
@@ -176,15 +188,37 @@ TEST_P(FailingDiskTest, LosesNothingThatWasAcknowledged) {
     found_ = {};
     done = FailAt(rounds + 1);
   }
-  EXPECT_GT(rounds, GetParam() == Fails::kInUse ? 60U : 6U);
+  EXPECT_GT(rounds, GetParam().fails == Fails::kInUse ? 60U : 6U);
   EXPECT_LE(closed_after_failure_, 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Calls, FailingDiskTest,
-                         ::testing::Values(Fails::kInUse, Fails::kWhenOpened),
-                         [](const auto& test) {
-                           return test.param == Fails::kInUse ? "InUse" : "WhenOpened";
-                         });
+// The kernel has told the failure to a process that was killed before it could say so.
+using GivenUpPagesTest = FailingDiskTest;
+
+TEST_P(GivenUpPagesTest, AreWrittenIfTheyAreFlushed) {
+  disk_ = std::make_unique<ModelDisk>(memory_.span(), std::vector<std::byte>());
+  {
+    const auto pool = Open(memory_, *disk_, /*create=*/true);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    Use(**pool);
+    disk_->GiveUpPages();
+  }
+  CheckAndTakeOver();
+  EXPECT_NE(found_, decltype(found_){});
+}
+
+std::string NameOf(const ::testing::TestParamInfo<FailingDisk>& test) { return test.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, FailingDiskTest,
+    ::testing::Values(FailingDisk{Fails::kInUse, Then::kUse, "InUse"},
+                      FailingDisk{Fails::kInUse, Then::kClose, "ThenClosed"},
+                      FailingDisk{Fails::kWhenOpened, Then::kUse, "WhenOpened"},
+                      FailingDisk{Fails::kWhenOpened, Then::kClose, "WhenOpenedThenClosed"}),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(Unnoticed, GivenUpPagesTest,
+                         ::testing::Values(FailingDisk{Fails::kInUse, Then::kUse, "Unnoticed"}),
+                         NameOf);
 
 }  // namespace
 }  // namespace lodgekv::test

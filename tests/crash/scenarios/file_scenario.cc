@@ -173,6 +173,7 @@ class Scenario::EngineRun {
       Note(open_->pool->Close(true));
     }
     if (ended()) return;
+    if (!in_order && scenario_.random_.OneIn(2)) disk_.FailSync();  // and the process ends
     open_ = std::make_unique<OpenPool>();
     Note(scenario_.Open(memory_, disk_, open_.get()));
     CheckRunningEngine();

@@ -1,7 +1,8 @@
 // Engines on an ordinary file: a pool with a journal (index/pmem/internal/pool_journal.h) on the
 // model of a disk. The power goes off at every moment, with any mixture of the pool's pages. The
 // result is opened by replay and the engine's real recovery, which is interrupted in turn, and
-// compared. In between the process is killed, or the pool closed cleanly, and opened again.
+// compared. In between the process is killed, or ends by a failed sync, or the pool is closed
+// cleanly, and opened again.
 #pragma once
 
 #include <array>

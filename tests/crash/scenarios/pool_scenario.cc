@@ -22,7 +22,7 @@ constexpr uint64_t kBytes = uint64_t{128} << 10;
 constexpr uint32_t kUnit = 256;
 constexpr uint64_t kExhaustiveUpTo = 64;
 constexpr unsigned kSamples = 8;
-constexpr int kRuns = 6;
+constexpr int kRuns = 12;
 constexpr int kSteps = 30;
 
 // The value before an operation and after it, as far as the pool's user can tell.
@@ -35,6 +35,20 @@ struct Promise {
   void Done() { before = after; }
 };
 
+// Of a process with durability `process`, which flushes nothing.
+class StoresOnly final : public pmem::Tracer {
+ public:
+  explicit StoresOnly(CrashTracer& to) : to_(to) {}
+  void OnStore(const void* dst, size_t bytes, bool) override { to_.OnStore(dst, bytes, false); }
+  void OnFlush(const void*) override {}
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view name) override { to_.OnCrashPoint(name); }
+  bool OnCanary(std::string_view name) override { return to_.OnCanary(name); }
+
+ private:
+  CrashTracer& to_;
+};
+
 class Scenario {
  public:
   Scenario(CrashModel model, Fault fault)
@@ -45,6 +59,7 @@ class Scenario {
   PoolOutcome Run(uint32_t generation) {
     if (generation > 0) MakeOld(generation);
     tracer_ = std::make_unique<CrashTracer>(memory_.span(), fault_);
+    stores_only_ = std::make_unique<StoresOnly>(*tracer_);
     tracer_->before_fence = [this] { TryImages(); };
     const auto options = OptionsOf(memory_, tracer_.get());
     auto pool =
@@ -59,10 +74,7 @@ class Scenario {
       for (int i = 0; i < kSteps && !result_.problem; ++i) Step(*pool);
       if (!result_.problem && run % 2 == 0) Close(*pool);
       pool.reset();
-      // Half of those closed cleanly are put to use by the first step that changes them.
-      auto reopened = OptionsOf(memory_, tracer_.get());
-      reopened.verify_at_use = random_.OneIn(2);
-      pool = Take(Pool::OpenArena(reopened));
+      pool = Reopen(/*flushes=*/run % 3 != 0);
       if (pool == nullptr) break;
       Done();
     }
@@ -84,6 +96,33 @@ class Scenario {
     options.strict_order = model_ == CrashModel::kTornWords;
     options.tracer = tracer;
     return options;
+  }
+
+  // `flushes`: durability is not `process`.
+  std::unique_ptr<Pool> Reopen(bool flushes) {
+    // Half of those closed cleanly are put to use by the first step that changes them.
+    auto options = OptionsOf(memory_, tracer_.get());
+    options.verify_at_use = random_.OneIn(2);
+    if (!flushes) {
+      flushes_ = false;
+      options.process_durability = true;
+      options.tracer = stores_only_.get();
+      return Take(Pool::OpenArena(options));
+    }
+    if (!flushes_) tracer_->before_fence = [this] { KillWhileFlushing(); };
+    std::unique_ptr<Pool> pool = Take(Pool::OpenArena(options));
+    tracer_->before_fence = [this] { TryImages(); };
+    flushes_ = true;
+    return pool;
+  }
+
+  // The process that flushes what another has left is killed, and one more opens the pool: then all
+  // is durable.
+  void KillWhileFlushing() {
+    if (result_.problem) return;
+    const ArenaMemory seen_by_next = memory_.Copy();
+    CrashTracer tracer(seen_by_next.span(), fault_, tracer_.get());
+    if (Take(Pool::OpenArena(OptionsOf(seen_by_next, &tracer))) != nullptr) TryImagesOf(tracer);
   }
 
   // Makes a pool whose state was changed `generation` times.
@@ -187,11 +226,14 @@ class Scenario {
   }
 
   void TryImages() {
-    if (result_.problem) return;
-    const ImageSet images(*tracer_, model_);
+    if (!result_.problem && flushes_) TryImagesOf(*tracer_);
+  }
+
+  void TryImagesOf(const CrashTracer& tracer) {
+    const ImageSet images(tracer, model_);
     images.Visit(kExhaustiveUpTo, kSamples, random_, [&](const ImageSet::Picks& picks) {
       ++result_.images;
-      std::memcpy(image_.span().data(), tracer_->durable().data(), kBytes);
+      std::memcpy(image_.span().data(), tracer.durable().data(), kBytes);
       images.Apply(picks, image_.span().data());
       result_.problem = Check();
       return !result_.problem.has_value();
@@ -266,6 +308,8 @@ class Scenario {
   ArenaMemory memory_;
   ArenaMemory image_;
   std::unique_ptr<CrashTracer> tracer_;
+  std::unique_ptr<StoresOnly> stores_only_;
+  bool flushes_ = true;  // else a power cut may take anything
   Random random_{"the pool's protocols"};
   Promise<bool> identity_;
   Promise<bool> created_;

@@ -1,6 +1,6 @@
 // The pool's own protocols, whatever engine uses it: creation, its state, the chunk table, large
-// objects, a clean close and reopening. Every image is opened by the pool alone and compared with
-// what was promised.
+// objects, a clean close and reopening, also by processes that flush nothing. Every image is opened
+// by the pool alone and compared with what was promised.
 #pragma once
 
 #include <cstdint>
