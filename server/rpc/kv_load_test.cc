@@ -16,6 +16,14 @@
 namespace lodgekv::server::testing {
 namespace {
 
+std::shared_ptr<Faults> FirstWritePasses(Gate& gate) {
+  auto faults = std::make_shared<Faults>();
+  faults->on_write = [&gate, writes = std::make_shared<std::atomic<int>>(0)](size_t) {
+    if ((*writes)++ == 0) gate.Pass();
+  };
+  return faults;
+}
+
 // Many calls on one connection at once, and their outcomes.
 class PutsAtOnce {
  public:
@@ -93,11 +101,7 @@ TEST(KvLoadTest, LargeValuesHoldUpNobody) {
 
 TEST(KvLoadTest, ALargePutHoldsUpNobody) {
   Gate gate;
-  auto faults = std::make_shared<Faults>();
-  std::atomic<int> writes{0};
-  faults->on_write = [&](size_t) {
-    if (writes++ == 0) gate.Pass();
-  };
+  const auto faults = FirstWritePasses(gate);
   Config config = TestConfig();
   config.threads = 1;
   TestDaemon daemon(config, HooksOf(faults));
@@ -113,11 +117,7 @@ TEST(KvLoadTest, ALargePutHoldsUpNobody) {
 // However long it waits to be parsed, as that of a small put.
 TEST(KvLoadTest, TheTtlOfALargePutCountsFromItsReceipt) {
   Gate gate;
-  auto faults = std::make_shared<Faults>();
-  std::atomic<int> writes{0};
-  faults->on_write = [&](size_t) {
-    if (writes++ == 0) gate.Pass();
-  };
+  const auto faults = FirstWritePasses(gate);
   Config config = TestConfig();
   config.write_threads = 1;
   TestDaemon daemon(config, HooksOf(faults));
