@@ -47,6 +47,15 @@ class OpenCommitsTest : public ::testing::TestWithParam<Words> {
     tree.arena().options().long_fences = false;
     tree.CloseAndRecover();
   }
+  // Puts kKeys keys, and more up to `*n` by a thread that has ended. Returns how many leaves its
+  // last flush wrote, whose commits are open.
+  static uint64_t StartWithCommitsOfAnEndedThread(TestTree& tree, uint64_t* n) {
+    Start(tree);
+    for (; *n < kKeys; ++*n) (void)tree.Put(Scattered(*n), Text(*n));
+    uint64_t leaves = 0;
+    std::thread([&] { leaves = PutUntilFlush(tree, n)["flushed_leaves_total"]; }).join();
+    return leaves;
+  }
   static double FencesOfAPut(const TestTree::Options& options);
 };
 INSTANTIATE_TEST_SUITE_P(Media, OpenCommitsTest, ::testing::Values(Words::kInOrder, Words::kTear),
@@ -124,11 +133,8 @@ TEST_P(OpenCommitsTest, LeavesAndNodesAreClosedBeforeTheyAreJoined) {
 // more, and fences that: its own fences do not cover them.
 TEST_P(OpenCommitsTest, ThoseOfAThreadThatEndedAreFlushedAgain) {
   TestTree tree(KeyFormat::kFixed64, {{"log_entries", "1000"}});
-  Start(tree);
   uint64_t n = 0;
-  for (; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
-  uint64_t leaves = 0;
-  std::thread([&] { leaves = PutUntilFlush(tree, &n)["flushed_leaves_total"]; }).join();
+  const uint64_t leaves = StartWithCommitsOfAnEndedThread(tree, &n);
   ASSERT_GT(leaves, 0u);
   std::thread([&] {
     const Effect next = tree.PutEffect(Scattered(0), Text(1));
@@ -144,11 +150,8 @@ TEST_P(OpenCommitsTest, ThoseOfAThreadThatEndedAreFlushedAgain) {
 // journal may hold lines of that.
 TEST_P(OpenCommitsTest, LeavesThatAreGoneAreNotFlushedAgain) {
   TestTree tree(KeyFormat::kFixed64, {{"log_entries", "1000"}});
-  Start(tree);
   uint64_t n = 0;
-  for (; n < kKeys; ++n) (void)tree.Put(Scattered(n), Text(n));
-  uint64_t leaves = 0;
-  std::thread([&] { leaves = PutUntilFlush(tree, &n)["flushed_leaves_total"]; }).join();
+  const uint64_t leaves = StartWithCommitsOfAnEndedThread(tree, &n);
   ASSERT_GT(leaves, 0u);
   const auto chunks = [&tree] {
     const auto all = tree.pool().Chunks();

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "index/pmem/internal/page_set.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -59,7 +60,7 @@ bool FileSync::WriteBack(uint64_t begin, uint64_t bytes) {
 
 // A page that is not in memory is as it is in the file.
 bool FileSync::RewriteAll(uint64_t pool_bytes) {
-  constexpr uint64_t kPage = 4096;
+  constexpr uint64_t kPage = PageSet::kPageBytes;
   constexpr uint64_t kPiece = 16384 * kPage;
   std::vector<unsigned char> resident(kPiece / kPage);
   for (uint64_t begin = 0; begin < pool_bytes; begin += kPiece) {
