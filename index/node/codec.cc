@@ -83,7 +83,7 @@ bool BytesCodec::KeyFits(Pair pair) const {
 }
 
 uint16_t BytesCodec::HashOf(Pair pair) const {
-  if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1);
+  if (IsRecord(pair.value)) return HashInRecordWord(pair.value);
   char scratch[8];
   return SlotHash(KeyText(pair, scratch));
 }

@@ -133,6 +133,9 @@ class BytesCodec {
     const uint64_t word = uint64_t{0b110} << 61 | (offset / 16) << 17 | uint64_t{hash} << 1;
     return word | (std::popcount(key_word ^ word) & 1);
   }
+  static uint16_t HashInRecordWord(uint64_t value_word) {
+    return static_cast<uint16_t>(value_word >> 1);
+  }
   // The inline form of a pair, if it has one and the pool allows it.
   bool InlineWord(std::string_view key, std::string_view value, uint64_t* word) const;
   bool inline_pairs() const { return inline_pairs_; }
@@ -141,7 +144,7 @@ class BytesCodec {
 
   bool MayMatch(const Key& key, Pair pair) const {
     if (pair.key != key.word) return false;
-    if (IsRecord(pair.value)) return static_cast<uint16_t>(pair.value >> 1) == key.hash;
+    if (IsRecord(pair.value)) return HashInRecordWord(pair.value) == key.hash;
     return InlineKeyLength(pair.value) == key.text.size();
   }
   // A pair with a damaged record matches any key that it may have: so the key does not seem absent,
@@ -153,7 +156,8 @@ class BytesCodec {
   bool SameKey(Pair a, Pair b) const {
     if (a.key != b.key) return false;
     const bool records = IsRecord(a.value) && IsRecord(b.value);
-    return (!records || ((a.value ^ b.value) >> 1 & 0xffff) == 0) && HaveSameText(a, b);
+    if (records && HashInRecordWord(a.value) != HashInRecordWord(b.value)) return false;
+    return HaveSameText(a, b);
   }
   bool Less(Pair a, Pair b) const;
 
