@@ -83,8 +83,8 @@ class BatchCall : public Call {
   virtual void Parse() = 0;
   // Whether serving it takes as long as many single calls.
   virtual bool IsLong() const = 0;
-  // Serves the batch, or goes on with it. False: more than `most_bytes` have been read, and the
-  // rest is to be served.
+  // Serves the batch, or goes on with it. False: more than `most_bytes` have been read, or a long
+  // value comes next, and the rest is to be served with kAllBytes.
   static constexpr uint64_t kAllBytes = UINT64_MAX;
   virtual bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) = 0;
 };

@@ -91,42 +91,55 @@ void BatchGetCall::Accept() {
 bool BatchGetCall::IsLong() const { return request().entries.size() > kLongBatchOfReads; }
 
 bool BatchGetCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) {
+  const bool takes_long = most_bytes == kAllBytes;
   std::array<ReadResult, kKeysPerLookup> space;
   while (next_ < request().entries.size()) {
     if (bytes_ > most_bytes) return false;
-    if (const auto error = LookUpSome(engine, now_unix_ms, space)) {
+    const size_t before = next_;
+    if (const auto error = LookUpSome(engine, now_unix_ms, takes_long, space)) {
       Fail(*error);
       break;
     }
+    if (next_ == before) return false;
   }
   return true;
 }
 
 // `space` is reused for all keys of the call: the memory of its values is.
 std::optional<grpc::Status> BatchGetCall::LookUpSome(Engine& engine, uint64_t now_unix_ms,
-                                                     std::span<ReadResult> space) {
+                                                     bool takes_long, std::span<ReadResult> space) {
   const std::span<const std::string_view> all(request().entries);
-  const auto keys = all.subspan(next_, std::min(space.size(), all.size() - next_));
-  const auto results = space.first(keys.size());
+  auto keys = all.subspan(next_, std::min(space.size(), all.size() - next_));
+  auto results = space.first(keys.size());
   const Cost before = ThreadCost();
-  auto error = ReadAndHold(engine, now_unix_ms, keys, results);
+  auto error = ReadShort(engine, now_unix_ms, keys, results);
+  if (!takes_long) {
+    const auto first_long = std::ranges::find_if(results, &ReadResult::left_out);
+    results = results.first(static_cast<size_t>(first_long - results.begin()));
+  }
+  keys = keys.first(results.size());
+  if (!error) error = HoldAll(engine, now_unix_ms, keys, results);
   const Cost cost = ThreadCost() - before;
   AddCost(cost, all.size(), cost);
-  if (error) return error;
+  if (error || keys.empty()) return error;
   parts_.push_back(LookupsOnWire(results));
   next_ += keys.size();
   return std::nullopt;
 }
 
-// Long values one at a time, so that there is never more than one that nobody has counted.
-std::optional<grpc::Status> BatchGetCall::ReadAndHold(Engine& engine, uint64_t now_unix_ms,
-                                                      std::span<const std::string_view> keys,
-                                                      std::span<ReadResult> results) {
+// Leaves long values out.
+std::optional<grpc::Status> BatchGetCall::ReadShort(Engine& engine, uint64_t now_unix_ms,
+                                                    std::span<const std::string_view> keys,
+                                                    std::span<ReadResult> results) const {
   const Outcome outcome =
       engine.Read(keys, results, {.now_unix_ms = now_unix_ms, .most_value_bytes = kLongBytes});
-  if (outcome != Outcome::kOk) {
-    if (const auto error = ErrorOf(results)) return error;
-  }
+  return outcome == Outcome::kOk ? std::nullopt : ErrorOf(results);
+}
+
+// Long values one at a time, so that there is never more than one that nobody has counted.
+std::optional<grpc::Status> BatchGetCall::HoldAll(Engine& engine, uint64_t now_unix_ms,
+                                                  std::span<const std::string_view> keys,
+                                                  std::span<ReadResult> results) {
   uint64_t bytes = 0;
   for (const ReadResult& result : results) bytes += result.left_out ? 0 : AnswerBytes(result);
   if (auto error = HoldMore(bytes)) return error;

@@ -81,13 +81,18 @@ class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
  private:
   void DeliverResult() override;
   void ClearMessages() override;
-  // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one.
-  std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms,
+  // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one. Without
+  // `takes_long` it ends before the first long value, which may be the first of all.
+  std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms, bool takes_long,
                                          std::span<ReadResult> space);
-  // Reads these keys, those from next_ on, and holds what was read.
-  std::optional<grpc::Status> ReadAndHold(Engine& engine, uint64_t now_unix_ms,
-                                          std::span<const std::string_view> keys,
-                                          std::span<ReadResult> results);
+  // These keys, those from next_ on.
+  std::optional<grpc::Status> ReadShort(Engine& engine, uint64_t now_unix_ms,
+                                        std::span<const std::string_view> keys,
+                                        std::span<ReadResult> results) const;
+  // Holds what was read of them, and reads what was left out.
+  std::optional<grpc::Status> HoldAll(Engine& engine, uint64_t now_unix_ms,
+                                      std::span<const std::string_view> keys,
+                                      std::span<ReadResult> results);
   std::optional<grpc::Status> HoldMore(uint64_t bytes);
   std::optional<grpc::Status> ErrorOf(std::span<const ReadResult> results) const;
 

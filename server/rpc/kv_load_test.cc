@@ -99,6 +99,33 @@ TEST(KvLoadTest, LargeValuesHoldUpNobody) {
   reader.join();
 }
 
+// Nor by a batch's, which has them among short ones.
+TEST(KvLoadTest, LargeValuesOfABatchHoldUpNobody) {
+  const std::string large(1 << 20, 'v');
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  Config config = TestConfig();
+  config.threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  for (const char* key : {"large1", "large2"}) ASSERT_TRUE(daemon.Put(key, large).ok());
+  ASSERT_TRUE(daemon.Put("small", "v").ok());
+  faults->on_long_read = [&gate] { gate.Pass(); };
+  const std::vector<std::string> keys{"small", "large1", "absent", "large2", "small"};
+  v1::BatchGetRequest request;
+  for (const std::string& key : keys) request.add_keys(key);
+  v1::BatchGetResponse response;
+  std::thread reader([&] { EXPECT_TRUE(daemon.BatchGet(request, &response).ok()); });
+  gate.AwaitArrival();
+  EXPECT_EQ(daemon.ValueOf("small"), "v");
+  gate.Open();
+  reader.join();
+  ASSERT_EQ(response.results_size(), keys.size());
+  const std::vector<std::string> values{"v", large, "", large, "v"};
+  for (int i = 0; i < response.results_size(); ++i) {
+    EXPECT_EQ(response.results(i).value(), values[i]) << keys[i];
+  }
+}
+
 TEST(KvLoadTest, ALargePutHoldsUpNobody) {
   Gate gate;
   const auto faults = FirstWritePasses(gate);
