@@ -372,7 +372,8 @@ absl::Status Daemon::ListenData() {
   grpc::ServerBuilder builder;
   builder.RegisterService(&kv_service_);
   builder.RegisterService(&data_health_);
-  long_reads_ = std::make_unique<WorkThreads>(state_, "lodgekv-scan", config.scan_threads);
+  long_reads_ = std::make_unique<WorkThreads>(state_, "lodgekv-scan", config.scan_threads,
+                                              static_cast<int>(config.scan_nice));
   long_writes_ = std::make_unique<WorkThreads>(state_, "lodgekv-write", config.write_threads);
   const LongWork long_work{.reads = *long_reads_, .writes = *long_writes_};
   for (size_t i = 0; i < Pollers(config); ++i) {

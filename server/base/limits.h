@@ -45,9 +45,9 @@ inline constexpr LimitRange kConnectionShare{50, 1, 100};
 inline constexpr LimitRange kPeerShare{75, 1, 100};
 
 // What a scan holds in memory at a time. Above a thousand items the cost of a page is that of its
-// items.
+// items. A poller that sends a page serves nobody else meanwhile (docs/decisions/0045).
 inline constexpr LimitRange kScanPageItems{1'000, 1, 100'000};
-inline constexpr LimitRange kScanPageSize{kMiB, 4 * kKiB, 16 * kMiB};
+inline constexpr LimitRange kScanPageSize{64 * kKiB, 4 * kKiB, 16 * kMiB};
 
 // Calls that a client may have open on one connection; further ones wait in the client (HTTP/2's
 // own rule).

@@ -70,6 +70,7 @@ struct Config {
 
   uint64_t threads = 0;
   uint64_t scan_threads = 0;
+  uint64_t scan_nice = 0;
   uint64_t write_threads = 0;
   uint64_t group_operations = 0;
   uint64_t session_operations = 0;

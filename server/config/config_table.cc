@@ -132,6 +132,9 @@ constexpr std::array kWork{
            "and one at least."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
            "Threads that read the pages of scans, and large batches."),
+    Number(FieldKind::kCount, "scan_nice", {10, 0, 19}, &Config::scan_nice,
+           "By how much these threads give way to the others when there are fewer processors than\n"
+           "threads with work (nice). 0: not at all."),
     Number(FieldKind::kCount, "write_threads", {1, 1, 64}, &Config::write_threads,
            "Threads that apply large writes and, on an ordinary file, all of them, so that no\n"
            "other call waits for a sync."),

@@ -1,8 +1,12 @@
 // Clients within the limits with heavy load: no limit for other clients hinders them.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -97,6 +101,34 @@ TEST(KvLoadTest, LargeValuesHoldUpNobody) {
   EXPECT_EQ(daemon.ValueOf("small"), "v");
   gate.Open();
   reader.join();
+}
+
+// What the kernel shows of the process's threads with this name.
+std::vector<int> NiceValuesOf(const std::string& name) {
+  std::vector<int> values;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    const int tid = std::stoi(task.path().filename().string());
+    if (comm == name) values.push_back(getpriority(PRIO_PROCESS, static_cast<id_t>(tid)));
+  }
+  return values;
+}
+
+TEST(KvLoadTest, ThreadsForScansGiveWay) {
+  Config config = TestConfig();
+  config.scan_threads = 1;
+  config.scan_nice = 7;
+  TestDaemon daemon(config);
+  v1::BatchGetRequest request;
+  for (int i = 0; i < 300; ++i) request.add_keys("key");
+  v1::BatchGetResponse response;
+  ASSERT_TRUE(daemon.BatchGet(request, &response).ok());  // by such a thread: it runs
+  const int own = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(NiceValuesOf("lodgekv-scan"), std::vector{std::min(own + 7, 19)});
+  EXPECT_EQ(NiceValuesOf("lodgekv-write"), std::vector{own});
+  EXPECT_EQ(NiceValuesOf("lodgekv-poller"),
+            std::vector(NiceValuesOf("lodgekv-poller").size(), own));
 }
 
 // Nor by a batch's, which has them among short ones.

@@ -92,6 +92,18 @@ TEST_F(KvScanTest, StreamsPagesAndContinuesFromAContinuation) {
   EXPECT_EQ(keys.front(), "key101000");
 }
 
+// What is sent at a time is short, so that single calls need not wait long behind it.
+TEST_F(KvScanTest, PagesOfLongValuesHaveFewItems) {
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(daemon_.Put("key" + std::to_string(100 + i), std::string(1'018, 'v')).ok());
+  }
+  std::vector<v1::ScanResponse> pages;
+  ASSERT_TRUE(daemon_.Scan({}, &pages).ok());
+  ASSERT_EQ(Keys(pages).size(), 200);
+  EXPECT_EQ(pages.size(), 4);
+  EXPECT_EQ(pages[0].items_size(), 64);  // of 1,024 bytes
+}
+
 TEST_F(KvScanTest, HoldsOnePageForAClientThatDoesNotRead) {
   const std::string value(kMiB, 'v');
   for (int i = 0; i < 40; ++i) {

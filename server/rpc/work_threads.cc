@@ -1,6 +1,7 @@
 #include "server/rpc/work_threads.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,10 +12,13 @@
 
 namespace lodgekv::server {
 
-WorkThreads::WorkThreads(ServerState& state, const std::string& name, size_t threads)
+WorkThreads::WorkThreads(ServerState& state, const std::string& name, size_t threads, int nice)
     : state_(state) {
   for (size_t i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Run(); });
+    threads_.emplace_back([this, nice] {
+      (void)::nice(nice);  // of this thread alone, on Linux; giving way needs no privilege
+      Run();
+    });
     pthread_setname_np(threads_.back().native_handle(), name.c_str());
   }
 }

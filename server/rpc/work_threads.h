@@ -26,8 +26,9 @@ namespace lodgekv::server {
 
 class WorkThreads {
  public:
-  // `name` is what the operating system shows, up to 15 characters.
-  WorkThreads(ServerState& state, const std::string& name, size_t threads);
+  // `name` is what the operating system shows, up to 15 characters. `nice`: by how much these
+  // threads give way to the others (nice(2)).
+  WorkThreads(ServerState& state, const std::string& name, size_t threads, int nice = 0);
   // When no call is queued or worked on any more.
   ~WorkThreads();
   WorkThreads(const WorkThreads&) = delete;
