@@ -78,6 +78,7 @@ struct NodeTurn {
   size_t new_leaves = 0;      // at most
   size_t further_leaves = 0;  // that the node then has room for
   bool second_commit = false;
+  bool replays = false;  // by recovery
 
   bool of_group() const { return op_count != 0; }
   bool PublishesAtOnce() const { return leaves != 0 && !second_commit; }

@@ -3,6 +3,7 @@
 // Thread safety: the caller holds the node's lock; LeafAddress may be called by any thread.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -56,6 +57,9 @@ class LeafAccess {
   int BufferedIndex(const Node* node, const Key& key, uint32_t hits) const;
   // Whether the record of the buffered pair `at` has no owner any more once `value` replaces it.
   bool LosesRecord(const Node* node, unsigned at, const Key& key, uint64_t value) const;
+  // Bytes of the longest key of the leaf and of the pairs buffered for it: no separator of these is
+  // longer. 0: separators need no records.
+  uint64_t LongestKey(const Node* node, unsigned leaf) const;
   // Live keys in the leaves and the buffer.
   int64_t KeysOf(const Node& node) const;
 
@@ -137,6 +141,24 @@ bool LeafAccess<C>::LosesRecord(const Node* node, unsigned at, const Key& key,
     return slot < 0 || SlotPair(leaf, static_cast<unsigned>(slot)).value != old_value;
   }
   return false;
+}
+
+template <class C>
+uint64_t LeafAccess<C>::LongestKey(const Node* node, unsigned leaf) const {
+  uint64_t longest = 0;
+  if constexpr (C::kRecords) {
+    char scratch[8];
+    const auto add = [&](Pair pair) {
+      longest = std::max<uint64_t>(longest, codec_.KeyText(pair, scratch).size());
+    };
+    for (uint32_t slots = node->mirrors[leaf].slots(); slots != 0; slots &= slots - 1) {
+      add(SlotPair(LeafAt(node, leaf), static_cast<unsigned>(std::countr_zero(slots))));
+    }
+    for (uint32_t puts = node->GroupMask(leaf) & ~node->tombstones; puts != 0; puts &= puts - 1) {
+      add(node->BufferedPair(static_cast<unsigned>(std::countr_zero(puts))));
+    }
+  }
+  return longest;
 }
 
 template <class C>

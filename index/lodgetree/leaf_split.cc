@@ -10,8 +10,6 @@
 #include <bit>
 #include <cstring>
 
-#include "index/node/record.h"
-
 namespace lodgekv::lodgetree {
 
 namespace {
@@ -149,7 +147,7 @@ void LeafSplitter<C>::Stage(NodeTurn<C>& turn, LeafWork& work) {
       round.right.push_back(origin.pair);
       if (origin.slot >= 0) work.moved |= uint32_t{1} << origin.slot;
     }
-    WriteRightLeaf(work, separator, next);
+    WriteRightLeaf(turn, work, separator, next);
     next = CheckedWord(round.new_leaves.back().offset);
   }
   work.next = next;
@@ -174,28 +172,36 @@ void LeafSplitter<C>::WriteLeafAside(const LeafWork& work, pmem::Offset space) {
   parts_.medium.Persist(aside, kLeafBytes);
 }
 
-// A separator too long for the fence's word is stored in a record that the leaf owns.
 template <class C>
-FenceWords LeafSplitter<C>::StageFence(Separator separator) {
+StagedRecord LeafSplitter<C>::StageSpareFence(std::string_view text) {
+  const auto [space, bytes] = worker_.spares.TakeFence();
+  const StagedRecord record = StageRecordAt(parts_.pool, parts_.slab, space, text, {}, 0);
+  if (parts_.slab.IsLarge(bytes) && !record.large) {
+    parts_.medium.Persist(parts_.pool.template At<char>(space), record.bytes);
+    parts_.slab.Commit(space);
+  }
+  return record;
+}
+
+// A separator too long for the fence's word is stored in a record that the leaf owns. Replay uses
+// the spare space that fits its leaf: what else is free another split may need.
+template <class C>
+FenceWords LeafSplitter<C>::StageFence(Separator separator, bool replays) {
   const std::string_view text = C::FenceText(separator);
   if (text.empty()) return C::EncodeFence(separator, 0);
-  StagedRecord record =
-      StageRecord(parts_.pool, parts_.slab, text, {}, 0, pmem::ReservePolicy::kUse);
-  if (record.offset == 0) {
-    const auto [space, bytes] = worker_.spares.TakeFence();
-    record = StageRecordAt(parts_.pool, parts_.slab, space, text, {}, 0);
-    if (parts_.slab.IsLarge(bytes) && !record.large) {
-      parts_.medium.Persist(parts_.pool.template At<char>(space), record.bytes);
-      parts_.slab.Commit(space);
-    }
+  StagedRecord record;
+  if (!replays) {
+    record = StageRecord(parts_.pool, parts_.slab, text, {}, 0, pmem::ReservePolicy::kUse);
   }
+  if (record.offset == 0) record = StageSpareFence(text);
   FinishRecord(parts_.pool, record, 0);
   return C::EncodeFence(separator, record.offset);
 }
 
 // From the round's `right` pairs.
 template <class C>
-void LeafSplitter<C>::WriteRightLeaf(const LeafWork& work, Separator separator, uint64_t next) {
+void LeafSplitter<C>::WriteRightLeaf(const NodeTurn<C>& turn, const LeafWork& work,
+                                     Separator separator, uint64_t next) {
   const std::span<const Pair> pairs(worker_.round.right);
   LeafImage image;
   const auto count = static_cast<unsigned>(pairs.size());
@@ -208,7 +214,7 @@ void LeafSplitter<C>::WriteRightLeaf(const LeafWork& work, Separator separator, 
     image.fingerprints[i] = FingerprintOf(parts_.codec.HashOf(pairs[i]));
     image.slots[i] = pairs[i];
   }
-  const FenceWords fence = StageFence(separator);
+  const FenceWords fence = StageFence(separator, turn.replays);
   image.low[0] = fence.word;
   image.low[1] = fence.meta;
   auto& right = worker_.round.new_leaves.emplace_back();

@@ -12,8 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "index/lodgetree/tree_parts.h"
+#include "index/node/record.h"
 
 namespace lodgekv::lodgetree {
 
@@ -49,8 +51,10 @@ class LeafSplitter {
                                  Division division, Separator* separator);
   static bool Divides(const Node* node, unsigned leaf, Separator separator);
   void WriteLeafAside(const LeafWork& work, pmem::Offset space);
-  void WriteRightLeaf(const LeafWork& work, Separator separator, uint64_t next);
-  FenceWords StageFence(Separator separator);
+  void WriteRightLeaf(const NodeTurn<C>& turn, const LeafWork& work, Separator separator,
+                      uint64_t next);
+  FenceWords StageFence(Separator separator, bool replays);
+  StagedRecord StageSpareFence(std::string_view text);
 
   TreeParts<C>& parts_;
   Worker<C>& worker_;

@@ -1,5 +1,7 @@
 // Drains the buffers of the nodes that an operation holds, if there is no room for its pair or
 // their space is needed.
+#include <algorithm>
+
 #include "index/lodgetree/hotness_aware_split.h"
 #include "index/lodgetree/node_writer.h"
 #include "index/pmem/last_words.h"
@@ -15,19 +17,31 @@ void NodeWriter<C>::DieWithoutLeaf() {
   words.Abort();
 }
 
+// Whether there is spare space for what the plan splits. If others have put longer keys since the
+// operation was admitted, there may be none for the longest key: then that of the leaves counts,
+// for which there is. Replay takes no more than that anyway: there is as much as before the crash.
+template <class C>
+bool NodeWriter<C>::HasSpares(const Node* node) {
+  const size_t needed = node->index_count == 1 ? 1 : kept_leaves + 1;
+  SpareSpace& spares = worker_.spares;
+  if (!replaying && spares.Ensure(parts_.spare_source, needed, reserve_policy)) return true;
+  uint64_t longest = 0;
+  for (unsigned i = 0; i < plan.count; ++i) {
+    longest = std::max(longest, parts_.access.LongestKey(node, plan.targets[i].leaf));
+  }
+  return spares.EnsureFor(parts_.spare_source, longest, needed, reserve_policy);
+}
+
 // Reduces the plan to what there are leaves for.
 template <class C>
 void NodeWriter<C>::FitPlan(const Node* node) {
   const bool single = node->index_count == 1;
-  const size_t needed = single ? 1 : kept_leaves + 1;
-  const bool may_split = single || !replaying;
+  const bool may_split = !replaying || (single && replay_splits);
   // The plan counts possible splits. Replay counts exactly: another thread may need the last leaf.
   const bool exactly = replaying && single;
   const bool sure =
       plan.splits > 0 && (!exactly || parts_.planner.Splits(node, plan.targets.front()));
-  if (sure && !(may_split && worker_.spares.Ensure(parts_.spare_source, needed, reserve_policy))) {
-    parts_.planner.DropSplits(node, &plan);
-  }
+  if (sure && !(may_split && HasSpares(node))) parts_.planner.DropSplits(node, &plan);
 }
 
 // A single drain: a round of one turn.
@@ -40,6 +54,7 @@ void NodeWriter<C>::Drain(Node* node, uint64_t watermark) {
   turn.node = node;
   turn.watermark = watermark;
   turn.leaves = plan.Leaves();
+  turn.replays = replaying;
   if constexpr (C::kRecords) parts_.access.FetchDrained(node, turn.leaves);
   DrainRound<C> round(parts_, worker_);
   round.StageTurn(turn, {});

@@ -82,9 +82,11 @@ class NodeWriter {
   // Recovery: a leaf splits only if splitting its node does not make room. So recovery needs no
   // leaf that was not available before the crash (README, Recovery).
   bool replaying = false;
-  bool stuck = false;  // no leaf, and nothing else makes room
+  bool replay_splits = false;  // a leaf may split at all
+  bool stuck = false;          // no leaf, and nothing else makes room
 
  private:
+  bool HasSpares(const Node* node);
   void FitPlan(const Node* node);
   Node* DrainOrSplit(Node* node, const Key& key, uint64_t watermark);
   void Drain(Node* node, uint64_t watermark);

@@ -1,6 +1,7 @@
 // Recovery's logs: what the replay by watermark (node/log_replay.h) requires of LodgeTree. Its
 // ranges are the nodes that recovery has built.
 #include <algorithm>
+#include <mutex>
 #include <span>
 
 #include "index/lodgetree/commit_closer.h"
@@ -45,7 +46,7 @@ class LoggedTree {
     }
 
    private:
-    bool TryToApply(PendingOp<C>& pending);
+    bool TryToApply(PendingOp<C>& pending, bool splits);
 
     LoggedTree& tree_;
     TreeParts<C>& parts_;
@@ -59,6 +60,7 @@ class LoggedTree {
 
   TreeParts<C>& parts_;
   const std::span<Node* const> nodes_;
+  std::mutex split_mutex_;
 };
 
 template <class C>
@@ -96,18 +98,23 @@ bool LoggedTree<C>::IsDead(const FoundEntry& entry) const {
   return false;
 }
 
-// False: no leaf could be allocated for it, and it is not applied.
+// False: no leaf may be split for it, or none could be allocated, and it is not applied.
 template <class C>
-bool LoggedTree<C>::Replayer::TryToApply(PendingOp<C>& pending) {
+bool LoggedTree<C>::Replayer::TryToApply(PendingOp<C>& pending, bool splits) {
   NodeWriter<C> nodes(parts_, worker_);
   nodes.fenced = true;
   nodes.replaying = true;
+  nodes.replay_splits = splits;
   nodes.Lock(pending.key);
   nodes.Apply(pending);
   nodes.held.UnlockAll();
+  worker_.spares.FreeAll(parts_.spare_source);
   return !nodes.stuck;
 }
 
+// Leaves split one at a time, and each takes the smallest space for its fence that will do. In a
+// full pool what is free may be just what the operations in flight had set aside, one each, some
+// for longer keys than others: so each finds some, whichever comes first.
 template <class C>
 absl::Status LoggedTree<C>::Replayer::Apply(const FoundEntry& entry, const Key& key, uint32_t log) {
   WriteResult result;
@@ -118,8 +125,10 @@ absl::Status LoggedTree<C>::Replayer::Apply(const FoundEntry& entry, const Key& 
   pending.tombstone = entry.op == LogOp::kDelete;
   pending.sequence = entry.sequence;
   pending.log = log;
-  if (TryToApply(pending)) return absl::OkStatus();
-  if (parts_.rest.FinishNow() && TryToApply(pending)) return absl::OkStatus();
+  if (TryToApply(pending, /*splits=*/false)) return absl::OkStatus();
+  const std::lock_guard lock(tree_.split_mutex_);
+  if (TryToApply(pending, /*splits=*/true)) return absl::OkStatus();
+  if (parts_.rest.FinishNow() && TryToApply(pending, /*splits=*/true)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       "the pool is full: there is no leaf for what its log holds; nothing is lost");
 }

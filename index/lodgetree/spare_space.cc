@@ -22,31 +22,53 @@ uint64_t SpareSpace::BytesOfFence(const SpareSource& source) {
 }
 
 bool SpareSpace::Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
+  if (!EnsureLeaves(source, count, policy)) return false;
+  return !source.fences || EnsureFences(source, BytesOfFence(source), count, policy);
+}
+
+bool SpareSpace::EnsureFor(const SpareSource& source, uint64_t longest_key, size_t count,
+                           pmem::ReservePolicy policy) {
+  if (!EnsureLeaves(source, count, policy)) return false;
+  return !source.fences || EnsureFences(source, RecordBytes(longest_key, 0, false), count, policy);
+}
+
+bool SpareSpace::EnsureLeaves(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
   while (leaves_.size() < count) {
     const pmem::Offset leaf = source.leaves.Allocate(policy);
     if (leaf == 0) return false;
     leaves_.push_back(leaf);
   }
-  return !source.fences || EnsureFences(source, count, policy);
+  return true;
 }
 
 bool SpareSpace::FencesAreLongEnough(const SpareSource& source) const {
   return fences_.empty() || fences_.back().bytes >= BytesOfFence(source);
 }
 
+// Where only the space of a longer one is free, as of a fence that an operation had set aside, that
+// will do: the slab itself wastes no more than three quarters.
+SpareSpace::Fence SpareSpace::AllocateFence(const SpareSource& source, uint64_t bytes,
+                                            pmem::ReservePolicy policy) {
+  const uint64_t most = std::max(bytes, BytesOfFence(source));
+  for (;; bytes = std::min(4 * bytes, most)) {
+    const pmem::Offset space = source.slab.Allocate(bytes, policy);
+    if (space != 0 || bytes == most) return {space, bytes};
+  }
+}
+
 // Those that have become too short are kept until there are longer ones: for an operation that has
 // locked its nodes by now they are long enough, since no longer key can come into these.
-bool SpareSpace::EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy) {
-  const uint64_t bytes = BytesOfFence(source);
+bool SpareSpace::EnsureFences(const SpareSource& source, uint64_t bytes, size_t count,
+                              pmem::ReservePolicy policy) {
   std::vector<Fence> too_short;
-  if (!FencesAreLongEnough(source)) too_short.swap(fences_);
+  if (!fences_.empty() && fences_.back().bytes < bytes) too_short.swap(fences_);
   // Few spares of very long keys must suffice: a drain that splits ensures one before it begins.
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
   while (fences_.size() < count) {
-    const pmem::Offset space = source.slab.Allocate(bytes, policy);
-    if (space == 0) break;
-    fences_.push_back({space, bytes});
+    const Fence fence = AllocateFence(source, bytes, policy);
+    if (fence.space == 0) break;
+    fences_.insert(fence.bytes == bytes ? fences_.end() : fences_.begin(), fence);
   }
   const bool enough = fences_.size() >= count;
   if (!enough && !too_short.empty()) fences_.swap(too_short);
@@ -72,6 +94,10 @@ void SpareSpace::Trim(const SpareSource& source) {
   const bool tight = source.pool.tight();
   const size_t leaves = tight ? 0 : kKeptLeaves;
   const size_t fences = tight ? 0 : KeptFences();
+  FreeAbove(source, leaves, fences);
+}
+
+void SpareSpace::FreeAbove(const SpareSource& source, size_t leaves, size_t fences) {
   for (; leaves_.size() > leaves; leaves_.pop_back()) source.leaves.Free(leaves_.back());
   for (; fences_.size() > fences; fences_.pop_back()) source.slab.Free(fences_.back().space);
 }

@@ -5,7 +5,8 @@
 //  1. What an operation may need is allocated before its first durable step, so that what is in the
 //     log can always be applied (README, invariant 9).
 //  2. Each fence has room for the longest separator as of the last call of Ensure that has returned
-//     true: no separator is longer than the longest key.
+//     true: no separator is longer than the longest key. After EnsureFor: for those of its keys.
+//  3. The last fence is the shortest, and the next to be taken.
 //
 // SpareSource is thread-safe; SpareSpace belongs to one thread.
 #pragma once
@@ -62,8 +63,13 @@ class SpareSpace {
 
   // False: not enough space is free; what there was is still there.
   bool Ensure(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
+  // The same for splits of leaves without a key of more than `longest_key` bytes: other keys do not
+  // count, however long. A fence takes the smallest space that is free.
+  bool EnsureFor(const SpareSource& source, uint64_t longest_key, size_t count,
+                 pmem::ReservePolicy policy);
   // Frees all but a few.
   void Trim(const SpareSource& source);
+  void FreeAll(const SpareSource& source) { FreeAbove(source, 0, 0); }
   // Prefetches the leaves that the next calls of TakeLeaf will return.
   void Prefetch(const pmem::Pool& pool, size_t count = 1) const;
 
@@ -82,7 +88,11 @@ class SpareSpace {
   static constexpr uint64_t kKeptFenceBytes = uint64_t{16} << 10;
   size_t KeptFences() const;
   static uint64_t BytesOfFence(const SpareSource& source);
-  bool EnsureFences(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
+  static Fence AllocateFence(const SpareSource& source, uint64_t bytes, pmem::ReservePolicy policy);
+  bool EnsureLeaves(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
+  bool EnsureFences(const SpareSource& source, uint64_t bytes, size_t count,
+                    pmem::ReservePolicy policy);
+  void FreeAbove(const SpareSource& source, size_t leaves, size_t fences);
 
   std::vector<pmem::Offset> leaves_;
   std::vector<Fence> fences_;  // for a full pool
