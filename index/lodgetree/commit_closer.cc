@@ -31,9 +31,7 @@ bool CommitCloser<C>::FlushIfOfOther(const Superseded& commits) {
   if (commits.turn == pmem::CurrentWorkerTurn()) return false;
   bool any = false;
   for (const media::Leaf* leaf : commits.leaves) {
-    if (!parts_.leaves.IsUnit(parts_.pool.OffsetOf(leaf))) continue;
-    parts_.medium.FlushLine(leaf);
-    any = true;
+    any |= parts_.leaves.FlushHead(parts_.pool.OffsetOf(leaf));
   }
   return any;
 }

@@ -162,6 +162,13 @@ bool UnitArena::GiveBackEmptyChunks() {
   return s.chunk_count < before;
 }
 
+bool UnitArena::FlushHead(Offset unit) {
+  const std::lock_guard lock(state_->mu);
+  if (!IsUnit(unit)) return false;
+  pool_.medium().FlushLine(pool_.At<char>(unit));
+  return true;
+}
+
 void UnitArena::Release(uint32_t row) {
   if (zero_heads_ == ZeroHeads::kWhenReleased) {
     const Chunk& chunk = state_->Own(row)->chunk;

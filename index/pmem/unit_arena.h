@@ -76,6 +76,11 @@ class UnitArena final : public ChunkHolder {
   // as the pool has it. Unfinished chunks count.
   void KeepChunks(uint64_t chunks);
 
+  // Flushes the first line of what was a unit, unless its chunk has been given back: false then. No
+  // chunk is given back between the look and the flush: on an ordinary file the journal would have
+  // a line of libpmemobj's, which a replay puts back to its content of then.
+  bool FlushHead(Offset unit);
+
   uint32_t unit_bytes() const { return unit_bytes_; }
   // Allocated and not freed (units in caches count as free). In an unfinished chunk: all that were
   // not freed.

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "index/cost.h"
 #include "index/pmem/per_worker.h"
 #include "index/pmem/testing/arena_test_util.h"
 #include "index/pmem/worker_slot.h"
@@ -297,6 +301,60 @@ TEST(UnitArenaTest, SamplesUnitsAtEvenDistancesAcrossChunks) {
     for (size_t i = step / 2; i < units.size(); i += step) expected.push_back(units[i]);
     EXPECT_THAT(arena.SampleUnits(step), ElementsAreArray(expected)) << step;
   }
+}
+
+// Has another thread free the unit and return its chunk in the middle of the flush of its line.
+class FreeingTracer final : public Tracer {
+ public:
+  void FreeWhenFlushed(Pool& pool, UnitArena& arena, Offset unit) {
+    line_ = pool.At<char>(unit);
+    free_ = [&pool, &arena, unit] {
+      arena.Free(unit);
+      (void)pool.CollectEmptyChunks();
+    };
+    is_unit_ = [&arena, unit] { return arena.IsUnit(unit); };
+  }
+  bool was_unit_throughout() const { return was_unit_; }
+  void Join() { other_.join(); }
+
+  void OnStore(const void*, size_t, bool) override {}
+  // The other thread must not get through, however long it has: a tenth of a second.
+  void OnFlush(const void* line) override {
+    if (line != line_ || other_.joinable()) return;
+    other_ = std::thread(free_);
+    for (int i = 0; i < 100 && is_unit_(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    was_unit_ = is_unit_();
+  }
+  void OnFence() override {}
+  void OnCrashPoint(std::string_view) override {}
+  bool OnCanary(std::string_view) override { return false; }
+
+ private:
+  const void* line_ = nullptr;
+  std::function<void()> free_;
+  std::function<bool()> is_unit_;
+  std::thread other_;
+  bool was_unit_ = false;
+};
+
+// The line would be another's by then, and on an ordinary file in the journal.
+TEST(UnitArenaTest, NoChunkIsReturnedWhileTheHeadOfAUnitIsFlushed) {
+  FreeingTracer tracer;
+  TestArena memory(64 << 10);
+  memory.options().tracer = &tracer;
+  auto pool = memory.Create();
+  UnitArena arena(*pool, ChunkUse::kNodes, 256);
+  const Offset unit = arena.Allocate(ReservePolicy::kUse);
+  tracer.FreeWhenFlushed(*pool, arena, unit);
+  EXPECT_TRUE(arena.FlushHead(unit));
+  EXPECT_TRUE(tracer.was_unit_throughout());
+  tracer.Join();
+  EXPECT_FALSE(arena.IsUnit(unit));
+  const uint64_t lines = ThreadCost().lines_flushed;
+  EXPECT_FALSE(arena.FlushHead(unit));
+  EXPECT_EQ(ThreadCost().lines_flushed, lines);
 }
 
 TEST(UnitArenaTest, FindsUnitsInTheCachesOfOtherThreads) {

@@ -97,7 +97,9 @@ absl::Status SsTree<C>::Close() {
   (void)tree_.rest.FinishNow();
   tree_.background.Stop();
   tree_.workers.ForEach([&](Worker& worker) {
-    for (const Worker::CutOff& cut : worker.cut_off) tree_.medium.FlushLine(cut.before);
+    for (const Worker::CutOff& cut : worker.cut_off) {
+      (void)tree_.subnodes.FlushHead(tree_.pool.OffsetOf(cut.before));
+    }
   });
   tree_.medium.Fence();
   if (tree_.medium.failed()) return absl::UnavailableError("a sync of the medium has failed");

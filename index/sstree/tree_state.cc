@@ -67,7 +67,7 @@ void TreeState<C>::FreeCutOff(Worker& worker) {
       subnodes.Free(cut.subnode);
       continue;
     }
-    if (subnodes.IsUnit(pool.OffsetOf(cut.before))) medium.FlushLine(cut.before);
+    (void)subnodes.FlushHead(pool.OffsetOf(cut.before));
     cut.thread = ThreadNumber();
     kept.push_back(cut);
   }
