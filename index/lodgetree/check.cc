@@ -25,12 +25,15 @@ class LodgeTree<C>::Checker : LeafChainChecker {
     // Without a tracer other threads retire records meanwhile.
     if (parts_.medium.tracer() != nullptr) CheckRecords();
     held_.UnlockAll();
+    CheckLogHeaders([] { return true; });
     return Report();
   }
 
   CheckReport RunInPassing(CheckPause go_on) {
-    while (CheckSomeNodes() && go_on()) {
+    while (CheckSomeNodes()) {
+      if (!go_on()) return Report();
     }
+    CheckLogHeaders(go_on);
     return Report();
   }
 
@@ -68,6 +71,9 @@ class LodgeTree<C>::Checker : LeafChainChecker {
   void CheckBuffer(const Node& node);
   void CheckCounts();
   void CheckRecords();
+  void CheckLogHeaders(CheckPause go_on) {
+    CheckHeaders(parts_.log, go_on, [this](const auto&... parts) { Problem(parts...); });
+  }
   uint64_t BytesOf(const Superseded& commits) const;
 
   TreeParts<C>& parts_;

@@ -62,6 +62,38 @@ TEST_F(DamageTest, AReadOfADamagedShortPairSaysSo) {
   EXPECT_EQ(tree_.engine().Read({&view, 1}, {&result, 1}, {}), Outcome::kDataLoss);
 }
 
+// Of a log that holds what is buffered. The other copy still says all, so nothing is lost; but a
+// second flip could hide the log.
+TEST(DamagedLogTest, ADamagedCopyOfAHeaderIsReportedAndWrittenAgain) {
+  TestTree tree(KeyFormat::kFixed64);
+  for (uint64_t n = 0; n < 2'000; ++n) ASSERT_EQ(tree.Put(Scattered(n), Text(n)), Outcome::kOk);
+  tree.KillAndRecover();  // what is open is closed
+  EXPECT_EQ(tree.recovery().repairs, 0u);
+  // Of the first log of each chunk.
+  const auto flip_words = [&tree](size_t word) {
+    for (const pmem::Chunk& chunk : tree.pool().Chunks()) {
+      if (chunk.use != pmem::ChunkUse::kLogs) continue;
+      *tree.pool().At<uint64_t>(chunk.begin + word * 8) ^= 1;
+    }
+  };
+  const auto in_passing = [&tree] {
+    return tree.engine().CheckInPassing([] { return true; }).problem_count;
+  };
+  for (const size_t word : {size_t{0}, size_t{5}}) {
+    flip_words(word);
+    const uint64_t problems = tree.engine().Check().problem_count;
+    EXPECT_GT(problems, 0u);
+    EXPECT_EQ(in_passing(), problems);
+    tree.KillAndRecover();
+    EXPECT_EQ(tree.recovery().repairs, problems);
+    tree.ExpectSound();
+    EXPECT_EQ(in_passing(), 0u);
+    tree.KillAndRecover();
+    EXPECT_EQ(tree.recovery().repairs, 0u);
+    for (uint64_t n = 0; n < 2'000; ++n) ASSERT_EQ(tree.Get(Scattered(n)), Text(n));
+  }
+}
+
 // The damaged record belongs to a pair in a leaf; the damage is in the key.
 class DamagedRecordTest : public ::testing::Test {
  protected:

@@ -151,6 +151,7 @@ absl::Status LodgeTree<C>::Recovery::ReplayLogs() {
   parts_.applied.Restore(replay.applied_index(), replay.applied_log());
   report_.log_entries_replayed = replay.entries();
   report_.log_entries_dropped = replay.dropped();
+  report_.repairs += parts_.log.repaired_headers();
   status = replay.Replay();
   report_.replay_threads = replay.threads();
   return status;

@@ -6,14 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "index/node/recovery_tasks.h"
 #include "index/pmem/crash_point.h"
-#include "index/pmem/crc32c.h"
 
 namespace lodgekv {
 
 namespace {
 
 using pmem::ChunkUse;
-using pmem::Crc32c;
 using pmem::Offset;
 using pmem::ReservePolicy;
 
@@ -34,6 +32,27 @@ unsigned LargestGroup(uint64_t chunk_bytes, unsigned entries) {
   const uint64_t fit = usable / sizeof(media::LogEntry);
   return std::max<unsigned>(
       entries, static_cast<unsigned>(std::min<uint64_t>(fit, media::kLargestLogGroup)));
+}
+
+// Writes a copy of the header that is not what the log was found by; the other is not touched.
+// False: both are right.
+bool RepairHeader(pmem::Pool& pool, const LogReader& reader, const FoundLog& log) {
+  if (!reader.HeaderIsDamaged(log)) return false;
+  auto* header = pool.At<media::LogHeader>(log.offset);
+  const LogHeaderWords words = reader.HeaderOf(log);
+  pmem::Medium& medium = pool.medium();
+  const auto write = [&](pmem::Word& version, pmem::Word& entries, pmem::Word& checksum) {
+    medium.Store(version, words.version);
+    medium.Store(entries, words.entries);
+    medium.Store(checksum, words.checksum);
+  };
+  if (LogHeaderWords::FirstOf(*header) == words) {
+    write(header->copy[0], header->copy[1], header->copy[2]);
+  } else {
+    write(header->version, header->entries, header->checksum);
+  }
+  medium.Persist(header, sizeof(*header));
+  return true;
 }
 
 }  // namespace
@@ -157,9 +176,9 @@ void AppendLog::SwitchTo(Partition& partition, uint32_t id) {
   const uint64_t bytes = UnitBytes(entries);
   Owe(partition, entries, live_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   partition.opened.Add(1);
-  const uint64_t crc = reader_.HeaderCrc(found);
-  alignas(pmem::kLineBytes)
-      const uint64_t header[8] = {found.version, entries, crc, found.version, entries, crc};
+  const LogHeaderWords words = reader_.HeaderOf(found);
+  alignas(pmem::kLineBytes) const uint64_t header[8] = {
+      words.version, words.entries, words.checksum, words.version, words.entries, words.checksum};
   medium_.StreamLine(pool_.At<media::LogHeader>(found.offset), header);
   return id;
 }
@@ -329,7 +348,28 @@ std::vector<FoundLog> AppendLog::FindLogs(unsigned threads) const {
   return all;
 }
 
+// While a log is closed and live its header does not change. When its space is used again it has
+// been freed in between, which the second look at the count sees, or at the version.
+pmem::Offset AppendLog::DamagedHeader(uint32_t id) const {
+  const auto is_closed = [&] {
+    const uint32_t valid = ValidOf(id).load(std::memory_order_acquire);
+    return valid != 0 && (valid & kUnfinished) == 0;
+  };
+  if (!is_closed()) return 0;
+  const Log& log = LogAt(id);
+  const FoundLog found{log.offset.load(std::memory_order_relaxed),
+                       log.version.load(std::memory_order_relaxed),
+                       log.entries.load(std::memory_order_relaxed)};
+  const OptimisticSection section;
+  const bool damaged = reader_.HeaderIsDamaged(found);
+  const bool same = is_closed() && log.version.load(std::memory_order_relaxed) == found.version;
+  return damaged && same ? found.offset : 0;
+}
+
 void AppendLog::Keep(uint32_t id, const FoundLog& found, uint32_t valid) {
+  if (RepairHeader(pool_, reader_, found)) {
+    repaired_headers_.fetch_add(1, std::memory_order_relaxed);
+  }
   ArenaFor(found.entries).Mark(found.offset);
   Log& log = LogAt(id);
   log.offset.store(found.offset, std::memory_order_relaxed);

@@ -105,14 +105,19 @@ class AppendLog {
   // released meanwhile may be counted or not.
   template <class Visit>
   void VisitLive(Visit visit) const {
-    const uint32_t ids = ids_.load(std::memory_order_acquire);
-    for (uint32_t id = 0; id < ids; ++id) {
+    const uint32_t end = ids();
+    for (uint32_t id = 0; id < end; ++id) {
       if (ValidOf(id).load(std::memory_order_relaxed) == 0) continue;
       std::optional<uint32_t> valid;
       while (!(valid = TryCount(id))) std::this_thread::yield();
       visit(id, *valid);
     }
   }
+
+  // For Check, while others write: the offset of a closed log of whose header one of the two copies
+  // is damaged. 0: there is none under this number.
+  pmem::Offset DamagedHeader(uint32_t id) const;
+  uint32_t ids() const { return ids_.load(std::memory_order_acquire); }
 
   // Takes the chunks that are reserved for logs, so that a pool full of pairs still has room to log
   // the writes that free space. Called in a new pool, and by recovery after the last Keep.
@@ -135,8 +140,10 @@ class AppendLog {
   // The first of `count` consecutive new numbers, for the logs to be kept: Keep must be called for
   // each of them. kNoLog: there are not so many.
   uint32_t TakeIds(uint32_t count);
-  // Keeps a log, of which `valid` entries are still needed, under number `id`. Thread-safe.
+  // Keeps a log, of which `valid` entries are still needed, under number `id`. If a copy of its
+  // header is damaged, it is written again, durably. Thread-safe.
   void Keep(uint32_t id, const FoundLog& log, uint32_t valid);
+  uint64_t repaired_headers() const { return repaired_headers_.load(std::memory_order_relaxed); }
   // FinishMark of these ends recovery. Until then no log in an adopted chunk is overwritten, also
   // none that was kept and is no longer needed: the next recovery can read them all again.
   std::vector<pmem::UnitArena*> arenas() const;
@@ -250,6 +257,7 @@ class AppendLog {
   std::unique_ptr<pmem::UnitArena> logs_;
   std::unique_ptr<pmem::UnitArena> long_logs_;  // for groups longer than L
   std::atomic<uint64_t> live_bytes_{0};
+  std::atomic<uint64_t> repaired_headers_{0};
   const uint32_t block_count_;
   std::unique_ptr<std::atomic<Block*>[]> blocks_;
   mutable std::mutex mutex_;  // ids and blocks

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -17,6 +19,7 @@ namespace lodgekv {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using Log = AppendLog;
 
@@ -192,6 +195,68 @@ TEST_F(AppendLogTest, NoFlippedBitOfAHeaderHidesTheLog) {
   }
 }
 
+// A second flip could hide the log.
+TEST_F(AppendLogTest, ADamagedCopyOfAHeaderIsReportedAndWrittenAgain) {
+  AppendGroup(1);
+  Reopen();
+  const FoundLog log = OnlyLog();
+  auto* header = pool_->At<uint8_t>(log.offset);
+  const std::vector<uint8_t> before(header, header + sizeof(media::LogHeader));
+  const uint32_t first = log_->TakeIds(8 * offsetof(media::LogHeader, reserved));
+  for (unsigned bit = 0; bit < 8 * offsetof(media::LogHeader, reserved); ++bit) {
+    log_->Keep(first + bit, log, 1);
+    ASSERT_EQ(log_->repaired_headers(), bit);
+    EXPECT_EQ(log_->DamagedHeader(first + bit), 0u);
+    header[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8);
+    EXPECT_EQ(log_->DamagedHeader(first + bit), log.offset) << "bit " << bit;
+    log_->Keep(first + bit, log, 1);
+    EXPECT_EQ(log_->repaired_headers(), bit + 1) << "bit " << bit;
+    EXPECT_THAT(before, ElementsAreArray(header, before.size())) << "bit " << bit;
+  }
+}
+
+// Wherever a crash cuts the repair: the other copy says what the log is.
+TEST_F(AppendLogTest, AHeaderIsFoundAtEachStoreOfItsRepair) {
+  struct Finder final : pmem::Tracer {
+    std::function<void()> look = [] {};
+    void OnStore(const void*, size_t, bool) override { look(); }
+    void OnFlush(const void*) override {}
+    void OnFence() override {}
+    void OnCrashPoint(std::string_view) override {}
+    bool OnCanary(std::string_view) override { return false; }
+  } finder;
+  AppendGroup(1);
+  for (const unsigned word : {0u, 1u, 2u, 3u, 4u, 5u}) {
+    arena_.options().tracer = &finder;
+    Reopen();
+    const FoundLog log = OnlyLog();
+    *pool_->At<uint64_t>(log.offset + word * 8) ^= 0xff;
+    unsigned stores = 0;
+    finder.look = [&] {
+      ++stores;
+      EXPECT_EQ(OnlyLog().version, log.version) << "word " << word;
+    };
+    log_->Keep(log_->TakeIds(1), log, 1);
+    finder.look = [] {};
+    EXPECT_EQ(stores, 3u);
+  }
+  log_.reset();
+  pool_.reset();
+}
+
+TEST_F(AppendLogTest, AnOpenLogsHeaderAndAFreeOnesAreNotLookedAt) {
+  const uint32_t id = AppendGroup(1);
+  for (const pmem::Chunk& chunk : pool_->Chunks()) {
+    *pool_->At<uint64_t>(chunk.begin) ^= 1;
+  }
+  EXPECT_EQ(log_->DamagedHeader(id), 0u);
+  while (AppendGroup(1) == id) {
+  }
+  EXPECT_NE(log_->DamagedHeader(id), 0u);
+  for (unsigned i = 0; i < kEntries; ++i) log_->Release(id);
+  EXPECT_EQ(log_->DamagedHeader(id), 0u);
+}
+
 TEST_F(AppendLogTest, AHeaderOfWhichNeitherCopyIsWholeIsNone) {
   AppendGroup(1);
   Reopen();
@@ -208,6 +273,10 @@ TEST_F(AppendLogTest, AHeaderNeedsNoCopy) {
   auto* header = pool_->At<media::LogHeader>(OnlyLog().offset);
   for (pmem::Word& word : header->copy) pool_->medium().Store(word, 0);
   EXPECT_EQ(ReadBack(), sequences_);
+  const uint32_t id = log_->TakeIds(1);
+  log_->Keep(id, OnlyLog(), 1);
+  EXPECT_EQ(log_->repaired_headers(), 0u);
+  EXPECT_EQ(log_->DamagedHeader(id), 0u);
 }
 
 TEST_F(AppendLogTest, AnEntryIsBoundToItsPlace) {

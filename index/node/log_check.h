@@ -25,4 +25,18 @@ void CheckValidEntries(const AppendLog& logs, std::unordered_map<uint32_t, uint3
   }
 }
 
+// A log of whose header one of the two copies is damaged is found by the other one. Writers go on
+// meanwhile. Asks `go_on` now and then, and stops if it says so.
+template <class GoOn, class Problem>
+void CheckHeaders(const AppendLog& logs, GoOn go_on, Problem problem) {
+  constexpr uint32_t kAtATime = 4096;
+  const uint32_t end = logs.ids();
+  for (uint32_t id = 0; id < end; ++id) {
+    if (id % kAtATime == kAtATime - 1 && !go_on()) return;
+    if (const pmem::Offset log = logs.DamagedHeader(id)) {
+      problem("log ", log, ": one of the two copies of its header is damaged");
+    }
+  }
+}
+
 }  // namespace lodgekv

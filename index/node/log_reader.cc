@@ -7,23 +7,26 @@ namespace lodgekv {
 
 using pmem::Crc32c;
 
-uint32_t LogReader::HeaderCrc(const FoundLog& log) const {
+LogHeaderWords LogReader::HeaderOf(const FoundLog& log) const {
   const uint64_t covered[3] = {log.version, log.entries, log.offset};
-  return Crc32c(pool_.crc_seed(), covered, sizeof(covered));
+  return {log.version, log.entries, Crc32c(pool_.crc_seed(), covered, sizeof(covered))};
 }
 
 bool LogReader::ReadHeader(pmem::Offset offset, uint32_t unit_bytes, FoundLog* log) const {
   const auto* header = pool_.At<media::LogHeader>(offset);
-  const auto says = [&](const pmem::Word& version, const pmem::Word& entries,
-                        const pmem::Word& checksum) {
-    const uint64_t count = entries.LoadRelaxed();
-    *log = {offset, version.LoadRelaxed(), static_cast<unsigned>(count)};
-    return log->version != 0 && log->entries == count &&
-           FoundLog::UnitBytes(log->entries) == unit_bytes &&
-           checksum.LoadRelaxed() == HeaderCrc(*log);
+  const auto says = [&](const LogHeaderWords& words) {
+    *log = {offset, words.version, static_cast<unsigned>(words.entries)};
+    return log->version != 0 && FoundLog::UnitBytes(log->entries) == unit_bytes &&
+           words == HeaderOf(*log);
   };
-  return says(header->version, header->entries, header->checksum) ||
-         says(header->copy[0], header->copy[1], header->copy[2]);
+  return says(LogHeaderWords::FirstOf(*header)) || says(LogHeaderWords::CopyOf(*header));
+}
+
+bool LogReader::HeaderIsDamaged(const FoundLog& log) const {
+  const auto* header = pool_.At<media::LogHeader>(log.offset);
+  const LogHeaderWords right = HeaderOf(log);
+  const LogHeaderWords copy = LogHeaderWords::CopyOf(*header);
+  return LogHeaderWords::FirstOf(*header) != right || (copy != right && copy != LogHeaderWords{});
 }
 
 uint32_t LogReader::CrcBase(pmem::Offset offset, uint64_t version) const {

@@ -30,6 +30,23 @@ struct FoundLog {
   }
 };
 
+// What a header says, in one of its two copies.
+struct LogHeaderWords {
+  uint64_t version;
+  uint64_t entries;
+  uint64_t checksum;
+
+  static LogHeaderWords FirstOf(const media::LogHeader& header) {
+    return {header.version.LoadRelaxed(), header.entries.LoadRelaxed(),
+            header.checksum.LoadRelaxed()};
+  }
+  static LogHeaderWords CopyOf(const media::LogHeader& header) {
+    return {header.copy[0].LoadRelaxed(), header.copy[1].LoadRelaxed(),
+            header.copy[2].LoadRelaxed()};
+  }
+  bool operator==(const LogHeaderWords&) const = default;
+};
+
 // A log entry as read back.
 struct FoundEntry {
   Pair pair;
@@ -52,10 +69,14 @@ class LogReader {
  public:
   explicit LogReader(pmem::Pool& pool) : pool_(pool) {}
 
-  uint32_t HeaderCrc(const FoundLog& log) const;
+  // What both copies say in the header of such a log.
+  LogHeaderWords HeaderOf(const FoundLog& log) const;
   // What the header says by its words or by their copy. False: no log begins here, or none of
   // `unit_bytes`.
   bool ReadHeader(pmem::Offset offset, uint32_t unit_bytes, FoundLog* log) const;
+  // Of a log with entries, whose header was durable before them: one of the copies does not say
+  // this. In pools of earlier builds there is only one.
+  bool HeaderIsDamaged(const FoundLog& log) const;
   // The initial part of the checksums of all its entries.
   uint32_t CrcBase(pmem::Offset offset, uint64_t version) const;
   // Inline: every Put appends an entry.

@@ -46,12 +46,15 @@ class Checker : LeafChainChecker {
     CheckLogs();
     CheckBackup(held);
     for (Mnode<C>* leaf : held) leaf->lock.Unlock();
+    CheckLogHeaders([] { return true; });
     return Report();
   }
 
   CheckReport RunInPassing(CheckPause go_on) {
-    while (CheckSomeLeaves() && go_on()) {
+    while (CheckSomeLeaves()) {
+      if (!go_on()) return Report();
     }
+    CheckLogHeaders(go_on);
     return Report();
   }
 
@@ -71,6 +74,9 @@ class Checker : LeafChainChecker {
   void CheckBuffer(const Mnode<C>& leaf);
   void CheckBuffered(const Mnode<C>& leaf, unsigned i);
   void CheckLogs();
+  void CheckLogHeaders(CheckPause go_on) {
+    CheckHeaders(tree_.log, go_on, [this](const auto&... parts) { Problem(parts...); });
+  }
   void CheckOrder(const Mnode<C>& leaf);
   void CheckSpace();
   void CheckBackup(std::span<Mnode<C>* const> leaves);

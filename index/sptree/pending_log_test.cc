@@ -108,6 +108,21 @@ TEST_P(PendingLogTest, WithoutTheSwitchAllIsReplayedFirst) {
   Compare();
 }
 
+// Of a log's header, which says everything twice.
+TEST_P(PendingLogTest, ADamagedCopyOfAHeaderIsReportedAndWrittenAgain) {
+  for (const char* lazy : {"1", "0"}) {
+    const TestTree::Options options = {{"write_buffer_pairs", "14"}, {"lazy_replay", lazy}};
+    KillAndRecoverInPlace(options);
+    for (const pmem::Chunk& chunk : tree_.pool().Chunks()) {
+      if (chunk.use == pmem::ChunkUse::kLogs) *tree_.pool().At<uint64_t>(chunk.begin) ^= 1;
+    }
+    KillAndRecoverInPlace(options);
+    EXPECT_GT(tree_.recovery().repairs, 0u);
+    tree_.ExpectSound();
+  }
+  Compare();
+}
+
 TEST_P(PendingLogTest, LookupsSeeIt) {
   KillAndRecoverInPlace();
   for (uint64_t i = 0; i < 2 * kKeys; ++i) {

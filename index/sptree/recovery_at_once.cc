@@ -39,6 +39,7 @@ absl::Status Recovery<C>::RunAtOnce() {
   if (!status.ok()) return status;
   if (tree_.buffers()) tree_.log.TakeOwnChunks();
   report_.log_entries_dropped = tree_.pending_log.dropped();
+  report_.repairs = tree_.log.repaired_headers();
   tree_.sweep.Begin();
   return absl::OkStatus();
 }

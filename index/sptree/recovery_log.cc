@@ -153,6 +153,7 @@ absl::Status Recovery<C>::ReplayLogs(absl::FunctionRef<absl::Status()> mark_othe
   if (tree_.buffers()) tree_.log.TakeOwnChunks();
   report_.log_entries_replayed = replay.entries();
   report_.log_entries_dropped = replay.dropped();
+  report_.repairs += tree_.log.repaired_headers();
   status = replay.Replay();
   report_.replay_threads = replay.threads();
   report_.keys += static_cast<uint64_t>(tree.added_keys());

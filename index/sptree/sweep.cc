@@ -112,7 +112,7 @@ void Sweep<C>::AddTo(RecoveryReport* report) const {
   if (phase_ == Phase::kNone) return;
   report->leaves_scanned = tree_.first_touch.leaves();
   report->keys = tree_.first_touch.keys();
-  report->repairs = tree_.first_touch.repairs();
+  report->repairs += tree_.first_touch.repairs();
   report->log_entries_replayed += tree_.pending_log.taken();
 }
 

@@ -69,8 +69,8 @@ RESTART = ("Restart", [
                "last start, including the sync of the pool; empty on other media.", "s",
                ("lodgekv_journal_replay_seconds{@}", "{{instance}}")),
     timeseries("Repairs", "Repairs made by the recovery at the last start: splits and frees that "
-               "the crash had cut short.", "short", ("lodgekv_recovery_repairs{@}",
-                                                     "{{instance}}")),
+               "the crash had cut short, damaged copies of the headers of logs.", "short",
+               ("lodgekv_recovery_repairs{@}", "{{instance}}")),
     timeseries("Starts", "Starts within the hour before.", "short",
                ("changes(lodgekv_start_time_seconds{@}[1h])", "{{instance}}"),
                thresholds=steps(1, 3)),
