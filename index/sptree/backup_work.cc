@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "index/pmem/crash_point.h"
 #include "index/sptree/leaf_walk.h"
 
@@ -29,13 +30,20 @@ void BackupWork<C>::Request() {
 
 template <class C>
 absl::StatusOr<BackgroundWorker::Progress> BackupWork<C>::Step(TreeState<C>& tree, Work& work) {
+  // However it ends, also by lack of memory: the next one that is due begins.
+  absl::Cleanup end = [&tree] {
+    tree.backup.Abandon();
+    tree.backup_posted.store(false);
+  };
   if (!work.begun) Begin(tree, work);
-  if (work.update ? Update(tree, work) : Walk(tree, work)) return BackgroundWorker::Progress::kMore;
+  if (work.update ? Update(tree, work) : Walk(tree, work)) {
+    std::move(end).Cancel();
+    return BackgroundWorker::Progress::kMore;
+  }
   if (!work.update) tree.backup.NoteWalked(work.entries);
   LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.1");
   (void)tree.backup.Replace(work.entries);
   LODGEKV_CRASH_POINT(tree.medium, "sptree.backup.2");
-  tree.backup_posted.store(false);
   return BackgroundWorker::Progress::kDone;
 }
 

@@ -151,6 +151,13 @@ bool TopBackup::ReplaceHeld(std::span<const Entry> entries, std::vector<pmem::Of
   return true;
 }
 
+void TopBackup::Abandon() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(making_, false)) return;
+  ForgetSplits();
+  SetDue();
+}
+
 bool TopBackup::GiveUp() {
   std::vector<pmem::Offset> gone;
   pmem::Offset space;

@@ -12,9 +12,9 @@
 // INVARIANT: while an entry of the backup on the medium leads to a leaf, that leaf's space, and the
 // record of its low fence, belong to it: a merged leaf's are free only when no backup leads to it.
 //
-// Thread-safe. Begin to Replace belong to one thread at a time. Entries are read only while
-// nothing replaces them: until recovery has ended (first_touch.h), and under TryHold, by Check and
-// for the next backup.
+// Thread-safe. Begin to Replace, or Abandon, belong to one thread at a time. Entries are read only
+// while nothing replaces them: until recovery has ended (first_touch.h), and under TryHold, by
+// Check and for the next backup.
 #pragma once
 
 #include <atomic>
@@ -94,6 +94,9 @@ class TopBackup {
   // Replaces the backup by one of `entries`, which ascend. False: there is no room, a sync has
   // failed, or GiveUp has come in between; then nothing has changed. Not inside an EpochGuard.
   bool Replace(std::span<const Entry> entries);
+  // The one that Begin was called for will not be written, if it has not been: what has changed
+  // since the current one is not known any more.
+  void Abandon();
   // Without a backup, so that no leaf is kept: for a full pool. True: space was freed. Not inside
   // an EpochGuard.
   bool GiveUp();
