@@ -87,17 +87,21 @@ void QuietGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }
 
+void AddAddress(CLI::App& app, const std::string& name, const std::string& variable,
+                std::string& address, std::string_view usual, const std::string& doc) {
+  const auto read = [usual](const std::string& given) {
+    if (!HasImpossiblePort(given)) return WithPort(given, usual);
+    throw CLI::ValidationError(
+        absl::StrCat("'", given, "' has no possible port: the highest is 65535"));
+  };
+  app.add_option(name, address, doc)->transform(read)->envname(variable)->capture_default_str();
+}
+
 void AddGlobals(CLI::App& app, Context& context) {
-  app.add_option("--server", context.server,
-                 "Address of the data service: host:port, host or unix:/path")
-      ->transform([](const std::string& given) { return WithPort(given, client::kDefaultServer); })
-      ->envname("LODGEKV_SERVER")
-      ->capture_default_str();
-  app.add_option("--admin", context.admin,
-                 "Address of the operator's service (stats, status, engines, check)")
-      ->transform([](const std::string& given) { return WithPort(given, client::kDefaultAdmin); })
-      ->envname("LODGEKV_ADMIN")
-      ->capture_default_str();
+  AddAddress(app, "--server", "LODGEKV_SERVER", context.server, client::kDefaultServer,
+             "Address of the data service: host:port, host or unix:/path");
+  AddAddress(app, "--admin", "LODGEKV_ADMIN", context.admin, client::kDefaultAdmin,
+             "Address of the operator's service (stats, status, engines, check)");
   AddDuration(
       app, "--timeout", context.timeout,
       "Longest wait for an answer, such as 5s (default: 30s; none for scan, dump, stats and "

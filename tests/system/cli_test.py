@@ -380,6 +380,15 @@ class CliTest(system_test.SystemTest):
         self.assert_error(daemon.run(daemon.LODGECTL, "--admin", "127.9.9.9", "status"), 4,
                           "127.9.9.9:7412")
 
+    def test_a_number_beyond_all_ports_is_refused(self):
+        """gRPC would connect to the port of its lower 16 bits, here the server's own."""
+        host, port = self.server.server.rsplit(":", 1)
+        beyond = f"{host}:{int(port) + 65536}"
+        self.assert_error(daemon.run(daemon.LODGECTL, "--server", beyond, "put", "k", "v"), 2,
+                          "--server", beyond, "no possible port")
+        self.assert_error(daemon.run(daemon.LODGECTL, "--admin", beyond, "status"), 2, "--admin")
+        self.assert_prints(b"", "scan")
+
     def test_refusals_name_the_limit_and_its_value(self):
         self.assert_error(self.ctl("put", "", "v"), 4, "INVALID_ARGUMENT", "key", "empty")
         self.assert_error(self.ctl("put", "k" * 4097, "v"), 4, "INVALID_ARGUMENT", "4097", "4096")
