@@ -40,9 +40,16 @@ bool TopRebuild<C>::IsDue() const {
   const uint64_t entries = tree_.top.entries();
   const bool traced = tree_.medium.tracer() != nullptr;
   const uint64_t least = traced ? kTracedSteps : kLeastSteps;
-  const uint64_t few_dead = traced ? 1 : kFewDead;
   return tree_.sideways.load(std::memory_order_relaxed) >= std::max(least, rate * entries) ||
-         (!tree_.touch.active() && tree_.top.dropped() > std::max(few_dead, entries / 8));
+         (!tree_.touch.active() && tree_.top.dropped() > MostDead());
+}
+
+// For the sake of dead anchors one that found no room is tried again when they are an eighth more.
+template <class C>
+uint64_t TopRebuild<C>::MostDead() const {
+  const uint64_t few = tree_.medium.tracer() != nullptr ? 1 : kFewDead;
+  const uint64_t in_vain = tree_.dead_in_vain.load(std::memory_order_relaxed);
+  return std::max({few, tree_.top.entries() / 8, in_vain + in_vain / 8});
 }
 
 template <class C>
@@ -102,7 +109,10 @@ template <class C>
 void TopRebuild<C>::Finish(TreeState<C>& tree, Work& work) {
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.1");
   tree.sideways.store(0, std::memory_order_relaxed);
-  if (!tree.top.Replace(work.entries, tree.parameters.gaps)) return;
+  const bool replaced = tree.top.Replace(work.entries, tree.parameters.gaps);
+  const uint64_t dead = tree.top.dropped() + work.dropped.size();
+  tree.dead_in_vain.store(replaced ? 0 : dead, std::memory_order_relaxed);
+  if (!replaced) return;
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.2");
   const std::vector<pmem::Offset> dropped = std::exchange(work.dropped, {});
   tree.top.EndRebuild({});

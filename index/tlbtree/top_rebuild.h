@@ -3,7 +3,8 @@
 //
 // It begins when the steps that were made sideways since the last one have cost as much as building
 // the array does: `rebuild_steps` for each of its entries. Or when many anchors are dead, whose
-// space it frees; or when recovery has found the array damaged.
+// space it frees, unless the pool had no room for the last one; or when recovery has found the
+// array damaged.
 //
 // Request and NoteSteps are thread-safe. One rebuild runs at a time.
 #pragma once
@@ -40,6 +41,7 @@ class TopRebuild {
   static void Finish(TreeState<C>& tree, Work& work);
   static void FreeDropped(TreeState<C>& tree, const std::vector<pmem::Offset>& dropped);
   bool IsDue() const;
+  uint64_t MostDead() const;
 
   TreeState<C>& tree_;
 };
