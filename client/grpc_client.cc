@@ -321,6 +321,8 @@ bool WriteIsUnknown(const absl::Status& status) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kUnknown: return true;
+    // Of gRPC itself: the stream was reset, perhaps with the answer on its way.
+    case absl::StatusCode::kInternal: return ErrorOf(status).reason.empty();
     case absl::StatusCode::kUnavailable: {
       const std::string reason = ErrorOf(status).reason;
       return reason.empty() || reason == "MEDIUM_FAILED" || reason == "POOL_GONE";

@@ -3,10 +3,11 @@
 // INVARIANTS
 // - A client is thread-safe; many threads may call its methods, and share one connection.
 // - Nothing is ever retried. A write that fails with CANCELLED, DEADLINE_EXCEEDED or UNKNOWN, with
-//   UNAVAILABLE without a reason (the connection broke), or because the medium failed, may or may
-//   not have been applied: WriteIsUnknown(status). So may those of a session that were not answered
-//   when it ended without a reason, whatever the code. Only the caller knows whether applying it
-//   twice is harmless; a condition makes it so. With every other error the write was not applied.
+//   UNAVAILABLE or INTERNAL without a reason (the connection broke, or the call's stream was
+//   reset), or because the medium failed, may or may not have been applied:
+//   WriteIsUnknown(status). So may those of a session that were not answered when it ended without
+//   a reason, whatever the code. Only the caller knows whether applying it twice is harmless; a
+//   condition makes it so. With every other error the write was not applied.
 // - A missing key is a normal answer, not an error.
 // - Keys, values and messages are byte strings; nothing is assumed about their encoding.
 // - An error is an absl::Status with the code of gRPC, the server's message, and the server's

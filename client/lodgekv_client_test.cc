@@ -140,7 +140,9 @@ TEST_F(ClientTest, TellsWhichFailedWritesAreUnknown) {
       {ErrorWith(grpc::StatusCode::UNAVAILABLE, "MEDIUM_FAILED"), true},
       {ErrorWith(grpc::StatusCode::UNAVAILABLE, "POOL_GONE"), true},
       {ErrorWith(grpc::StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT"), false},
+      {ErrorWith(grpc::StatusCode::INTERNAL, "INTERNAL"), false},
       {grpc::Status(grpc::StatusCode::UNAVAILABLE, "reset"), true},
+      {grpc::Status(grpc::StatusCode::INTERNAL, "Received RST_STREAM with error code 0"), true},
       {grpc::Status(grpc::StatusCode::UNKNOWN, "?"), true},
       {grpc::Status(grpc::StatusCode::CANCELLED, "?"), true},
   };
