@@ -111,16 +111,14 @@ class Daemon:
         """Starts without waiting until it serves."""
         self.server = f"127.0.0.1:{free_port()}"
         self.admin = f"127.0.0.1:{free_port()}"
+        # Not die_with_parent: a function to be called in the child has Python fork, which gRPC
+        # 1.51, in tests that use it, sometimes does not survive while it ends its threads.
+        with_parent = ["setpriv", "--pdeathsig", "KILL"]
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, env=self.environment,
-                                            preexec_fn=self.prepare)
+            self.process = subprocess.Popen(with_parent + self.command(), stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, env=self.environment,
+                                            preexec_fn=self.before_start)
         return self
-
-    def prepare(self):
-        die_with_parent()
-        if self.before_start is not None:
-            self.before_start()
 
     def start(self):
         self.spawn()
