@@ -17,14 +17,17 @@ class FirstStepsTest(system_test.SystemTest):
         self.for_each_engine(lambda engine: self.run_command(engine, commands[0]))
 
     def test_the_python_of_the_readme(self):
-        """As it stands there, but for the address."""
+        """As it stands there, but for the address; without pip, with Debian's packages."""
         python = "/usr/bin/python3"  # where Debian's packages are
         if daemon.run(python, "-c", "import grpc, google.protobuf").returncode != 0:
             self.skipTest("not installed: python3-grpcio and python3-protobuf")
-        code = README.read_text().split("```python\n")[1].split("```")[0]
+        text = README.read_text()
+        self.assertIn("`PYTHONPATH=client/python`", text)
+        code = text.split("```python\n")[1].split("```")[0]
         server = self.daemon(self.folder(), engine="dram")
-        outcome = daemon.run(python, "-c", code.replace("127.0.0.1:7411", server.server),
-                             cwd=README.parent, env=daemon.environment())
+        outcome = daemon.run(python, "-B", "-c", code.replace("127.0.0.1:7411", server.server),
+                             cwd=README.parent,
+                             env=daemon.environment(PYTHONPATH="client/python"))
         self.assertEqual((outcome.stdout, outcome.stderr), (b"b'world'\n", b""))
         self.assertEqual(server.ask("get", "hello"), b"world\n")
 
