@@ -257,6 +257,12 @@ class ErrorsTest(python_client.PythonClientTest):
             error = self.error(lodgekv.UnavailableError, call)
             self.assertEqual((error.reason, error.write_is_unknown), ("", True))
 
+    def test_internal_errors(self):
+        """gRPC's own, of a stream that was reset, has no reason; the server's has one."""
+        for reason, unknown in (("", True), ("INTERNAL", False)):
+            error = lodgekv.LodgeKVError(grpc.StatusCode.INTERNAL, "", lodgekv.ErrorInfo(reason))
+            self.assertIs(error.write_is_unknown, unknown)
+
     def test_the_timeout(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             target = f"127.0.0.1:{silent.getsockname()[1]}"

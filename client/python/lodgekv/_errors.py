@@ -58,6 +58,8 @@ class LodgeKVError(Exception):
         """
         if self.code is grpc.StatusCode.UNAVAILABLE:
             return self.reason in ("", "MEDIUM_FAILED", "POOL_GONE")
+        if self.code is grpc.StatusCode.INTERNAL and not self.reason:
+            return True  # of gRPC itself: the stream was reset
         return self._session_broken or self.code in _UNKNOWN_AFTER
 
     def __str__(self) -> str:
