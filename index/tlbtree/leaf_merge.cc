@@ -81,6 +81,7 @@ NodeState LeafMerger<C>::StagePairs(const Two& two) {
   }
   state.FlipAlt();
   StoreLink(tree_.medium, two.left->sibling[state.alt()], LoadLink(two.right->sibling[from.alt()]));
+  if (tree_.medium.Canary("tlbtree.merge.pairs_not_flushed")) lines = 1u << kSiblingLine;
   tree_.medium.FlushLines(two.left, lines);
   return state;
 }

@@ -34,6 +34,7 @@ uint32_t LeafWriter<C>::MoveEntries(Worker& worker, Node* leaf, uint32_t free, u
     state->Move(source, to);
   }
   worker.counters.Add(WorkerCounters::kMovedEntries, moved);
+  if (tree_.medium.Canary("tlbtree.insert.moved_not_flushed")) return 1u << line;
   return lines;
 }
 
