@@ -81,8 +81,8 @@ class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
  private:
   void DeliverResult() override;
   void ClearMessages() override;
-  // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one. Without
-  // `takes_long` it ends before the first long value, which may be the first of all.
+  // Looks up some keys from next_ on, and adds them to parts_. Nothing, or the error of one.
+  // Without `takes_long` it ends before the first long value, which may be the first of all.
   std::optional<grpc::Status> LookUpSome(Engine& engine, uint64_t now_unix_ms, bool takes_long,
                                          std::span<ReadResult> space);
   // These keys, those from next_ on.

@@ -7,7 +7,9 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -85,22 +87,53 @@ TEST(KvLoadTest, ManyLargePutsAtOnceAllSucceed) {
   }
 }
 
-// What is large is read, and written, by other threads than those that serve all calls.
-TEST(KvLoadTest, LargeValuesHoldUpNobody) {
-  const std::string large(1 << 20, 'v');
-  Gate gate;
-  auto faults = std::make_shared<Faults>();
-  Config config = TestConfig();
-  config.threads = 1;
-  TestDaemon daemon(config, HooksOf(faults));
-  ASSERT_TRUE(daemon.Put("large", large).ok());
-  faults->on_long_read = [&gate] { gate.Pass(); };
-  std::thread reader([&] { EXPECT_EQ(daemon.ValueOf("large"), large); });
-  gate.AwaitArrival();
-  ASSERT_TRUE(daemon.Put("small", "v").ok());
-  EXPECT_EQ(daemon.ValueOf("small"), "v");
-  gate.Open();
-  reader.join();
+// What is large is read, and written, by other threads than those that serve all calls. A gate
+// holds each read of a large value up.
+class KvLargeValuesTest : public ::testing::Test {
+ protected:
+  static Config OnePoller() {
+    Config config = TestConfig();
+    config.threads = 1;
+    return config;
+  }
+  void PutAll(std::initializer_list<const char*> large_keys) {
+    for (const char* key : large_keys) ASSERT_TRUE(daemon_.Put(key, large_).ok());
+    ASSERT_TRUE(daemon_.Put("small", "v").ok());
+    faults_->on_long_read = [this] { gate_.Pass(); };
+  }
+  // While `read` waits at the gate.
+  void ExpectOthersAreServed(const std::function<void()>& read) {
+    std::thread reader(read);
+    gate_.AwaitArrival();
+    EXPECT_TRUE(daemon_.Put("small", "v").ok());
+    EXPECT_EQ(daemon_.ValueOf("small"), "v");
+    gate_.Open();
+    reader.join();
+  }
+
+  const std::string large_ = std::string(1 << 20, 'v');
+  Gate gate_;
+  std::shared_ptr<Faults> faults_ = std::make_shared<Faults>();
+  TestDaemon daemon_{OnePoller(), HooksOf(faults_)};
+};
+
+TEST_F(KvLargeValuesTest, OfAGetHoldUpNobody) {
+  PutAll({"large"});
+  ExpectOthersAreServed([&] { EXPECT_EQ(daemon_.ValueOf("large"), large_); });
+}
+
+TEST_F(KvLargeValuesTest, OfABatchHoldUpNobody) {
+  PutAll({"large1", "large2"});
+  const std::vector<std::string> keys{"small", "large1", "absent", "large2", "small"};
+  const std::vector<std::string> values{"v", large_, "", large_, "v"};
+  v1::BatchGetRequest request;
+  for (const std::string& key : keys) request.add_keys(key);
+  v1::BatchGetResponse response;
+  ExpectOthersAreServed([&] { EXPECT_TRUE(daemon_.BatchGet(request, &response).ok()); });
+  ASSERT_EQ(response.results_size(), keys.size());
+  for (int i = 0; i < response.results_size(); ++i) {
+    EXPECT_EQ(response.results(i).value(), values[i]) << keys[i];
+  }
 }
 
 // What the kernel shows of the process's threads with this name.
@@ -129,33 +162,6 @@ TEST(KvLoadTest, ThreadsForScansGiveWay) {
   EXPECT_EQ(NiceValuesOf("lodgekv-write"), std::vector{own});
   EXPECT_EQ(NiceValuesOf("lodgekv-poller"),
             std::vector(NiceValuesOf("lodgekv-poller").size(), own));
-}
-
-// Nor by a batch's, which has them among short ones.
-TEST(KvLoadTest, LargeValuesOfABatchHoldUpNobody) {
-  const std::string large(1 << 20, 'v');
-  Gate gate;
-  auto faults = std::make_shared<Faults>();
-  Config config = TestConfig();
-  config.threads = 1;
-  TestDaemon daemon(config, HooksOf(faults));
-  for (const char* key : {"large1", "large2"}) ASSERT_TRUE(daemon.Put(key, large).ok());
-  ASSERT_TRUE(daemon.Put("small", "v").ok());
-  faults->on_long_read = [&gate] { gate.Pass(); };
-  const std::vector<std::string> keys{"small", "large1", "absent", "large2", "small"};
-  v1::BatchGetRequest request;
-  for (const std::string& key : keys) request.add_keys(key);
-  v1::BatchGetResponse response;
-  std::thread reader([&] { EXPECT_TRUE(daemon.BatchGet(request, &response).ok()); });
-  gate.AwaitArrival();
-  EXPECT_EQ(daemon.ValueOf("small"), "v");
-  gate.Open();
-  reader.join();
-  ASSERT_EQ(response.results_size(), keys.size());
-  const std::vector<std::string> values{"v", large, "", large, "v"};
-  for (int i = 0; i < response.results_size(); ++i) {
-    EXPECT_EQ(response.results(i).value(), values[i]) << keys[i];
-  }
 }
 
 TEST(KvLoadTest, ALargePutHoldsUpNobody) {
