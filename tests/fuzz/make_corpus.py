@@ -187,6 +187,7 @@ def pool_header():
         "state_word": changed(0, (256, 1)),
         "journal_word": changed(sealed, (320, 1)),
         "unflushed_word": changed(sealed, (384, 1)),
+        "checkpoint_mark": changed(sealed, (448, 1)),
         "slot": changed(sealed, (600, 1)),
         "sequence": changed(mended, (520, 0xff), (648, 0xff)),
         "row": changed(0, (2832, 1)),

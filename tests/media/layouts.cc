@@ -22,6 +22,8 @@ void WritePool(LayoutWriter& writer) {
   LODGEKV_FIELD(Header, state_word);
   LODGEKV_FIELD(Header, journal_word);
   LODGEKV_FIELD(Header, unflushed_word);
+  LODGEKV_FIELD(Header, checkpoint_mark);
+  LODGEKV_FIELD(Header, group_mark);
   LODGEKV_FIELD(Header, slots);
   LODGEKV_FIELD(Header, engine_area);
   writer.Struct("Identity", sizeof(Identity));

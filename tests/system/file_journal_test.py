@@ -6,6 +6,7 @@ do.
 """
 
 import shutil
+import signal
 import time
 
 import daemon
@@ -191,6 +192,41 @@ class FileJournalTest(system_test.SystemTest):
         self.refuse(server, "it belongs to this pool, but to another run of it", "backup")
         newer.rename(self.journal(server))
         self.assert_keeps(server, "pool")
+
+    def test_a_journal_of_another_moment_of_the_run(self):
+        server = self.serve()
+        moments = []
+        for value in (b"old", b"new"):
+            source = server.workdir / "input.tsv"
+            records.write_lines(source, [b"key/%06d\t%s" % (i, value) for i in range(LOAD)])
+            server.ask("load", source)
+            moments.append(self.copy_moment(server, value.decode()))
+        server.kill()
+        old, new = moments
+        for pool, journal, message in ((old, new, "but to a later moment"),
+                                       (new, old, "but to an earlier moment")):
+            self.put_back(server, pool, journal)
+            self.refuse(server, "it belongs to this run of the pool", message,
+                        "restore both as they were at one moment")
+            shutil.copy(pool / "journal", self.journal(server))
+            server.start()
+            values = {line.split(b"\t")[1] for line in server.dump()}
+            self.assertEqual(values, {pool.name.encode()})
+            server.kill()
+
+    def copy_moment(self, server, name):
+        """Pool and journal as they are now, in a folder."""
+        folder = self.workdir / name
+        folder.mkdir()
+        server.process.send_signal(signal.SIGSTOP)
+        shutil.copy(server.flags["pool"], folder / "pool")
+        shutil.copy(self.journal(server), folder / "journal")
+        server.process.send_signal(signal.SIGCONT)
+        return folder
+
+    def put_back(self, server, pool, journal):
+        shutil.copy(pool / "pool", server.flags["pool"])
+        shutil.copy(journal / "journal", self.journal(server))
 
     # --- what it is ---
 

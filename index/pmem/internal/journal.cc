@@ -7,6 +7,7 @@
 
 #include "index/pmem/crc32c.h"
 #include "index/pmem/internal/dirty_page.h"
+#include "index/pmem/internal/journal_marks.h"
 
 namespace lodgekv::pmem {
 namespace {
@@ -168,6 +169,11 @@ void Journal::StoreWord(const LaterStore& store) const {
   if (options_.tracer != nullptr) options_.tracer->OnStore(word, sizeof(uint64_t), false);
 }
 
+void Journal::Mark(Word* mark, uint64_t group) const {
+  const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(mark) - options_.base);
+  StoreWord({offset / sizeof(uint64_t), EncodeMark(group)});
+}
+
 // The next checkpoint writes their pages; one that is under way may have written them before.
 void Journal::StoreWords() {
   for (const LaterStore& store : writing_.later().stores()) {
@@ -215,6 +221,7 @@ void Journal::WriteOpenGroup(Lock& lock) {
   const uint64_t offset = space_.Take(writing_.bytes(), sequence, NowNs());
   if (!had_full && space_.full_since_ns() != 0) work_.notify_all();
   lock.unlock();
+  if (Canary("pmem.journal.group_marked_early")) Mark(options_.group_mark, sequence + 1);
   const std::span<const std::byte> group = writing_.Seal(sequence, options_.crc_seed);
   const absl::Status status = options_.storage->Write(offset, group);
   if (!status.ok()) Fail(std::string(status.message()));
@@ -225,6 +232,7 @@ void Journal::WriteOpenGroup(Lock& lock) {
   if (!failed_) {
     StoreWords();
     durable_ = sequence;
+    Mark(options_.group_mark, sequence + 1);
   }
   changed_.notify_all();
 }
@@ -260,6 +268,7 @@ bool Journal::SyncPool() {
   --pool_syncs_waiting_;
   changed_.notify_all();
   if (failed_) return false;
+  MarkCheckpoint(sequence);
   lock.unlock();
   if (!options_.pool->WriteBackAll()) {
     Fail("");
@@ -284,6 +293,10 @@ bool Journal::Checkpoint() {
     // checkpoint.
     if (Canary("pmem.journal.retires_open_group")) ++sequence;
     std::swap(touched_, write_back_);
+    MarkCheckpoint(sequence);
+    if (!Canary("pmem.journal.mark_not_written_back")) {
+      write_back_.Add(PageOfLine(LineNumber(options_.checkpoint_mark)));
+    }
     used_before_checkpoint_ = space_.used_bytes();
   }
   if (Canary("pmem.journal.declared_first")) (void)Retire(sequence);
@@ -295,6 +308,13 @@ bool Journal::Checkpoint() {
   use_.checkpoint_ns += NowNs() - begun;
   use_.written_back_bytes += pages * PageSet::kPageBytes;
   return done;
+}
+
+// A later one may have begun before.
+void Journal::MarkCheckpoint(uint64_t sequence) {
+  if (sequence <= marked_checkpoint_) return;
+  marked_checkpoint_ = sequence;
+  if (!Canary("pmem.journal.checkpoint_unmarked")) Mark(options_.checkpoint_mark, sequence);
 }
 
 bool Journal::WriteBack(const PageSet& pages) {

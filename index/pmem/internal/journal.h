@@ -31,6 +31,8 @@
 //  7. The page of a flushed line is made dirty at the flush: what a process finds in memory and
 //     only flushes may lie on a page that the kernel takes for clean (dirty_page.h), and a
 //     checkpoint would drop its group without writing it.
+//  8. The pool's marks (journal_marks.h) are stored when the groups below them are durable, and the
+//     checkpoint mark is written back before the journal says that replay begins there.
 //
 // Thread-safe except for construction and destruction.
 #pragma once
@@ -64,6 +66,9 @@ class Journal : public FileFence {
     uint64_t segment_bytes = 0;
     uint32_t crc_seed = 0;  // of this session
     ForeignWords foreign;
+    // Of the pool, each holding 1 (journal_marks.h).
+    Word* checkpoint_mark = nullptr;
+    Word* group_mark = nullptr;
     // False: a writer that needs room makes the checkpoints itself (tests).
     bool background = true;
     // The minimum rate (not 0) at which pages are written back in the background; faster as the
@@ -129,10 +134,13 @@ class Journal : public FileFence {
                         std::span<const LaterStore> stores);
   size_t CaptureSome(std::span<const uint64_t> lines);
   void StoreWord(const LaterStore& store) const;
+  void Mark(Word* mark, uint64_t group) const;
   // Of the group that is durable now.
   void StoreWords();
   bool WriteBack(const PageSet& pages);
   void Pace(const PageSet::Run& slice, double done, uint64_t begun_ns);
+  // Of the checkpoint, or sync of the pool, that begins and will Retire(sequence).
+  void MarkCheckpoint(uint64_t sequence);
   // Durable: replay begins at `sequence`.
   bool Retire(uint64_t sequence);
   void RunCheckpoints();
@@ -159,6 +167,7 @@ class Journal : public FileFence {
   uint64_t open_sequence_ = 1;
   uint64_t durable_ = 0;
   uint64_t replay_from_ = 1;
+  uint64_t marked_checkpoint_ = 1;
   bool writing_now_ = false;
   unsigned pool_syncs_waiting_ = 0;  // if not 0, nobody captures
   unsigned waiting_for_room_ = 0;

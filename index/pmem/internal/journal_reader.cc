@@ -137,6 +137,7 @@ absl::Status JournalReader::Find() {
 }
 
 absl::Status JournalReader::KeepNeeded(uint64_t from) {
+  begin_ = from;
   std::erase_if(places_, [&](const Place& place) { return place.sequence < from; });
   std::sort(places_.begin(), places_.end(),
             [](const Place& a, const Place& b) { return a.sequence < b.sequence; });

@@ -35,6 +35,9 @@ class JournalReader {
   // that others follow.
   absl::Status Find();
   size_t groups() const { return places_.size(); }
+  // Replay begins with group `begin` and ends before `end`: equal if no group is needed.
+  uint64_t begin() const { return begin_; }
+  uint64_t end() const { return begin_ + places_.size(); }
   // Calls visit(number of the group, payload) in order. Call after Find.
   using Visit = std::function<absl::Status(uint64_t sequence, std::span<const std::byte> payload)>;
   absl::Status ForEach(const Visit& visit);
@@ -60,6 +63,7 @@ class JournalReader {
   Tracer* const tracer_;
   const JournalBlocks memory_;  // a segment
   int loaded_ = -1;
+  uint64_t begin_ = 1;
   std::vector<Place> places_;
 };
 

@@ -156,9 +156,11 @@ absl::Status PoolHeader::LoadState() {
     return absl::DataLossError(
         absl::StrFormat("its header is damaged: state word 0x%016x has wrong check bits", word));
   }
-  if (!AllZero(header_->pad) || !AllZero(header_->pad2) || !AllZero(header_->pad3)) {
+  if (!AllZero(header_->pad) || !AllZero(header_->pad2) || !AllZero(header_->pad3) ||
+      !AllZero(header_->pad4)) {
     return absl::DataLossError(
-        "its header is damaged: bytes 264 to 319, 328 to 383 and 392 to 511 are not all zero");
+        "its header is damaged: bytes 264 to 319, 328 to 383, 392 to 447 and 464 to 511 are not "
+        "all zero");
   }
   const uint64_t unflushed = header_->unflushed_word.Load();
   if (unflushed != 0 && unflushed != media::kUnflushed) {
@@ -166,6 +168,7 @@ absl::Status PoolHeader::LoadState() {
         absl::StrFormat("its header is damaged: unflushed word 0x%016x is neither 0 nor 0x%016x",
                         unflushed, media::kUnflushed));
   }
+  if (absl::Status status = Marks().status(); !status.ok()) return status;
   const uint32_t index = word_.generation % 2;
   std::memcpy(&state_, &header_->slots[index], sizeof state_);
   if (SlotCrc(state_, crc_seed_) != state_.crc ||
@@ -186,10 +189,36 @@ absl::StatusOr<uint64_t> PoolHeader::NeededSession() const {
       absl::StrFormat("its header is damaged: journal word 0x%016x has wrong check bits", word));
 }
 
+// Word and marks survive a crash each by itself. A mark of 0 is right beside any session, any mark
+// beside none.
 void PoolHeader::StoreNeededSession(uint64_t session) {
+  const bool stay = medium_.Canary("pmem.journal.marks_stay");
+  const bool none = header_->checkpoint_mark.Load() == 0 && header_->group_mark.Load() == 0;
+  if (session != 0 && !none && !stay) {
+    // What a crash has left of the session before.
+    StoreMarks(0);
+    LODGEKV_CRASH_POINT(medium_, "pmem.journal_begin.2");
+    medium_.Fence();
+    if (medium_.failed()) return;
+  }
   medium_.Store(header_->journal_word, JournalWord::Encode(session, crc_seed_));
   medium_.FlushLine(&header_->journal_word);
+  if (session != 0 || !stay) StoreMarks(session == 0 ? 0 : 1);
   medium_.Fence();
+}
+
+void PoolHeader::StoreMarks(uint64_t group) {
+  medium_.Store(header_->checkpoint_mark, EncodeMark(group));
+  medium_.Store(header_->group_mark, EncodeMark(group));
+  medium_.FlushLine(&header_->checkpoint_mark);
+}
+
+absl::StatusOr<JournalMarks> PoolHeader::Marks() const {
+  const absl::StatusOr<uint64_t> checkpoint = DecodeMark(header_->checkpoint_mark.Load());
+  if (!checkpoint.ok()) return checkpoint.status();
+  const absl::StatusOr<uint64_t> groups = DecodeMark(header_->group_mark.Load());
+  if (!groups.ok()) return groups.status();
+  return JournalMarks{*checkpoint, *groups};
 }
 
 void PoolHeader::MarkUnflushed() {
@@ -245,7 +274,11 @@ void PoolHeader::Update(media::StateSlot next) {
 }
 
 void PoolHeader::Persist() {
-  medium_.Flush(header_, sizeof *header_);
+  constexpr size_t kMarks = offsetof(media::Header, checkpoint_mark);
+  constexpr size_t kBehind = kMarks + kLineBytes;
+  char* begin = reinterpret_cast<char*>(header_);
+  medium_.Flush(begin, kMarks);
+  medium_.Flush(begin + kBehind, sizeof *header_ - kBehind);
   medium_.Flush(rows().data(), rows().size_bytes());
   medium_.Fence();
 }

@@ -11,6 +11,8 @@
 // - The unflushed word is set before anything is stored that nobody flushes (durability `process`),
 //   and when a sync has failed; it is cleared when everything has been flushed. It need not be
 //   durable: with the caches what it tells of is gone, too.
+// - Each mark of the journal (journal_marks.h) is that of the session that the journal word names,
+//   or 0.
 // - A sealed state word says that the pool was closed cleanly: then both slots are equal and `seal`
 //   covers the engine area and the chunk rows, which cover the chunks of nodes and logs, so that
 //   every flipped bit of them is detected.
@@ -23,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "index/pmem/internal/journal_marks.h"
 #include "index/pmem/medium.h"
 #include "index/pmem/pool.h"
 
@@ -112,17 +115,21 @@ inline constexpr uint64_t kUnflushed = 0x64656873756c666eULL;  // the bytes "nfl
 
 struct Header {
   Identity identity;
-  Word state_word;      // see StateWord
-  Word pad[7];          // zero
-  Word journal_word;    // see JournalWord; in a line of its own
-  Word pad2[7];         // zero
-  Word unflushed_word;  // in a line of its own, too
-  Word pad3[15];        // zero; the slots begin in a block of their own
+  Word state_word;       // see StateWord
+  Word pad[7];           // zero
+  Word journal_word;     // see JournalWord; in a line of its own
+  Word pad2[7];          // zero
+  Word unflushed_word;   // in a line of its own, too
+  Word pad3[7];          // zero
+  Word checkpoint_mark;  // see EncodeMark; the marks have a line of their own
+  Word group_mark;
+  Word pad4[6];  // zero; the slots begin in a block of their own
   StateSlot slots[2];
   Word engine_area[kEngineAreaWords];
 };
 static_assert(offsetof(Header, state_word) == 256 && offsetof(Header, journal_word) == 320 &&
-              offsetof(Header, unflushed_word) == 384 && offsetof(Header, slots) == 512 &&
+              offsetof(Header, unflushed_word) == 384 && offsetof(Header, checkpoint_mark) == 448 &&
+              offsetof(Header, group_mark) == 456 && offsetof(Header, slots) == 512 &&
               offsetof(Header, engine_area) == 768 && sizeof(Header) == 2816);
 
 }  // namespace media
@@ -197,8 +204,14 @@ class PoolHeader {
 
   // The session (its low 40 bits) whose journal the pool needs, 0: none. DataLoss if damaged.
   absl::StatusOr<uint64_t> NeededSession() const;
-  // Durable on return, by a sync of the pool: not through the journal that it refers to.
+  // Durable on return, by a sync of the pool: not through the journal that it refers to. The marks
+  // are those of a session without groups, or 0.
   void StoreNeededSession(uint64_t session);
+  // DataLoss if damaged.
+  absl::StatusOr<JournalMarks> Marks() const;
+  // Where the journal stores them while it is in use.
+  Word& checkpoint_mark() { return header_->checkpoint_mark; }
+  Word& group_mark() { return header_->group_mark; }
 
   // Whether caches may hold contents of the pool that nobody has flushed, from before this process.
   bool unflushed() const { return header_->unflushed_word.Load() != 0; }
@@ -212,7 +225,7 @@ class PoolHeader {
   const PoolIdentity& identity() const { return identity_; }
   const PoolGeometry& geometry() const { return geometry_; }
   uint32_t crc_seed() const { return crc_seed_; }
-  // Makes header, engine area and chunk rows durable as they are.
+  // Makes header, engine area and chunk rows durable as they are, except for the marks.
   void Persist();
   bool sealed() const { return word_.sealed; }
   const media::StateSlot& state() const { return state_; }
@@ -227,6 +240,7 @@ class PoolHeader {
   void Seal(media::StateSlot next);
 
  private:
+  void StoreMarks(uint64_t group);
   absl::Status CheckSeal() const;
   uint32_t SealCrc() const;
   void WriteSlot(uint32_t index, const media::StateSlot& slot);

@@ -178,6 +178,8 @@ absl::Status PoolJournal::Recover() {
   const absl::StatusOr<uint64_t> session = options_.header->NeededSession();
   if (!session.ok()) return session.status();
   if (*session == 0) return absl::OkStatus();
+  const absl::StatusOr<JournalMarks> marks = options_.header->Marks();
+  if (!marks.ok()) return marks.status();
   if (place_ == nullptr) return absl::FailedPreconditionError("it needs a journal, and has none");
   const absl::StatusOr<std::shared_ptr<JournalStorage>> storage = place_->Open();
   if (storage.status().code() == absl::StatusCode::kNotFound) {
@@ -190,7 +192,7 @@ absl::Status PoolJournal::Recover() {
   const absl::StatusOr<media::JournalHeader> header = ReadJournalHeader(**storage);
   if (!header.ok()) return Named(header.status());
   if (absl::Status status = CheckOwner(*header, *session); !status.ok()) return Named(status);
-  if (absl::Status status = Replay(**storage, *header); !status.ok()) return Named(status);
+  if (absl::Status status = Replay(**storage, *header, *marks); !status.ok()) return Named(status);
   // Not before the pool is complete.
   options_.header->StoreNeededSession(0);
   replayed_ = true;
@@ -199,11 +201,13 @@ absl::Status PoolJournal::Recover() {
   return absl::DataLossError("a sync of it failed after its journal was replayed");
 }
 
-absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHeader& header) {
+absl::Status PoolJournal::Replay(JournalStorage& storage, const media::JournalHeader& header,
+                                 const JournalMarks& marks) {
   const auto begun = std::chrono::steady_clock::now();
   Medium& medium = *options_.medium;
   JournalReader reader(storage, header.segment_bytes, SeedOf(header.session), medium.tracer());
   if (absl::Status status = reader.Find(); !status.ok()) return status;
+  if (absl::Status status = CheckMoment(marks, reader); !status.ok()) return status;
   const bool early = medium.Canary("pmem.journal.let_go_early");
   if (early) options_.header->StoreNeededSession(0);
   absl::Status status =
@@ -252,7 +256,7 @@ absl::Status PoolJournal::Begin() {
   made_ = false;
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.1");
   options_.header->StoreNeededSession(*session);
-  LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.2");
+  LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.3");
   if (options_.medium->failed()) return absl::DataLossError("a sync of it failed");
   Journal::Options options;
   options.storage = storage_.get();
@@ -262,6 +266,8 @@ absl::Status PoolJournal::Begin() {
   options.segment_bytes = options_.bytes / kJournalSegments;
   options.crc_seed = SeedOf(*session);
   options.foreign = options_.foreign;
+  options.checkpoint_mark = &options_.header->checkpoint_mark();
+  options.group_mark = &options_.header->group_mark();
   options.checkpoint_bytes_per_second = options_.checkpoint_bytes_per_second;
   options.background = options_.background;
   options.on_failure = options_.on_failure;

@@ -7,16 +7,18 @@
 //      step                                             after a crash
 //   Begin
 //   1  journal file whole, header: new session, needed  word 0: the journal does not count
-//   2  pool's word names the session                    the journal is needed, and is empty
+//   2  marks that a crash has left of a session before  word 0: the journal does not count
+//      are 0
+//   3  pool's word names the session, marks are 1       the journal is needed, and is empty
 //      fences go through the journal
 //   Recover
 //   1  lines stored to the pool, not synced             word as it was: replayed again
 //   2  pool synced                                      as 1
-//   3  pool's word 0                                    the pool is whole without the journal
+//   3  pool's word and marks 0                          the pool is whole without the journal
 //   End
 //   1  pool synced, checkpoint says that no group counts   replay does nothing
 //      fences sync the pool
-//   2  pool's word 0                                    the pool is whole without the journal
+//   2  pool's word and marks 0                          the pool is whole without the journal
 //   3  header: not needed                               as 2; another pool may take the file over
 //
 // Used by one thread.
@@ -88,8 +90,8 @@ class PoolJournal {
   absl::Status Prepare();
 
   // Replays what the pool needs; then the pool is complete without the journal. FailedPrecondition
-  // if the journal is missing, or belongs to another pool; DataLoss if it is damaged. Then nothing
-  // is stored.
+  // if the journal is missing, or belongs to another pool or moment; DataLoss if it is damaged.
+  // Then nothing is stored.
   absl::Status Recover();
 
   // From here on the medium's fences use the journal.
@@ -115,7 +117,8 @@ class PoolJournal {
   bool IsOurs(const media::JournalHeader& header) const;
   absl::Status CheckOwner(const media::JournalHeader& header, uint64_t session) const;
   absl::Status CheckNoCopyNeeds(JournalStorage& storage, const media::JournalHeader& header) const;
-  absl::Status Replay(JournalStorage& storage, const media::JournalHeader& header);
+  absl::Status Replay(JournalStorage& storage, const media::JournalHeader& header,
+                      const JournalMarks& marks);
   bool SyncReplayed();
   // Whether the existing journal can be reused as it is. Not OK: it must not be touched.
   absl::StatusOr<bool> Usable(JournalStorage& storage) const;

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "index/pmem/internal/journal_file.h"
 #include "index/pmem/pool.h"
@@ -152,6 +153,101 @@ TEST_F(PoolJournalTest, OfALaterRunIsNotWrittenOverByAnOlderCopy) {
   // With a journal of its own it may.
   copy.journal_path.clear();
   ExpectOpens(copy, 0);
+}
+
+// Pool and journal, as they are or were, of a run.
+class PoolJournalMomentTest : public PoolJournalTest {
+ protected:
+  // A run of two moments, between which `between` happens; then it is killed.
+  void RunOfTwoMoments(const std::function<void(Pool&)>& between) {
+    auto pool = Create(options_);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    if ((*pool)->medium_class() != MediumClass::kFile) GTEST_SKIP() << "no disk";
+    marks_ = (*pool)->OffsetOf((*pool)->engine_area().data()) -
+             offsetof(media::Header, engine_area) + offsetof(media::Header, checkpoint_mark);
+    (*pool)->PersistAppliedIndex(1);
+    Keep("old");
+    between(**pool);
+    (*pool)->PersistAppliedIndex(7);
+    Keep("new");
+    EXPECT_TRUE((*pool)->Close(false).ok());
+  }
+  // Of more lines than a group, the segments and the journal take: checkpoints are made.
+  static void FillTheJournal(Pool& pool) {
+    const auto chunk = pool.AcquireChunk(ChunkUse::kNodes, 256, ReservePolicy::kKeep);
+    ASSERT_TRUE(chunk.ok()) << chunk.status();
+    const uint64_t before = pool.journal_use()->checkpoints;
+    while (pool.journal_use()->checkpoints < before + 3) {
+      pool.medium().Persist(pool.At<char>(chunk->begin), 64 * kLineBytes);
+    }
+  }
+  void Keep(const std::string& moment) {
+    fs::copy(options_.path, dir_ / (moment + ".pool"));
+    fs::copy(Journal(), dir_ / (moment + ".journal"));
+  }
+  void SetMarks(const std::string& pool, uint64_t word) const {
+    std::fstream file(pool, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(marks_));
+    for (int i = 0; i < 2; ++i) file.write(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  PoolOptions Mix(const std::string& pool, const std::string& journal) {
+    PoolOptions mix = OptionsOf("mix");
+    const auto again = fs::copy_options::overwrite_existing;
+    fs::copy(dir_ / (pool + ".pool"), mix.path, again);
+    fs::copy(dir_ / (journal + ".journal"), mix.path + ".journal", again);
+    return mix;
+  }
+
+  uint64_t marks_ = 0;  // offset in the pool
+};
+
+TEST_F(PoolJournalMomentTest, OfAnotherMomentIsRefused) {
+  RunOfTwoMoments(FillTheJournal);
+  if (IsSkipped()) return;
+  ExpectRefused(Mix("new", "old"), "but to an earlier moment");
+  ExpectRefused(Mix("old", "new"), "but to a later moment");
+  ExpectRefused(Mix("old", "new"), "restore both as they were at one moment");
+  ExpectOpens(Mix("old", "old"), 1);
+  ExpectOpens(Mix("new", "new"), 7);
+}
+
+// The older pool has all that is not in the newer journal.
+TEST_F(PoolJournalMomentTest, OfAnotherMomentWithoutACheckpointBetween) {
+  RunOfTwoMoments([](Pool&) {});
+  if (IsSkipped()) return;
+  ExpectRefused(Mix("new", "old"), "but to an earlier moment");
+  ExpectOpens(Mix("old", "new"), 7);
+}
+
+// As earlier versions leave it.
+TEST_F(PoolJournalMomentTest, IsNotAskedForByAPoolWithoutMarks) {
+  RunOfTwoMoments(FillTheJournal);
+  if (IsSkipped()) return;
+  const PoolOptions pool = Mix("new", "new");
+  SetMarks(pool.path, 0);
+  ExpectOpens(pool, 7);
+}
+
+TEST_F(PoolJournalMomentTest, IsNotAskedForByAPoolThatNeedsNoJournal) {
+  RunOfTwoMoments(FillTheJournal);
+  if (IsSkipped()) return;
+  const PoolOptions pool = Mix("new", "new");
+  EXPECT_TRUE(Pool::Open(pool).value()->Close(true).ok());
+  SetMarks(pool.path, EncodeMark(1000));  // as a kill leaves them while the journal ends
+  ExpectOpens(pool, 7);
+  ExpectOpens(pool, 7);
+}
+
+TEST_F(PoolJournalMomentTest, IsUnknownIfAMarkIsDamaged) {
+  RunOfTwoMoments(FillTheJournal);
+  if (IsSkipped()) return;
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    const PoolOptions pool = Mix("new", "new");
+    SetMarks(pool.path, EncodeMark(3) ^ uint64_t{1} << bit);
+    const absl::Status status = Pool::Open(pool).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << bit << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr("a mark of its journal"));
+  }
 }
 
 // A kill behind the journal's header leaves one that is needed, of a pool that needs none.

@@ -76,10 +76,17 @@ constexpr Canary kPool[] = {
                "pmem.journal.words_untouched"),
     JournalRow("page of a line that is only flushed stays clean", Bc(1, 5),
                "pmem.journal.pages_stay_clean"),
+    JournalRow("checkpoint in the journal, and not in the pool's mark", Bc(3),
+               "pmem.journal.checkpoint_unmarked"),
+    JournalRow("page of the checkpoint's mark not written back", Bc(1, 3),
+               "pmem.journal.mark_not_written_back"),
+    JournalRow("group marked before it is durable", Bc(3), "pmem.journal.group_marked_early"),
     SessionRow("groups of every session count", Bc(25), "pmem.journal.any_session"),
     SessionRow("pool names a session before its journal does", Bc(3), "pmem.journal.word_first"),
     SessionRow("pool lets go before it is whole", Bc(3, 12), "pmem.journal.let_go_early"),
     SessionRow("end without a sync", Bc(3), "pmem.journal.end_unsynced"),
+    SessionRow("marks of a session before stay beside the next", Bc(3, 25),
+               "pmem.journal.marks_stay"),
 };
 
 constexpr Canary GenerationsRow(std::string_view name, Bugs bugs, Fault fault) {

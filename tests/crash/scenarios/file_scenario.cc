@@ -76,7 +76,7 @@ class Scenario {
 
   // Creates a pool; returns the content of its journal.
   std::vector<std::byte> Create(const ArenaMemory& memory) {
-    ModelDisk disk(memory.span(), {});
+    ModelDisk disk(memory.span(), {}, fault_);
     const pmem::ArenaJournal journal = JournalOn(disk);
     const auto pool = pmem::Pool::CreateArena(ArenaOf(memory, disk, journal),
                                               IdentityOf(options_.engine_case, options_.run));

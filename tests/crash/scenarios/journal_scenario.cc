@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/internal/journal.h"
+#include "index/pmem/internal/journal_marks.h"
 #include "index/pmem/internal/journal_reader.h"
 #include "index/pmem/internal/journal_replay.h"
 #include "tests/crash/lab/journal_words.h"
@@ -34,6 +35,10 @@ constexpr uint64_t kRegionLines = 12;
 constexpr uint64_t kTableLines = 8;
 constexpr uint8_t kOursOfTable = 0b11001100;
 constexpr uint64_t kTableBegin = kScattered + kRegions * kRegionLines;
+
+// The marks of the journal, in a line of their own.
+constexpr uint64_t kCheckpointMark = kPoolBytes - kLineBytes;
+constexpr uint64_t kGroupMark = kCheckpointMark + sizeof(uint64_t);
 
 std::vector<uint64_t> LinesInUse() {
   constexpr uint64_t kLinesOfPage = pmem::PageSet::kPageBytes / kLineBytes;
@@ -145,6 +150,9 @@ class Scenario {
   void Begin(bool background) {
     disk_ = std::make_unique<ModelDisk>(memory_.span(), std::move(journal_), fault_);
     if (session_ > 0) Recover();
+    for (const uint64_t mark : {kCheckpointMark, kGroupMark}) {
+      disk_->StoreDurably(mark, pmem::EncodeMark(1));
+    }
     std::memcpy(shadow_.span().data(), memory_.span().data(), kPoolBytes);
     ++session_;
     storage_ = disk_->storage();
@@ -157,6 +165,8 @@ class Scenario {
     options.segment_bytes = kSegmentBytes;
     options.crc_seed = SeedOf(session_);
     options.foreign = ForeignWordsOf(words_);
+    options.checkpoint_mark = reinterpret_cast<pmem::Word*>(options.base + kCheckpointMark);
+    options.group_mark = reinterpret_cast<pmem::Word*>(options.base + kGroupMark);
     options.checkpoint_bytes_per_second = uint64_t{1} << 40;
     options.background = background;
     options.on_failure = [this](const std::string& what) { Note(what); };
@@ -459,6 +469,7 @@ class Scenario {
     pmem::Medium medium(options);
     pmem::JournalReader reader(storage, kSegmentBytes, SeedOf(session_), &tracer);
     absl::Status status = reader.Find();
+    if (status.ok()) status = CheckMoment(MarksOf(memory), reader);
     pmem::JournalReplay replay;
     if (status.ok()) {
       status = pmem::ReplayJournal(reader, medium, reinterpret_cast<char*>(memory.span().data()),
@@ -466,6 +477,15 @@ class Scenario {
     }
     if (!status.ok()) return absl::StrCat("it cannot be replayed: ", status.ToString());
     return words_.Check(memory.span());
+  }
+
+  static pmem::JournalMarks MarksOf(const ArenaMemory& memory) {
+    const auto mark = [&](uint64_t offset) {
+      uint64_t word;
+      std::memcpy(&word, &memory.span()[offset], sizeof word);
+      return pmem::DecodeMark(word).value_or(UINT64_MAX);
+    };
+    return {mark(kCheckpointMark), mark(kGroupMark)};
   }
 
   std::optional<std::string> ReplayOfCut(const ModelDisk& disk, unsigned cuts) {
