@@ -193,14 +193,6 @@ absl::StatusOr<uint64_t> PoolHeader::NeededSession() const {
 // beside none.
 void PoolHeader::StoreNeededSession(uint64_t session) {
   const bool stay = medium_.Canary("pmem.journal.marks_stay");
-  const bool none = header_->checkpoint_mark.Load() == 0 && header_->group_mark.Load() == 0;
-  if (session != 0 && !none && !stay) {
-    // What a crash has left of the session before.
-    StoreMarks(0);
-    LODGEKV_CRASH_POINT(medium_, "pmem.journal_begin.2");
-    medium_.Fence();
-    if (medium_.failed()) return;
-  }
   medium_.Store(header_->journal_word, JournalWord::Encode(session, crc_seed_));
   medium_.FlushLine(&header_->journal_word);
   if (session != 0 || !stay) StoreMarks(session == 0 ? 0 : 1);

@@ -244,6 +244,11 @@ absl::Status PoolJournal::WriteHeader(uint64_t session, bool needed) {
 }
 
 absl::Status PoolJournal::Begin() {
+  // That the pool needs no journal, and has no marks, may be in memory alone: the process that
+  // stored it was killed before its sync was over. From here on the journal of then is gone.
+  options_.header->StoreNeededSession(0);
+  LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.1");
+  if (options_.medium->failed()) return absl::DataLossError("a sync of it failed");
   if (storage_ == nullptr) {
     if (absl::Status status = Prepare(); !status.ok()) return status;
   }
@@ -254,7 +259,7 @@ absl::Status PoolJournal::Begin() {
   }
   if (absl::Status status = WriteHeader(*session, true); !status.ok()) return status;
   made_ = false;
-  LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.1");
+  LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.2");
   options_.header->StoreNeededSession(*session);
   LODGEKV_CRASH_POINT(*options_.medium, "pmem.journal_begin.3");
   if (options_.medium->failed()) return absl::DataLossError("a sync of it failed");

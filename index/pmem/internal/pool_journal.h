@@ -6,9 +6,8 @@
 //
 //      step                                             after a crash
 //   Begin
-//   1  journal file whole, header: new session, needed  word 0: the journal does not count
-//   2  marks that a crash has left of a session before  word 0: the journal does not count
-//      are 0
+//   1  pool's word and marks 0 once more                the pool is whole without the journal
+//   2  journal file whole, header: new session, needed  word 0: the journal does not count
 //   3  pool's word names the session, marks are 1       the journal is needed, and is empty
 //      fences go through the journal
 //   Recover

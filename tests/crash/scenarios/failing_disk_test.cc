@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "index/pmem/pool.h"
@@ -207,6 +208,70 @@ TEST_P(GivenUpPagesTest, AreWrittenIfTheyAreFlushed) {
   EXPECT_NE(found_, decltype(found_){});
 }
 
+// A process that was killed before a sync was over has left in the kernel's memory what it would
+// have made durable. The next one takes over, and then the power goes off.
+using KilledInASyncTest = FailingDiskTest;
+
+struct Killed {
+  Killed() : disk(kBytes) {}
+  ArenaMemory memory{kBytes};
+  DiskImage disk;
+};
+
+// The disk's content, and in memory what it does not have.
+std::unique_ptr<ModelDisk> DiskOf(const Killed& killed, ArenaMemory* memory) {
+  std::memcpy(memory->span().data(), killed.disk.pool.span().data(), kBytes);
+  auto disk = std::make_unique<ModelDisk>(memory->span(), killed.disk.journal);
+  for (uint64_t at = 0; at < kBytes; at += sizeof(uint64_t)) {
+    uint64_t durable;
+    uint64_t left;
+    std::memcpy(&durable, memory->span().data() + at, sizeof durable);
+    std::memcpy(&left, killed.memory.span().data() + at, sizeof left);
+    if (left != durable) disk->Store(at, left);
+  }
+  return disk;
+}
+
+constexpr unsigned kDraws = 6;
+
+TEST_P(KilledInASyncTest, IsTakenOverThoughThePowerGoesOffThen) {
+  disk_ = std::make_unique<ModelDisk>(memory_.span(), std::vector<std::byte>());
+  std::vector<std::unique_ptr<Killed>> all;
+  {
+    auto pool = Open(memory_, *disk_, /*create=*/true);
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    Use(**pool);
+    pool->reset();  // killed
+    disk_->on_moment = [&](Moment) {
+      for (unsigned draw = 0; draw < kDraws; ++draw) {
+        all.push_back(std::make_unique<Killed>());
+        std::memcpy(all.back()->memory.span().data(), memory_.span().data(), kBytes);
+        disk_->Draw(random_, &all.back()->disk);
+      }
+    };
+    pool = Open(memory_, *disk_);  // replays the journal, and begins the next one
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    ASSERT_TRUE((*pool)->Close(true).ok());
+    disk_->on_moment = nullptr;
+  }
+  EXPECT_GT(all.size(), 10 * kDraws);
+  for (size_t i = 0; i < all.size() && !HasFailure(); ++i) {
+    SCOPED_TRACE(absl::StrCat("killed at moment ", i / kDraws + 1));
+    ArenaMemory memory(kBytes);
+    const auto disk = DiskOf(*all[i], &memory);
+    disk->on_moment = [&](Moment) {
+      DiskImage image(kBytes);
+      for (unsigned draw = 0; draw < kDraws && !HasFailure(); ++draw) {
+        disk->Draw(random_, &image);
+        CheckOne(image.pool, image.journal);
+      }
+    };
+    const auto pool = Open(memory, *disk);
+    EXPECT_TRUE(pool.ok()) << pool.status();
+    disk->on_moment = nullptr;
+  }
+}
+
 std::string NameOf(const ::testing::TestParamInfo<FailingDisk>& test) { return test.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -216,6 +281,9 @@ INSTANTIATE_TEST_SUITE_P(
                       FailingDisk{Fails::kWhenOpened, Then::kUse, "WhenOpened"},
                       FailingDisk{Fails::kWhenOpened, Then::kClose, "WhenOpenedThenClosed"}),
     NameOf);
+INSTANTIATE_TEST_SUITE_P(Then, KilledInASyncTest,
+                         ::testing::Values(FailingDisk{Fails::kInUse, Then::kUse, "ThePower"}),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(Unnoticed, GivenUpPagesTest,
                          ::testing::Values(FailingDisk{Fails::kInUse, Then::kUse, "Unnoticed"}),
                          NameOf);
