@@ -5,6 +5,7 @@ import datetime
 import sys
 import threading
 import time
+import traceback
 
 import grpc
 
@@ -25,6 +26,15 @@ def scripted_session(script):
 def answer_to(request):
     return v1.SessionResponse(id=request.id,
                               results=[v1.OperationResult() for _ in request.operations])
+
+
+def answering_after(go_on):
+    """Answers everything once it is set."""
+    def script(requests, _):
+        for request in requests:
+            go_on.wait(SECONDS)
+            yield answer_to(request)
+    return script
 
 
 class SessionTest(python_client.PythonClientTest):
@@ -92,12 +102,7 @@ class SessionTest(python_client.PythonClientTest):
     def test_what_is_sent_waits_for_what_is_unanswered(self):
         """The server answers nothing until it is told to."""
         go_on = threading.Event()
-
-        def script(requests, _):
-            for request in requests:
-                go_on.wait(SECONDS)
-                yield answer_to(request)
-        with scripted_session(script) as target:
+        with scripted_session(answering_after(go_on)) as target:
             session = self.connect(target).session(unanswered=3)
             sent = []
             sender = threading.Thread(target=lambda: sent.extend(
@@ -178,8 +183,36 @@ class SessionTest(python_client.PythonClientTest):
                 with self.assertRaisesRegex(lodgekv.LodgeKVError, words) as caught:
                     session.finish()
                 self.assertIs(caught.exception.code, grpc.StatusCode.UNKNOWN)
-                self.assertIs(future.exception(0), caught.exception)
+                self.assertEqual(str(future.exception(0)), str(caught.exception))
                 self.assertTrue(caught.exception.write_is_unknown)
+
+    def test_errors_do_not_keep_the_frames_of_all_who_met_them(self):
+        def script(_, context):
+            context.abort(grpc.StatusCode.UNKNOWN, "the end")
+        with scripted_session(script) as target:
+            session = self.connect(target).session()
+            lengths = set()
+            for _ in range(5):
+                with self.assertRaises(lodgekv.LodgeKVError) as caught:
+                    session.finish()
+                lengths.add(len(traceback.extract_tb(caught.exception.__traceback__)))
+                with self.assertRaises(lodgekv.LodgeKVError):
+                    session.send([lodgekv.Get(b"k")])
+            self.assertEqual(len(lengths), 1)
+
+    def test_a_callback_that_ends_its_thread(self):
+        """Nobody waits for ever, and what is in doubt is said to be."""
+        go_on = threading.Event()
+        with scripted_session(answering_after(go_on)) as target:
+            session = self.connect(target).session()
+            futures = [session.send([lodgekv.Put(b"k", b"v")]) for _ in range(3)]
+            futures[0].add_done_callback(lambda _: sys.exit("a callback"))
+            go_on.set()
+            self.assertTrue(futures[0].result(SECONDS))
+            for future in futures[1:]:
+                self.assertTrue(future.exception(SECONDS).write_is_unknown)
+            with self.assertRaisesRegex(lodgekv.LodgeKVError, "a callback"):
+                session.finish()
 
     def test_a_program_that_finishes_no_session_ends(self):
         self.serve()

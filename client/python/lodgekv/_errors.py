@@ -126,6 +126,13 @@ def make_error(code: grpc.StatusCode, message: str, info: ErrorInfo = ErrorInfo(
     return kind(code, message, info, session_broken)
 
 
+def copy_of(error: LodgeKVError) -> LodgeKVError:
+    """To be raised: an exception that is raised again and again keeps the frames of all raises."""
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy
+
+
 def error_of_status(status: Any) -> LodgeKVError:
     """Of a google.rpc.Status, as an answer of a session bears it."""
     code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)

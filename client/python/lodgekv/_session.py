@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import collections
 import threading
+import traceback
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tuple
 
 import grpc
 
-from lodgekv._errors import LodgeKVError, error_of_call, error_of_status, make_error
+from lodgekv._errors import LodgeKVError, copy_of, error_of_call, error_of_status, make_error
 from lodgekv._messages import v1
 from lodgekv._operations import Get, Operation, SessionResult, session_result_of, set_operation
 
@@ -77,7 +78,7 @@ class Session:
         with self._condition:
             self._condition.wait_for(self._has_room_or_ends)
             if self._error is not None:
-                raise self._error
+                raise copy_of(self._error)
             if self._finishing:
                 raise ValueError("the session is finished")
             self._last_sent_id += 1
@@ -95,7 +96,7 @@ class Session:
             self._condition.notify_all()
         self._receiver.join()
         if self._error is not None:
-            raise self._error
+            raise copy_of(self._error)
 
     def __enter__(self) -> Session:
         return self
@@ -130,11 +131,17 @@ class Session:
             for response in self._stream:
                 error = self._deliver(response)
                 if error is not None:
-                    self._stream.cancel()
                     break
         except grpc.RpcError as failure:
             error = error_of_call(failure, in_session=True)
-        self._end(error)
+        except BaseException as failure:  # of a callback, or for lack of memory
+            error = _unknown(f"the session's thread ended: {failure!r}")
+            error.__cause__ = failure
+            raise
+        finally:
+            if error is not None:
+                self._stream.cancel()
+            self._end(error)
 
     def _deliver(self, response: Any) -> Optional[LodgeKVError]:
         """An error: the answer is none to the oldest message, which leaves in doubt what became of
@@ -147,14 +154,16 @@ class Session:
             if response.error.code == 0 and len(response.results) != len(gets):
                 return _unknown(f"the server answered {len(gets)} operations of a message with "
                                 f"{len(response.results)} results")
+            refused = error_of_status(response.error) if response.error.code != 0 else None
+            results = [session_result_of(result, is_get)
+                       for result, is_get in zip(response.results, gets)]
             self._unanswered.popleft()
             self._condition.notify_all()
         self._last_answered_id += 1
-        if response.error.code != 0:
-            answer.set_exception(error_of_status(response.error))
+        if refused is not None:
+            answer.set_exception(refused)
         else:
-            answer.set_result([session_result_of(result, is_get)
-                               for result, is_get in zip(response.results, gets)])
+            answer.set_result(results)
         return None
 
     def _end(self, error: Optional[LodgeKVError]) -> None:
@@ -166,7 +175,11 @@ class Session:
             unanswered, self._unanswered = self._unanswered, collections.deque()
             self._condition.notify_all()
         for answer, _ in unanswered:
-            answer.set_exception(error)
+            assert error is not None  # since there are any
+            try:
+                answer.set_exception(copy_of(error))
+            except BaseException:  # of a callback: the others are told all the same
+                traceback.print_exc()
 
 
 def _unknown(message: str) -> LodgeKVError:
