@@ -60,20 +60,30 @@ SpareSpace::Fence SpareSpace::AllocateFence(const SpareSource& source, uint64_t 
 // locked its nodes by now they are long enough, since no longer key can come into these.
 bool SpareSpace::EnsureFences(const SpareSource& source, uint64_t bytes, size_t count,
                               pmem::ReservePolicy policy) {
-  std::vector<Fence> too_short;
-  if (!fences_.empty() && fences_.back().bytes < bytes) too_short.swap(fences_);
+  const auto first_short =
+      std::ranges::find_if(fences_, [&](const Fence& fence) { return fence.bytes < bytes; });
+  std::vector<Fence> too_short(first_short, fences_.end());
+  fences_.erase(first_short, fences_.end());
   // Few spares of very long keys must suffice: a drain that splits ensures one before it begins.
   constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   count = std::min<uint64_t>(count, std::max<uint64_t>(1, kMostBytes / bytes));
-  while (fences_.size() < count) {
+  std::vector<Fence> longer;
+  while (fences_.size() + longer.size() < count) {
     const Fence fence = AllocateFence(source, bytes, policy);
     if (fence.space == 0) break;
-    fences_.insert(fence.bytes == bytes ? fences_.end() : fences_.begin(), fence);
+    longer.push_back(fence);
   }
-  const bool enough = fences_.size() >= count;
-  if (!enough && !too_short.empty()) fences_.swap(too_short);
+  const bool enough = fences_.size() + longer.size() >= count;
+  if (!enough && !too_short.empty()) longer.swap(too_short);
   for (const Fence& fence : too_short) source.slab.Free(fence.space);
+  for (const Fence& fence : longer) Insert(fence);
   return enough;
+}
+
+void SpareSpace::Insert(const Fence& fence) {
+  const auto behind =
+      std::ranges::find_if(fences_, [&](const Fence& other) { return other.bytes < fence.bytes; });
+  fences_.insert(behind, fence);
 }
 
 void SpareSpace::Prefetch(const pmem::Pool& pool, size_t count) const {

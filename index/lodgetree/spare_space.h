@@ -92,6 +92,7 @@ class SpareSpace {
   bool EnsureLeaves(const SpareSource& source, size_t count, pmem::ReservePolicy policy);
   bool EnsureFences(const SpareSource& source, uint64_t bytes, size_t count,
                     pmem::ReservePolicy policy);
+  void Insert(const Fence& fence);
   void FreeAbove(const SpareSource& source, size_t leaves, size_t fences);
 
   std::vector<pmem::Offset> leaves_;

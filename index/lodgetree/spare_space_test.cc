@@ -79,6 +79,28 @@ TEST_F(SpareSpaceTest, AFenceTakesTheSpaceOfALongerOneWhereNoOtherIsFree) {
 }
 
 // Every fence would have to be as long from then on.
+TEST_F(SpareSpaceTest, TheShortestFenceIsTakenFirst) {
+  ASSERT_NE(slab_.Allocate(512, kKeep), 0u);  // so there are more of its size
+  longest_.Note(3'000);
+  ASSERT_TRUE(spares_.Ensure(source_, 1, kKeep));
+  ASSERT_TRUE(spares_.EnsureFor(source_, 16, 0, kKeep));
+  FillPool();
+  ASSERT_TRUE(spares_.EnsureFor(source_, 16, 2, kKeep)) << "with space of the larger size";
+  EXPECT_FALSE(spares_.FencesAreLongEnough(source_));
+  EXPECT_LT(spares_.TakeFence().bytes, 3'000u);
+  EXPECT_GE(spares_.TakeFence().bytes, 3'000u);
+}
+
+TEST_F(SpareSpaceTest, FencesThatAreLongEnoughCountBesideShortOnes) {
+  longest_.Note(3'000);
+  ASSERT_TRUE(spares_.Ensure(source_, 2, kKeep));
+  ASSERT_TRUE(spares_.EnsureFor(source_, 16, 4, kKeep));
+  FillPool();
+  EXPECT_TRUE(spares_.EnsureFor(source_, 200, 2, kKeep));
+  EXPECT_FALSE(spares_.EnsureFor(source_, 200, 3, kKeep));
+  EXPECT_GE(spares_.fences(), 2u);
+}
+
 TEST(LongestKeyTest, IsNotThatOfARefusedPut) {
   TestTree tree(KeyFormat::kBytes);
   const std::string usual(16, 'k');
