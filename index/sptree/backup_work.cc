@@ -23,9 +23,11 @@ void BackupWork<C>::Request() {
   if (!tree_.parameters.backup || tree_.rest.unfinished() || tree_.pool.tight()) return;
   // Looked at first: every write comes here while one is posted and has not begun.
   if (tree_.backup_posted.load() || tree_.backup_posted.exchange(true)) return;
+  absl::Cleanup not_posted = [this] { tree_.backup_posted.store(false); };
   auto work = std::make_shared<Work>();
-  const bool posted = tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); });
-  if (!posted) tree_.backup_posted.store(false);
+  if (tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); })) {
+    std::move(not_posted).Cancel();
+  }
 }
 
 template <class C>
@@ -51,9 +53,9 @@ template <class C>
 void BackupWork<C>::Begin(TreeState<C>& tree, Work& work) {
   work.begun = true;
   work.from = C::TextOf(C::MinusInfinity());
-  work.entries.reserve(tree.LeafCount());
   TopBackup::Changes changes;
   tree.backup.Begin(&changes);
+  work.entries.reserve(tree.LeafCount());  // behind Begin: if it throws, the backup is abandoned
   if (changes.whole) work.update.emplace(std::move(changes));
 }
 

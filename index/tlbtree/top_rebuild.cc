@@ -60,9 +60,10 @@ void TopRebuild<C>::RequestIfDue() {
 template <class C>
 void TopRebuild<C>::Request() {
   if (tree_.rebuild_posted.exchange(true)) return;
+  absl::Cleanup not_posted = [this] { tree_.rebuild_posted.store(false); };
   auto work = std::make_shared<Work>();
-  if (!tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); })) {
-    tree_.rebuild_posted.store(false);
+  if (tree_.background.Post([&tree = tree_, work] { return Step(tree, *work); })) {
+    std::move(not_posted).Cancel();
   }
 }
 
