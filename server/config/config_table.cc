@@ -131,7 +131,7 @@ constexpr std::array kWork{
            "Threads that receive all calls and serve the short ones. 0: one for every four cores,\n"
            "and one at least."),
     Number(FieldKind::kCount, "scan_threads", {1, 1, 64}, &Config::scan_threads,
-           "Threads that read the pages of scans, and large batches."),
+           "Threads that read the pages of scans, and large values and batches."),
     Number(FieldKind::kCount, "scan_nice", {10, 0, 19}, &Config::scan_nice,
            "By how much these threads give way to the others when there are fewer processors than\n"
            "threads with work (nice). 0: not at all."),
