@@ -42,11 +42,13 @@ class PairRemover {
   TreeState<C>& tree_;
 };
 
-// The key's place has been found.
+// The key's place has been found. The block of a leaf that has one is a constant: were it loaded
+// from the place, the header's address would wait for the leaf's line, and the next operation's
+// misses behind the store (docs/decisions/0046-addresses-before-misses.md).
 template <class C>
 void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
   worker.counters.Add(WorkerCounters::kDeletes);
-  const unsigned block = locked.place.block;
+  const unsigned block = tree_.blocks == 1 ? 0 : locked.place.block;
   media::Word* words = HeaderWords(locked.leaf, block, AltOfBlock(locked.leaf, block));
   Header header = LoadHeader(words);
   const bool last =
