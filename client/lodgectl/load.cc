@@ -219,10 +219,11 @@ void AddLoad(CLI::App& app, Context& context) {
   load->footer(R"(TSV: key, tab, value, with the escapes of lodgectl --help; no tab: an empty value.
 JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadecimal;
 "expire_unix_ms" is when the value expires. Without --format, FILE's ending decides: .json, .jsonl
-and .ndjson are JSON lines. If a key occurs twice, the later value stays. A dump that was cut or
-changed is an error, reported after its records were loaded. CSV, comments and byte order marks are
-errors. If the server fails, lodgectl prints how many records were acknowledged and exits with 4;
-Ctrl-C ends a load in the same way, with 130. Loading again is harmless.)");
+and .ndjson are JSON lines. If a key occurs twice, the later value stays; a record that has expired
+is left out, and what its key had stays. A dump that was cut or changed is an error, reported after
+its records were loaded. CSV, comments and byte order marks are errors. If the server fails,
+lodgectl prints how many records were acknowledged and exits with 4; Ctrl-C ends a load in the same
+way, with 130. Loading again is harmless.)");
   load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
 }
 

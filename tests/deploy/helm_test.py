@@ -189,6 +189,18 @@ class HelmTest(system_test.SystemTest):
                     "storage.journalSize=1GiB")
         self.manifests(*PLAIN, "--set", f"{sizes},storage.journalSize=1023MiB")
 
+    def test_sizes_that_the_daemon_refuses(self):
+        of_claim = ("storage.volume.existingClaim=claim",)
+        for pool in ("7MiB", "17TiB", "16777217MiB"):
+            self.refuse(f"storage.poolSize is {pool}, it must be 8MiB to 16TiB", PLAIN[1],
+                        f"storage.poolSize={pool}", *of_claim)
+        for journal in ("65GiB", "65537MiB"):
+            self.refuse(f"storage.journalSize is {journal}, it must be 1MiB to 64GiB", PLAIN[1],
+                        f"storage.journalSize={journal}", *of_claim)
+        for sizes in ("storage.poolSize=8MiB", "storage.poolSize=16TiB",
+                      "storage.journalSize=64GiB"):
+            self.manifests(*PLAIN, "--set", ",".join((sizes, *of_claim)))
+
     def test_a_pool_that_must_exist(self):
         def fields(*arguments):
             config = chart.the(self.manifests(*arguments), "ConfigMap")["data"]["lodgekv.yaml"]
@@ -212,7 +224,8 @@ class HelmTest(system_test.SystemTest):
         self.manifests(*PLAIN, "--set", own.replace("app", "web"))
 
     def test_values_that_are_none(self):
-        for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.volume.size=8GiB",
+        for setting in ("storage.poolSize=6Gi", "storage.poolSize=6GB", "storage.poolSize=100TiB",
+                        "storage.journalSize=100GiB", "storage.volume.size=8GiB",
                         "storage.journalSize=1Gi", "storage.poolMustExist=once",
                         "storage.kind=block", "replicas=3", "tls.enable=true",
                         "drain.delaySeconds=5s", "drain.graceSeconds=601",

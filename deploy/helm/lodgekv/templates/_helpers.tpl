@@ -99,6 +99,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "storage.kind is device: set storage.device.resource to the resource of the device plugin, such as example.com/dax" -}}
 {{- end -}}
 {{- else -}}
+{{- include "lodgekv.checkSizes" .Values.storage -}}
 {{- $journal := include "lodgekv.journalBytes" . | int64 -}}
 {{- $taken := add $journal (include "lodgekv.bytes" .Values.storage.poolSize | int64) -}}
 {{- if and (not $volume.existingClaim) (ge $taken (include "lodgekv.bytes" $volume.size | int64)) -}}
@@ -111,6 +112,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or (not $volume.local.nodes) (not $volume.storageClassName) -}}
 {{- fail "storage.volume.local.enabled is true: set storage.volume.local.nodes to the nodes that have the device, and storage.volume.storageClassName to a class without provisioner" -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The daemon's limits of pool_size and journal_size. */}}
+{{- define "lodgekv.checkSizes" -}}
+{{- $pool := include "lodgekv.bytes" .poolSize | int64 -}}
+{{- if or (lt $pool 8388608) (gt $pool 17592186044416) -}}
+{{- fail (printf "storage.poolSize is %s, it must be 8MiB to 16TiB" .poolSize) -}}
+{{- end -}}
+{{- with .journalSize -}}
+{{- if gt (include "lodgekv.bytes" . | int64) 68719476736 -}}
+{{- fail (printf "storage.journalSize is %s, it must be 1MiB to 64GiB, or empty for an eighth of the pool, at most 128MiB" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
