@@ -349,11 +349,13 @@ void LeafScan<C, Cursor>::CutOff(Pair* first, Pair* last) {
 
 template <class C, class Cursor>
 bool LeafScan<C, Cursor>::IsBelow(Pair pair, const Key& key) const {
-  if (pair.key != key.word || !C::kRecords) return pair.key < key.word;
   if constexpr (C::kRecords) {
-    char scratch[8];
-    return codec_.KeyText(pair, scratch) < key.text;
+    if (pair.key == key.word) {
+      char scratch[8];
+      return codec_.KeyText(pair, scratch) < key.text;
+    }
   }
+  return pair.key < key.word;
 }
 
 // --- to the visitor ---
