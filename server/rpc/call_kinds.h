@@ -74,15 +74,19 @@ class WriteCall : public Call {
 };
 
 // A batch, which goes to the engine by itself. Parsing may take as long as many single calls, so a
-// batch is queued unparsed, and once it is parsed it is queued for the engine.
+// batch is queued unparsed, and one that is long is left so for the thread that serves it.
 class BatchCall : public Call {
  public:
   using Call::Call;
   virtual uint64_t UnparsedBytes() const = 0;
-  // Parses and checks the request, then answers with an error or enqueues the call.
+  // Checks what can be checked on the poller's thread, then answers with an error or enqueues the
+  // call.
   virtual void Parse() = 0;
   // Whether serving it takes as long as many single calls.
   virtual bool IsLong() const = 0;
+  // Before Serve, by the thread that serves it. False: the request is invalid, and the call has
+  // failed.
+  virtual bool Prepare() = 0;
   // Serves the batch, or goes on with it. False: more than `most_bytes` have been read, or a long
   // value comes next, and the rest is to be served with kAllBytes.
   static constexpr uint64_t kAllBytes = UINT64_MAX;

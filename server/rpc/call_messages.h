@@ -105,22 +105,33 @@ class PointMessages {
 // For batches: what gRPC hands over and takes are bytes, of which the request is views
 // (batch_request.h). Fields is BatchWriteFields, BatchGetFields or SessionFields.
 //
-// Parse gathers the bytes when it has checked them. For each entry it takes the memory of its
-// fields besides.
+// Check is cheap beside Build, which gathers the bytes and takes the memory of each entry's fields
+// besides. Any thread that has the call may do either.
 template <class Fields>
 class BatchMessages {
  public:
   using ToWire = grpc::ByteBuffer;
 
   grpc::ByteBuffer& from_wire() { return wire_; }
+  // Until it is built.
   uint64_t WireBytes() const { return wire_.Length(); }
-  // Frees the bytes from the wire in any case.
-  std::optional<grpc::Status> Parse(const Limits& limits) {
-    uint64_t entries = 0;
-    std::optional<grpc::Status> error = CheckWire(limits, &entries);
-    if (!error && !ParseBatch(bytes_.Gather(wire_), entries, &request_)) error = NotAMessageError();
-    wire_.Clear();
+  // Nothing, or the error to answer with; then the bytes from the wire are freed.
+  std::optional<grpc::Status> Check(const Limits& limits) {
+    grpc::ProtoBufferReader reader(&wire_);
+    std::optional<grpc::Status> error = CheckBatchOnWire(kKind, reader, limits, &entries_);
+    if (error) wire_.Clear();
     return error;
+  }
+  // Operations or keys of a request that has been checked.
+  uint64_t entries() const { return entries_; }
+  // Makes a request that has been checked available. Frees the bytes from the wire in any case.
+  std::optional<grpc::Status> Build() {
+    if (ParseBatch(bytes_.Gather(wire_), entries_, &request_)) return std::nullopt;
+    return NotAMessageError();
+  }
+  std::optional<grpc::Status> Parse(const Limits& limits) {
+    if (auto error = Check(limits)) return error;
+    return Build();
   }
   const grpc::ByteBuffer& ForWire() const { return answer_; }
 
@@ -150,12 +161,9 @@ class BatchMessages {
   uint64_t EntryBytes() const {
     return request_.entries.capacity() * sizeof(*request_.entries.data());
   }
-  std::optional<grpc::Status> CheckWire(const Limits& limits, uint64_t* entries) {
-    grpc::ProtoBufferReader reader(&wire_);
-    return CheckBatchOnWire(kKind, reader, limits, entries);
-  }
 
   grpc::ByteBuffer wire_;
+  uint64_t entries_ = 0;
   GatheredBytes bytes_;
   Fields request_;
   grpc::ByteBuffer answer_;

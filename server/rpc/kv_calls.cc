@@ -10,12 +10,6 @@
 #include "server/rpc/request_check.h"
 
 namespace lodgekv::server {
-namespace {
-
-// Of an empty batch, too, a number of its own.
-uint64_t Operations(size_t count) { return std::max<uint64_t>(1, count); }
-
-}  // namespace
 
 void GetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
@@ -77,18 +71,47 @@ void DeleteCall::AnswerApplied() {
   Answer(FromWriteResult(result_, {.condition = op_.condition}));
 }
 
+template <class Fields, size_t long_batch>
+void UnaryBatchCall<Fields, long_batch>::Parse() {
+  auto& messages = this->messages_;
+  this->host_.ListenFor(this->method());
+  if (const auto error = messages.Check(this->host_.check_context().limits)) {
+    return this->Answer(*error);
+  }
+  unparsed_ = messages.entries() > long_batch || messages.WireBytes() > kLongBytes;
+  if (unparsed_) {
+    if (this->Admit(Operations(), messages.WireBytes())) this->host_.Enqueue(*this);
+  } else if (const auto error = messages.Build()) {
+    this->Answer(*error);
+  } else {
+    Accept();
+  }
+}
+
+template <class Fields, size_t long_batch>
+bool UnaryBatchCall<Fields, long_batch>::Prepare() {
+  if (!std::exchange(unparsed_, false)) return true;
+  uint64_t bytes = 0;
+  auto error = this->messages_.Build();
+  if (!error) error = CheckParsed(bytes);
+  if (error) this->Fail(*error);
+  return !error;
+}
+
+template <class Fields, size_t long_batch>
+void UnaryBatchCall<Fields, long_batch>::Accept() {
+  uint64_t bytes = 0;
+  if (const auto error = CheckParsed(bytes)) return this->Answer(*error);
+  if (this->Admit(Operations(), bytes)) this->host_.Enqueue(*this);
+}
+
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestBatchGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
-void BatchGetCall::Accept() {
-  uint64_t bytes = 0;
-  const auto& keys = request().entries;
-  if (const auto error = CheckBatchGet(keys, host_.check_context(), bytes)) return Answer(*error);
-  if (Admit(Operations(keys.size()), bytes)) host_.Enqueue(*this);
+std::optional<grpc::Status> BatchGetCall::CheckParsed(uint64_t& bytes) {
+  return CheckBatchGet(request().entries, RequestContext(), bytes);
 }
-
-bool BatchGetCall::IsLong() const { return request().entries.size() > kLongBatchOfReads; }
 
 bool BatchGetCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) {
   const bool takes_long = most_bytes == kAllBytes;
@@ -186,12 +209,8 @@ void BatchWriteCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* q
   service.RequestBatchWrite(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
 
-void BatchWriteCall::Accept() {
-  uint64_t bytes = 0;
-  if (const auto error = ToWriteOps(request().entries, RequestContext(), ops_, bytes)) {
-    return Answer(*error);
-  }
-  if (Admit(Operations(ops_.size()), bytes)) host_.Enqueue(*this);
+std::optional<grpc::Status> BatchWriteCall::CheckParsed(uint64_t& bytes) {
+  return ToWriteOps(request().entries, RequestContext(), ops_, bytes);
 }
 
 // The operations refer to the request.
@@ -199,10 +218,6 @@ void BatchWriteCall::ClearMessages() {
   UnaryCall::ClearMessages();
   std::vector<WriteOp>().swap(ops_);
   std::vector<WriteResult>().swap(results_);
-}
-
-bool BatchWriteCall::IsLong() const {
-  return ops_.size() > kLongBatchOfWrites || this->BuiltBytes() > kLongBytes;
 }
 
 bool BatchWriteCall::Serve(Engine& engine, uint64_t now_unix_ms, uint64_t) {

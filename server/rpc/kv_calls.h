@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -55,28 +56,39 @@ class DeleteCall final : public UnaryCall<WriteCall, PointMessages<&ParseDelete>
   void Accept() override;
 };
 
-// No other call object listens in its place until it is parsed: so the number of unparsed batches
-// is bounded by that of the listeners, and their bytes by the batcher.
-template <class Fields>
+// No other call object listens in its place until it is admitted or answered: so the number of
+// batches that wait to be parsed is bounded by that of the listeners, and their bytes by the
+// batcher. One that is long, by its bytes or its entries on the wire, is admitted by these and
+// parsed by the thread that serves it.
+template <class Fields, size_t long_batch>
 class UnaryBatchCall : public UnaryCall<BatchCall, BatchMessages<Fields>> {
  public:
   using UnaryCall<BatchCall, BatchMessages<Fields>>::UnaryCall;
   uint64_t UnparsedBytes() const final { return this->messages_.WireBytes(); }
-  void Parse() final { this->ParseRequest(); }
+  void Parse() final;
+  bool IsLong() const final { return unparsed_; }
+  bool Prepare() final;
 
  protected:
   void OnRequest() final { this->host_.EnqueueUnparsed(*this); }
+  void Accept() final;
+  // Checks what has been parsed, and counts its bytes. Nothing, or the error to answer with.
+  virtual std::optional<grpc::Status> CheckParsed(uint64_t& bytes) = 0;
+
+ private:
+  uint64_t Operations() const { return std::max<uint64_t>(1, this->messages_.entries()); }
+
+  bool unparsed_ = false;
 };
 
-class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
+class BatchGetCall final : public UnaryBatchCall<BatchGetFields, kLongBatchOfReads> {
  public:
   explicit BatchGetCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchGet) {}
-  bool IsLong() const override;
   bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) override;
 
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
-  void Accept() override;
+  std::optional<grpc::Status> CheckParsed(uint64_t& bytes) override;
 
  private:
   void DeliverResult() override;
@@ -101,15 +113,14 @@ class BatchGetCall final : public UnaryBatchCall<BatchGetFields> {
   std::vector<grpc::Slice> parts_;
 };
 
-class BatchWriteCall final : public UnaryBatchCall<BatchWriteFields> {
+class BatchWriteCall final : public UnaryBatchCall<BatchWriteFields, kLongBatchOfWrites> {
  public:
   explicit BatchWriteCall(CallHost& host) : UnaryBatchCall(host, Method::kBatchWrite) {}
-  bool IsLong() const override;
   bool Serve(Engine& engine, uint64_t now_unix_ms, uint64_t most_bytes) override;
 
  protected:
   void ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) override;
-  void Accept() override;
+  std::optional<grpc::Status> CheckParsed(uint64_t& bytes) override;
   void ClearMessages() override;
 
  private:

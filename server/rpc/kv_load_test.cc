@@ -228,24 +228,88 @@ TEST(KvLoadTest, AfterALargePutWhoseDeadlinePassedSmallOnesAreNotHeldUp) {
   next.join();
 }
 
+// Or soon not any more: answers are sent before what they held is released.
+void ExpectNothingInFlight(TestDaemon& daemon) {
+  while (daemon.daemon().state().admission().operations() != 0) std::this_thread::yield();
+}
+
 TEST(KvLoadTest, ALargePutThatIsInvalidIsRefusedByName) {
   TestDaemon daemon;
   EXPECT_EQ(CodeAndReason(daemon.Put("k", std::string((1 << 20) + 1, 'v'))),
             "INVALID_ARGUMENT VALUE_TOO_LARGE");
   EXPECT_EQ(CodeAndReason(daemon.Put("", std::string(1 << 20, 'v'))), "INVALID_ARGUMENT KEY_EMPTY");
-  // Nothing of them stays in flight.
-  while (daemon.daemon().state().admission().operations() != 0) std::this_thread::yield();
+  ExpectNothingInFlight(daemon);
+}
+
+void AddPut(v1::BatchWriteRequest& request, const std::string& key) {
+  v1::Operation& operation = *request.add_operations();
+  operation.set_kind(v1::OPERATION_KIND_PUT);
+  operation.set_key(key);
+}
+
+void AddPuts(v1::BatchWriteRequest& request, int count) {
+  for (int i = 0; i < count; ++i) AddPut(request, "key" + std::to_string(i));
+}
+
+// So one whose content is wrong is not refused while that thread is busy; a short one is at once.
+TEST(KvLoadTest, ALongBatchOfWritesIsParsedByTheThreadThatAppliesIt) {
+  Gate gate;
+  const auto faults = FirstWritePasses(gate);
+  Config config = TestConfig();
+  config.write_threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  std::jthread holder([&] { EXPECT_TRUE(daemon.Put("large", std::string(1 << 20, 'v')).ok()); });
+  gate.AwaitArrival();
+  v1::BatchWriteRequest batch;
+  AddPuts(batch, 127);
+  AddPut(batch, "");
+  EXPECT_EQ(CodeAndReason(daemon.BatchWrite(batch)), "INVALID_ARGUMENT KEY_EMPTY");
+  AddPut(batch, "one more");
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::milliseconds(50));
+  v1::BatchWriteResponse response;
+  EXPECT_EQ(daemon.kv().BatchWrite(&context, batch, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  gate.Open();
+  holder.join();
+  const grpc::Status status = daemon.BatchWrite(batch);
+  EXPECT_EQ(CodeAndReason(status), "INVALID_ARGUMENT KEY_EMPTY");
+  EXPECT_NE(status.error_message().find("operations[127]"), std::string::npos);
+  ExpectNothingInFlight(daemon);
+}
+
+TEST(KvLoadTest, ALongBatchOfReadsIsParsedByTheThreadThatServesIt) {
+  Gate gate;
+  auto faults = std::make_shared<Faults>();
+  faults->on_long_read = [&gate] { gate.Pass(); };
+  Config config = TestConfig();
+  config.scan_threads = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  ASSERT_TRUE(daemon.Put("large", std::string(1 << 20, 'v')).ok());
+  std::jthread holder([&] { EXPECT_NE(daemon.ValueOf("large"), ""); });
+  gate.AwaitArrival();
+  v1::BatchGetRequest batch;
+  for (int i = 0; i < 255; ++i) batch.add_keys("key");
+  batch.add_keys("");
+  v1::BatchGetResponse response;
+  EXPECT_EQ(CodeAndReason(daemon.BatchGet(batch, &response)), "INVALID_ARGUMENT KEY_EMPTY");
+  batch.add_keys("one more");
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::milliseconds(50));
+  EXPECT_EQ(daemon.kv().BatchGet(&context, batch, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  gate.Open();
+  holder.join();
+  EXPECT_EQ(CodeAndReason(daemon.BatchGet(batch, &response)), "INVALID_ARGUMENT KEY_EMPTY");
+  ExpectNothingInFlight(daemon);
 }
 
 // Batches that are refused only after all of their content was checked.
 class WrongBatches {
  public:
   WrongBatches(TestDaemon& daemon, size_t count) : calls_(count) {
-    for (int i = 0; i < 1'024; ++i) {
-      v1::Operation& operation = *request_.add_operations();
-      operation.set_kind(v1::OPERATION_KIND_PUT);
-      operation.set_key(i < 1'023 ? "key" + std::to_string(i) : "");
-    }
+    AddPuts(request_, 127);
+    AddPut(request_, "");
     for (Call& call : calls_) {
       SetDeadline(call.context, std::chrono::seconds(60));
       daemon.kv().async()->BatchWrite(&call.context, &request_, &call.response,

@@ -152,7 +152,7 @@ void WorkThreads::ServeBatch(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   if (call->DeadlinePassed(std::chrono::system_clock::now())) {
     call->Fail(DeadlinePassedError());
-  } else {
+  } else if (call->Prepare()) {
     call->Serve(state_.store()->engine(), state_.clock().NowUnixMs(), BatchCall::kAllBytes);
   }
   call->GiveBack();
