@@ -44,7 +44,7 @@ bool TopRebuild<C>::IsDue() const {
          (!tree_.touch.active() && tree_.top.dropped() > MostDead());
 }
 
-// For the sake of dead anchors one that found no room is tried again when they are an eighth more.
+// For the sake of dead anchors one that came to nothing is tried again when an eighth more are so.
 template <class C>
 uint64_t TopRebuild<C>::MostDead() const {
   const uint64_t few = tree_.medium.tracer() != nullptr ? 1 : kFewDead;
@@ -75,8 +75,12 @@ absl::StatusOr<BackgroundWorker::Progress> TopRebuild<C>::Step(TreeState<C>& tre
     // The sweep stands at an anchor between its steps, and drops what it finds dead.
     work.dropped = tree.top.BeginRebuild(/*take_dropped=*/!tree.touch.active());
   }
-  // However it ends, also by lack of memory: the next request begins another one.
+  // However it ends, also by damage or lack of memory: the next one is due as late as after one
+  // that succeeded.
   absl::Cleanup end = [&] {
+    tree.sideways.store(0, std::memory_order_relaxed);
+    const uint64_t dead = tree.top.dropped() + work.dropped.size();
+    tree.dead_in_vain.store(work.replaced ? 0 : dead, std::memory_order_relaxed);
     tree.top.EndRebuild(std::move(work.dropped));
     tree.rebuild_posted.store(false);
   };
@@ -109,11 +113,8 @@ absl::Status TopRebuild<C>::Collect(TreeState<C>& tree, Work& work) {
 template <class C>
 void TopRebuild<C>::Finish(TreeState<C>& tree, Work& work) {
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.1");
-  tree.sideways.store(0, std::memory_order_relaxed);
-  const bool replaced = tree.top.Replace(work.entries, tree.parameters.gaps);
-  const uint64_t dead = tree.top.dropped() + work.dropped.size();
-  tree.dead_in_vain.store(replaced ? 0 : dead, std::memory_order_relaxed);
-  if (!replaced) return;
+  work.replaced = tree.top.Replace(work.entries, tree.parameters.gaps);
+  if (!work.replaced) return;
   LODGEKV_CRASH_POINT(tree.medium, "tlbtree.rebuild.2");
   const std::vector<pmem::Offset> dropped = std::exchange(work.dropped, {});
   tree.top.EndRebuild({});

@@ -3,8 +3,8 @@
 //
 // It begins when the steps that were made sideways since the last one have cost as much as building
 // the array does: `rebuild_steps` for each of its entries. Or when many anchors are dead, whose
-// space it frees, unless the pool had no room for the last one; or when recovery has found the
-// array damaged.
+// space it frees, unless the last one came to nothing; or when recovery has found the array
+// damaged.
 //
 // Request and NoteSteps are thread-safe. One rebuild runs at a time.
 #pragma once
@@ -35,6 +35,7 @@ class TopRebuild {
     pmem::Offset at = 0;  // the next anchor
     std::vector<Entry> entries;
     std::vector<pmem::Offset> dropped;
+    bool replaced = false;  // the array in use, by this one
   };
   static absl::StatusOr<BackgroundWorker::Progress> Step(TreeState<C>& tree, Work& work);
   static absl::Status Collect(TreeState<C>& tree, Work& work);

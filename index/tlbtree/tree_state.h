@@ -127,7 +127,7 @@ struct TreeState {
   TopLayer<C> top;                    // the top seat
   std::atomic<uint64_t> sideways{0};  // steps since the top layer was built
   std::atomic<bool> rebuild_posted{false};
-  std::atomic<uint64_t> dead_in_vain{0};  // anchors, when a rebuild last found no room
+  std::atomic<uint64_t> dead_in_vain{0};  // anchors, when a rebuild last came to nothing
   FirstTouch touch;
   Sweep<C> sweep{*this};
   RestOfRecovery rest;
