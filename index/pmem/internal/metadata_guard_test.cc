@@ -53,6 +53,9 @@ TEST_F(MetadataGuardDeathTest, FaultsEndTheProcessInOrder) {
 }
 
 TEST_F(MetadataGuardDeathTest, ALoopEndsTheProcessInOrder) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "it delivers signals at calls that it intercepts; a loop makes none";
+#endif
   EXPECT_EXIT(InTheGuard(Loop), ::testing::ExitedWithCode(kExitDamagedMetadata), kSaid);
 }
 
