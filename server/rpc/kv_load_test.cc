@@ -228,10 +228,12 @@ TEST(KvLoadTest, AfterALargePutWhoseDeadlinePassedSmallOnesAreNotHeldUp) {
   next.join();
 }
 
-// Or soon not any more: answers are sent before what they held is released.
-void ExpectNothingInFlight(TestDaemon& daemon) {
-  while (daemon.daemon().state().admission().operations() != 0) std::this_thread::yield();
+void AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
+  while (daemon.daemon().state().admission().operations() != operations) std::this_thread::yield();
 }
+
+// Or soon not any more: answers are sent before what they held is released.
+void ExpectNothingInFlight(TestDaemon& daemon) { AwaitInFlight(daemon, 0); }
 
 TEST(KvLoadTest, ALargePutThatIsInvalidIsRefusedByName) {
   TestDaemon daemon;
@@ -307,8 +309,8 @@ TEST(KvLoadTest, ALongBatchOfReadsIsParsedByTheThreadThatServesIt) {
 // Batches that are refused only after all of their content was checked.
 class WrongBatches {
  public:
-  WrongBatches(TestDaemon& daemon, size_t count) : calls_(count) {
-    AddPuts(request_, 127);
+  WrongBatches(TestDaemon& daemon, size_t count, int operations = 128) : calls_(count) {
+    AddPuts(request_, operations - 1);
     AddPut(request_, "");
     for (Call& call : calls_) {
       SetDeadline(call.context, std::chrono::seconds(60));
@@ -367,6 +369,45 @@ TEST(KvLoadTest, ParsingBatchesDoesNotDelayAPut) {
   EXPECT_EQ(second.CountOf(grpc::StatusCode::OK), 1);
   EXPECT_LT(answered_before, kBatches / 5);
   batches.AwaitAll();
+}
+
+// On a file, where a group of writes waits for the disk: long batches that are found invalid do not
+// each let a group pass before the next batch is looked at.
+TEST(KvLoadTest, ABatchDoesNotWaitForAGroupOfWritesForEachInvalidOneBeforeIt) {
+  constexpr size_t kWrong = 6;
+  constexpr int kLong = 129;
+  Gate gate;
+  auto faults = FirstWritePasses(gate);
+  faults->long_fences = true;
+  std::mutex mutex;
+  std::vector<size_t> groups;
+  faults->on_write = [&, first = faults->on_write](size_t operations) {
+    first(operations);
+    const std::lock_guard lock(mutex);
+    groups.push_back(operations);
+  };
+  Config config = TestConfig();
+  config.write_threads = 1;
+  config.group_operations = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  PutsAtOnce first(daemon, 1, "v");
+  gate.AwaitArrival();
+  const WrongBatches wrong(daemon, kWrong, kLong);
+  AwaitInFlight(daemon, 1 + kWrong * kLong);
+  std::jthread writer([&] {
+    v1::BatchWriteRequest batch;
+    AddPuts(batch, 2);
+    EXPECT_TRUE(daemon.BatchWrite(batch).ok());
+  });
+  AwaitInFlight(daemon, 3 + kWrong * kLong);
+  PutsAtOnce puts(daemon, kWrong, "v");
+  AwaitInFlight(daemon, 3 + kWrong * kLong + kWrong);
+  gate.Open();
+  EXPECT_EQ(puts.CountOf(grpc::StatusCode::OK), static_cast<int>(kWrong));
+  writer.join();
+  const std::lock_guard lock(mutex);
+  ASSERT_GE(groups.size(), 2);
+  EXPECT_EQ(groups[1], 2);  // the batch, before the puts that came after it
 }
 
 }  // namespace

@@ -11,6 +11,24 @@
 #include "server/rpc/errors.h"
 
 namespace lodgekv::server {
+namespace {
+
+// Batches refused in one turn. Refusing takes no fence, so the next batch need not wait for a group
+// of writes on its account; but a flood of such batches must not keep out the other kinds of work.
+constexpr int kRefusalsPerTurn = 8;
+
+// False: the batch has been refused.
+bool ServeWhole(BatchCall& call, ServerState& state) {
+  if (call.DeadlinePassed(std::chrono::system_clock::now())) {
+    call.Fail(DeadlinePassedError());
+    return false;
+  }
+  if (!call.Prepare()) return false;
+  call.Serve(state.store()->engine(), state.clock().NowUnixMs(), BatchCall::kAllBytes);
+  return true;
+}
+
+}  // namespace
 
 WorkThreads::WorkThreads(ServerState& state, const std::string& name, size_t threads, int nice)
     : state_(state) {
@@ -147,16 +165,16 @@ void WorkThreads::ApplyGroup(std::unique_lock<std::mutex>& lock, WriteGroup& gro
   lock.lock();
 }
 
+// And those before it that are refused.
 void WorkThreads::ServeBatch(std::unique_lock<std::mutex>& lock) {
-  BatchCall* call = batches_.Take();
-  lock.unlock();
-  if (call->DeadlinePassed(std::chrono::system_clock::now())) {
-    call->Fail(DeadlinePassedError());
-  } else if (call->Prepare()) {
-    call->Serve(state_.store()->engine(), state_.clock().NowUnixMs(), BatchCall::kAllBytes);
+  bool served = false;
+  for (int i = 0; i < kRefusalsPerTurn && !served && !batches_.empty(); ++i) {
+    BatchCall* call = batches_.Take();
+    lock.unlock();
+    served = ServeWhole(*call, state_);
+    call->GiveBack();
+    lock.lock();
   }
-  call->GiveBack();
-  lock.lock();
 }
 
 void WorkThreads::ReadPage(std::unique_lock<std::mutex>& lock) {
