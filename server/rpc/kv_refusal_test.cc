@@ -125,7 +125,7 @@ TEST(KvRefusalTest, TooManyBytesInFlightAreRefused) {
   EXPECT_EQ(daemon.daemon().state().admission().bytes(), 0);
 }
 
-// A request that can never succeed is refused for its content, whatever is in flight.
+// A short request that can never succeed is refused for its content, whatever is in flight.
 TEST(KvRefusalTest, AnInvalidRequestIsRefusedAsInvalidEvenUnderLoad) {
   Config config = TestConfig();
   config.max_inflight_operations = 1;
