@@ -48,7 +48,9 @@ class PairRemover {
 template <class C>
 void PairRemover<C>::Remove(Worker& worker, const LockedLeaf& locked, const Key& key) {
   worker.counters.Add(WorkerCounters::kDeletes);
-  const unsigned block = tree_.blocks == 1 ? 0 : locked.place.block;
+  unsigned block = 0;
+  if (tree_.blocks != 1) [[unlikely]]
+    block = locked.place.block;
   media::Word* words = HeaderWords(locked.leaf, block, AltOfBlock(locked.leaf, block));
   Header header = LoadHeader(words);
   const bool last =

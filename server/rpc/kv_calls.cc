@@ -105,6 +105,9 @@ void UnaryBatchCall<Fields, long_batch>::Accept() {
   if (this->Admit(Operations(), bytes)) this->host_.Enqueue(*this);
 }
 
+template class UnaryBatchCall<BatchGetFields, kLongBatchOfReads>;
+template class UnaryBatchCall<BatchWriteFields, kLongBatchOfWrites>;
+
 void BatchGetCall::ListenOn(KvService& service, grpc::ServerCompletionQueue* queue) {
   service.RequestBatchGet(&*context_, &messages_.from_wire(), &*responder_, queue, queue, Tag());
 }
