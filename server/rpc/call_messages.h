@@ -40,7 +40,8 @@ class GatheredBytes {
     const void* piece = nullptr;
     int piece_bytes = 0;
     for (char* to = bytes_.get(); reader.Next(&piece, &piece_bytes); to += piece_bytes) {
-      std::memcpy(to, piece, static_cast<size_t>(piece_bytes));
+      // An empty message may be an empty piece, and takes no memory to copy it to.
+      if (piece_bytes != 0) std::memcpy(to, piece, static_cast<size_t>(piece_bytes));
     }
     wire.Clear();
     return {bytes_.get(), size_};
