@@ -210,7 +210,7 @@ def announced_and_unfinished_messages(target, deadline):
     for _ in until(deadline):
         with contextlib.suppress(OSError), http2_client.Client(target.data, SOURCE) as client:
             numbers = [client.start_call(KV + "BatchWrite")
-                       for _ in range(min(120, client.max_streams))]
+                       for _ in range(min(120, client.max_streams or 0))]  # 0: cut before
             streams += len(numbers)
             for number in numbers:
                 client.send(frame(DATA, 0, number, message(b"\0" * size)[:5]))
@@ -235,9 +235,7 @@ def gzip_bombs(target, deadline):
             stream = one.next_stream()
             one.send(frame(HEADERS, END_HEADERS, stream,
                            header_block(KV + "Put", grpc_encoding="gzip")))
-            for at in range(0, len(bomb), MOST_DATA):
-                last = at + MOST_DATA >= len(bomb)
-                one.send(frame(DATA, END_STREAM if last else 0, stream, bomb[at:at + MOST_DATA]))
+            one.send_data(stream, bomb)
             calls += 1
             time.sleep(0.3)
             one.close()
