@@ -184,7 +184,7 @@ TEST(KvLoadTest, TheTtlOfALargePutCountsFromItsReceipt) {
   const uint64_t received = daemon.clock().NowUnixMs();
   request.mutable_ttl()->set_seconds(60);
   std::jthread second([&] { EXPECT_TRUE(daemon.Put(request).ok()); });
-  while (daemon.daemon().state().admission().operations() != 2) std::this_thread::yield();
+  EXPECT_TRUE(AwaitInFlight(daemon, 2));
   daemon.clock().Advance(10'000);
   gate.Open();
   first.join();
@@ -228,19 +228,12 @@ TEST(KvLoadTest, AfterALargePutWhoseDeadlinePassedSmallOnesAreNotHeldUp) {
   next.join();
 }
 
-void AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
-  while (daemon.daemon().state().admission().operations() != operations) std::this_thread::yield();
-}
-
-// Or soon not any more: answers are sent before what they held is released.
-void ExpectNothingInFlight(TestDaemon& daemon) { AwaitInFlight(daemon, 0); }
-
 TEST(KvLoadTest, ALargePutThatIsInvalidIsRefusedByName) {
   TestDaemon daemon;
   EXPECT_EQ(CodeAndReason(daemon.Put("k", std::string((1 << 20) + 1, 'v'))),
             "INVALID_ARGUMENT VALUE_TOO_LARGE");
   EXPECT_EQ(CodeAndReason(daemon.Put("", std::string(1 << 20, 'v'))), "INVALID_ARGUMENT KEY_EMPTY");
-  ExpectNothingInFlight(daemon);
+  EXPECT_TRUE(AwaitInFlight(daemon, 0));
 }
 
 void AddPut(v1::BatchWriteRequest& request, const std::string& key) {
@@ -277,7 +270,7 @@ TEST(KvLoadTest, ALongBatchOfWritesIsParsedByTheThreadThatAppliesIt) {
   const grpc::Status status = daemon.BatchWrite(batch);
   EXPECT_EQ(CodeAndReason(status), "INVALID_ARGUMENT KEY_EMPTY");
   EXPECT_NE(status.error_message().find("operations[127]"), std::string::npos);
-  ExpectNothingInFlight(daemon);
+  EXPECT_TRUE(AwaitInFlight(daemon, 0));
 }
 
 TEST(KvLoadTest, ALongBatchOfReadsIsParsedByTheThreadThatServesIt) {
@@ -303,7 +296,7 @@ TEST(KvLoadTest, ALongBatchOfReadsIsParsedByTheThreadThatServesIt) {
   gate.Open();
   holder.join();
   EXPECT_EQ(CodeAndReason(daemon.BatchGet(batch, &response)), "INVALID_ARGUMENT KEY_EMPTY");
-  ExpectNothingInFlight(daemon);
+  EXPECT_TRUE(AwaitInFlight(daemon, 0));
 }
 
 // Batches that are refused only after all of their content was checked.
@@ -393,15 +386,15 @@ TEST(KvLoadTest, ABatchDoesNotWaitForAGroupOfWritesForEachInvalidOneBeforeIt) {
   PutsAtOnce first(daemon, 1, "v");
   gate.AwaitArrival();
   const WrongBatches wrong(daemon, kWrong, kLong);
-  AwaitInFlight(daemon, 1 + kWrong * kLong);
+  EXPECT_TRUE(AwaitInFlight(daemon, 1 + kWrong * kLong));
   std::jthread writer([&] {
     v1::BatchWriteRequest batch;
     AddPuts(batch, 2);
     EXPECT_TRUE(daemon.BatchWrite(batch).ok());
   });
-  AwaitInFlight(daemon, 3 + kWrong * kLong);
+  EXPECT_TRUE(AwaitInFlight(daemon, 3 + kWrong * kLong));
   PutsAtOnce puts(daemon, kWrong, "v");
-  AwaitInFlight(daemon, 3 + kWrong * kLong + kWrong);
+  EXPECT_TRUE(AwaitInFlight(daemon, 3 + kWrong * kLong + kWrong));
   gate.Open();
   EXPECT_EQ(puts.CountOf(grpc::StatusCode::OK), static_cast<int>(kWrong));
   writer.join();

@@ -15,15 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Waits until `operations` are in flight.
-bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
-  for (int i = 0; i < 1'000; ++i) {
-    if (daemon.daemon().state().admission().operations() == operations) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
 // Waits until `bytes` or more are held for answers.
 bool AwaitBytes(TestDaemon& daemon, uint64_t bytes) {
   for (int i = 0; i < 1'000; ++i) {

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -161,6 +163,14 @@ ErrorDetails DetailsOf(const grpc::Status& status) {
     EXPECT_TRUE(known) << any.type_url();
   }
   return details;
+}
+
+bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
+  for (int i = 0; i < 1'000; ++i) {
+    if (daemon.daemon().state().admission().operations() == operations) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
 }
 
 std::string CodeAndReason(const grpc::Status& status) {

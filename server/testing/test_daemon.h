@@ -86,6 +86,9 @@ struct ErrorDetails {
 };
 ErrorDetails DetailsOf(const grpc::Status& status);
 
+// Waits until `operations` are in flight. False: they were not within five seconds.
+bool AwaitInFlight(TestDaemon& daemon, uint64_t operations);
+
 // "INVALID_ARGUMENT KEY_EMPTY", the code and the reason.
 std::string CodeAndReason(const grpc::Status& status);
 
