@@ -7,14 +7,20 @@ that were started here are ended here.
 import contextlib
 import ctypes
 import os
+import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/system"))
+from ports import free_port  # noqa: E402
 
 START_SECONDS = 60
 STOP_SECONDS = 60
@@ -32,12 +38,6 @@ def die_with_parent():
 
 class ServerError(Exception):
     pass
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]
 
 
 def fetch(url, seconds=5):

@@ -7,7 +7,6 @@ folders of their own that vanish with it.
 import contextlib
 import ctypes
 import functools
-import itertools
 import json
 import os
 import pathlib
@@ -17,6 +16,8 @@ import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_port
 
 BIN = pathlib.Path(os.environ["LODGEKV_BIN"])
 # A build with sanitizers is slow, and keeps freed memory for a while: tests do not check its memory
@@ -29,13 +30,6 @@ MIB = 1 << 20
 START_SECONDS = 60
 STOP_SECONDS = 60
 
-# Below the kernel's range for outgoing connections, and different for each process, so that tests
-# that run concurrently do not conflict.
-PORTS = 60
-_first_port = 12_000 + os.getpid() * PORTS % 20_000
-_ports = itertools.cycle(range(_first_port, _first_port + PORTS))
-
-
 # prctl(PR_SET_PDEATHSIG, SIGKILL): a daemon must not outlive a killed test.
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,15 +40,6 @@ def die_with_parent():
 
 class DaemonError(Exception):
     pass
-
-
-def free_port():
-    for port in itertools.islice(_ports, PORTS):
-        with socket.socket() as probe:
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
-    raise DaemonError("no free port on 127.0.0.1")
 
 
 @contextlib.contextmanager

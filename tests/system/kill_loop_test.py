@@ -155,17 +155,19 @@ class KillLoop:
         self.test.assertEqual(outcome.returncode, 0, outcome.stderr)
 
     def run(self, keys, cycles):
-        self.fill(keys)
-        for cycle in range(cycles):
-            with self.test.subTest(key_format=self.key_format, cycle=cycle):
+        with self.test.subTest(key_format=self.key_format):
+            self.fill(keys)
+            for cycle in range(cycles):
                 try:
                     self.run_cycle(cycle)
-                except BaseException:
+                except BaseException as error:
+                    # The next cycles would know nothing of the writes of this one.
+                    error.add_note(f"in cycle {cycle}, seed {system_test.SEED}")
                     self.keep(cycle)
                     raise
-            self.counts.cycles += 1
-        self.test.assertEqual(self.server.stop(), 0, self.server.tail())
-        (self.workdir / "pool").unlink()
+                self.counts.cycles += 1
+            self.test.assertEqual(self.server.stop(), 0, self.server.tail())
+            (self.workdir / "pool").unlink()
 
     def run_cycle(self, cycle):
         clients = self.start_clients(cycle)
@@ -178,7 +180,7 @@ class KillLoop:
         for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
             self.kill_in_recovery()
         self.restart()
-        self.check(cycle)
+        self.check()
 
     def start_clients(self, cycle):
         return [subprocess.Popen(
@@ -250,14 +252,13 @@ class KillLoop:
         return self.ledger("check", "--fill", self.filled, "--state", self.workdir / "state",
                            *[self.ledger_path(number) for number in range(CLIENTS)])
 
-    def check(self, cycle):
+    def check(self):
         outcome = self.run_checker()
         found = dict(re.findall(r"(\w+)=(\d+)", outcome.stdout))
         for name in ("acknowledged", "unknown", "reads", "problems"):
             setattr(self.counts, name, getattr(self.counts, name) + int(found.get(name, 0)))
         self.test.assertEqual(outcome.returncode, 0,
-                              f"cycle {cycle}, seed {system_test.SEED}: {outcome.stderr}\n"
-                              f"{self.server.tail()}")
+                              f"{outcome.stderr}\n{self.server.tail()}")
         check = self.server.ask_json("check")
         self.test.assertTrue(check["sound"], check["problems"])
         self.note_recovery_seconds()
