@@ -15,6 +15,7 @@
 #include "index/key_format_name.h"
 #include "server/base/handshake_log.h"
 #include "server/base/log.h"
+#include "server/front_door/header_guard.h"
 #include "server/metrics/process_metrics.h"
 
 namespace lodgekv::server {
@@ -433,6 +434,9 @@ void CollectDoor(const FrontDoor& door, Families& out) {
     out.Value(AsDouble(door.accept_failures(static_cast<AcceptFailure>(i))),
               {{"reason", kAcceptFailureNames[i]}});
   }
+  out.Counter("header_blocks_too_large_total",
+              "Blocks of headers above 64 KiB, of any port: what is beyond is not parsed",
+              AsDouble(TooLargeHeaderBlocks()));
 }
 
 void CollectTls(const TlsWatcher& tls, Families& out) {

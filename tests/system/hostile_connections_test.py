@@ -298,15 +298,58 @@ class HostileTest(system_test.SystemTest):
             self.assertLess(sent, 512 << 20)
         self.assert_served(server)
 
+    ONE_HEADER = http2.request_headers(PUT) + b"\x00\x03x-a" + http2.integer(64 << 20)
+
     def test_one_header_without_end(self):
         server = self.serve()
-        first = http2.request_headers(PUT) + b"\x00\x03x-a" + http2.integer(64 << 20)
         block = http2.frame(http2.CONTINUATION, 0, 1, b"a" * 16_000)
-        for port in ("admin", "health"):
+        for number, port in enumerate(("data", "admin", "health"), 1):
             with self.subTest(port=port), self.at_most(server, MOST_MIB):
-                sent, ended = self.flood(self.address(server, port), first, block)
+                sent, ended = self.flood(self.address(server, port), self.ONE_HEADER, block)
                 self.assertTrue(ended, f"after {sent} bytes")
             self.assert_served(server)
+            self.assertEqual(self.metric("header_blocks_too_large_total"), number)
+
+    def test_one_header_in_the_smallest_pieces(self):
+        """gRPC alone copies all that it has for each of them: it would be busy for a minute."""
+        server = self.serve()
+        large = http2.frame(http2.CONTINUATION, 0, 1, b"a" * 16_000)
+        small = http2.frame(http2.CONTINUATION, 0, 1, b"a")
+        with http2.Client(server.server, acknowledge=False) as client:
+            client.send(http2.frame(http2.HEADERS, 0, next(client.streams), self.ONE_HEADER))
+            client.send(large * 500)
+            client.send(small * 20_000)
+            self.assert_served(server)
+            self.await_metric(1, "header_blocks_too_large_total")
+
+    def call_with(self, client, block, pieces):
+        """A call with so much more in its block of headers, in so many frames after the first."""
+        stream, size = next(client.streams), -(-len(block) // pieces)
+        client.send(http2.frame(http2.HEADERS, http2.END_STREAM, stream,
+                                http2.request_headers(PUT)))
+        for at in range(0, len(block), size):
+            flags = http2.END_HEADERS if at + size >= len(block) else 0
+            client.send(http2.frame(http2.CONTINUATION, flags, stream, block[at:at + size]))
+        client.wait(lambda: stream in client.streams_ended)
+        return stream in client.streams_ended
+
+    def test_large_blocks_of_headers_that_end(self):
+        server = self.serve()
+        with http2.Client(server.server) as client:
+            for pieces in (1, 20, 150):
+                self.assertTrue(self.call_with(client, http2.header(b"x-a", b"a" * 7_000), pieces))
+            self.assertIsNone(client.ended)
+        for pieces in (2, 4, 40):
+            with http2.Client(server.server) as client:  # gRPC may end it after its refusal
+                block = http2.header(b"x-a", b"a" * 10_000) * 3
+                self.assertTrue(self.call_with(client, block, pieces), "refused, with an answer")
+        self.assertEqual(self.metric("header_blocks_too_large_total"), 0)
+        with http2.Client(server.server) as client:
+            self.assertTrue(self.call_with(client, http2.header(b"x-a", b"a" * 70_000), 5))
+            client.wait(lambda: False)
+            self.assertIsNotNone(client.ended)
+        self.assert_served(server)
+        self.assertEqual(self.metric("header_blocks_too_large_total"), 1)
 
     def test_bytes_that_are_no_http2(self):
         """gRPC refuses them itself; what is held meanwhile stays small."""

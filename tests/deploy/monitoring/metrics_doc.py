@@ -47,7 +47,7 @@ LABELS = {
 SECTIONS = (
     ("The server", ("state", "start_time_", "build_info", "log_"), ""),
     ("Calls", ("rpc_", "write_", "request_", "session"), ""),
-    ("Connections", ("connections", "accept_"), "Of the ports of gRPC."),
+    ("Connections", ("connections", "accept_", "header_"), "Of the ports of gRPC."),
     ("The cost of writes on the medium", ("medium_info", "lines_", "fences_", "media_", "stored_"),
      "Counted at the stores, flushes and fences themselves, for everything that the engine does."),
     ("The pool", ("pool_",), "All 0 with an engine that takes no pool."),
