@@ -1,6 +1,7 @@
 // LB+-Tree: what its tests need to know.
 #include "index/lbtree/layout.h"
 #include "index/pmem/internal/pool_header.h"
+#include "tests/engines/batch_intent_canaries.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
 #include "tests/engines/layout_writer.h"
@@ -85,16 +86,6 @@ constexpr Canary kCanaries[] = {
     {"sibling not fenced before the leaf is free", "unlinking", Bc(2, 21),
      DropFence("lbtree.unlink.1")},
     {"the leaf stays taken", "unlinking", Bc(11), Ask("lbtree.unlink.leaf_stays")},
-    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
-    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
-    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
-    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
-    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
-    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
-    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
-    {"batches under way forgotten", "recovery", Bc(12), Ask("node.intent_recovery.forgotten")},
-    {"batch retired before it is done", "recovery", Bc(13, 22),
-     Ask("node.intent_recovery.retired_first")},
     {"what a walk from a free leaf has is taken", "recovery", Bc(18),
      Ask("node.chain_walk.whole_walks")},
     {"separator is not the least key", "recovery", Bc(19, 26),
@@ -108,6 +99,8 @@ constexpr Canary kCanaries[] = {
     {"free space used before all is settled", "settling", Bc(12, 21),
      Ask("node.settle.space_first"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
 };
+
+constexpr auto kAllCanaries = WithBatchIntents(kCanaries);
 
 constexpr Canary kScheduleCanaries[] = {
     {"an insert is seen before it is durable", "publication", Bc(9), LateFence("lbtree.insert.3")},
@@ -156,7 +149,7 @@ void WriteLayouts(LayoutWriter& writer) {
 const EngineRows& GetRows() {
   static constexpr EngineRows kRows = {
       .engine = "lbtree",
-      .canaries = kCanaries,
+      .canaries = kAllCanaries,
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,

@@ -3,6 +3,7 @@
 #include "index/pmem/internal/pool_header.h"
 #include "index/sptree/layout.h"
 #include "index/sptree/top_backup.h"
+#include "tests/engines/batch_intent_canaries.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
 #include "tests/engines/layout_writer.h"
@@ -169,16 +170,6 @@ constexpr Canary kCanaries[] = {
               Ask("sptree.touch.log_not_marked"), Under::kBoth, In::kBytes}),
     Buffered({"a log is not held until all of it is judged", "first touch", Bc(12, 21),
               Ask("sptree.touch.log_not_held")}),
-    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
-    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
-    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
-    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
-    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
-    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
-    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
-    {"batches under way forgotten", "recovery", Bc(12), Ask("node.intent_recovery.forgotten")},
-    {"batch retired before it is done", "recovery", Bc(13, 22),
-     Ask("node.intent_recovery.retired_first")},
     {"what a walk from a free leaf has is taken", "recovery", Bc(18),
      Ask("node.chain_walk.whole_walks")},
     // P8 of the review: they come back into range with a later merge.
@@ -194,6 +185,8 @@ constexpr Canary kCanaries[] = {
     Walked({"what is mended is not flushed before", "settling", Bc(12),
             Ask("sptree.recovery.mends_unsettled"), Under::kTornWords, In::kAny, By::kKillThenCut}),
 };
+
+constexpr auto kAllCanaries = WithBatchIntents(kCanaries);
 
 constexpr Canary kScheduleCanaries[] = {
     {"a change is seen before it is durable", "publication", Bc(9), LateFence("sptree.change.3")},
@@ -254,7 +247,7 @@ void WriteLayouts(LayoutWriter& writer) {
 const EngineRows& GetRows() {
   static constexpr EngineRows kRows = {
       .engine = "sptree",
-      .canaries = kCanaries,
+      .canaries = kAllCanaries,
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,

@@ -1,6 +1,7 @@
 // SSTree: what its tests need to know.
 #include "index/pmem/internal/pool_header.h"
 #include "index/sstree/layout.h"
+#include "tests/engines/batch_intent_canaries.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
 #include "tests/engines/layout_writer.h"
@@ -87,16 +88,6 @@ constexpr Canary kCanaries[] = {
     {"free tag not flushed", "drop", Bc(1, 18), Forget("sstree.drop.1")},
     {"free tag not fenced", "drop", Bc(2, 18), DropFence("sstree.drop.1")},
     {"the subnode stays taken", "drop", Bc(11), Ask("sstree.drop.head_stays")},
-    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
-    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
-    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
-    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
-    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
-    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
-    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
-    {"batches under way forgotten", "recovery", Bc(12), Ask("node.intent_recovery.forgotten")},
-    {"batch retired before it is done", "recovery", Bc(13, 22),
-     Ask("node.intent_recovery.retired_first")},
     {"separator is not the least key", "recovery", Bc(19, 26),
      Ask("sstree.recovery.wrong_separator")},
     {"keys of a split stay in both leaves", "recovery", Bc(6, 25),
@@ -119,6 +110,8 @@ constexpr Canary kCanaries[] = {
     {"what is mended is not flushed before", "settling", Bc(12),
      Ask("sstree.recovery.mends_unsettled"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
 };
+
+constexpr auto kAllCanaries = WithBatchIntents(kCanaries);
 
 constexpr Canary kScheduleCanaries[] = {
     {"a change is seen before it is durable", "publication", Bc(9), LateFence("sstree.change.3")},
@@ -165,7 +158,7 @@ void WriteLayouts(LayoutWriter& writer) {
 const EngineRows& GetRows() {
   static constexpr EngineRows kRows = {
       .engine = "sstree",
-      .canaries = kCanaries,
+      .canaries = kAllCanaries,
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,

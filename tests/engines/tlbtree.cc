@@ -2,6 +2,7 @@
 #include "index/pmem/internal/pool_header.h"
 #include "index/tlbtree/layout.h"
 #include "index/tlbtree/top_view.h"
+#include "tests/engines/batch_intent_canaries.h"
 #include "tests/engines/engine_rows.h"
 #include "tests/engines/faults.h"
 #include "tests/engines/layout_writer.h"
@@ -134,19 +135,11 @@ constexpr Canary kCanaries[] = {
      .workload = "swept",
      .options = "rebuild_steps=0"},
     {"free space found before all is marked", "sweep", Bc(25), Ask("node.settle.space_first")},
-    {"records not flushed", "batch", Bc(1), Forget("node.batch_intent.1")},
-    {"body not flushed", "batch", Bc(1), Ask("node.batch_intent.body_not_flushed")},
-    {"body not fenced before its root", "batch", Bc(3), DropFence("node.batch_intent.1")},
-    {"root not flushed", "batch", Bc(1), Forget("node.batch_intent.2")},
-    {"root not fenced before the operations", "batch", Bc(3), DropFence("node.batch_intent.2")},
-    {"end not flushed", "batch", Bc(1, 15), Forget("node.batch_intent.3")},
-    {"end not fenced before later writes", "batch", Bc(2, 15), DropFence("node.batch_intent.3")},
-    {"batches under way forgotten", "recovery", Bc(12), Ask("node.intent_recovery.forgotten")},
-    {"batch retired before it is done", "recovery", Bc(13, 22),
-     Ask("node.intent_recovery.retired_first")},
     {"what a killed process had not flushed is believed", "first touch", Bc(12),
      Ask("tlbtree.touch.not_settled"), Under::kLinePrefix, In::kAny, By::kKillThenCut},
 };
+
+constexpr auto kAllCanaries = WithBatchIntents(kCanaries);
 
 constexpr Canary kScheduleCanaries[] = {
     {"an insert is seen before it is durable", "publication", Bc(9), LateFence("tlbtree.insert.3")},
@@ -228,7 +221,7 @@ void WriteLayouts(LayoutWriter& writer) {
 const EngineRows& GetRows() {
   static constexpr EngineRows kRows = {
       .engine = "tlbtree",
-      .canaries = kCanaries,
+      .canaries = kAllCanaries,
       .schedule_canaries = kScheduleCanaries,
       .classes_without = kClassesWithout,
       .unseen = kUnseen,
