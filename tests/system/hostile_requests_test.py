@@ -12,6 +12,7 @@ import time
 import grpc
 
 import daemon
+import kv_messages
 import raw_client
 import system_test
 
@@ -24,7 +25,7 @@ def keep_in_hand(server, first, stop):
     with raw_client.channel(server) as made:
         while not stop.is_set():
             keys = [b"fill/%06d" % ((first + number) % 4000) for number in range(16)]
-            for answer in [raw_client.start(made, "BatchGet", raw_client.batch_get(keys))
+            for answer in [raw_client.start(made, "BatchGet", kv_messages.batch_get(keys))
                            for _ in range(100)]:
                 with contextlib.suppress(grpc.RpcError):
                     answer.result()
@@ -67,7 +68,7 @@ class HostileRequestsTest(system_test.SystemTest):
     def fill(self, server, count, size):
         with raw_client.channel(server.server) as made:
             for number in range(count):
-                raw_client.call(made, "Put", raw_client.put(b"fill/%06d" % number, b"v" * size))
+                raw_client.call(made, "Put", kv_messages.put(b"fill/%06d" % number, b"v" * size))
 
     # --- what remains ---
 
@@ -77,8 +78,8 @@ class HostileRequestsTest(system_test.SystemTest):
         before = self.descriptors(server)
         with contextlib.ExitStack() as stack:
             channels = [stack.enter_context(raw_client.channel(server.server)) for _ in range(200)]
-            for method, message in (("Put", raw_client.put(b"k", b"v")),
-                                    ("Get", raw_client.get(b"k"))):
+            for method, message in (("Put", kv_messages.put(b"k", b"v")),
+                                    ("Get", kv_messages.get(b"k"))):
                 # All at a time, so that as many call objects are in use.
                 for answer in [raw_client.start(made, method, message) for made in channels]:
                     answer.result()
@@ -116,9 +117,9 @@ class HostileRequestsTest(system_test.SystemTest):
         unknown = b"\x7a\x00" * 2_600_000
         self.build_nothing("unknown fields of a BatchWrite", "BatchWrite", unknown)
         self.build_nothing("unknown fields of an operation", "BatchWrite",
-                           raw_client.field(1, unknown))
+                           kv_messages.field(1, unknown))
         self.build_nothing("fields of a ttl", "BatchWrite",
-                           raw_client.field(1, raw_client.field(6, b"\x10\x01" * 2_600_000)))
+                           kv_messages.field(1, kv_messages.field(6, b"\x10\x01" * 2_600_000)))
         self.build_nothing("unknown fields of a BatchGet", "BatchGet", unknown)
 
     def test_invalid_requests_without_end_end_their_connection(self):
@@ -135,9 +136,8 @@ class HostileRequestsTest(system_test.SystemTest):
 
     def test_invalid_requests_count_as_what_was_built_of_them(self):
         server = self.serve()
-        right = b"".join(raw_client.field(1, b"\x08\x01" + raw_client.field(2, b"%d" % number))
-                         for number in range(1_023))
-        wrong_at_last = right + raw_client.field(1, b"\x08\x07" + raw_client.field(2, b"k"))
+        right = kv_messages.batch_of_empty_puts(b"%d" % number for number in range(1_023))
+        wrong_at_last = right + kv_messages.field(1, b"\x08\x07" + kv_messages.field(2, b"k"))
         calls = 2_000
         self.assertLess(calls * len(wrong_at_last), 32 * MIB, "too few bytes to be ended for them")
         with raw_client.channel(server.server) as made:
@@ -165,8 +165,8 @@ class HostileRequestsTest(system_test.SystemTest):
 
     def test_unknown_fields_pin_nothing(self):
         unknown = b"\x78\x01" * 2_600_000
-        for method, message in (("Get", raw_client.get(b"k")),
-                                ("Put", raw_client.put(b"k", b"v"))):
+        for method, message in (("Get", kv_messages.get(b"k")),
+                                ("Put", kv_messages.put(b"k", b"v"))):
             with self.subTest(method=method):
                 self.leave_nothing(f"unknown fields of {method}", method, message + unknown,
                                    grpc.StatusCode.OK)
@@ -205,7 +205,7 @@ class HostileRequestsTest(system_test.SystemTest):
     def test_gets_that_nobody_takes_keep_nobody_out(self):
         server = self.serve()
         self.fill(server, 1, 100)
-        message = raw_client.get(b"fill/000000")
+        message = kv_messages.get(b"fill/000000")
         self.served_beside(server,
                            lambda stack: self.unread(server, stack, 10, "Get", message, 1000))
 
@@ -233,7 +233,7 @@ class HostileRequestsTest(system_test.SystemTest):
             whole = stack.enter_context(raw_client.Http2Client(server.server, window=2**31 - 1))
             whole.open_window()
             small = stack.enter_context(raw_client.channel(server.server))
-            ask = small.unary_stream(raw_client.SERVICE + "Scan")
+            ask = small.unary_stream(kv_messages.SERVICE + "Scan")
             one_item = b"\x20\x01"  # limit: 1
             list(ask(one_item, timeout=raw_client.SECONDS))
             for _ in range(600):
@@ -258,7 +258,7 @@ class HostileRequestsTest(system_test.SystemTest):
 
     def test_compressed_requests_are_refused_before_they_inflate(self):
         server = self.serve()
-        for port, method in ((server.server, raw_client.SERVICE + "Put"),
+        for port, method in ((server.server, kv_messages.SERVICE + "Put"),
                              (server.admin, "/lodgekv.v1.AdminService/Status")):
             for algorithm in (grpc.Compression.Gzip, grpc.Compression.Deflate):
                 with self.subTest(port=port, algorithm=algorithm):
@@ -269,7 +269,7 @@ class HostileRequestsTest(system_test.SystemTest):
         with raw_client.channel(port, **{"grpc.max_send_message_length": -1}) as made:
             send = made.unary_unary(method)
             with self.assertRaises(grpc.RpcError) as caught:
-                send(raw_client.put(b"k", bytes(256 * MIB)), compression=algorithm,
+                send(kv_messages.put(b"k", bytes(256 * MIB)), compression=algorithm,
                      timeout=raw_client.SECONDS)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED,
                          caught.exception.details())

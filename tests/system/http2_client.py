@@ -1,7 +1,7 @@
 """Frames of HTTP/2 by hand, for clients that misbehave: no library sends what these send.
 
-A Client reads in the background what the server says, so that neither side waits for the other, and
-keeps the windows that it was given.
+Header blocks are literals without an index, so that a frame is a constant that may be sent a
+hundred thousand times.
 """
 
 import contextlib
@@ -11,17 +11,24 @@ import struct
 import threading
 import time
 
-DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 7, 8, 9
+DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
+GOAWAY, WINDOW_UPDATE, CONTINUATION = 7, 8, 9
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 CANCEL = 8
 MAX_FRAME = 16_384
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 3, 4
+FIRST_WINDOW = 65_535  # of a connection, and of a stream until the server says otherwise
+PATIENCE_SECONDS = 10
 
 
 def frame(kind, flags, stream, payload=b""):
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
         ">I", stream) + payload
+
+
+def reset(stream):
+    return frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
 
 
 def integer(value):
@@ -39,36 +46,89 @@ def header(name, value):
     return b"\x00" + integer(len(name)) + name + integer(len(value)) + value
 
 
-def request_headers(path):
-    return b"".join(header(name, value) for name, value in (
-        (b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()),
-        (b":authority", b"test"), (b"te", b"trailers"), (b"content-type", b"application/grpc")))
+def request_headers(path, **more):
+    """`more` with _ for the - of their names."""
+    fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost",
+              "te": "trailers", "content-type": "application/grpc"}
+    fields |= {name.replace("_", "-"): value for name, value in more.items()}
+    return b"".join(header(name.encode(), value.encode()) for name, value in fields.items())
 
 
-def connect(address, source=None, seconds=10):
+def announced(size, compressed=False):
+    """What gRPC sends before a message of that size."""
+    return struct.pack(">BI", compressed, size)
+
+
+def framed(message, compressed=False):
+    return announced(len(message), compressed) + message
+
+
+def connect(address, source=None, seconds=PATIENCE_SECONDS, receive_buffer=None):
     host, port = address.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), seconds,
-                                    source_address=None if source is None else (source, 0))
+    sock = socket.socket()
+    try:
+        if source is not None:
+            sock.bind((source, 0))
+        if receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        sock.settimeout(seconds)
+        sock.connect((host, int(port)))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+class NoWindowError(Exception):
+    """The server lets nothing more through, and ends neither the stream nor the connection."""
 
 
 class Client:
-    """A connection of HTTP/2. `ended` is when the server closed it, by time.monotonic()."""
+    """A connection of HTTP/2, which keeps to the windows that it is given.
 
-    def __init__(self, address, source=None, *, acknowledge=True):
-        self.sock = connect(address, source)
-        self.sock.settimeout(None)  # before two threads use it: a call in flight would fail
-        self.name = "ipv4:%s:%d" % self.sock.getsockname()
+    What the server says is read in the background, so that neither side waits for the other; with
+    reads=False only where something is awaited, and by receive().
+
+    `windows` is what may be sent: on the connection, as that of stream 0, and on each stream that
+    has not ended. `ended` is when a read found the connection ended, by time.monotonic().
+    """
+
+    def __init__(self, address, source=None, *, window=None, reads=True, acknowledge=True,
+                 receive_buffer=None, seconds=None, tls=None):
+        """acknowledge=False: no frame is sent unasked, so that a block of headers may come first.
+        `seconds` is the most that a call of the socket takes."""
+        self.patience = seconds or PATIENCE_SECONDS
+        self.socket = connect(address, source, self.patience, receive_buffer)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket)
+        self.socket.settimeout(seconds)  # before two threads use it: a call in flight would fail
         self.ended = None
         self.changed = threading.Condition()
-        self.windows, self.initial, self.max_streams = {0: 65_535}, 65_535, None
-        self.streams_ended = set()
-        self.acknowledge = acknowledge  # no frame may come between those of a block of headers
+        self.windows, self.initial, self.max_streams = {0: FIRST_WINDOW}, FIRST_WINDOW, None
+        self.acknowledge, self.acknowledged = acknowledge, False
         self.streams = itertools.count(1, 2)
-        self.sock.sendall(PREFACE + frame(SETTINGS, 0, 0))
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-        if acknowledge:
-            self.wait(lambda: self.max_streams is not None)
+        self.input = bytearray()
+        self.unread = []  # frames that came while something was awaited, if reads=False
+        self.reader = None
+        try:
+            self._greet(window, reads)
+        except OSError:
+            self.close()
+            raise
+
+    def _greet(self, window, reads):
+        """Until the server's settings are here. Who asks nothing for longer may be ended."""
+        settings = b"" if window is None else struct.pack(">HI", INITIAL_WINDOW_SIZE, window)
+        self.send(PREFACE + frame(SETTINGS, 0, 0, settings))
+        if reads:
+            self.reader = threading.Thread(target=self._read, daemon=True)
+            self.reader.start()
+        if self.acknowledge:
+            self._await(lambda: self.max_streams is not None)
+
+    def await_acknowledgement(self):
+        """Until the server has taken our settings: what comes before is a fault of one stream."""
+        self._await(lambda: self.acknowledged)
 
     def __enter__(self):
         return self
@@ -78,73 +138,146 @@ class Client:
 
     def close(self):
         with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
-        self.reader.join(10)
-        self.sock.close()
+            self.socket.shutdown(socket.SHUT_RDWR)
+        if self.reader:
+            self.reader.join(10)
+        self.socket.close()
 
-    def wait(self, is_so, seconds=10):
-        with self.changed:
-            return self.changed.wait_for(lambda: is_so() or self.ended is not None, seconds)
+    # --- what is sent ---
 
     def send(self, data):
+        self.socket.sendall(data)
+
+    def try_send(self, data):
         """False: the server has ended the connection."""
         try:
-            self.sock.sendall(data)
+            self.send(data)
         except OSError:
             return False
         return True
 
-    def start_call(self, path):
+    def open_stream(self):
+        """Its number. In `windows` until it ends."""
         stream = next(self.streams)
         with self.changed:
             self.windows[stream] = self.initial
-        self.send(frame(HEADERS, END_HEADERS, stream, request_headers(path)))
+        return stream
+
+    def start_call(self, path, **headers):
+        stream = self.open_stream()
+        self.send(frame(HEADERS, END_HEADERS, stream, request_headers(path, **headers)))
+        return stream
+
+    def request(self, path, message=b""):
+        """A call whose answer is not awaited."""
+        stream = self.start_call(path)
+        self.send_all(stream, framed(message))
         return stream
 
     def call(self, path, message=b""):
         """A whole call, whatever its answer; True when it was answered."""
-        stream = self.start_call(path)
-        self.send(frame(DATA, END_STREAM, stream, b"\0" + struct.pack(">I", len(message))
-                        + message))
-        self.wait(lambda: stream in self.streams_ended)
-        return stream in self.streams_ended
+        try:
+            stream = self.request(path, message)
+        except OSError:
+            return False
+        self.wait(lambda: stream not in self.windows)
+        return stream not in self.windows
 
     def send_data(self, stream, size):
         """As much of `size` as the windows and a frame allow; how much that was."""
         with self.changed:
-            size = min(size, MAX_FRAME, self.windows[0], self.windows[stream])
+            size = min(size, MAX_FRAME, self.windows[0], self.windows.get(stream, 0))
             if size <= 0:
                 return 0
-            self.windows[0] -= size
-            self.windows[stream] -= size
-        return size if self.send(frame(DATA, 0, stream, b"x" * size)) else 0
+            self._take(stream, size)
+        return size if self.try_send(frame(DATA, 0, stream, b"x" * size)) else 0
+
+    def send_all(self, stream, data):
+        """All that the stream is to send, as the windows let it through; when the stream has been
+        answered meanwhile, nothing opens them for the rest, which is not sent."""
+        for at in range(0, len(data), MAX_FRAME):
+            part = data[at:at + MAX_FRAME]
+            if not self._await_window(stream, len(part)):
+                return
+            last = at + MAX_FRAME >= len(data)
+            self.send(frame(DATA, END_STREAM if last else 0, stream, part))
+
+    def _await_window(self, stream, size):
+        """Takes so much of the windows. False: the stream has ended."""
+        with self.changed:
+            try:
+                self._await(lambda: stream not in self.windows
+                            or min(self.windows[0], self.windows[stream]) >= size)
+            except TimeoutError:
+                raise NoWindowError(f"{size} bytes waited {self.patience} s in vain for windows of "
+                                    f"{self.windows[0]} and {self.windows[stream]}") from None
+            if stream not in self.windows:
+                return False
+            self._take(stream, size)
+            return True
+
+    def _take(self, stream, size):
+        self.windows[0] -= size
+        self.windows[stream] -= size
+
+    # --- what comes ---
+
+    def wait(self, is_so, seconds=PATIENCE_SECONDS):
+        """Or until the connection has ended. Only where something reads in the background."""
+        with self.changed:
+            return self.changed.wait_for(lambda: is_so() or self.ended is not None, seconds)
+
+    def _await(self, is_so):
+        """Raises OSError when it can not be any more, or takes too long."""
+        while self.reader is None and not is_so():
+            self.unread.append(self._receive())
+        if not self.wait(is_so, self.patience):
+            raise TimeoutError(f"nothing from the server for {self.patience} s")
+        if not is_so():
+            raise ConnectionError("the server has ended the connection")
+
+    def receive(self):
+        """The next frame as kind, flags, stream, payload, of a client that does not read."""
+        return self.unread.pop(0) if self.unread else self._receive()
 
     def _read(self):
-        with contextlib.suppress(OSError):
-            while head := self._exactly(9):
-                size, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
-                self._take(kind, flags, struct.unpack(">I", head[5:])[0], self._exactly(size))
-        with self.changed:
-            self.ended = time.monotonic()
-            self.changed.notify_all()
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    self._receive()
+        except OSError:
+            with self.changed:
+                self.ended = time.monotonic()
+                self.changed.notify_all()
 
-    def _exactly(self, size):
-        data = b""
-        while len(data) < size:
-            more = self.sock.recv(size - len(data))
+    def _receive(self):
+        self._fill(9)
+        size, kind, flags = int.from_bytes(self.input[:3], "big"), self.input[3], self.input[4]
+        stream = int.from_bytes(self.input[5:9], "big") & (1 << 31) - 1
+        self._fill(9 + size)
+        payload = bytes(self.input[9:9 + size])
+        del self.input[:9 + size]
+        self._note(kind, flags, stream, payload)
+        return kind, flags, stream, payload
+
+    def _fill(self, size):
+        """Keeps what came before a time-out."""
+        while len(self.input) < size:
+            more = self.socket.recv(MAX_FRAME)
             if not more:
-                return b""
-            data += more
-        return data
+                raise ConnectionError("the server has ended the connection")
+            self.input += more
 
-    def _take(self, kind, flags, stream, payload):
+    def _note(self, kind, flags, stream, payload):
         with self.changed:
-            if kind == SETTINGS and not flags & ACK:
+            if kind == SETTINGS and flags & ACK:
+                self.acknowledged = True
+            elif kind == SETTINGS:
                 self._take_settings(dict(struct.iter_unpack(">HI", payload)))
             elif kind == WINDOW_UPDATE and stream in self.windows:
                 self.windows[stream] += struct.unpack(">I", payload)[0]
             elif kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & END_STREAM):
-                self.streams_ended.add(stream)
+                self.windows.pop(stream, None)
             self.changed.notify_all()
 
     def _take_settings(self, settings):

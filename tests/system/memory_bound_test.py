@@ -12,6 +12,7 @@ import time
 import grpc
 
 import daemon
+import kv_messages
 import memory_group
 import raw_client
 import system_test
@@ -31,14 +32,14 @@ def request_of(client, number):
     """Batches of almost 4 MiB and values of almost 1 MiB, written and read."""
     key = b"large/%d" % (number % 24)
     if number % 4 == 0:
-        return "BatchWrite", raw_client.batch_write(
+        return "BatchWrite", kv_messages.batch_write(
             [(b"batch/%d/%d" % (client, index), LARGE) for index in range(4)])
     if number % 4 == 1:
-        return "Put", raw_client.put(key, LARGE)
+        return "Put", kv_messages.put(key, LARGE)
     if number % 4 == 2:
-        return "BatchGet", raw_client.batch_get(
+        return "BatchGet", kv_messages.batch_get(
             [b"large/%d" % ((number + index) % 24) for index in range(4)])
-    return "Get", raw_client.get(key)
+    return "Get", kv_messages.get(key)
 
 
 def work(server, client, outcomes):
@@ -110,7 +111,7 @@ class MemoryBoundTest(system_test.SystemTest):
         self.enterContext(server)
         with raw_client.channel(server.server) as made:
             for number in range(24):
-                raw_client.call(made, "Put", raw_client.put(b"large/%d" % number, LARGE))
+                raw_client.call(made, "Put", kv_messages.put(b"large/%d" % number, LARGE))
         before = self.private_bytes(server)
         peaks = [before]
         done = threading.Event()

@@ -5,7 +5,6 @@ Needs Debian's python3-h2 and python3-grpcio.
 
 import contextlib
 import socket
-import struct
 import threading
 import time
 
@@ -14,45 +13,10 @@ import h2.config
 import h2.connection
 import h2.settings
 
-SERVICE = "/lodgekv.v1.KvService/"
+from http2_client import framed
+from kv_messages import SERVICE, get, put
+
 SECONDS = 30
-
-
-# --- messages of the protocol, as bytes ---
-
-def varint(number):
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def put(key, value):
-    return field(1, key) + field(2, value)
-
-
-def get(key):
-    return field(1, key)
-
-
-def batch_write(pairs):
-    """Puts."""
-    return b"".join(field(1, b"\x08\x01" + field(2, key) + field(3, value))
-                    for key, value in pairs)
-
-
-def batch_get(keys):
-    return b"".join(field(1, key) for key in keys)
-
-
-def framed(message):
-    return b"\0" + struct.pack(">I", len(message)) + message
 
 
 # --- gRPC without stubs ---
