@@ -1,8 +1,8 @@
 """What hostile clients do. Each attack runs in a process of its own until its time is over, and
 goes on when the server cuts it off: with new connections, as an attacker would.
 
-An attack is a function of a Target and a deadline (time.monotonic()); it returns one line that says
-what load it was.
+An attack is a function of a Target and a deadline (time.monotonic()), and returns its Load. However
+short it is, each of its steps is tried once.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import select
 import socket
 import ssl
 import time
+import typing
 
 import http2_client
 import kv_messages
@@ -21,8 +22,7 @@ from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
                           announced, frame, framed, header, request_headers)
 from kv_messages import SERVICE, field
 
-ATTACKS = {}
-OVER_TLS = set()  # attacks that need a server with TLS
+ATTACKS = {}  # by name
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ADMIN = "/lodgekv.v1.AdminService/"
@@ -39,18 +39,42 @@ class Target:
     metrics: str
 
 
-def attack(function):
-    ATTACKS[function.__name__.replace("_", " ")] = function
-    return function
+@dataclasses.dataclass
+class Load:
+    """What an attack has done to the server, 0 if nothing, and a line that says it."""
+    done: int
+    line: str
 
 
-def over_tls(function):
-    attack(function)
-    OVER_TLS.add(function.__name__.replace("_", " "))
-    return function
+@dataclasses.dataclass
+class Attack:
+    run: typing.Callable[[Target, float], Load]
+    trace: str  # the metric of the server that it raises
+    over_tls: bool
+
+
+def attack(trace, *, over_tls=False):
+    def enter(function):
+        ATTACKS[function.__name__.replace("_", " ")] = Attack(function, trace, over_tls)
+        return function
+    return enter
+
+
+def accepted(port):
+    return f'connections_accepted_total{{port="{port}"}}'
+
+
+def ended(port, reason):
+    return f'connections_ended_total{{port="{port}",reason="{reason}"}}'
+
+
+def answered(rpc, code):
+    return f'rpc_latency_seconds_count{{rpc="{rpc}",code="{code}"}}'
 
 
 def until(deadline):
+    """At least once, so that the shortest attack is one."""
+    yield
     while time.monotonic() < deadline:
         yield
 
@@ -70,7 +94,9 @@ def keep(most, make, is_gone, deadline):
     held, made = [], 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            while len(held) < most and time.monotonic() < deadline:
+            for _ in until(deadline):
+                if len(held) >= most:
+                    break
                 held.append(make())
                 made += 1
         held = [one for one in held if not is_gone(one)]
@@ -88,11 +114,11 @@ def with_calls(address, count, path, payload, **options):
 
 # --- connections ---
 
-@attack
+@attack(accepted("data"))
 def bare_connections(target, deadline):
     """Opened and left alone; one that is cut is replaced."""
     made = keep(1_100, lambda: dial(target.data), is_cut, deadline)
-    return f"1,100 connections without a byte, {made:,} opened in all"
+    return Load(made, f"{made:,} connections without a byte, at most 1,100 at a time")
 
 
 def is_cut(one):
@@ -108,23 +134,23 @@ def is_cut(one):
     return False
 
 
-@attack
+@attack(accepted("data"))
 def connections_one_after_another(target, deadline):
     opened = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
             dial(target.data).close()
             opened += 1
-    return f"{opened:,} connections opened and closed"
+    return Load(opened, f"{opened:,} connections opened and closed")
 
 
-@attack
+@attack(accepted("data"))
 def callers_who_never_leave(target, deadline):
     """A call on each connection, which is then kept."""
     get = kv_messages.get(b"key")
     made = keep(900, lambda: with_calls(target.data, 1, SERVICE + "Get", get, reads=False),
                 lambda one: is_cut(one.socket), deadline)
-    return f"{made:,} connections with one Get each, kept open"
+    return Load(made, f"{made:,} connections with one Get each, kept open")
 
 
 # --- handshakes ---
@@ -144,7 +170,7 @@ def client_hello():
     return outgoing.read()
 
 
-@over_tls
+@attack(accepted("data"), over_tls=True)
 def client_hellos_and_then_nothing(target, deadline):
     hello = client_hello()
 
@@ -154,17 +180,18 @@ def client_hellos_and_then_nothing(target, deadline):
         return one
 
     made = keep(1_100, make, is_cut, deadline)
-    return f"1,100 connections that stop after their ClientHello, {made:,} opened in all"
+    return Load(made, f"{made:,} connections that stop after their ClientHello, "
+                      "at most 1,100 at a time")
 
 
-@over_tls
+@attack(accepted("data"), over_tls=True)
 def whole_handshakes_one_after_another(target, deadline):
     context, made = any_server(), 0
     for _ in until(deadline):
         with contextlib.suppress(OSError), dial(target.data) as one:
             context.wrap_socket(one).close()
             made += 1
-    return f"{made:,} handshakes"
+    return Load(made, f"{made:,} handshakes")
 
 
 # --- what gRPC holds before anybody is asked ---
@@ -180,7 +207,7 @@ def flood(target_address, deadline, first, chunk):
             for _ in until(deadline):
                 one.send(chunk)
                 sent += len(chunk)
-    return f"{sent / 1e6:,.0f} MB over {connections:,} connections"
+    return Load(sent, f"{sent / 1e6:,.0f} MB over {connections:,} connections")
 
 
 def continuation_flood(address, deadline):
@@ -189,17 +216,17 @@ def continuation_flood(address, deadline):
     return flood(address, deadline, first, frame(CONTINUATION, 0, 1, block) * 16)
 
 
-@attack
+@attack(accepted("data"))
 def continuation_flood_on_the_data_port(target, deadline):
     return continuation_flood(target.data, deadline)
 
 
-@attack
+@attack(accepted("health"))
 def continuation_flood_on_the_health_port(target, deadline):
     return continuation_flood(target.health, deadline)
 
 
-@attack
+@attack(accepted("data"))
 def a_header_without_end(target, deadline):
     """One string, announced with 16 MiB, in CONTINUATION frames."""
     length = b"\x7f" + b"\x81\xff\xff\x07"  # 16 MiB
@@ -207,7 +234,7 @@ def a_header_without_end(target, deadline):
     return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MAX_FRAME) * 4)
 
 
-@attack
+@attack(ended("data", "unfinished"))
 def announced_and_unfinished_messages(target, deadline):
     """Streams that each send of the largest batch what the windows let through, but its end."""
     size = 5 << 20
@@ -220,17 +247,19 @@ def announced_and_unfinished_messages(target, deadline):
             for number in numbers:
                 client.send(frame(DATA, 0, number, announced(size)))
             left = dict.fromkeys(numbers, size - 1)
-            while client.ended is None and time.monotonic() < deadline:
+            for _ in until(deadline):
+                if client.ended is not None:
+                    break
                 moved = 0
                 for number in numbers:
                     moved += (part := client.send_data(number, left[number]))
                     left[number] -= part
                 sent += moved
                 time.sleep(0 if moved else 0.02)
-    return f"{streams:,} streams, {sent / 1e6:,.0f} MB"
+    return Load(sent, f"{streams:,} streams, {sent / 1e6:,.0f} MB")
 
 
-@attack
+@attack(accepted("data"))
 def gzip_bombs(target, deadline):
     bomb = framed(gzip.compress(b"\0" * (256 << 20), 9), compressed=True)
     calls = 0
@@ -241,10 +270,10 @@ def gzip_bombs(target, deadline):
             calls += 1
             time.sleep(0.3)
             one.close()
-    return f"{calls:,} messages of {len(bomb) / 1e6:.1f} MB that inflate to 256 MiB"
+    return Load(calls, f"{calls:,} messages of {len(bomb) / 1e6:.1f} MB that inflate to 256 MiB")
 
 
-@attack
+@attack(answered("BatchWrite", "INVALID_ARGUMENT"))
 def batches_of_nothing(target, deadline):
     """5.3 MB of operations without a byte in them."""
     payload = field(1, b"") * (5_300_000 // 2)
@@ -256,7 +285,7 @@ def batches_of_nothing(target, deadline):
                 one.request(SERVICE + "BatchWrite", payload)
                 calls += 1
                 time.sleep(0.05)
-    return f"{calls:,} batches of 2,650,000 empty operations"
+    return Load(calls, f"{calls:,} batches of 2,650,000 empty operations")
 
 
 # --- resets ---
@@ -276,42 +305,43 @@ def rapid_reset(address, path, deadline):
                     parts.append(http2_client.reset(number))
                 one.send(b"".join(parts))
                 streams += 64
-    return f"{streams:,} streams reset over {connections:,} connections"
+    return Load(streams, f"{streams:,} streams reset over {connections:,} connections")
 
 
-@attack
+@attack(ended("data", "resets"))
 def rapid_reset_of_gets(target, deadline):
     return rapid_reset(target.data, SERVICE + "Get", deadline)
 
 
-@attack
+@attack(ended("data", "resets"))
 def rapid_reset_of_unknown_methods(target, deadline):
     return rapid_reset(target.data, "/no.such.Service/Method", deadline)
 
 
-@attack
+@attack(ended("data", "resets"))
 def rapid_reset_of_reflection(target, deadline):
     return rapid_reset(target.data, REFLECTION, deadline)
 
 
-@attack
+@attack(ended("health", "resets"))
 def rapid_reset_of_health(target, deadline):
     return rapid_reset(target.health, HEALTH_CHECK, deadline)
 
 
-@attack
+@attack(ended("admin", "resets"))
 def rapid_reset_on_the_admin_port(target, deadline):
     return rapid_reset(target.admin, ADMIN + "Status", deadline)
 
 
 # --- work ---
 
-@attack
+@attack(answered("Scan", "CANCELLED"))
 def scans_that_nobody_reads(target, deadline):
     """Three hundred, over twenty connections whose windows are open and whose sockets are full."""
-    keep(20, lambda: with_calls(target.data, 15, SERVICE + "Scan", b"", window=(1 << 31) - 1,
-                                reads=False, receive_buffer=4_096), is_reset, deadline)
-    return "300 Scans over 20 connections"
+    made = keep(20, lambda: with_calls(target.data, 15, SERVICE + "Scan", b"", reads=False,
+                                       window=(1 << 31) - 1, receive_buffer=4_096),
+                is_reset, deadline)
+    return Load(made, f"{made * 15:,} Scans over {made:,} connections, at most 20 at a time")
 
 
 def is_reset(one):
@@ -319,7 +349,7 @@ def is_reset(one):
     return one.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
 
-@attack
+@attack(accepted("data"))
 def answers_that_nobody_takes(target, deadline):
     """8,200 Gets with a window of nothing."""
     held, calls = [], 0
@@ -334,7 +364,7 @@ def answers_that_nobody_takes(target, deadline):
                 continue
             time.sleep(0.5)
             held.pop(random.randrange(len(held))).close()
-    return f"8,200 Gets at a time, {calls:,} in all"
+    return Load(calls, f"{calls:,} Gets, at most 8,200 at a time")
 
 
 def batches(target, deadline, payload):
@@ -348,21 +378,21 @@ def batches(target, deadline, payload):
     return calls
 
 
-@attack
+@attack(answered("BatchWrite", "INVALID_ARGUMENT"))
 def batches_over_the_limit(target, deadline):
     calls = batches(target, deadline, field(1, field(2, b"k")) * 8_193)
-    return f"{calls:,} batches of 8,193 operations"
+    return Load(calls, f"{calls:,} batches of 8,193 operations")
 
 
-@attack
+@attack(answered("BatchWrite", "INVALID_ARGUMENT"))
 def batches_with_a_wrong_end(target, deadline):
     """All of each is parsed before its last operation, without a key, shows the error."""
     right = kv_messages.batch_of_empty_puts(b"key%06d" % n for n in range(1_023))
     calls = batches(target, deadline, right + field(1, kv_messages.PUT_KIND))
-    return f"{calls:,} batches whose 1,024th operation is wrong"
+    return Load(calls, f"{calls:,} batches whose 1,024th operation is wrong")
 
 
-@attack
+@attack(accepted("admin"))
 def streams_of_reflection(target, deadline):
     def make():
         one = connection(target.admin)
@@ -370,11 +400,11 @@ def streams_of_reflection(target, deadline):
             one.start_call(REFLECTION)
         return one
 
-    keep(8, make, lambda one: False, deadline)
-    return "480 streams of reflection kept open on the admin port"
+    made = keep(8, make, lambda one: False, deadline)
+    return Load(made, f"{made * 60:,} streams of reflection kept open on the admin port")
 
 
-@attack
+@attack(accepted("admin"))
 def checks_in_a_loop(target, deadline):
     """Eight at a time."""
     held = [connection(target.admin) for _ in range(8)]
@@ -385,18 +415,19 @@ def checks_in_a_loop(target, deadline):
                 one.request(ADMIN + "Check")
                 calls += 1
         time.sleep(0.01)
-    return f"{calls:,} Checks over 8 connections"
+    return Load(calls, f"{calls:,} Checks over 8 connections")
 
 
-@attack
+@attack(ended("metrics", "made_room"))
 def idle_connections_of_the_metrics(target, deadline):
-    keep(200, lambda: dial(target.metrics), is_cut, deadline)
-    return "200 connections that ask nothing on the metrics' port"
+    made = keep(200, lambda: dial(target.metrics), is_cut, deadline)
+    return Load(made, f"{made:,} connections that ask nothing on the metrics' port, "
+                      "at most 200 at a time")
 
 
 # --- nonsense ---
 
-@attack
+@attack(accepted("health"))
 def malformed_frames(target, deadline):
     """Random kinds, flags, lengths and bytes behind a good preface, and without one."""
     rng = random.Random(7)
@@ -412,4 +443,4 @@ def malformed_frames(target, deadline):
                     raw.sendall(frame(rng.randrange(0, 12), rng.randrange(256),
                                       rng.randrange(0, 9), payload))
                 (one or raw).close()
-    return f"{connections:,} connections with random frames"
+    return Load(connections, f"{connections:,} connections with random frames")

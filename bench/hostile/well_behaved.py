@@ -13,6 +13,7 @@ from http2_client import (ACK, DATA, END_STREAM, GOAWAY, HEADERS, PING, RST_STRE
 VALUE = b"v" * 100
 CALL_SECONDS = 5
 CONNECT_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 
 class Refused(Exception):
@@ -95,6 +96,16 @@ class WellBehaved:
     def stop(self):
         self._stop.set()
         self._thread.join()
+
+    def is_answered(self, since):
+        """Whether a call that begins now or later than that is answered, which is waited for."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            samples = self.samples[-1:]
+            if samples and samples[0][0] - samples[0][1] >= since:
+                return True
+            time.sleep(0.01)
+        return False
 
     def between(self, begin, end):
         """Calls a second, and the 99th percentile in seconds."""
