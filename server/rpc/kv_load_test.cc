@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/rpc/batch_request.h"
 #include "server/testing/gate.h"
 #include "server/testing/test_daemon.h"
 
@@ -271,6 +272,40 @@ TEST(KvLoadTest, ALongBatchOfWritesIsParsedByTheThreadThatAppliesIt) {
   EXPECT_EQ(CodeAndReason(status), "INVALID_ARGUMENT KEY_EMPTY");
   EXPECT_NE(status.error_message().find("operations[127]"), std::string::npos);
   EXPECT_TRUE(AwaitInFlight(daemon, 0));
+}
+
+uint64_t InvalidBytes(TestDaemon& daemon) {
+  uint64_t bytes = 0;
+  for (const auto& connection : daemon.daemon().state().connections().All()) {
+    bytes += connection->invalid_bytes;
+  }
+  return bytes;
+}
+
+// What is counted of a batch is its content, by whoever finds that wrong. A long one that finds no
+// room was not looked into: it is refused like a valid one, and costs the server no more.
+TEST(KvLoadTest, ABatchCountsAsInvalidWhenItIsFoundToBe) {
+  Gate gate;
+  const auto faults = FirstWritePasses(gate);
+  Config config = TestConfig();
+  config.max_inflight_operations = 1;
+  TestDaemon daemon(config, HooksOf(faults));
+  v1::BatchWriteRequest batch;
+  AddPuts(batch, 127);
+  AddPut(batch, "");
+  const auto bytes_of = [&](const std::string& expected) {
+    const uint64_t before = InvalidBytes(daemon);
+    EXPECT_EQ(CodeAndReason(daemon.BatchWrite(batch)), expected);
+    return InvalidBytes(daemon) - before;
+  };
+  const uint64_t of_short = bytes_of("INVALID_ARGUMENT KEY_EMPTY");
+  EXPECT_GE(of_short, 128 * sizeof(OperationFields));
+  AddPut(batch, "one more");
+  EXPECT_GT(bytes_of("INVALID_ARGUMENT KEY_EMPTY"), of_short);
+  std::jthread holder([&] { EXPECT_TRUE(daemon.Put("large", std::string(1 << 20, 'v')).ok()); });
+  gate.AwaitArrival();
+  EXPECT_EQ(bytes_of("RESOURCE_EXHAUSTED TOO_MANY_OPERATIONS"), 0);
+  gate.Open();
 }
 
 TEST(KvLoadTest, ALongBatchOfReadsIsParsedByTheThreadThatServesIt) {

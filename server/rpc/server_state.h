@@ -59,6 +59,7 @@ class ServerState {
   const Limits& limits() const { return settings_.load(std::memory_order_acquire)->limits; }
   const Clock& clock() const { return clock_; }
   ConnectionTable& connections() { return connections_; }
+  const ConnectionTable& connections() const { return connections_; }
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
 
