@@ -112,6 +112,13 @@ class GrpcClient final : public Client {
 
   ~GrpcClient() override { started_.AwaitNone(); }
 
+  absl::Status Ping() override {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_);
+    v1::BatchGetResponse response;
+    return ToAbsl(stub_->BatchGet(&context, {}, &response));
+  }
+
   absl::StatusOr<GetResult> Get(std::string_view key) override {
     v1::GetRequest request;
     request.set_key(std::string(key));

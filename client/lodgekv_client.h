@@ -205,6 +205,11 @@ class Client {
   static std::unique_ptr<Client> Create(const ClientOptions& options);
   virtual ~Client() = default;
 
+  // Whether the server serves calls, by one that reads and writes nothing and has no cost. Before
+  // the first write: if it fails no write has been sent to anybody, which an error of a write
+  // itself does not tell, not even when there never was a connection.
+  virtual absl::Status Ping() = 0;
+
   virtual absl::StatusOr<GetResult> Get(std::string_view key) = 0;
 
   // Returns the version of the new value, 0 in a pool without versions.

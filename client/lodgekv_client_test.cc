@@ -55,6 +55,13 @@ class ScriptedService final : public v1::KvService::Service {
     return error;
   }
 
+  grpc::Status BatchGet(grpc::ServerContext* context, const v1::BatchGetRequest* request,
+                        v1::BatchGetResponse*) override {
+    EXPECT_EQ(request->keys_size(), 0);
+    AddCost(*context, request->want_cost());
+    return error;
+  }
+
   grpc::Status BatchWrite(grpc::ServerContext* context, const v1::BatchWriteRequest* request,
                           v1::BatchWriteResponse* response) override {
     batch = *request;
@@ -108,6 +115,16 @@ TEST_F(ClientTest, GetReadsEveryField) {
   EXPECT_EQ(result.value, std::string("k\0!", 3));
   EXPECT_EQ(result.version, 7u);
   EXPECT_EQ(result.expire_time, absl::FromUnixSeconds(1'700'000'000));
+}
+
+TEST_F(ClientTest, APingAsksForNothing) {
+  int costs = 0;
+  options_.on_cost = [&costs](const v1::Cost&) { ++costs; };
+  const auto client = Client::Create(options_);
+  EXPECT_TRUE(client->Ping().ok());
+  EXPECT_EQ(costs, 0);
+  service_.error = ErrorWith(grpc::StatusCode::UNAVAILABLE, "RECOVERING");
+  EXPECT_EQ(ErrorOf(client->Ping()).reason, "RECOVERING");
 }
 
 TEST_F(ClientTest, PutSendsConditionAndTtl) {

@@ -152,6 +152,8 @@ class Loader {
     std::string done = absl::StrCat(pipeline.acknowledged(), " records were acknowledged");
     if (pipeline.unknown() > 0) {
       absl::StrAppend(&done, ", ", pipeline.unknown(), " more may or may not have been written");
+    } else if (pipeline.acknowledged() == 0) {
+      absl::StrAppend(&done, ": nothing was changed");
     }
     if (const int signal = interruption_.signal(); signal != 0 && status.ok()) {
       PrintError(kName, absl::StrCat("interrupted by ", signal == SIGINT ? "SIGINT" : "SIGTERM",
@@ -222,7 +224,8 @@ JSON lines: {"key": "k", "value": "v"}, or "key_hex" and "value_hex" in hexadeci
 and .ndjson are JSON lines. If a key occurs twice, the later value stays; a record that has expired
 is left out, and what its key had stays. A dump that was cut or changed is an error, reported after
 its records were loaded. CSV, comments and byte order marks are errors. If the server fails,
-lodgectl prints how many records were acknowledged and exits with 4; Ctrl-C ends a load in the same
+lodgectl prints how many records were acknowledged, and how many more may have been written, and
+exits with 4; Ctrl-C ends a load in the same
 way, with 130. Loading again is harmless.)");
   load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
 }

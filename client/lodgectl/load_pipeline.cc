@@ -60,10 +60,19 @@ bool LoadPipeline::IsFull(const client::BatchOp& next) const {
   return batch_.size() >= options_.batch || batch_bytes_ + SizeOf(next) > kBatchBytes;
 }
 
+// Asks once.
+bool LoadPipeline::HasAnswered() {
+  if (!has_answered_) {
+    status_ = client_.Ping();
+    has_answered_ = status_.ok();
+  }
+  return has_answered_;
+}
+
 void LoadPipeline::Send() {
   if (batch_.empty()) return;
   while (calls_.size() >= options_.concurrency || OldestIsDone()) WaitForOldest();
-  if (!status_.ok()) return;
+  if (!status_.ok() || !HasAnswered()) return;
   SetTimesToLive(absl::Now());
   if (batch_.empty()) return;
   auto& call = *calls_.emplace_back(std::make_unique<Call>());

@@ -5,6 +5,8 @@
 //   and Finish; also those acknowledged after the first failure.
 // - A key that is added twice ends with the later value: a record waits until no earlier one with
 //   its key is in flight.
+// - Nothing is sent before the server has answered a call that writes nothing: from a server that
+//   was never reached no record is unknown.
 // - After the first failure nothing more is sent. Nothing is ever retried, except a batch of
 //   deletes for which a full pool had no log space: its halves may still fit, and a single delete
 //   always does.
@@ -70,6 +72,7 @@ class LoadPipeline {
   };
 
   bool IsFull(const client::BatchOp& next) const;
+  bool HasAnswered();
   void Send();
   void SetTimesToLive(absl::Time now);
   void Start(Call& call);
@@ -83,6 +86,7 @@ class LoadPipeline {
   const LoadOptions options_;
   const Acknowledged acknowledged_;
   absl::Status status_;
+  bool has_answered_ = false;
   uint64_t acknowledged_count_ = 0;
   uint64_t unknown_count_ = 0;
   uint64_t expired_count_ = 0;

@@ -33,6 +33,11 @@ class FakeClient final : public client::Client {
     Start({{{std::string(key), std::string(value), options}}, std::move(done)});
   }
 
+  absl::Status Ping() override {
+    ++pings;
+    return answer_to_ping;
+  }
+
   absl::StatusOr<client::GetResult> Get(std::string_view) override { return Unused(); }
   absl::StatusOr<uint64_t> Put(std::string_view, std::string_view,
                                const client::PutOptions&) override {
@@ -63,6 +68,8 @@ class FakeClient final : public client::Client {
   size_t most_ops = SIZE_MAX;
   absl::Status failure;
   size_t answer_at = 1;  // number of calls in flight at which they are answered
+  absl::Status answer_to_ping;
+  size_t pings = 0;
   size_t puts = 0;
   std::vector<size_t> batch_sizes;
   std::map<std::string, std::string> values;
@@ -262,6 +269,25 @@ TEST_F(LoadPipelineTest, StopsAtTheFirstFailureAndTellsWhatIsUnknown) {
   EXPECT_EQ(client_.batch_sizes.size(), 3u) << "sent after the failure";
   EXPECT_EQ(acknowledged_, (std::vector<std::string>{"0", "1", "2", "3"}));
   EXPECT_EQ(pipeline.unknown(), 2u);
+}
+
+TEST_F(LoadPipelineTest, NothingIsSentToAServerThatWasNeverReached) {
+  client_.answer_to_ping = absl::UnavailableError("failed to connect to all addresses");
+  for (const bool atomic : {false, true}) {
+    LoadPipeline pipeline = Pipeline({.batch = 2, .concurrency = 4, .atomic = atomic});
+    for (const char* key : {"a", "b", "c", "c"}) pipeline.Add(PutOf(key, "v")).IgnoreError();
+    EXPECT_EQ(pipeline.Finish(), client_.answer_to_ping);
+    EXPECT_EQ(pipeline.unknown(), 0u);
+  }
+  EXPECT_EQ(client_.batch_sizes, std::vector<size_t>());
+  EXPECT_EQ(client_.pings, 2u);
+}
+
+TEST_F(LoadPipelineTest, TheServerIsAskedOnce) {
+  LoadPipeline pipeline = Pipeline({.batch = 1, .concurrency = 4});
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(pipeline.Add(PutOf(key, "v")).ok());
+  ASSERT_TRUE(pipeline.Finish().ok());
+  EXPECT_EQ(client_.pings, 1u);
 }
 
 TEST_F(LoadPipelineTest, ARefusalLeavesNothingUnknown) {

@@ -406,6 +406,11 @@ class CliTest(system_test.SystemTest):
                       ("stats",), ("engines",), ("check",)):
             with self.subTest(words=words):
                 self.assert_error(self.ctl(*words), 4, f"{words[0]}: UNAVAILABLE", "refused")
+        for words in ((), ("--batch", "1"), ("--atomic",), ("--delete",)):
+            with self.subTest(words=words):
+                outcome = self.ctl("load", "-", *words, input=b"a\t1\nb\t2\n")
+                self.assert_error(outcome, 4, "load: UNAVAILABLE", "refused",
+                                  "0 records were acknowledged: nothing was changed")
 
     def test_a_server_that_does_not_answer(self):
         self.server.process.send_signal(daemon.signal.SIGSTOP)
