@@ -17,11 +17,7 @@ using ::testing::HasSubstr;
 
 // Waits until `bytes` or more are held for answers.
 bool AwaitBytes(TestDaemon& daemon, uint64_t bytes) {
-  for (int i = 0; i < 1'000; ++i) {
-    if (daemon.daemon().state().admission().bytes() >= bytes) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
+  return Await([&] { return daemon.daemon().state().admission().bytes() >= bytes; });
 }
 
 void PutLargeValues(TestDaemon& daemon, int count) {

@@ -314,9 +314,6 @@ class SlowStore {
   TestDaemon& daemon() { return *daemon_; }
   Gate& gate() { return gate_; }
   uint64_t InFlight() { return daemon_->daemon().state().admission().operations(); }
-  void AwaitInFlight(uint64_t operations) {
-    while (InFlight() != operations) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
   // The sizes of the groups of writes, once all are applied.
   const std::vector<size_t>& groups() const { return groups_; }
 
@@ -332,11 +329,7 @@ TEST(KvSessionTest, RefusedMessagesCountInTheLimits) {
   TestSession session(store.daemon());
   ASSERT_TRUE(session.Send(OneOperation(0, kPut, "k", "v")));
   for (int i = 1; i <= 5; ++i) ASSERT_TRUE(session.Send(OneOperation(i, kGet, "")));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (store.InFlight() != 6 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(store.InFlight(), 6u);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 6));
   EXPECT_GE(store.daemon().daemon().state().admission().bytes(), 5'000u);
   store.gate().Open();
   for (int i = 0; i <= 5; ++i) {
@@ -345,7 +338,7 @@ TEST(KvSessionTest, RefusedMessagesCountInTheLimits) {
     EXPECT_EQ(response->id(), static_cast<uint64_t>(i));
     EXPECT_EQ(response->has_error(), i > 0);
   }
-  store.AwaitInFlight(0);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 0));
   EXPECT_EQ(store.daemon().daemon().state().admission().bytes(), 0u);
 }
 
@@ -357,7 +350,7 @@ TEST(KvSessionTest, WritesOfManyMessagesShareASync) {
   for (int i = 1; i <= 20; ++i) {
     ASSERT_TRUE(session.Send(OneOperation(i, i % 4 == 0 ? kGet : kPut, std::to_string(i), "")));
   }
-  store.AwaitInFlight(21);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 21));
   store.gate().Open();
   for (int i = 0; i <= 20; ++i) ASSERT_EQ(session.Receive()->id(), i);
   EXPECT_EQ(store.groups(), (std::vector<size_t>{1, 15}));
@@ -372,7 +365,7 @@ TEST(KvSessionTest, WritesOfManySessionsShareASync) {
   TestSession third(store.daemon());
   ASSERT_TRUE(second.Send(OneOperation(1, kPut, "second", "v")));
   ASSERT_TRUE(third.Send(OneOperation(2, kDelete, "third")));
-  store.AwaitInFlight(3);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 3));
   store.gate().Open();
   EXPECT_EQ(second.Receive()->id(), 1);
   EXPECT_EQ(third.Receive()->id(), 2);
@@ -395,11 +388,6 @@ TEST(KvSessionTest, AtomicMessagesOfManySessionsAreServedOneByOne) {
   Config config = TestConfig();
   config.threads = 1;
   TestDaemon daemon(config, HooksOf(faults));
-  const auto await_in_flight = [&](uint64_t operations) {
-    while (daemon.daemon().state().admission().operations() != operations) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  };
   std::thread put([&] { EXPECT_TRUE(daemon.Put("first", "v").ok()); });
   first.AwaitArrival();
   std::vector<std::unique_ptr<TestSession>> sessions;
@@ -411,13 +399,13 @@ TEST(KvSessionTest, AtomicMessagesOfManySessionsAreServedOneByOne) {
     sessions.push_back(std::make_unique<TestSession>(daemon));
     ASSERT_TRUE(sessions.back()->Send(request));
   }
-  await_in_flight(1 + 2 * kSessions);
+  EXPECT_TRUE(AwaitInFlight(daemon, 1 + 2 * kSessions));
   first.Open();
   put.join();
   second.AwaitArrival();
   std::thread single([&] { EXPECT_TRUE(daemon.Put("single", "v").ok()); });
   // Admitted, and then queued.
-  await_in_flight(2 * kSessions + 1);
+  EXPECT_TRUE(AwaitInFlight(daemon, 2 * kSessions + 1));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   second.Open();
   single.join();
@@ -442,7 +430,7 @@ TEST(KvSessionTest, ManyRoundsOfOneMessageLeaveOthersTheirTurn) {
   ASSERT_TRUE(session.Send(request));
   store.gate().AwaitArrival();
   std::thread single([&] { EXPECT_TRUE(store.daemon().Put("single", "v").ok()); });
-  store.AwaitInFlight(4 * kRounds + 1);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 4 * kRounds + 1));
   // Admitted, and then queued.
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   store.gate().Open();
@@ -483,7 +471,7 @@ TEST(KvSessionTest, ReceivesNoMoreThanItMayHaveUnanswered) {
     session.SendNoMore();
   });
   // 4 MiB of requests are fewer than 1,024 operations, the other limit.
-  while (store.InFlight() < 900) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(Await([&] { return store.InFlight() >= 900; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_LE(store.InFlight(), 900);
   EXPECT_LT(sent, kMessages);
@@ -505,7 +493,7 @@ TEST(KvSessionTest, ManySmallMessagesAreLimitedByTheirOperations) {
   SlowStore store(config);
   TestSession session(store.daemon());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(session.Send(OneOperation(i, kPut, "k", "v")));
-  store.AwaitInFlight(50);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 50));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(store.InFlight(), 50);
   store.gate().Open();
@@ -537,7 +525,7 @@ TEST(KvSessionTest, WaitsForItsOwnWorkAndIsRefusedForThatOfOthers) {
   store.gate().Open();
   EXPECT_FALSE(session.Receive()->has_error());
   EXPECT_FALSE(session.Receive()->has_error());
-  store.AwaitInFlight(0);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 0));
   EXPECT_FALSE(other.Ask(message(4)).has_error());
 }
 
@@ -558,20 +546,18 @@ TEST(KvSessionTest, WhatWaitsForTheSessionsOwnWorkIsLimited) {
     sessions.push_back(std::make_unique<TestSession>(store.daemon()));
     ASSERT_TRUE(sessions.back()->Send(OneOperation(0, kPut, std::to_string(i), "v")));
   }
-  store.AwaitInFlight(kSessions);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), kSessions));
   for (int i = 0; i < kSessions; ++i) {
     ASSERT_TRUE(
         sessions[i]->Send(OneOperation(1, kPut, std::to_string(i), std::string(kValueBytes, 'w'))));
   }
   const std::string refusals =
       R"(refusals_total{limit="max_inflight_operations"} )" + std::to_string(kSessions - 1) + "\n";
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  const auto scrape = [&] { return Scrape(store.daemon().daemon().metrics_address()); };
-  while (scrape().find(refusals) == std::string::npos &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_THAT(scrape(), ::testing::HasSubstr(refusals));
+  std::string scraped;
+  EXPECT_TRUE(Await([&] {
+    scraped = Scrape(store.daemon().daemon().metrics_address());
+    return scraped.find(refusals) != std::string::npos;
+  })) << scraped;
   EXPECT_GE(admission.waiting_bytes(), kValueBytes);
   EXPECT_LE(admission.waiting_bytes(), kMiB);
   store.gate().Open();
@@ -588,7 +574,7 @@ TEST(KvSessionTest, WhatWaitsForTheSessionsOwnWorkIsLimited) {
     }
   }
   EXPECT_EQ(applied, 1);
-  store.AwaitInFlight(0);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 0));
   EXPECT_EQ(admission.waiting_bytes(), 0u);
   for (const auto& session : sessions) {
     EXPECT_FALSE(session->Ask(OneOperation(2, kGet, "0")).has_error());
@@ -668,11 +654,9 @@ TEST(KvSessionTest, AClientThatReadsNoAnswersIsCancelledAndLeavesNothing) {
     }
   });
   const ServerState& state = daemon.daemon().state();
-  while (state.admission().bytes() < 4 << 20) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(Await([&] { return state.admission().bytes() >= 4 << 20; }));
   EXPECT_EQ(state.sessions(), 1);
-  while (state.sessions() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(Await([&] { return state.sessions() == 0; }));
   EXPECT_EQ(state.admission().operations(), 0);
   EXPECT_EQ(state.admission().bytes(), 0);
   EXPECT_EQ(daemon.ValueOf("none"), "(none)");
@@ -686,14 +670,12 @@ TEST(KvSessionTest, AClientThatLeavesLeavesNothing) {
   SlowStore store(config);
   auto session = std::make_unique<TestSession>(store.daemon());
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(session->Send(OneOperation(i, kPut, "k", "v")));
-  store.AwaitInFlight(10);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 10));
   session->Cancel();
   session.reset();
   store.gate().Open();
-  store.AwaitInFlight(0);
-  while (store.daemon().daemon().state().sessions() != 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 0));
+  EXPECT_TRUE(Await([&] { return store.daemon().daemon().state().sessions() == 0; }));
   uint64_t applied = 0;
   for (const size_t operations : store.groups()) applied += operations;
   EXPECT_THAT(Scrape(store.daemon().daemon().metrics_address()),
@@ -708,7 +690,7 @@ TEST(KvSessionTest, AServerThatDrainsAnswersWhatItHasReceivedAndEndsTheSession) 
   TestSession session(store.daemon());
   ASSERT_TRUE(session.Send(OneOperation(1, kPut, "k", "v")));
   ASSERT_TRUE(session.Send(OneOperation(2, kPut, "k", "w")));
-  store.AwaitInFlight(2);
+  EXPECT_TRUE(AwaitInFlight(store.daemon(), 2));
   std::thread stop([&] { EXPECT_TRUE(store.daemon().daemon().Stop().ok()); });
   EXPECT_FALSE(idle.Receive());
   EXPECT_EQ(CodeAndReason(idle.AwaitEnd()), "UNAVAILABLE DRAINING");

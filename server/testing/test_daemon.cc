@@ -165,12 +165,18 @@ ErrorDetails DetailsOf(const grpc::Status& status) {
   return details;
 }
 
-bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
-  for (int i = 0; i < 1'000; ++i) {
-    if (daemon.daemon().state().admission().operations() == operations) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+bool Await(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return false;
+  return true;
+}
+
+bool AwaitInFlight(TestDaemon& daemon, uint64_t operations) {
+  const Admission& admission = daemon.daemon().state().admission();
+  return Await([&] { return admission.operations() == operations; });
 }
 
 std::string CodeAndReason(const grpc::Status& status) {

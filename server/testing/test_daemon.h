@@ -86,7 +86,11 @@ struct ErrorDetails {
 };
 ErrorDetails DetailsOf(const grpc::Status& status);
 
-// Waits until `operations` are in flight. False: they were not within five seconds.
+// Waits until the condition holds. False: it did not within 20 seconds, which is less than the
+// deadline of a TestSession.
+bool Await(const std::function<bool()>& condition);
+
+// Likewise until `operations` are in flight.
 bool AwaitInFlight(TestDaemon& daemon, uint64_t operations);
 
 // "INVALID_ARGUMENT KEY_EMPTY", the code and the reason.
