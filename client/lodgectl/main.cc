@@ -35,8 +35,8 @@ Exit codes:
 Text: keys and values on the command line are taken as they are. In the lines of scan, dump and
 load, \\, \t, \n, \r and \xNN (two hexadecimal digits) stand for a backslash, a tab, a newline, a
 carriage return and any byte; all other bytes stand for themselves, on a terminal only if they are
-printable UTF-8. A leading # of a key is written \x23. With --hex, keys and values are hexadecimal
-everywhere. A key that begins with a dash goes after "--".)";
+printable UTF-8. A leading # of a key is written \x23, a leading byte order mark \xef\xbb\xbf. With
+--hex, keys and values are hexadecimal everywhere. A key that begins with a dash goes after "--".)";
 
 constexpr size_t kMaxPemBytes = 1 << 20;
 

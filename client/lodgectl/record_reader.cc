@@ -24,6 +24,7 @@ absl::StatusOr<std::optional<Record>> RecordReader::Next() {
       return std::nullopt;
     }
     absl::StatusOr<std::optional<DumpMark>> mark = ParseDumpMark(line_, format_);
+    if (IsCutMark(mark.ok())) return Cut();
     if (!mark.ok()) return mark.status();
     if (*mark) {
       if (absl::Status status = TakeMark(**mark); !status.ok()) return status;
@@ -59,6 +60,21 @@ absl::Status RecordReader::CheckEnd() const {
                             sum_->records(), " records of it were read"));
 }
 
+// Whether the line is the beginning of a mark, of which an end mark may look like a whole one whose
+// numbers are wrong. `known`: it does not begin like a mark without being one.
+bool RecordReader::IsCutMark(bool known) const {
+  if (lines_.ended()) return false;
+  if (!known) return true;
+  if (!sum_) return false;
+  const std::string whole = DumpEnd(format_, *sum_);
+  return line_.size() < whole.size() && absl::StartsWith(whole, line_);
+}
+
+absl::Status RecordReader::Cut() const {
+  return Wrong(absl::StrCat("the dump was cut off inside this line, after ",
+                            sum_ ? sum_->records() : 0, " records"));
+}
+
 absl::Status RecordReader::TakeMark(const DumpMark& mark) {
   if (!mark.is_end) {
     if (sum_) return Wrong("the header of another dump inside a dump, whose end mark is missing");
@@ -84,18 +100,9 @@ absl::Status RecordReader::TakeMark(const DumpMark& mark) {
 }
 
 absl::Status RecordReader::CheckLine() const {
-  if (sum_ && !lines_.ended()) {
-    return Wrong(
-        absl::StrCat("the dump was cut off inside this line, after ", sum_->records(), " records"));
-  }
+  if (sum_ && !lines_.ended()) return Cut();
   if (behind_dump_) return Wrong("a line after the end mark of a dump");
-  if (number_ == 1 && absl::StartsWith(line_, "\xef\xbb\xbf")) {
-    return Wrong("the file begins with a byte order mark: save it as UTF-8 without one");
-  }
-  if (number_ == 1 &&
-      (absl::StartsWith(line_, "\xff\xfe") || absl::StartsWith(line_, "\xfe\xff"))) {
-    return Wrong("the file begins with a byte order mark of UTF-16: save it as UTF-8");
-  }
+  if (absl::Status status = CheckByteOrder(); !status.ok()) return status;
   if (line_[0] == '#') {
     return Wrong(absl::StrCat("a line that begins with # is not a record: there are no comments, ",
                               format_ == RecordFormat::kTsv
@@ -104,6 +111,21 @@ absl::Status RecordReader::CheckLine() const {
   }
   if (format_ == RecordFormat::kTsv && encoding_ == Encoding::kText) return CheckTsvLine();
   return absl::OkStatus();
+}
+
+// A mark is not skipped: it could be the first bytes of a key as well.
+absl::Status RecordReader::CheckByteOrder() const {
+  constexpr size_t kBytesInUtf8 = 3;
+  const absl::string_view mark = number_ == 1 ? ByteOrderMark(line_) : "";
+  if (mark.empty()) return absl::OkStatus();
+  const bool of_utf8 = mark.size() == kBytesInUtf8;
+  std::string what =
+      absl::StrCat("the file begins with a byte order mark",
+                   of_utf8 ? ": save it as UTF-8 without one" : " of UTF-16: save it as UTF-8");
+  if (format_ == RecordFormat::kTsv && encoding_ == Encoding::kText) {
+    absl::StrAppend(&what, "; a key that begins with these bytes is written ", EscapeEach(mark));
+  }
+  return Wrong(what);
 }
 
 absl::Status RecordReader::CheckTsvLine() const {

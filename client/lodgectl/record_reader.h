@@ -31,7 +31,10 @@ class RecordReader {
   absl::Status ReadLine();
   absl::Status CheckEnd() const;
   absl::Status TakeMark(const DumpMark& mark);
+  bool IsCutMark(bool known) const;
+  absl::Status Cut() const;
   absl::Status CheckLine() const;
+  absl::Status CheckByteOrder() const;
   absl::Status CheckTsvLine() const;
 
   LineReader& lines_;

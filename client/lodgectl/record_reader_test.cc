@@ -13,7 +13,9 @@
 namespace lodgekv::lodgectl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   std::vector<std::string> records;  // "key=value"
@@ -84,19 +86,33 @@ TEST(RecordReaderTest, ReadsAWholeDumpInEveryFormat) {
   }
 }
 
-// Wherever it was truncated: an error, and only records that were written.
+// Wherever it was truncated: an error that says so, and only records that were written.
 TEST(RecordReaderTest, ADumpThatWasCutIsAnError) {
   for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
     const std::string dump = MakeDump(format, Encoding::kText, 12);
     const Outcome whole = Read(dump, {.format = format});
     ASSERT_EQ(whole.records.size(), 12U);
-    const size_t head = dump.find('\n') + 1;
-    for (size_t length = head; length < dump.size() - 1; ++length) {
+    // A shorter beginning does not show that it is one of a dump.
+    const size_t least = dump.find("dump") + 5;
+    for (size_t length = least; length < dump.size() - 1; ++length) {
       const Outcome cut = Read(dump.substr(0, length), {.format = format});
-      EXPECT_NE(cut.error, "") << length;
+      EXPECT_THAT(cut.error, HasSubstr("the dump was cut off")) << length;
       ASSERT_LE(cut.records.size(), whole.records.size());
       for (size_t i = 0; i < cut.records.size(); ++i) EXPECT_EQ(cut.records[i], whole.records[i]);
     }
+    EXPECT_EQ(Read(dump.substr(0, dump.size() - 1), {.format = format}).error, "");
+  }
+}
+
+// What was changed is not said to be cut, though its end mark has no line end.
+TEST(RecordReaderTest, AChangedDumpWithoutItsLastLineEndWasChanged) {
+  for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
+    std::string dump = MakeDump(format, Encoding::kText, 12);
+    dump.pop_back();
+    dump.replace(dump.find("a value"), 1, "b");
+    EXPECT_THAT(Read(dump, {.format = format}).error, HasSubstr("14: the dump was changed"));
+    dump.erase(dump.find("key9") - 1, dump.find("key10") - dump.find("key9"));
+    EXPECT_THAT(Read(dump, {.format = format}).error, HasSubstr("counts 12 records, and 11 were"));
   }
 }
 
@@ -123,6 +139,17 @@ TEST(RecordReaderTest, TakesBlankLinesAtTheEndAlone) {
   EXPECT_THAT(Read("a\t1\n\n\nb\t2\n").error, HasSubstr("2: a blank line"));
 }
 
+// Also the first of a file, whose line could seem to begin with a byte order mark.
+TEST(RecordReaderTest, EveryKeyCanBeTheFirst) {
+  for (const std::string key : {"\xef\xbb\xbfk", "\xff\xfe", "\xfe\xff", "#", "{\"", "\r", "a,b"}) {
+    for (const RecordFormat format : {RecordFormat::kTsv, RecordFormat::kJsonLines}) {
+      const std::string line = FormatRecord({key, "v", std::nullopt}, format, Encoding::kText);
+      const Outcome outcome = Read(line + "\n", {.format = format});
+      EXPECT_THAT(outcome.records, ::testing::ElementsAre(key + "=v")) << outcome.error;
+    }
+  }
+}
+
 TEST(RecordReaderTest, TheLastLineOfAFileMayHaveNoEnd) {
   EXPECT_THAT(Read("a\t1\nb\t2").records, ::testing::ElementsAre("a=1", "b=2"));
 }
@@ -139,6 +166,9 @@ TEST(RecordReaderTest, WhatIsNoRecordIsNoKey) {
       {"k\tv\r\n", "ends in a carriage return"},
   };
   for (const auto& [text, error] : cases) EXPECT_THAT(Read(text).error, HasSubstr(error)) << text;
+  EXPECT_THAT(Read("\xef\xbb\xbfk\tv\n").error, HasSubstr(R"(is written \xef\xbb\xbf)"));
+  EXPECT_THAT(Read("\xef\xbb\xbf{}\n", {.format = RecordFormat::kJsonLines}).error,
+              AllOf(HasSubstr("byte order mark"), Not(HasSubstr("is written"))));
   EXPECT_THAT(Read("# a comment\n", {.format = RecordFormat::kJsonLines}).error,
               HasSubstr("--format tsv"));
   EXPECT_THAT(Read("a,b\t\n{x\n\\x23k\n").records, ::testing::ElementsAre("a,b=", "{x=", "#k="));

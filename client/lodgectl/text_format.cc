@@ -14,6 +14,10 @@ namespace {
 
 using nlohmann::json;
 
+void AppendEscape(char c, std::string& text) {
+  absl::StrAppendFormat(&text, "\\x%02x", static_cast<unsigned char>(c));
+}
+
 std::string EscapeText(absl::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());
@@ -25,7 +29,7 @@ std::string EscapeText(absl::string_view bytes) {
       case '\r': text += "\\r"; break;
       default:
         if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-          absl::StrAppendFormat(&text, "\\x%02x", static_cast<unsigned char>(c));
+          AppendEscape(c, text);
         } else {
           text += c;
         }
@@ -179,10 +183,24 @@ std::string Encode(absl::string_view bytes, Encoding encoding) {
   return encoding == Encoding::kHex ? ToHex(bytes) : EscapeText(bytes);
 }
 
-std::string EncodeKey(absl::string_view bytes, Encoding encoding) {
-  std::string text = Encode(bytes, encoding);
-  if (!text.empty() && text[0] == '#') text.replace(0, 1, "\\x23");
+std::string EscapeEach(absl::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) AppendEscape(c, text);
   return text;
+}
+
+absl::string_view ByteOrderMark(absl::string_view text) {
+  for (const absl::string_view mark : {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}) {
+    if (absl::StartsWith(text, mark)) return text.substr(0, mark.size());
+  }
+  return "";
+}
+
+std::string EncodeKey(absl::string_view bytes, Encoding encoding) {
+  if (encoding == Encoding::kHex) return ToHex(bytes);
+  const absl::string_view first =
+      absl::StartsWith(bytes, "#") ? bytes.substr(0, 1) : ByteOrderMark(bytes);
+  return absl::StrCat(EscapeEach(first), EscapeText(bytes.substr(first.size())));
 }
 
 std::string EscapeForTerminal(absl::string_view text) {
@@ -195,7 +213,7 @@ std::string EscapeForTerminal(absl::string_view text) {
                                      character->code == '\t');
     for (const char c : text.substr(0, bytes)) {
       if (plain) escaped += c;
-      if (!plain) absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<unsigned char>(c));
+      if (!plain) AppendEscape(c, escaped);
     }
     text.remove_prefix(bytes);
   }

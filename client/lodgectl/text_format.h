@@ -24,7 +24,14 @@ enum class Encoding {
 
 std::string Encode(absl::string_view bytes, Encoding encoding);
 
-// For the key at the begin of a line: a "#", with which no record begins, is written \x23.
+// Every byte as \xNN.
+std::string EscapeEach(absl::string_view bytes);
+
+// The byte order mark of UTF-8 or UTF-16 that `text` begins with; empty: none.
+absl::string_view ByteOrderMark(absl::string_view text);
+
+// For the key at the begin of a line: what no record begins with is written with \xNN, a "#" and a
+// byte order mark.
 std::string EncodeKey(absl::string_view bytes, Encoding encoding);
 
 // Escapes what a terminal may interpret as a command as \xNN, a byte at a time: control characters

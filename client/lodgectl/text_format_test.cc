@@ -91,6 +91,16 @@ TEST(EncodeKeyTest, AHashAtTheBeginIsEscaped) {
   EXPECT_EQ(EncodeKey("#", Encoding::kHex), "23");
 }
 
+// Else the first line of a file would seem to begin with one.
+TEST(EncodeKeyTest, AByteOrderMarkAtTheBeginIsEscaped) {
+  EXPECT_EQ(EncodeKey("\xef\xbb\xbfk\xef\xbb\xbf", Encoding::kText),
+            "\\xef\\xbb\\xbfk\xef\xbb\xbf");
+  EXPECT_EQ(EncodeKey("\xff\xfe", Encoding::kText), R"(\xff\xfe)");
+  EXPECT_EQ(EncodeKey("\xfe\xff\t", Encoding::kText), R"(\xfe\xff\t)");
+  EXPECT_EQ(EncodeKey("\xef\xbb\xbf", Encoding::kHex), "efbbbf");
+  EXPECT_EQ(EncodeKey("\xef\xbb", Encoding::kText), "\xef\xbb");
+}
+
 TEST(TsvTest, SplitsAtTheTab) {
   const Record record = ParseRecord("a b\\tc\tv\\n", RecordFormat::kTsv, Encoding::kText).value();
   EXPECT_EQ(record.key, "a b\tc");

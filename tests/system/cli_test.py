@@ -145,6 +145,8 @@ class CliTest(system_test.SystemTest):
                                   "cut off inside this line", "3 records were acknowledged")
                 self.assert_error(self.load_lines(name, b"".join(lines[:5])[:-3], "--atomic"), 2,
                                   "cut off", "0 records were acknowledged")
+                self.assert_error(self.load_lines(name, dump[:-4]), 2, f"{name}:11: ",
+                                  "cut off inside this line", "9 records were acknowledged")
                 self.assert_error(self.load_lines(name, b"".join(lines[:4] + lines[5:])), 2,
                                   "counts 9 records, and 8 were read")
         bare = self.server.ask("dump", "--bare")
@@ -165,6 +167,17 @@ class CliTest(system_test.SystemTest):
         self.assertEqual(self.load_lines("a.txt", b"k\tv\n\n\n").returncode, 0)
         self.server.ask("put", "#k", "v")
         self.assert_prints(b"\\x23k\tv\nk\tv\n", "scan")
+
+    def test_what_a_scan_prints_loads_whatever_its_first_key_is(self):
+        for key in (b"\xef\xbb\xbfk", b"\xff\xfe", b"\xfe\xff\x00"):
+            with self.subTest(key=key):
+                self.server.ask("put", "--hex", key.hex(), "00")
+                line = records.line_of(key, b"\x00") + b"\n"
+                self.assert_prints(line, "scan")
+                self.server.ask("delete", "--hex", key.hex())
+                self.assertEqual(self.load_lines("a.tsv", line).returncode, 0)
+                self.assert_prints(b"00\n", "get", "--hex", key.hex())
+                self.server.ask("delete", "--hex", key.hex())
 
     def test_an_interrupted_load_says_what_is_in(self):
         for number, code in ((daemon.signal.SIGINT, 130), (daemon.signal.SIGTERM, 143)):

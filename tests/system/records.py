@@ -18,9 +18,11 @@ def escape(raw):
 
 
 def escape_key(key):
-    """As it begins a line: no record begins with #."""
-    text = escape(key)
-    return b"\\x23" + text[1:] if text[:1] == b"#" else text
+    """As it begins a line: no record begins with # or a byte order mark."""
+    for first in (b"#", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):
+        if key.startswith(first):
+            return b"".join(b"\\x%02x" % byte for byte in first) + escape(key[len(first):])
+    return escape(key)
 
 
 def value_of(key):
