@@ -2,10 +2,14 @@
 
 import concurrent.futures
 import datetime
+import gc
+import re
 import sys
 import threading
 import time
 import traceback
+import urllib.request
+import warnings
 
 import grpc
 
@@ -213,6 +217,91 @@ class SessionTest(python_client.PythonClientTest):
                 self.assertTrue(future.exception(SECONDS).write_is_unknown)
             with self.assertRaisesRegex(lodgekv.LodgeKVError, "a callback"):
                 session.finish()
+
+    # --- unfinished ones ---
+
+    def await_true(self, condition):
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_a_dropped_session_ends_when_it_is_answered(self):
+        """Neither its stream nor its thread stays; its futures do not keep it."""
+        go_on, ended = threading.Event(), threading.Event()
+
+        def script(requests, context):
+            context.add_callback(ended.set)
+            yield from answering_after(go_on)(requests, context)
+        with scripted_session(script) as target:
+            client = self.connect(target)
+            before = set(threading.enumerate())
+            session = client.session()
+            futures = [session.send([lodgekv.Get(b"k")] * 2) for _ in range(3)]
+            with self.assertWarnsRegex(ResourceWarning, "was not finished"):
+                del session
+                gc.collect()
+            self.assertFalse(ended.wait(0.1))
+            go_on.set()
+            self.assertEqual([len(future.result(SECONDS)) for future in futures], [2] * 3)
+            self.assertTrue(ended.wait(SECONDS))
+            self.await_true(lambda: not any(thread.name == "lodgekv-session" for thread
+                                            in set(threading.enumerate()) - before))
+
+    def test_a_session_that_only_its_callbacks_know_ends_with_them(self):
+        """On the session's own thread, which must not wait for itself."""
+        ended = threading.Event()
+
+        def script(requests, context):
+            context.add_callback(ended.set)
+            for request in requests:
+                yield answer_to(request)
+        with scripted_session(script) as target, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            session = self.connect(target).session()
+            answered = threading.Event()
+            future = session.send([lodgekv.Get(b"k")])
+            future.add_done_callback(lambda _, session=session: answered.set())
+            del session, future
+            self.assertTrue(answered.wait(SECONDS))
+            self.assertTrue(ended.wait(SECONDS))
+
+    def test_a_dropped_client_and_its_session_leave_no_connection(self):
+        metrics = f"127.0.0.1:{daemon.free_port()}"
+        self.serve(metrics_listen=metrics)
+
+        def connections():
+            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as answer:
+                found = re.search(r'lodgekv_connections\{port="data"\} (\d+)',
+                                  answer.read().decode())
+            return int(found[1])
+        before = connections()
+        client = lodgekv.Client(self.server.server)
+        session = client.session()
+        session.send([lodgekv.Put(b"k", b"v")]).result(SECONDS)
+        self.assertEqual(connections(), before + 1)
+        with self.assertWarns(ResourceWarning):
+            del client, session
+            gc.collect()
+        self.await_true(lambda: connections() == before)
+
+    def test_nothing_is_said_of_a_session_that_has_ended(self):
+        def script(_, context):
+            context.abort(grpc.StatusCode.UNKNOWN, "the end")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            client = self.serve()
+            with client.session() as session:
+                session.send([lodgekv.Put(b"k", b"v")])
+            with scripted_session(script) as target:
+                session = self.connect(target).session()
+                with self.assertRaises(lodgekv.LodgeKVError):
+                    while True:
+                        session.send([lodgekv.Get(b"k")])
+                del session
+                gc.collect()
+        self.assertEqual([str(warning.message) for warning in caught
+                          if "lodgekv" in str(warning.message)], [])
 
     def test_a_program_that_finishes_no_session_ends(self):
         self.serve()

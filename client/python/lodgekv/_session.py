@@ -4,13 +4,17 @@ INVARIANTS
 - A message is in _unanswered from before it is written until its answer has been received, in the
   order written. Once _ended is set none is added.
 - No future is completed while _condition is held.
+- The threads hold the _Stream alone, never the Session: so a Session that is dropped unfinished is
+  collected, and has its stream end.
 """
 
 from __future__ import annotations
 
 import collections
+import queue
 import threading
 import traceback
+import warnings
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tuple
 
@@ -19,7 +23,6 @@ import grpc
 from lodgekv._errors import LodgeKVError, copy_of, error_of_call, error_of_status, make_error
 from lodgekv._messages import v1
 from lodgekv._operations import Get, Operation, SessionResult, session_result_of, set_operation
-
 
 
 class Session:
@@ -31,25 +34,13 @@ class Session:
     keys in any order. A write is durable when the future of its message has a result without an
     error for it.
 
-    Use it as a context manager, which finishes it.
+    Use it as a context manager, which finishes it. One that is dropped unfinished is a
+    ResourceWarning: it ends by itself once what was sent is answered, and if that fails only the
+    futures say so.
     """
 
     def __init__(self, open_stream: Callable[[Iterator[Any]], Any], unanswered: int) -> None:
-        self._most_unanswered = max(1, unanswered)
-        self._condition = threading.Condition()
-        self._outgoing: Optional[Any] = None
-        # For each message its future, and of its operations which are Gets.
-        self._unanswered: Deque[Tuple[Future[List[SessionResult]], List[bool]]] = (
-            collections.deque())
-        self._last_sent_id = 0
-        self._finishing = False
-        self._ended = False
-        self._error: Optional[LodgeKVError] = None
-        self._last_answered_id = 0  # the receiver's
-        self._stream = open_stream(self._take_outgoing())
-        self._receiver = threading.Thread(target=self._receive, name="lodgekv-session",
-                                          daemon=True)
-        self._receiver.start()
+        self._stream = _Stream(open_stream, unanswered)
 
     def send(self, operations: Iterable[Operation], *,
              atomic: bool = False) -> Future[List[SessionResult]]:
@@ -73,30 +64,12 @@ class Session:
         for operation in operations:
             set_operation(operation, request.operations.add())
             gets.append(isinstance(operation, Get))
-        answer: Future[List[SessionResult]] = Future()
-        answer.set_running_or_notify_cancel()
-        with self._condition:
-            self._condition.wait_for(self._has_room_or_ends)
-            if self._error is not None:
-                raise copy_of(self._error)
-            if self._finishing:
-                raise ValueError("the session is finished")
-            self._last_sent_id += 1
-            request.id = self._last_sent_id
-            self._unanswered.append((answer, gets))
-            self._outgoing = request
-            self._condition.notify_all()
-        return answer
+        return self._stream.send(request, gets)
 
     def finish(self) -> None:
         """Ends the session: waits until all messages are answered, and raises the error with which
         the session ended if not all of them were. May be called again."""
-        with self._condition:
-            self._finishing = True
-            self._condition.notify_all()
-        self._receiver.join()
-        if self._error is not None:
-            raise copy_of(self._error)
+        self._stream.finish()
 
     def __enter__(self) -> Session:
         return self
@@ -108,18 +81,81 @@ class Session:
             if kind is None:
                 raise
 
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        stream = getattr(self, "_stream", None)  # None: it could not be opened
+        if stream is not None and stream.abandon():
+            warn(f"{self!r} was not finished", ResourceWarning, source=self)
+
+
+class _Stream:
+    """What the threads of a session hold of it."""
+
+    def __init__(self, open_stream: Callable[[Iterator[Any]], Any], unanswered: int) -> None:
+        self._most_unanswered = max(1, unanswered)
+        self._condition = threading.Condition()
+        # At most one message, and None behind the last.
+        self._outgoing: queue.SimpleQueue[Optional[Any]] = queue.SimpleQueue()
+        self._has_outgoing = False
+        # For each message its future, and of its operations which are Gets.
+        self._unanswered: Deque[Tuple[Future[List[SessionResult]], List[bool]]] = (
+            collections.deque())
+        self._last_sent_id = 0
+        self._finishing = False
+        self._ended = False
+        self._error: Optional[LodgeKVError] = None
+        self._last_answered_id = 0  # the receiver's
+        self._call = open_stream(self._take_outgoing())
+        self._receiver = threading.Thread(target=self._receive, name="lodgekv-session",
+                                          daemon=True)
+        self._receiver.start()
+
+    def send(self, request: Any, gets: List[bool]) -> Future[List[SessionResult]]:
+        answer: Future[List[SessionResult]] = Future()
+        answer.set_running_or_notify_cancel()
+        with self._condition:
+            self._condition.wait_for(self._has_room_or_ends)
+            if self._error is not None:
+                raise copy_of(self._error)
+            if self._finishing:
+                raise ValueError("the session is finished")
+            self._last_sent_id += 1
+            request.id = self._last_sent_id
+            self._unanswered.append((answer, gets))
+            self._has_outgoing = True
+            self._outgoing.put(request)
+        return answer
+
+    def finish(self) -> None:
+        with self._condition:
+            self._finishing = True
+            self._condition.notify_all()
+        self._outgoing.put(None)
+        self._receiver.join()
+        if self._error is not None:
+            raise copy_of(self._error)
+
+    def abandon(self) -> bool:
+        """Sends no more, without waiting. Whether it was neither finished nor at its end.
+
+        By the garbage collector, which may run in any thread at any place, also where that thread
+        has _condition: put() of a SimpleQueue, unlike all else here, is made for that.
+        """
+        self._outgoing.put(None)
+        return not (self._finishing or self._ended)
+
     def _has_room_or_ends(self) -> bool:
-        has_room = self._outgoing is None and len(self._unanswered) < self._most_unanswered
+        has_room = not self._has_outgoing and len(self._unanswered) < self._most_unanswered
         return has_room or self._finishing or self._ended
 
     def _take_outgoing(self) -> Iterator[Any]:
         """What gRPC's thread writes. It takes a message when HTTP/2's flow control has let the one
         before it through."""
         while True:
+            request = self._outgoing.get()
             with self._condition:
-                self._condition.wait_for(
-                    lambda: self._outgoing is not None or self._finishing or self._ended)
-                request, self._outgoing = self._outgoing, None
+                self._has_outgoing = False
+                if request is None:
+                    self._finishing = True
                 self._condition.notify_all()
             if request is None:
                 return
@@ -128,7 +164,7 @@ class Session:
     def _receive(self) -> None:
         error: Optional[LodgeKVError] = None
         try:
-            for response in self._stream:
+            for response in self._call:
                 error = self._deliver(response)
                 if error is not None:
                     break
@@ -140,7 +176,7 @@ class Session:
             raise
         finally:
             if error is not None:
-                self._stream.cancel()
+                self._call.cancel()
             self._end(error)
 
     def _deliver(self, response: Any) -> Optional[LodgeKVError]:
@@ -174,6 +210,7 @@ class Session:
             self._ended = True
             unanswered, self._unanswered = self._unanswered, collections.deque()
             self._condition.notify_all()
+        self._outgoing.put(None)
         for answer, _ in unanswered:
             assert error is not None  # since there are any
             try:
