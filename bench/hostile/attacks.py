@@ -226,11 +226,11 @@ def continuation_flood_on_the_health_port(target, deadline):
     return continuation_flood(target.health, deadline)
 
 
-@attack(accepted("data"))
+@attack("header_blocks_too_large_total")
 def a_header_without_end(target, deadline):
     """One string, announced with 16 MiB, in CONTINUATION frames."""
-    length = b"\x7f" + b"\x81\xff\xff\x07"  # 16 MiB
-    first = frame(HEADERS, 0, 1, request_headers(SERVICE + "Get") + b"\x00\x01x" + length)
+    begun = b"\x00\x01x" + http2_client.integer(16 << 20)
+    first = frame(HEADERS, 0, 1, request_headers(SERVICE + "Get") + begun)
     return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MAX_FRAME) * 4)
 
 
