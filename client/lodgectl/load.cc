@@ -225,8 +225,7 @@ and .ndjson are JSON lines. If a key occurs twice, the later value stays; a reco
 is left out, and what its key had stays. A dump that was cut or changed is an error, reported after
 its records were loaded. CSV, comments and byte order marks are errors. If the server fails,
 lodgectl prints how many records were acknowledged, and how many more may have been written, and
-exits with 4; Ctrl-C ends a load in the same
-way, with 130. Loading again is harmless.)");
+exits with 4; Ctrl-C ends a load in the same way, with 130. Loading again is harmless.)");
   load->callback([arguments, &context] { context.exit_code = Loader(*arguments, context).Run(); });
 }
 

@@ -95,7 +95,6 @@ class _Stream:
         self._condition = threading.Condition()
         # At most one message, and None behind the last.
         self._outgoing: queue.SimpleQueue[Optional[Any]] = queue.SimpleQueue()
-        self._has_outgoing = False
         # For each message its future, and of its operations which are Gets.
         self._unanswered: Deque[Tuple[Future[List[SessionResult]], List[bool]]] = (
             collections.deque())
@@ -121,7 +120,6 @@ class _Stream:
             self._last_sent_id += 1
             request.id = self._last_sent_id
             self._unanswered.append((answer, gets))
-            self._has_outgoing = True
             self._outgoing.put(request)
         return answer
 
@@ -144,7 +142,7 @@ class _Stream:
         return not (self._finishing or self._ended)
 
     def _has_room_or_ends(self) -> bool:
-        has_room = not self._has_outgoing and len(self._unanswered) < self._most_unanswered
+        has_room = self._outgoing.empty() and len(self._unanswered) < self._most_unanswered
         return has_room or self._finishing or self._ended
 
     def _take_outgoing(self) -> Iterator[Any]:
@@ -153,7 +151,6 @@ class _Stream:
         while True:
             request = self._outgoing.get()
             with self._condition:
-                self._has_outgoing = False
                 if request is None:
                     self._finishing = True
                 self._condition.notify_all()
