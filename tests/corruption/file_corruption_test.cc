@@ -256,9 +256,10 @@ class BadPagesTest : public FileCorruptionTest {
     return ranges;
   }
 
-  // All pages that hold our data, and some others.
+  // All pages that hold our data; libpmemobj's first, which it reads until it has closed the pool;
+  // and some others.
   std::vector<uint64_t> DrawPages() const {
-    std::set<uint64_t> pages;
+    std::set<uint64_t> pages{0};
     std::ifstream file(undamaged_, std::ios::binary);
     std::string page(kPageBytes, '\0');
     for (const auto& [begin, end] : RangesInUse()) {

@@ -75,10 +75,11 @@ void ListenOnce() {
 
 }  // namespace
 
-void WatchPages(const char* base, uint64_t bytes, std::string_view path) {
+WatchedPages::WatchedPages(const char* base, uint64_t bytes, std::string_view path) {
   ListenOnce();
   const std::lock_guard lock(g_mutex);
-  for (Watched& watched : g_watched) {
+  for (place_ = 0; place_ < g_watched.size(); ++place_) {
+    Watched& watched = g_watched[place_];
     if (watched.base.load(std::memory_order_relaxed) != nullptr) continue;
     watched.bytes = bytes;
     const size_t length = path.copy(watched.path.data(), kLastPathBytes - 1);
@@ -88,11 +89,9 @@ void WatchPages(const char* base, uint64_t bytes, std::string_view path) {
   }
 }
 
-void ForgetPages(const char* base) {
+WatchedPages::~WatchedPages() {
   const std::lock_guard lock(g_mutex);
-  for (Watched& watched : g_watched) {
-    if (watched.base.load(std::memory_order_relaxed) == base) watched.base.store(nullptr);
-  }
+  if (place_ < g_watched.size()) g_watched[place_].base.store(nullptr);
 }
 
 OpeningPool::OpeningPool(const char* path) {

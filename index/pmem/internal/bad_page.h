@@ -7,6 +7,7 @@
 // Faults elsewhere, and signals that were sent, go to the previous handler.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -14,9 +15,18 @@ namespace lodgekv::pmem {
 
 inline constexpr int kExitBadPage = 74;  // EX_IOERR of sysexits.h
 
-// Watches the mapping until ForgetPages(base). At most 16 mappings at a time; more are not watched.
-void WatchPages(const char* base, uint64_t bytes, std::string_view path);
-void ForgetPages(const char* base);
+// Watches a mapping while it exists, which must include libpmemobj's closing: it reads the first
+// pages then. At most 16 mappings are watched at a time; more are not.
+class WatchedPages {
+ public:
+  WatchedPages(const char* base, uint64_t bytes, std::string_view path);
+  ~WatchedPages();
+  WatchedPages(const WatchedPages&) = delete;
+  WatchedPages& operator=(const WatchedPages&) = delete;
+
+ private:
+  size_t place_;  // among those watched; their number if there was no room
+};
 
 // While libpmemobj opens a pool its mapping is unknown: a fault of this thread is attributed to
 // `path`, which must outlive this object, at an unknown place.

@@ -6,8 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lodgekv::pmem {
@@ -39,7 +41,7 @@ TEST(BadPageTest, IsRefusedByName) {
   char* pages = BadPages(4);
   ASSERT_NE(pages, nullptr);
   const auto meet = [&](auto touch) {
-    WatchPages(pages, 4 * kPage, "/some/pool");
+    const WatchedPages watched(pages, 4 * kPage, "/some/pool");
     touch(pages + 2 * kPage + 3);
     _exit(0);
   };
@@ -51,7 +53,7 @@ TEST(BadPageTest, OfSeveralThreadsOneSpeaks) {
   char* pages = BadPages(4);
   ASSERT_NE(pages, nullptr);
   const auto meet = [&] {
-    WatchPages(pages, 4 * kPage, "/some/pool");
+    const WatchedPages watched(pages, 4 * kPage, "/some/pool");
     std::vector<std::thread> threads;
     for (int i = 0; i < 8; ++i) threads.emplace_back(Read, pages + 2 * kPage + 3);
     for (std::thread& thread : threads) thread.join();
@@ -79,9 +81,9 @@ TEST(BadPageTest, ElsewhereIsNobodysConcern) {
     NoCore();
     // There was no previous handler.
     ::signal(SIGBUS, SIG_DFL);
-    WatchPages(pages, 2 * kPage, "/some/pool");
+    std::optional<WatchedPages> watched(std::in_place, pages, 2 * kPage, "/some/pool");
     { const OpeningPool opening("/some/pool"); }
-    if (forget) ForgetPages(pages);
+    if (forget) watched.reset();
     if (signal != 0) raise(signal);
     Read(forget ? pages : pages + 3 * kPage);
     _exit(0);
@@ -95,7 +97,7 @@ TEST(BadPageTest, ALongPathIsCutShort) {
   char* pages = BadPages(1);
   ASSERT_NE(pages, nullptr);
   const auto meet = [&] {
-    WatchPages(pages, kPage, std::string(5000, 'p'));
+    const WatchedPages watched(pages, kPage, std::string(5000, 'p'));
     Read(pages);
     _exit(0);
   };

@@ -186,7 +186,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Create(const PoolPath&
   mapping->path_ = *std::move(made);
   mapping->path_.path = path.path;
   UseHugePages(mapping->pop_, mapping->path_);
-  WatchPages(mapping->base(), mapping->path_.bytes(), path.path);
+  mapping->watched_.emplace(mapping->base(), mapping->path_.bytes(), path.path);
   return mapping;
 }
 
@@ -199,7 +199,7 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
   }
   if (mapping->pop_ == nullptr) return OpenError(path.path, errno);
   UseHugePages(mapping->pop_, path);
-  WatchPages(mapping->base(), path.bytes(), path.path);
+  mapping->watched_.emplace(mapping->base(), path.bytes(), path.path);
   const char* page = mapping->base();
   if (std::any_of(page + kUnusedBegin, page + kUnusedEnd, [](char c) { return c != 0; })) {
     return absl::DataLossError(absl::StrCat("pool ", path.path, " is damaged: bytes ", kUnusedBegin,
@@ -212,7 +212,6 @@ absl::StatusOr<std::unique_ptr<PoolMapping>> PoolMapping::Open(const PoolPath& p
 PoolMapping::~PoolMapping() {
   if (pop_ == nullptr) return;
   if (published_) {
-    ForgetPages(base());
     const InsideLibpmemobj inside(path_.path.c_str());
     pmemobj_close(pop_);
   } else {
@@ -253,11 +252,11 @@ absl::Status PoolMapping::Publish() {
 }
 
 absl::Status PoolMapping::CloseAndRemove() {
-  ForgetPages(base());
   {
     const InsideLibpmemobj inside(path_.path.c_str());
     pmemobj_close(std::exchange(pop_, nullptr));
   }
+  watched_.reset();
   for (const PoolPath::Part& part : path_.parts) {
     if (part.kind == PoolPath::Kind::kDevdax) {
       if (absl::Status status = ClearDevice(part.path); !status.ok()) return status;

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "index/pmem/internal/bad_page.h"
 #include "index/pmem/pool_path.h"
 
 namespace lodgekv::pmem {
@@ -51,6 +53,7 @@ class PoolMapping {
 
   PoolPath path_;
   PMEMobjpool* pop_ = nullptr;
+  std::optional<WatchedPages> watched_;  // until libpmemobj has closed the pool
   bool published_ = true;
   bool replaces_empty_file_ = false;
   char* header_ = nullptr;
