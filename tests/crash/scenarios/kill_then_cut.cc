@@ -51,7 +51,8 @@ class Scenario {
                        .keys = 32,
                        .conditions = 0,
                        .batches = 20,
-                       .largest_value = 40};
+                       .largest_value = 40,
+                       .tide = 40};
     return options;
   }
   static void Must(const absl::Status& status) {
