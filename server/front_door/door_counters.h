@@ -19,8 +19,8 @@ inline constexpr std::array<std::string_view, 5> kRefuseReasonNames{"all", "peer
                                                                     "offences", "rate"};
 
 // In the order of EndReason.
-inline constexpr std::array<std::string_view, 6> kEndReasonNames{
-    "made_room", "unfinished", "largest", "resets", "invalid", "stalled"};
+inline constexpr std::array<std::string_view, 7> kEndReasonNames{
+    "made_room", "unfinished", "largest", "resets", "frames", "invalid", "stalled"};
 
 struct DoorCounters {
   std::atomic<uint64_t> open{0};

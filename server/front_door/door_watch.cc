@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "server/base/log.h"
 #include "server/front_door/door_port.h"
+#include "server/front_door/frame_guard.h"
 #include "server/front_door/front_door.h"
 #include "server/front_door/stream_counts.h"
 
@@ -51,7 +52,7 @@ constexpr uint64_t kSmallUnfinished = uint64_t{1} << 20;
 // request per message_timeout is no way to do harm.
 bool IsOffence(EndReason reason) {
   return reason == EndReason::kUnfinished || reason == EndReason::kResets ||
-         reason == EndReason::kInvalid;
+         reason == EndReason::kFrames || reason == EndReason::kInvalid;
 }
 
 std::string PeersInWords(std::vector<std::string> peers) {
@@ -169,6 +170,7 @@ bool FrontDoor::AnyHot() const {
 // Reads the sockets' counts, and removes closed connections.
 void FrontDoor::Reap(DoorPort& port, bool all) {
   if (all) port.reaped = now_;
+  EndFlooding();
   std::erase_if(port.connections, [&](const std::unique_ptr<OpenConnection>& connection) {
     if (!all && !IsHot(port, *connection)) return false;
     const std::optional<SocketUse> use = connection->socket.Read();
@@ -178,6 +180,17 @@ void FrontDoor::Reap(DoorPort& port, bool all) {
     return true;
   });
   port.counters.open = port.connections.size();
+}
+
+// gRPC ends these itself, and has not told why: they are counted while they are still known.
+void FrontDoor::EndFlooding() {
+  for (const std::string& name : TakeFloodingConnections()) {
+    for (DoorPort& port : ports_) {
+      const auto named = port.by_name.find(name);
+      if (named == port.by_name.end() || named->second->ended) continue;
+      End(port, *named->second, EndReason::kFrames);
+    }
+  }
 }
 
 void FrontDoor::Remove(DoorPort& port, OpenConnection& connection) {

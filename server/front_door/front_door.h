@@ -120,6 +120,7 @@ class FrontDoor {
   bool AnyHot() const;
   bool IsHot(const DoorPort& port, const OpenConnection& connection) const;
   void EndLargest(uint64_t total);
+  void EndFlooding();
   void End(DoorPort& port, OpenConnection& connection, EndReason reason);
   void LogFailedHandshakes();
   void ReportReachability();

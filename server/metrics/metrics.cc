@@ -423,7 +423,8 @@ void CollectDoor(const FrontDoor& door, Families& out) {
       "Connections that the server ended: made_room: idle, to make "
       "room for another; unfinished: too many bytes of incomplete requests; largest: it had "
       "most of them when all together had too many; resets: it cancelled "
-      "too many calls; invalid: too many bytes of invalid requests; stalled: a request that made "
+      "too many calls; frames: too many that belong to no request; invalid: too many bytes of "
+      "invalid requests; stalled: a request that made "
       "no progress",
       &DoorCounters::ended, kEndReasonNames, out);
   out.Begin(

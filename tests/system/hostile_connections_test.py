@@ -349,6 +349,52 @@ class HostileTest(system_test.SystemTest):
         self.assert_served(server)
         self.assertEqual(self.metric("header_blocks_too_large_total"), 1)
 
+    def flood_with(self, address, one, first=b"", **options):
+        """Until the server ends the connection."""
+        with http2.Client(address, **options) as client:
+            client.send(first)
+            begin = time.monotonic()
+            while client.try_send(one * 5_000):
+                self.assertLess(time.monotonic() - begin, 20 * daemon.SLOWER)
+
+    def test_frames_of_no_request(self):
+        """gRPC processes each at once, and nobody else meanwhile."""
+        server = self.serve(max_offences_per_peer=0)
+        call = http2.frame(http2.HEADERS, http2.END_HEADERS, 1, http2.request_headers(PUT))
+        floods = [(one, b"") for one in http2.FRAMES_OF_NO_REQUEST.values()]
+        floods += [(http2.frame(http2.DATA, 0, 1), call),
+                   (http2.frame(http2.CONTINUATION, 0, 1),
+                    http2.frame(http2.HEADERS, 0, 1, http2.request_headers(PUT)))]
+        for number, (one, first) in enumerate(floods, 1):
+            with self.subTest(frame=one), self.at_most(server, MOST_MIB):
+                self.flood_with(server.server, one, first)
+                self.await_metric(number, "connections_ended_total", port="data", reason="frames")
+            self.assert_served(server)
+        for port in ("admin", "health"):
+            self.flood_with(self.address(server, port), one=http2.FRAMES_OF_NO_REQUEST["farewells"])
+            self.await_metric(1, "connections_ended_total", port=port, reason="frames")
+
+    def test_a_flood_of_frames_is_an_offence(self):
+        server = self.serve(max_offences_per_peer=2, offence_forgiven_after="1h")
+        for _ in range(2):
+            self.flood_with(server.server, http2.FRAMES_OF_NO_REQUEST["priorities"],
+                            source="127.0.0.3")
+        self.await_metric(2, "connections_ended_total", port="data", reason="frames")
+        with self.assertRaises(OSError), http2.Client(server.server, "127.0.0.3") as client:
+            client.await_acknowledgement()
+        self.assertEqual(self.metric("connections_refused_total", port="data", reason="offences"),
+                         1)
+        self.assert_served(server)
+
+    def test_fewer_frames_of_no_request_are_taken(self):
+        server = self.serve()
+        with http2.Client(server.server) as client:
+            updates = http2.FRAMES_OF_NO_REQUEST["window updates"] * 1_000
+            for _ in range(90):
+                client.send(updates)
+            self.assertTrue(client.call(CHECK))
+        self.assertEqual(self.metric("connections_ended_total", port="data", reason="frames"), 0)
+
     def test_bytes_that_are_no_http2(self):
         """gRPC refuses them itself; what is held meanwhile stays small."""
         server = self.serve()

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PING = 0, 1, 2, 3, 4, 6
 GOAWAY, WINDOW_UPDATE, CONTINUATION = 7, 8, 9
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 CANCEL = 8
@@ -29,6 +29,20 @@ def frame(kind, flags, stream, payload=b""):
 
 def reset(stream):
     return frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
+
+
+# Those that a server takes without a request of theirs.
+FRAMES_OF_NO_REQUEST = {
+    "settings": frame(SETTINGS, 0, 0),
+    "acknowledged settings": frame(SETTINGS, ACK, 0),
+    "acknowledged pings": frame(PING, ACK, 0, bytes(8)),
+    "window updates": frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)),
+    "window updates of no stream": frame(WINDOW_UPDATE, 0, 99, struct.pack(">I", 1)),
+    "priorities": frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 1)),
+    "resets of no stream": reset(99),
+    "farewells": frame(GOAWAY, 0, 0, bytes(8)),
+    "unknown kinds": frame(77, 0, 0),
+}
 
 
 def integer(value):

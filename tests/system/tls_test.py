@@ -15,6 +15,7 @@ import warnings
 
 import certificates
 import daemon
+import http2_client as http2
 import system_test
 
 SECOND = datetime.timedelta(seconds=1)
@@ -203,6 +204,15 @@ class TlsTest(system_test.SystemTest):
                 with context.wrap_socket(plain) as connection:
                     return connection.recv(9) != b""
         return False
+
+    def test_a_flood_of_frames_is_ended(self):
+        server = self.serve()
+        connection, begin = self.connection(server), time.monotonic()
+        connection.sendall(http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0))
+        with self.assertRaises(OSError):
+            while time.monotonic() - begin < 20:
+                connection.sendall(http2.FRAMES_OF_NO_REQUEST["priorities"] * 5_000)
+        server.ask("put", "still", "here")
 
     # --- refused before anything else is touched ---
 
