@@ -6,9 +6,9 @@ import os
 import resource
 import signal
 import time
-import urllib.request
 
 import attacks
+import metrics_page
 
 # To end after its time: an attack sees that it is over between two steps.
 GRACE_SECONDS = 30
@@ -79,9 +79,7 @@ def _is_seen(trace, target, before):
 
 
 def _value_of(metric, target):
-    start = f"lodgekv_{metric} "
-    return sum(float(line[len(start):]) for line in _scrape(target).splitlines()
-               if line.startswith(start))
+    return _scrape(target).get(f"lodgekv_{metric}", 0)  # some are shown after their first event
 
 
 def _scrape(target):
@@ -89,8 +87,7 @@ def _scrape(target):
     deadline = time.monotonic() + SCRAPE_SECONDS
     while True:
         try:
-            with urllib.request.urlopen(f"http://{target.metrics}/metrics", timeout=10) as answer:
-                return answer.read().decode()
+            return metrics_page.read(target.metrics)
         except OSError:
             if time.monotonic() > deadline:
                 raise

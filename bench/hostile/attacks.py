@@ -22,6 +22,7 @@ import kv_messages
 from http2_client import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, MAX_FRAME,
                           announced, frame, framed, header, request_headers)
 from kv_messages import SERVICE, field
+from metrics_page import sample
 
 ATTACKS = {}  # by name
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
@@ -62,15 +63,15 @@ def attack(trace, *, over_tls=False):
 
 
 def accepted(port):
-    return f'connections_accepted_total{{port="{port}"}}'
+    return sample("connections_accepted_total", port=port)
 
 
 def ended(port, reason):
-    return f'connections_ended_total{{port="{port}",reason="{reason}"}}'
+    return sample("connections_ended_total", port=port, reason=reason)
 
 
 def answered(rpc, code):
-    return f'rpc_latency_seconds_count{{rpc="{rpc}",code="{code}"}}'
+    return sample("rpc_latency_seconds_count", rpc=rpc, code=code)
 
 
 def until(deadline):

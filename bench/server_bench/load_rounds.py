@@ -1,22 +1,16 @@
 """`lodgectl load` into a new pool: random records, the words of the dictionary, paths."""
 
-import pathlib
 import random
 import re
 import subprocess
-import sys
 
 import figures
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/system"))
-
-import records
+from shared import metrics_page, records
 
 FIND_SECONDS = 300
 KEY_DIGITS = 32
 VALUE_DIGITS = 100
-BATCHES = 'lodgekv_rpc_latency_seconds_count{rpc="BatchWrite",code="OK"}'
+BATCHES = metrics_page.sample("lodgekv_rpc_latency_seconds_count", rpc="BatchWrite", code="OK")
 WRITTEN = "lodgekv_write_operations_total"
 
 
@@ -41,7 +35,7 @@ def lines_of(keys, most):
 def syncs(metrics, engine):
     """Of the journal; of a build without its metrics, fences."""
     journal = metrics.get("lodgekv_journal_syncs_total")
-    return metrics[f'lodgekv_fences_total{{engine="{engine}"}}'] if journal is None else journal
+    return metrics.value("lodgekv_fences_total", engine=engine) if journal is None else journal
 
 
 class LoadRounds:

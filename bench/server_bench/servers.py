@@ -7,20 +7,16 @@ that were started here are ended here.
 import contextlib
 import ctypes
 import os
-import pathlib
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/system"))
-from ports import free_port  # noqa: E402
+from shared import metrics_page, ports
 
 START_SECONDS = 60
 STOP_SECONDS = 60
@@ -184,13 +180,7 @@ class Lodgekvd(Server):
         return True
 
     def metrics(self):
-        """Every sample by its name with labels."""
-        samples = {}
-        for line in fetch(f"http://{self.metrics_address}/metrics").split("\n"):
-            if line and not line.startswith("#"):
-                name, value = line.rsplit(" ", 1)
-                samples[name] = float(value)
-        return samples
+        return metrics_page.read(self.metrics_address)
 
 
 class Redis(Server):
@@ -201,7 +191,7 @@ class Redis(Server):
     package = "redis-server"
 
     def command(self):
-        port = free_port()
+        port = ports.free_port()
         self.address = f"{LOOPBACK}:{port}"
         return [self.program, "--port", str(port), "--bind", LOOPBACK, "--dir", str(self.folder),
                 "--appendonly", "yes", "--appendfsync", "always", "--save", "",
@@ -223,9 +213,9 @@ class Etcd(Server):
     package = "etcd-server"
 
     def command(self):
-        self.address = f"{LOOPBACK}:{free_port()}"
+        self.address = f"{LOOPBACK}:{ports.free_port()}"
         client = f"http://{self.address}"
-        peer = f"http://{LOOPBACK}:{free_port()}"
+        peer = f"http://{LOOPBACK}:{ports.free_port()}"
         return [self.program, "--data-dir", str(self.folder / "data"), "--name", "bench",
                 "--listen-client-urls", client, "--advertise-client-urls", client,
                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,

@@ -5,10 +5,10 @@ import dataclasses
 import re
 import subprocess
 import time
-import urllib.request
 
 import daemon
 import guest
+import metrics_page
 
 BOOT_SECONDS = 300
 STOP_SECONDS = 120
@@ -140,18 +140,15 @@ class Machine(daemon.Daemon):
         self.process.stdin.flush()
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=60) as answer:
-            return answer.read().decode()
+        return metrics_page.fetch(self.metrics, seconds=60)
 
     def writes(self):
         """So many since the daemon was started."""
-        found = re.findall(r"^lodgekv_write_group_operations_total\S* (\S+)$", self.scrape(), re.M)
-        return sum(map(float, found))
+        return metrics_page.Page(self.scrape())["lodgekv_write_group_operations_total"]
 
     def checkpoint_lag(self):
         """Seconds since a segment of the journal has been full; 0 where none waits."""
-        found = re.search(r"^lodgekv_journal_lag_seconds (\S+)$", self.scrape(), re.M)
-        return float(found[1])
+        return metrics_page.Page(self.scrape())["lodgekv_journal_lag_seconds"]
 
     def kill(self):
         super().kill()

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.request
 
 import certificates
 import daemon
+import metrics_page
 import system_test
 
 PATIENCE = 10  # seconds
@@ -43,10 +43,7 @@ class UnreadLogTest(system_test.SystemTest):
         os.close(theirs)
 
     def dropped(self):
-        page = urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=PATIENCE).read()
-        line = next(line for line in page.splitlines()
-                    if line.startswith(b"lodgekv_log_lines_dropped_total"))
-        return int(float(line.split()[1]))
+        return int(metrics_page.read(self.metrics)["lodgekv_log_lines_dropped_total"])
 
     def put_until_lines_are_dropped(self):
         deadline = time.monotonic() + 60

@@ -14,11 +14,11 @@ import socket
 import stat
 import time
 import unittest
-import urllib.request
 
 import certificates
 import daemon
 import http2_client as http2
+import metrics_page
 import system_test
 
 PUT = "/lodgekv.v1.KvService/Put"
@@ -55,12 +55,7 @@ class HostileTest(system_test.SystemTest):
         return {"data": server.server, "admin": server.admin, "health": self.health}[port]
 
     def metric(self, name, **labels):
-        text = urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10).read().decode()
-        wanted = "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
-        for line in text.splitlines():
-            if line.startswith(f"lodgekv_{name}{wanted if labels else ''} "):
-                return float(line.rsplit(" ", 1)[1])
-        self.fail(f"no {name}{wanted}")
+        return metrics_page.read(self.metrics).value(f"lodgekv_{name}", **labels)
 
     def await_metric(self, least, name, **labels):
         deadline = time.monotonic() + 10

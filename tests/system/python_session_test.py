@@ -3,17 +3,16 @@
 import concurrent.futures
 import datetime
 import gc
-import re
 import sys
 import threading
 import time
 import traceback
-import urllib.request
 import warnings
 
 import grpc
 
 import daemon
+import metrics_page
 import python_client
 import system_test
 from python_client import SECONDS, lodgekv
@@ -271,10 +270,7 @@ class SessionTest(python_client.PythonClientTest):
         self.serve(metrics_listen=metrics)
 
         def connections():
-            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as answer:
-                found = re.search(r'lodgekv_connections\{port="data"\} (\d+)',
-                                  answer.read().decode())
-            return int(found[1])
+            return metrics_page.read(metrics).value("lodgekv_connections", port="data")
         before = connections()
         client = lodgekv.Client(self.server.server)
         session = client.session()

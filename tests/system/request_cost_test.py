@@ -9,9 +9,9 @@ import json
 import re
 import subprocess
 import time
-import urllib.request
 
 import daemon
+import metrics_page
 import system_test
 
 NUMBERS = ("lines flushed", "fences", "media writes of 256 bytes", "bytes stored")
@@ -46,17 +46,13 @@ class RequestCostTest(system_test.SystemTest):
                            pool_size=128 * daemon.MIB, metrics_listen=self.metrics, **flags)
 
     def scrape(self):
-        """{name with labels: value}"""
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return {name: float(value) for name, value in
-                (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+        return metrics_page.read(self.metrics)
 
     def engine_total(self, metrics, engine):
-        return [int(metrics[f'lodgekv_{name}{{engine="{engine}"}}']) for name in METRICS]
+        return [int(metrics.value(f"lodgekv_{name}", engine=engine)) for name in METRICS]
 
     def by_call(self, metrics, call):
-        return [int(metrics[f'lodgekv_rpc_{name}{{rpc="{call}"}}']) for name in METRICS]
+        return [int(metrics.value(f"lodgekv_rpc_{name}", rpc=call)) for name in METRICS]
 
     def cost_of(self, server, *words, **options):
         outcome = server.ctl("--cost", *words, **options)
@@ -116,7 +112,8 @@ class RequestCostTest(system_test.SystemTest):
     @staticmethod
     def steps(metrics, engine):
         """Of a thread of the engine, on behalf of no request."""
-        return metrics.get(f'lodgekv_engine_background_steps_total{{engine="{engine}"}}', 0)
+        return metrics.get(
+            metrics_page.sample("lodgekv_engine_background_steps_total", engine=engine), 0)
 
     def assert_most_of(self, calls, total):
         for name, of_calls, of_all in zip(METRICS, calls, total):

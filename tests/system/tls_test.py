@@ -10,12 +10,12 @@ import socket
 import ssl
 import time
 import unittest
-import urllib.request
 import warnings
 
 import certificates
 import daemon
 import http2_client as http2
+import metrics_page
 import system_test
 
 SECOND = datetime.timedelta(seconds=1)
@@ -354,11 +354,7 @@ class TlsTest(system_test.SystemTest):
 
     @staticmethod
     def metric(address, name):
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-            for line in answer.read().decode().splitlines():
-                if line.startswith(name + " "):
-                    return float(line.split()[1])
-        raise AssertionError(f"no metric {name}")
+        return metrics_page.read(address).value(name)
 
     def test_rotation_while_serving(self):
         live, server, address = self.serve_live()

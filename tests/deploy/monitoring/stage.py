@@ -7,10 +7,10 @@ import pathlib
 import socket
 import threading
 import time
-import urllib.request
 
 import certificates
 import daemon
+import metrics_page
 import records
 
 VALUE = b"v" * 100
@@ -31,8 +31,7 @@ class Server(daemon.Daemon):
         super().__init__(folder, **({"metrics_listen": self.target} | flags))
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://{self.target}/metrics", timeout=10) as answer:
-            return answer.read().decode()
+        return metrics_page.fetch(self.target)
 
 
 # What is off by default has panels, too.
