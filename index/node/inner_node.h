@@ -52,6 +52,9 @@ struct alignas(64) InnerNode {
   void PrefetchForSearch() const {
     PrefetchLines(this, offsetof(InnerNode, children) + sizeof(children));
   }
+  // All lines at once: which child will be read is known only when the words are here. The words
+  // themselves are read at once, all of them.
+  void PrefetchChildren() const { PrefetchLines(children, sizeof(children)); }
   // Whether the separator at `i`, whose word is the key's, is above the key or, if `or_equal`, is
   // the key. May read a node that is changing.
   [[gnu::noinline]] bool IsAbove(unsigned i, const typename C::Key& key, bool or_equal) const {

@@ -13,14 +13,15 @@
 //  5. A removed node is reused as a node of its level, and its lock's version continues: so a stale
 //     pointer leads to a node of the same level, whose children are nodes of the level below. A
 //     reader's view of such a node is invalid:
-//       - a reader that took its version while it was in the tree finds another one, since removing
-//         it published it;
+//       - a reader that took its version while it was in the tree, or has it from a shortcut,
+//         finds another one, since removing it published it;
 //       - a reader that took the version later came from a parent, or from root_, that had changed
 //         before, and notices that afterwards: DescendBy, DescendToLevel and MoveToNeighbour take a
 //         child's version and then validate the parent, or compare root_ again.
 //     Nobody uses what a place (inner_place.h) has read before that.
 //  6. Each slot that holds a separator owns it (separator_texts.h).
-//  7. An inner node except the root has two or more children, unless a lock was busy; after a
+//  7. The versions of different nodes' locks are different (shortcuts.h).
+//  8. An inner node except the root has two or more children, unless a lock was busy; after a
 //     recovery some may have one.
 //
 // Thread safety: descents take no lock and may run concurrently with everything else.
@@ -40,6 +41,7 @@
 #include "index/node/dram_arena.h"
 #include "index/node/inner_node.h"
 #include "index/node/inner_place.h"
+#include "index/node/inner_shortcuts.h"
 #include "index/node/optimistic_section.h"
 #include "index/node/prefetch.h"
 #include "index/node/recovery_tasks.h"
@@ -103,7 +105,7 @@ class InnerTree {
   std::vector<Separator> Borders(size_t wanted) const;
 
   // The lower node for `key`, with the version of its lock at which it covered the key. `Form`:
-  // search_form.h.
+  // search_form.h. Where keys are words of 8 bytes the descent begins below the root, if it can.
   template <class Form = SearchByPointer>
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
   // The same for a caller that will write there. `lock`, unless null: the node's.
@@ -161,25 +163,25 @@ class InnerTree {
   // removed when it has one child. False: a lock was busy, and the caller should retry.
   bool Shrink(const Key& key);
 
+  // Where descents begin.
+  const InnerShortcuts<C>& shortcuts() const { return shortcuts_; }
+
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
  private:
-  // All lines at once: which child will be read is known only when the words are here. The words
-  // themselves are read at once, all of them.
-  static void PrefetchChildren(const Node* node) {
-    PrefetchLines(node->children, sizeof(Node::children));
-  }
   static constexpr size_t kBuildFill = 24;     // children of a node: room for later splits
   static constexpr size_t kBuildPiece = 4096;  // entries from which a thread makes nodes at a time
   template <class Form = SearchByPointer>
   static unsigned Rank(const Node* node, const Key& key, Seek seek);
   static int ComparePrefix(const Node* node, const Key& key);
-  template <bool kForWrite, class Choose>
-  Fetched FetchBy(Choose choose) const;
-  template <bool kForWrite, class Choose>
-  Below* DescendBy(Choose choose, uint64_t* snapshot, VersionLock** lock = nullptr) const;
-  template <bool kFetch, class Choose>
-  const Node* DescendToLowest(Choose choose, uint64_t* version, bool* is_root,
+  // Descents begin at `start(version)`, or at the root if that is null.
+  template <bool kForWrite, class Start, class Choose>
+  Fetched FetchBy(Start start, Choose choose) const;
+  template <bool kForWrite, class Start, class Choose>
+  Below* DescendBy(Start start, Choose choose, uint64_t* snapshot,
+                   VersionLock** lock = nullptr) const;
+  template <bool kFetch, class Start, class Choose>
+  const Node* DescendToLowest(Start start, Choose choose, uint64_t* version, bool* is_root,
                               unsigned lowest = 1) const;
   struct Way;
   template <class Form>
@@ -216,6 +218,8 @@ class InnerTree {
   [[no_unique_address]] const Access access_;
   std::atomic<Node*> root_{nullptr};
   std::atomic<uint64_t> node_count_{0};
+  std::atomic<uint64_t> made_{0};  // nodes, ever
+  InnerShortcuts<C> shortcuts_{root_};
   std::mutex free_mutex_;
   std::vector<Node*> free_nodes_[kMostLevels + 1];  // by level
 };
@@ -270,19 +274,22 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
 // The node of level `lowest` on the way, or the root if that is lower, and its version. Null:
 // something has changed meanwhile.
 template <class C, class Below, class Access>
-template <bool kFetch, class Choose>
+template <bool kFetch, class Start, class Choose>
 const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLowest(
-    Choose choose, uint64_t* version, bool* is_root, unsigned lowest) const {
-  const Node* node = root_.load(std::memory_order_acquire);
-  *version = node->lock.ReadBegin();
-  if (root_.load(std::memory_order_acquire) != node) return nullptr;
-  *is_root = true;
+    Start start, Choose choose, uint64_t* version, bool* is_root, unsigned lowest) const {
+  const Node* node = start(version);
+  *is_root = node == nullptr;
+  if (node == nullptr) {
+    node = root_.load(std::memory_order_acquire);
+    *version = node->lock.ReadBegin();
+    if (root_.load(std::memory_order_acquire) != node) return nullptr;
+  }
   for (unsigned level = node->level; level > lowest; --level) {  // that of `node`: invariant 5
     const auto* child = static_cast<const Node*>(node->children[choose(node, *version, *is_root)]);
     // Read from a changing node it may be null, or another node: both are detected.
     if (child == nullptr) return nullptr;
     // The levels above are so small that they are in the cache.
-    if (kFetch && level == 2) PrefetchChildren(child);
+    if (kFetch && level == 2) child->PrefetchChildren();
     const uint64_t child_version = child->lock.ReadBegin();
     if (!node->lock.Validate(*version)) return nullptr;
     node = child;
@@ -294,14 +301,14 @@ const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::D
 
 // The lower node may not be the right one if its parent has changed: Arrive tells.
 template <class C, class Below, class Access>
-template <bool kForWrite, class Choose>
+template <bool kForWrite, class Start, class Choose>
 typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchBy(
-    Choose choose) const {
+    Start start, Choose choose) const {
   for (;;) {
     uint64_t version;
     bool is_root;
-    const Node* node =
-        DescendToLowest < kForWrite || Access::kFetchInnerNodes > (choose, &version, &is_root);
+    const Node* node = DescendToLowest < kForWrite ||
+                       Access::kFetchInnerNodes > (start, choose, &version, &is_root);
     if (node == nullptr) [[unlikely]]
       continue;
     auto* below = static_cast<Below*>(node->children[choose(node, version, is_root)]);
@@ -359,7 +366,7 @@ void InnerTree<C, Below, Access>::BeginWay(const Key& key, Way* way) const {
   };
   bool is_root;
   way->above = nullptr;
-  way->node = DescendToLowest<false>(choose, &way->version, &is_root, 2);
+  way->node = DescendToLowest<false>(shortcuts_.At(key), choose, &way->version, &is_root, 2);
   if (way->node == nullptr || way->node->level == 1) return;
   way->above = way->node;
   way->node = static_cast<const Node*>(way->above->children[choose(way->above, 0, false)]);
@@ -392,12 +399,12 @@ void InnerTree<C, Below, Access>::DescendEach(size_t count, KeyAt key_at, Found 
 }
 
 template <class C, class Below, class Access>
-template <bool kForWrite, class Choose>
-Below* InnerTree<C, Below, Access>::DescendBy(Choose choose, uint64_t* snapshot,
+template <bool kForWrite, class Start, class Choose>
+Below* InnerTree<C, Below, Access>::DescendBy(Start start, Choose choose, uint64_t* snapshot,
                                               VersionLock** lock) const {
   const OptimisticSection section;
   for (;;) {
-    Below* below = Arrive(FetchBy<kForWrite>(choose), snapshot, lock);
+    Below* below = Arrive(FetchBy<kForWrite>(start, choose), snapshot, lock);
     if (below != nullptr) [[likely]]
       return below;
   }
@@ -408,15 +415,18 @@ template <class Form>
 typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchForWrite(
     const Key& key) const {
   const OptimisticSection section;
-  return FetchBy<true>(
-      [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); });
+  return FetchBy<true>(shortcuts_.At(key), [&](const Node* node, uint64_t, bool) {
+    return Rank<Form>(node, key, Seek::kCovering);
+  });
 }
 
 template <class C, class Below, class Access>
 template <class Form>
 Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, Seek seek) const {
-  return DescendBy<false>(
-      [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, seek); }, snapshot);
+  const auto choose = [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, seek); };
+  // An entry's node covers the keys of its range, but perhaps not those before the first of them.
+  if (seek == Seek::kBefore) return DescendBy<false>(AtRoot{}, choose, snapshot);
+  return DescendBy<false>(shortcuts_.At(key), choose, snapshot);
 }
 
 template <class C, class Below, class Access>
@@ -424,6 +434,7 @@ template <class Form>
 Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot,
                                                     VersionLock** lock) const {
   return DescendBy<true>(
+      shortcuts_.At(key),
       [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); },
       snapshot, lock);
 }
@@ -432,6 +443,7 @@ template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendToPlace(const Key* key, Seek seek, uint64_t* snapshot,
                                                    Place* place) const {
   return DescendBy<false>(
+      AtRoot{},
       [&](const Node* node, uint64_t version, bool is_root) {
         place->Enter(node, version, is_root);
         const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
@@ -463,9 +475,12 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
 
 template <class C, class Below, class Access>
 Below* InnerTree<C, Below, Access>::DescendLast(uint64_t* snapshot) const {
-  return DescendBy<false>([](const Node* node, uint64_t,
-                             bool) { return std::min<unsigned>(node->count, kInnerCapacity); },
-                          snapshot);
+  return DescendBy<false>(
+      AtRoot{},
+      [](const Node* node, uint64_t, bool) {
+        return std::min<unsigned>(node->count, kInnerCapacity);
+      },
+      snapshot);
 }
 
 // Null: the tree has no such level. It has one above a node which the caller has locked and which
@@ -515,6 +530,7 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::NewNode
   }
   auto* node = new (arena_.Allocate(sizeof(Node))) Node{};
   node->level = static_cast<uint8_t>(level);
+  node->lock.StartAt(made_.fetch_add(1, std::memory_order_relaxed));
   return node;
 }
 
@@ -595,6 +611,7 @@ typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::LockWit
     if (node->count < kInnerCapacity) return node;
     SplitLocked(node, key);
     node->lock.Unlock();
+    if (level > 1) shortcuts_.Draw(node_count());
   }
 }
 
@@ -665,12 +682,14 @@ typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNod
   const size_t count = PartsOf(below.size(), kBuildFill);
   auto* space = static_cast<Node*>(arena_.Allocate(count * sizeof(Node)));
   node_count_.fetch_add(count, std::memory_order_relaxed);
+  const uint64_t made_before = made_.fetch_add(count, std::memory_order_relaxed);
   Nodes nodes;
   nodes.reserve(count);
   for (size_t n = 0; n < count; ++n) {
     const Part part = Part::Of(below.size(), count, n);
     Node* node = new (space + n) Node{};
     node->level = static_cast<uint8_t>(level);
+    node->lock.StartAt(made_before + n);
     node->count = static_cast<uint16_t>(part.end - part.begin - 1);
     node->children[0] = below[part.begin].node;
     for (size_t i = part.begin + 1; i < part.end; ++i) {
@@ -717,6 +736,7 @@ void InnerTree<C, Below, Access>::BuildOver(std::vector<Nodes> pieces, unsigned 
     for (const Nodes& piece : pieces) all.insert(all.end(), piece.begin(), piece.end());
     if (all.size() == 1) {
       root_.store(static_cast<Node*>(all[0].node), std::memory_order_release);
+      shortcuts_.Draw(node_count());
       return;
     }
     pieces = MakePieces<Entry>(level + 1, all, threads);

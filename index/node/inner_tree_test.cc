@@ -426,7 +426,7 @@ template <class C>
 class Shrinking {
  public:
   using Tree = InnerTree<C, Below>;
-  static constexpr uint64_t kKeys = 1200;
+  static constexpr uint64_t kKeys = 5000;  // so that there are shortcuts at times
 
   explicit Shrinking(MakeText make) : make_(make) {
     const typename Tree::Child child{C::MinusInfinity(), New()};
@@ -553,6 +553,35 @@ void ReadsBesideShrinking(MakeText make) {
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(wrong.load(), 0u);
   tree.ExpectAll();
+}
+
+TEST(InnerTreeTest, DescentsForWordsBeginBelowTheRoot) {
+  Model<Fixed64Codec> model;
+  for (uint64_t n = 0; n < 300; ++n) model.Insert(Plain(n));
+  uint64_t version;
+  const auto shortcut = [&](uint64_t n) {
+    return model.tree().shortcuts().At(Fixed64Codec::MakeKey(Plain(n)))(&version);
+  };
+  EXPECT_EQ(shortcut(1), nullptr) << "a low tree";
+  for (uint64_t n = 300; n < 6000; ++n) model.Insert(Plain(n));
+  ASSERT_NO_FATAL_FAILURE(model.ExpectAll());
+  unsigned lowest = 0;
+  for (uint64_t n = 0; n < 6000; ++n) {
+    const auto* node = shortcut(n);
+    if (node != nullptr && node->level == Shortcuts<InnerNode<Fixed64Codec>>::kLowest) ++lowest;
+  }
+  EXPECT_GT(lowest, 4000U);
+}
+
+TEST(InnerTreeTest, AShortcutIsNotTakenOnceItsNodeHasSplit) {
+  Model<Fixed64Codec> model;
+  for (uint64_t n = 0; n < 2000; ++n) model.Insert(Plain(n));
+  for (uint64_t n = 2000; n < 8000; ++n) {
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(Plain(Mix(n))));
+    model.Insert(Plain(n));
+    ASSERT_NO_FATAL_FAILURE(model.ExpectFinds(Plain(n)));
+  }
+  model.ExpectAll();
 }
 
 TEST(InnerTreeTest, ReadersBesideShrinking) {

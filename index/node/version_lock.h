@@ -76,6 +76,12 @@ class VersionLock {
     return (word & (kLocked | kPublishing)) == 0 && TryUpgrade(word);
   }
 
+  // For a new node, the `number`th of a tree: its versions are those of no other one, as long as no
+  // node is published 2^32 times.
+  void StartAt(uint64_t number) {
+    word_.store(number << kCountBits, std::memory_order_relaxed);
+  }
+
   // For a node that is not yet reachable, or no longer. A stale reader may still hold an older
   // version.
   void InitLocked() {
@@ -115,6 +121,7 @@ class VersionLock {
   static constexpr uint64_t kLocked = 1;
   static constexpr uint64_t kPublishing = 2;
   static constexpr uint64_t kVersionStep = 4;
+  static constexpr unsigned kCountBits = 34;  // the flags, and 32 of the number of publications
   std::atomic<uint64_t> word_{0};
 };
 static_assert(sizeof(VersionLock) == 8);
