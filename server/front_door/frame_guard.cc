@@ -1,6 +1,5 @@
 #include "server/front_door/frame_guard.h"
 
-#include <dlfcn.h>
 #include <grpc/slice.h>
 #include <grpcpp/version_info.h>
 
@@ -10,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/front_door/control_frames.h"
+#include "server/front_door/of_library.h"
 
 namespace lodgekv::server {
 namespace {
@@ -56,6 +56,7 @@ absl::Status grpc_chttp2_perform_read(grpc_chttp2_transport* transport, const gr
 namespace {
 
 using lodgekv::server::ControlFrames;
+using lodgekv::server::OfLibrary;
 using lodgekv::server::TheFloods;
 
 void NoteFlood(grpc_chttp2_transport* transport) {
@@ -71,8 +72,8 @@ void NoteFlood(grpc_chttp2_transport* transport) {
 
 absl::Status grpc_chttp2_perform_read(grpc_chttp2_transport* transport, const grpc_slice& piece) {
   using ReadOfLibrary = absl::Status (*)(grpc_chttp2_transport*, const grpc_slice&);
-  static const auto read = reinterpret_cast<ReadOfLibrary>(
-      dlsym(RTLD_NEXT, "_Z24grpc_chttp2_perform_readP21grpc_chttp2_transportRK10grpc_slice"));
+  static const auto read = OfLibrary<ReadOfLibrary>(
+      "_Z24grpc_chttp2_perform_readP21grpc_chttp2_transportRK10grpc_slice");
   const ControlFrames::Verdict verdict =
       TheFloods().frames.Add(transport, {GRPC_SLICE_START_PTR(piece), GRPC_SLICE_LENGTH(piece)});
   if (verdict == ControlFrames::Verdict::kFew) return read(transport, piece);
@@ -80,11 +81,9 @@ absl::Status grpc_chttp2_perform_read(grpc_chttp2_transport* transport, const gr
   return absl::ResourceExhaustedError("too many frames that belong to no request");
 }
 
-// A member's `this` is passed as a first argument is.
 grpc_chttp2_transport::~grpc_chttp2_transport() {
   using DestroyOfLibrary = void (*)(grpc_chttp2_transport*);
-  static const auto destroy =
-      reinterpret_cast<DestroyOfLibrary>(dlsym(RTLD_NEXT, "_ZN21grpc_chttp2_transportD1Ev"));
+  static const auto destroy = OfLibrary<DestroyOfLibrary>("_ZN21grpc_chttp2_transportD1Ev");
   TheFloods().frames.Forget(this);
   destroy(this);
 }

@@ -1,6 +1,5 @@
 #include "server/front_door/header_guard.h"
 
-#include <dlfcn.h>
 #include <grpc/slice.h>
 #include <grpcpp/version_info.h>
 
@@ -8,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "server/front_door/header_blocks.h"
+#include "server/front_door/of_library.h"
 
 namespace lodgekv::server {
 namespace {
@@ -49,17 +49,12 @@ class HPackParser {
 
 namespace {
 
+using lodgekv::server::OfLibrary;
 using BeginFrameOfLibrary = void (*)(HPackParser*, grpc_metadata_batch*, uint32_t,
                                      HPackParser::Boundary, HPackParser::Priority,
                                      HPackParser::LogInfo);
 using ParseOfLibrary = absl::Status (*)(HPackParser*, const grpc_slice&, bool);
 using DestroyOfLibrary = void (*)(HPackParser*);
-
-// A member's `this` is passed as a first argument is.
-template <typename Function>
-Function OfLibrary(const char* mangled) {
-  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, mangled));
-}
 
 }  // namespace
 
