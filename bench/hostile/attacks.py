@@ -199,17 +199,24 @@ def whole_handshakes_one_after_another(target, deadline):
 # --- what gRPC holds before anybody is asked ---
 
 def flood(target_address, deadline, first, chunk):
-    """Sends chunk over and over; a connection that is cut is replaced."""
-    sent = connections = 0
+    times, connections = repeat(target_address, deadline, first, itertools.repeat(chunk))
+    sent = times * len(chunk)
+    return Load(sent, f"{sent / 1e6:,.0f} MB over {connections:,} connections")
+
+
+def repeat(target_address, deadline, first, chunks):
+    """Sends a chunk over and over; a connection that is cut is replaced, and sends the next chunk.
+    How often, and over how many."""
+    times = connections = 0
     for _ in until(deadline):
         with contextlib.suppress(OSError):
-            one = connection(target_address)
+            one, chunk = connection(target_address), next(chunks)
             connections += 1
             one.send(first)
             for _ in until(deadline):
                 one.send(chunk)
-                sent += len(chunk)
-    return Load(sent, f"{sent / 1e6:,.0f} MB over {connections:,} connections")
+                times += 1
+    return times, connections
 
 
 def continuation_flood(address, deadline):
@@ -239,15 +246,10 @@ def a_header_without_end(target, deadline):
 @attack(ended("data", "frames"))
 def frames_of_no_request(target, deadline):
     """Each connection with one kind of them, from the worst on."""
-    sent = connections = 0
+    at_once = 1_000
     kinds = itertools.cycle(reversed(http2_client.FRAMES_OF_NO_REQUEST.values()))
-    for _ in until(deadline):
-        with contextlib.suppress(OSError):
-            one, chunk = connection(target.data), next(kinds) * 1_000
-            connections += 1
-            for _ in until(deadline):
-                one.send(chunk)
-                sent += 1_000
+    times, connections = repeat(target.data, deadline, b"", (kind * at_once for kind in kinds))
+    sent = times * at_once
     return Load(sent, f"{sent:,} frames over {connections:,} connections")
 
 
