@@ -23,6 +23,8 @@
 #include <mutex>
 #include <vector>
 
+#include "index/node/word_ranges.h"
+
 namespace lodgekv {
 
 template <class Node>
@@ -33,10 +35,7 @@ class Shortcuts {
   static constexpr unsigned kLowest = 2;
   static constexpr uint64_t kFewestNodes = 64;  // of all levels, that are worth it
 
-  struct Range {
-    uint64_t first;
-    uint64_t last;
-  };
+  using Range = WordRanges::Range;
   class Entry;
   struct Place {
     Entry* entry;  // null: none
@@ -48,8 +47,8 @@ class Shortcuts {
   template <class Renew>
   const Node* Find(uint64_t word, uint64_t* version, Renew renew) const {
     const Table* table = table_.load(std::memory_order_acquire);
-    const uint64_t at = table->IndexOf(word);
-    if (at >= table->count) return nullptr;
+    const uint64_t at = table->ranges.IndexOf(word);
+    if (at >= table->ranges.count()) return nullptr;
     const Node* node = table->entries[at].Load(version);
     if (node != nullptr && node->lock.Validate(*version)) [[likely]]
       return node;
@@ -60,9 +59,9 @@ class Shortcuts {
   // To renew an entry: its range, and then what covered all of it at that version.
   Place PlaceOf(uint64_t word) const {
     const Table* table = table_.load(std::memory_order_acquire);
-    const uint64_t at = table->IndexOf(word);
-    if (at >= table->count) return {};
-    return {&table->entries[at], table->RangeAt(at)};
+    const uint64_t at = table->ranges.IndexOf(word);
+    if (at >= table->ranges.count()) return {};
+    return {&table->entries[at], table->ranges.At(at)};
   }
   class Entry {
    public:
@@ -97,25 +96,12 @@ class Shortcuts {
  private:
   struct Table {
     Table() = default;
-    Table(uint64_t nodes, Range words) {
-      // Some eight for each node of the lowest level that is stored.
-      const uint64_t wanted = std::clamp(std::bit_ceil(nodes / 4), kFewestEntries, kMostEntries);
-      const int bits = std::bit_width(words.last - words.first) - std::bit_width(wanted - 1);
-      shift = static_cast<unsigned>(std::max(bits, 0));
-      first = words.first >> shift;
-      count = (words.last >> shift) - first + 1;
-      entries = std::make_unique<Entry[]>(count);
-    }
-    // Of a word that is in no range it is `count` or more, also below the first one.
-    uint64_t IndexOf(uint64_t word) const { return (word >> shift) - first; }
-    Range RangeAt(uint64_t at) const {
-      const uint64_t begin = (first + at) << shift;
-      return {begin, begin + ((uint64_t{1} << shift) - 1)};
-    }
+    // Some eight for each node of the lowest level that is stored.
+    Table(uint64_t nodes, Range words)
+        : ranges(words, std::clamp(std::bit_ceil(nodes / 4), kFewestEntries, kMostEntries)),
+          entries(std::make_unique<Entry[]>(ranges.count())) {}
 
-    unsigned shift = 0;
-    uint64_t first = 0;  // of the first range, without the bits that differ within it
-    uint64_t count = 0;
+    WordRanges ranges;
     std::unique_ptr<Entry[]> entries;
   };
   static constexpr uint64_t kFewestEntries = 64;

@@ -25,6 +25,7 @@ struct AnchorPlace {
   pmem::Offset offset = 0;
   uint64_t snapshot = 0;
   AnchorView view;
+  RootHints::Hint hint;  // if the top layer named it
 };
 
 // A leaf that covers a target. `leaf` is null if something on the way is damaged.
@@ -84,9 +85,8 @@ class Descent {
   };
   template <class Form>
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
-  // By its hint, if there is one.
-  void FetchRoot(pmem::Offset anchor) const {
-    const pmem::Offset root = tree_.root_hints.At(anchor);
+  void FetchRoot(RootHints::Hint hint) const {
+    const pmem::Offset root = hint.root();
     if (root != 0) PrefetchLines(tree_.NodeAt(root), sizeof(Node));
   }
   bool StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,
@@ -124,7 +124,7 @@ template <class Form>
 bool Descent<C>::StartAt(const Target<C>& target, AnchorPlace* place) const {
   TopStart start;
   const pmem::Offset at = tree_.top.template First<Form>(target, &start);
-  FetchRoot(at);
+  FetchRoot(start.hint);
   return StartFrom(target, at, &start, place);
 }
 
@@ -135,8 +135,11 @@ bool Descent<C>::StartFrom(const Target<C>& target, pmem::Offset at, TopStart* s
     if (at == 0) [[unlikely]]
       return ViewAnchor(tree_.first_anchor(), place);
     const bool sound = ViewAnchor(at, place);
-    if (sound && !place->view.root.dead && target.Reaches(tree_.pool, place->view.low)) [[likely]]
+    if (sound && !place->view.root.dead && target.Reaches(tree_.pool, place->view.low)) [[likely]] {
+      place->hint = start->hint;
       return true;
+    }
+    start->hint = {};
     if (at == tree_.first_anchor()) return sound;
   }
 }
@@ -185,7 +188,7 @@ auto Descent<C>::Down(const Target<C>& target, const AnchorPlace& anchor, LeafPl
   place->next_anchor = anchor.view.next;
   if (anchor.view.root.height > 1) {
     const Node* root = place->root = tree_.NodeAt(anchor.view.root.node);
-    tree_.root_hints.Note(anchor.offset, anchor.view.root.node);
+    anchor.hint.Note(anchor.view.root.node);
     if (tree_.touch.active() && !check_.TouchRoot(root)) [[unlikely]]
       return Judge(lock, anchor.snapshot, root, place);
     const OptimisticSection section;
@@ -284,7 +287,7 @@ void Descent<C>::NearLeaves(size_t count, KeyAt key_at, Found found) const {
       Way& way = ways[i - begin];
       way.at = tree_.top.template First<Form>(Target<C>{&key_at(i)}, &way.start);
       Prefetch(tree_.AnchorAt(way.at));
-      FetchRoot(way.at);
+      FetchRoot(way.start.hint);
     }
     for (size_t i = begin; i < end; ++i) {
       Way& way = ways[i - begin];

@@ -25,6 +25,8 @@ constexpr EngineOption kOptions[] = {
     {"merges", 1, 0, 1, "switch: sparse leaves and sub-indices are joined"},
     {"root_hints", 1, 0, 1,
      "switch: addresses of roots, in DRAM, by which a descent fetches them with the anchors"},
+    {"top_shortcuts", 1, 0, 1,
+     "switch: an array in DRAM, by which a search of the top layer begins at a leaf node"},
 };
 
 }  // namespace

@@ -1,72 +1,94 @@
-// Where the roots of sub-indices were when a descent came by, by anchor. A descent fetches the root
-// together with the anchor, where it would wait for one after the other (README, Root hints). Only
-// hints: the anchor says which root it is, and a wrong hint costs the fetch of four lines.
+// Where the roots of sub-indices were when a descent came by, by the place of their anchors in the
+// top layer: leaf node and slot. A descent fetches the root together with the anchor, where it
+// would wait for one after the other (README, Root hints). Only hints: the anchor says which root
+// it is, and a wrong hint costs the fetch of four lines.
 //
-// In DRAM, empty after a start. Places are in the order of anchors' offsets, so that the hints of
-// anchors that lie together do as well, and few lines of the table are in use. Anchors that are a
-// multiple of its span apart overwrite each other's hints.
+// In DRAM, empty at first: each array of the top layer has its own. The hints of a leaf node are
+// one line, which is fetched with the node.
 //
 // Thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
 
+#include "index/node/prefetch.h"
 #include "index/pmem/medium.h"
 
 namespace lodgekv::tlbtree {
 
 class RootHints {
  public:
-  // Of a pool so large.
-  explicit RootHints(uint64_t pool_bytes)
-      : mask_(std::bit_ceil(std::clamp(pool_bytes / kPoolBytes, kLeast, kMost)) - 1),
-        blocks_(static_cast<uint32_t*>(std::calloc(mask_ + 1, sizeof(uint32_t)))) {
-    if (blocks_ == nullptr) throw std::bad_alloc();
-  }
-  // Without any.
-  RootHints() = default;
+  static constexpr unsigned kSlots = pmem::kLineBytes / sizeof(uint32_t);  // of a leaf node
 
-  bool in_use() const { return blocks_ != nullptr; }
-  // The root of the anchor's sub-index, or of another one; 0: none is known.
-  pmem::Offset At(pmem::Offset anchor) const {
-    if (!in_use()) return 0;
-    return pmem::Offset{PlaceOf(anchor).load(std::memory_order_relaxed)} * pmem::kBlockBytes;
+  // That of one anchor, or of none: then nothing is known, and nothing noted.
+  class Hint {
+   public:
+    Hint() = default;
+    explicit Hint(uint32_t* block) : block_(block) {}
+
+    explicit operator bool() const { return block_ != nullptr; }
+    // The root of the anchor's sub-index, or of another one; 0: none is known.
+    pmem::Offset root() const {
+      return block_ == nullptr ? 0 : pmem::Offset{Load(block_)} * pmem::kBlockBytes;
+    }
+    // A root beyond the first TiB has no hint.
+    void Note(pmem::Offset root) const {
+      if (block_ == nullptr) return;
+      const uint64_t block = root / pmem::kBlockBytes;
+      const uint32_t known = block <= UINT32_MAX ? static_cast<uint32_t>(block) : 0;
+      if (Load(block_) != known) [[unlikely]]
+        Store(block_, known);
+    }
+
+   private:
+    uint32_t* block_ = nullptr;  // of the root
+  };
+
+  RootHints() = default;  // without any
+  // What is not in use is not touched either.
+  explicit RootHints(uint64_t leaf_nodes)
+      : bytes_(leaf_nodes * pmem::kLineBytes), space_(std::calloc(bytes_ + pmem::kLineBytes, 1)) {
+    if (space_ == nullptr) throw std::bad_alloc();
+    void* begin = space_.get();
+    size_t room = bytes_ + pmem::kLineBytes;
+    blocks_ = static_cast<uint32_t*>(std::align(pmem::kLineBytes, bytes_, begin, room));
   }
-  // A root beyond the first TiB has no hint.
-  void Note(pmem::Offset anchor, pmem::Offset root) const {
-    if (!in_use()) return;
-    const uint64_t block = root / pmem::kBlockBytes;
-    const uint32_t hint = block <= UINT32_MAX ? static_cast<uint32_t>(block) : 0;
-    const std::atomic_ref<uint32_t> place = PlaceOf(anchor);
-    if (place.load(std::memory_order_relaxed) != hint) [[unlikely]]
-      place.store(hint, std::memory_order_relaxed);
+
+  uint64_t bytes() const { return bytes_; }
+  Hint At(uint64_t node, unsigned slot) const {
+    return blocks_ == nullptr ? Hint() : Hint(&blocks_[node * kSlots + slot]);
   }
-  // What so many anchors use of it.
-  uint64_t UsedBytes(uint64_t anchors) const {
-    return in_use() ? std::min(anchors, mask_ + 1) * sizeof(uint32_t) : 0;
+  void Fetch(uint64_t node) const {
+    if (blocks_ != nullptr) Prefetch(&blocks_[node * kSlots]);
+  }
+  // The anchors from the slot up to the one before `end` have each moved to the next slot; the one
+  // that is there now is another. By one thread at a time.
+  void Shift(uint64_t node, unsigned slot, unsigned end) const {
+    if (blocks_ == nullptr) return;
+    uint32_t* blocks = &blocks_[node * kSlots];
+    for (unsigned i = end; i > slot; --i) Store(&blocks[i], Load(&blocks[i - 1]));
+    Store(&blocks[slot], 0);
   }
 
  private:
   struct Free {
-    void operator()(uint32_t* blocks) const { std::free(blocks); }
+    void operator()(void* space) const { std::free(space); }
   };
-  static constexpr uint64_t kPoolBytes = 1024;
-  static constexpr uint64_t kLeast = 1024;
-  static constexpr uint64_t kMost = uint64_t{1} << 20;
-
-  std::atomic_ref<uint32_t> PlaceOf(pmem::Offset anchor) const {
-    return std::atomic_ref<uint32_t>(blocks_[anchor / pmem::kLineBytes & mask_]);
+  static uint32_t Load(uint32_t* block) {
+    return std::atomic_ref<uint32_t>(*block).load(std::memory_order_relaxed);
+  }
+  static void Store(uint32_t* block, uint32_t value) {
+    std::atomic_ref<uint32_t>(*block).store(value, std::memory_order_relaxed);
   }
 
-  uint64_t mask_ = 0;
-  std::unique_ptr<uint32_t[], Free> blocks_;  // of roots; what is not in use is not touched either
+  uint64_t bytes_ = 0;
+  std::unique_ptr<void, Free> space_;
+  uint32_t* blocks_ = nullptr;
 };
 
 }  // namespace lodgekv::tlbtree

@@ -96,7 +96,7 @@ MemoryUse TlbTree<C>::GetMemoryUse() const {
   MemoryUse use;
   use.medium_bytes = tree_.nodes.used_units() * sizeof(media::Node<C>) +
                      tree_.anchors.used_units() * sizeof(media::Anchor) + tree_.slab.used_bytes();
-  use.dram_bytes = tree_.locks.bytes() + tree_.root_hints.UsedBytes(tree_.anchors.used_units());
+  use.dram_bytes = tree_.locks.bytes() + tree_.top.dram_bytes();
   return use;
 }
 

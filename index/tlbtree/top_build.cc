@@ -117,7 +117,8 @@ bool TopLayer<C>::Replace(const std::vector<Entry>& entries, unsigned gaps) {
   return generations_.Commit(staged, [this] {
     const TwoGenerations::Content content = generations_.Current();
     TopView view;
-    if (TopView::Read(content.data, content.bytes, pool_.crc_seed(), &view)) Publish(view);
+    if (TopView::Read(content.data, content.bytes, pool_.crc_seed(), &view))
+      Publish(std::move(view));
   });
 }
 

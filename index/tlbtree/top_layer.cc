@@ -59,8 +59,8 @@ void TopLayer<C>::Insert(const TopView& view, pmem::Offset anchor) {
   const Target<C> target{&key};
   const uint64_t node = LeafFor<SearchByPointer>(view, target);
   const auto* words = reinterpret_cast<const uint64_t*>(view.LeafAt(node).keys);
-  const unsigned rank = Rank<SearchByPointer>(view, words, kTopLeafSlots, target,
-                                              [&](unsigned i) { return view.AnchorAt(node, i); });
+  const unsigned rank = Rank<SearchByPointer, kTopLeafSlots>(
+      view, words, kTopLeafSlots, target, [&](unsigned i) { return view.AnchorAt(node, i); });
   if (InsertInto(view, node, rank, word, anchor)) entries_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -83,6 +83,7 @@ bool TopLayer<C>::InsertInto(const TopView& view, uint64_t node, unsigned slot, 
     medium.Store(leaf.anchors[i], leaf.anchors[i - 1].LoadRelaxed());
     medium.Store(leaf.keys[i], leaf.keys[i - 1].LoadRelaxed());
   }
+  view.hints().Shift(node, slot, used);
   medium.Store(leaf.anchors[slot], CheckedWord(anchor));
   medium.Store(leaf.keys[slot], word);
   medium.Flush(&leaf.anchors[slot], (used + 1 - slot) * sizeof(pmem::Word));
@@ -145,13 +146,17 @@ void TopLayer<C>::EndRebuild(std::vector<pmem::Offset> dropped) {
 
 // What was added meanwhile is missing in `entries`, or not.
 template <class C>
-void TopLayer<C>::Publish(const TopView& view) {
+void TopLayer<C>::Publish(TopView view) {
+  if (beside_.shortcuts) view.DrawShortcuts();
+  if (beside_.root_hints) view.MakeHints();
+  const auto* made = new TopView(std::move(view));
   const TopView* old;
   {
     const std::lock_guard lock(mutex_);
-    old = view_.exchange(new TopView(view), std::memory_order_acq_rel);
-    entries_.store(view.entries(), std::memory_order_relaxed);
-    for (const pmem::Offset anchor : added_) Insert(view, anchor);
+    old = view_.exchange(made, std::memory_order_acq_rel);
+    entries_.store(made->entries(), std::memory_order_relaxed);
+    dram_bytes_.store(made->dram_bytes(), std::memory_order_relaxed);
+    for (const pmem::Offset anchor : added_) Insert(*made, anchor);
   }
   // It goes with the function, which is called in vain.
   if (old != nullptr) reclaimer_.AfterEpochs([kept = std::shared_ptr<const TopView>(old)] {});
@@ -165,7 +170,7 @@ absl::Status TopLayer<C>::Recover(std::string_view engine) {
   TopView view;
   // A damaged array is not used: the search begins at the first anchor until there is a new one.
   lost_ = !TopView::Read(content.data, content.bytes, pool_.crc_seed(), &view);
-  if (!lost_) Publish(view);
+  if (!lost_) Publish(std::move(view));
   return absl::OkStatus();
 }
 

@@ -46,6 +46,7 @@ class TopLayer {
     const TopView* view = nullptr;
     uint64_t node = 0;
     int slot = 0;
+    RootHints::Hint hint;  // of the anchor that First has returned, if Before was not called
   };
   // For a new array.
   struct Entry {
@@ -53,8 +54,18 @@ class TopLayer {
     Low low;
   };
 
-  TopLayer(pmem::Pool& pool, pmem::RecordSlab& slab, Reclaimer& reclaimer, pmem::Word& root)
-      : pool_(pool), reclaimer_(reclaimer), generations_(pool, slab, reclaimer, root) {}
+  // What is in DRAM beside an array.
+  struct Beside {
+    bool shortcuts;
+    bool root_hints;
+  };
+
+  TopLayer(pmem::Pool& pool, pmem::RecordSlab& slab, Reclaimer& reclaimer, pmem::Word& root,
+           Beside beside)
+      : pool_(pool),
+        reclaimer_(reclaimer),
+        beside_(beside),
+        generations_(pool, slab, reclaimer, root) {}
   ~TopLayer() { delete view_.load(std::memory_order_relaxed); }
   TopLayer(const TopLayer&) = delete;
   TopLayer& operator=(const TopLayer&) = delete;
@@ -82,6 +93,7 @@ class TopLayer {
   void ForEach(Visit visit) const;
 
   uint64_t space_bytes() const { return generations_.space_bytes(); }
+  uint64_t dram_bytes() const { return dram_bytes_.load(std::memory_order_relaxed); }
   // Recover has found the array damaged.
   bool lost() const { return lost_; }
   uint64_t entries() const { return entries_.load(std::memory_order_relaxed); }
@@ -98,7 +110,15 @@ class TopLayer {
     return {AnchorAt(anchor).low.LoadRelaxed(), AnchorAt(anchor).low_meta.LoadRelaxed()};
   }
   uint64_t WordOf(const Low& low, std::string_view prefix, bool* fits) const;
-  template <class Form, class AnchorOf>
+  // What the key is in the view's array.
+  static uint64_t WordIn(const TopView& view, const typename C::Key& key) {
+    if constexpr (C::kRecords) {
+      return KeyWord(key.text, view.prefix().size());
+    } else {
+      return key.word;
+    }
+  }
+  template <class Form, unsigned kWords, class AnchorOf>
   unsigned Rank(const TopView& view, const uint64_t* words, unsigned used, const Target<C>& target,
                 AnchorOf anchor_of) const;
   template <class Form>
@@ -109,13 +129,15 @@ class TopLayer {
   bool InsertInto(const TopView& view, uint64_t node, unsigned slot, uint64_t word,
                   pmem::Offset anchor);
   void BeginSpare(const TopView& view, uint64_t node, uint64_t word, pmem::Offset anchor);
-  void Publish(const TopView& view);
+  void Publish(TopView view);
 
   pmem::Pool& pool_;
   Reclaimer& reclaimer_;
+  const Beside beside_;
   TwoGenerations generations_;
   std::atomic<const TopView*> view_{nullptr};  // null: there is no array
   std::atomic<uint64_t> entries_{0};
+  std::atomic<uint64_t> dram_bytes_{0};
   bool lost_ = false;
   mutable std::mutex mutex_;  // of Add and Drop
   bool rebuilding_ = false;
@@ -128,7 +150,7 @@ class TopLayer {
 // The number of words, of the first `used`, that are not to the right of the target.
 // `anchor_of(i)`: the anchor of the i-th one, whose bound decides between equal words.
 template <class C>
-template <class Form, class AnchorOf>
+template <class Form, unsigned kWords, class AnchorOf>
 unsigned TopLayer<C>::Rank(const TopView& view, const uint64_t* words, unsigned used,
                            const Target<C>& target, AnchorOf anchor_of) const {
   const uint32_t valid = used >= 32 ? ~uint32_t{0} : (uint32_t{1} << used) - 1;
@@ -136,7 +158,7 @@ unsigned TopLayer<C>::Rank(const TopView& view, const uint64_t* words, unsigned 
     return static_cast<unsigned>(std::popcount(Form::NotAbove(words, kTopUnused - 1) & valid));
   }
   if constexpr (C::kRecords) {
-    const WordMasks masks = Form::Compare(words, KeyWord(target.key->text, view.prefix().size()));
+    const WordMasks masks = Form::Compare(words, WordIn(view, *target.key));
     unsigned rank = static_cast<unsigned>(std::popcount(masks.less & valid));
     unsigned end = rank + static_cast<unsigned>(std::popcount(masks.equal & valid));
     while (rank < end) {
@@ -153,15 +175,22 @@ unsigned TopLayer<C>::Rank(const TopView& view, const uint64_t* words, unsigned 
     const uint64_t word = target.key->word;
     if (target.before && word == 0) return 0;
     const uint64_t limit = std::min(target.before ? word - 1 : word, kTopUnused - 1);
-    return static_cast<unsigned>(std::popcount(Form::NotAbove(words, limit) & valid));
+    return static_cast<unsigned>(
+        std::popcount(Form::template NotAbove<kWords>(words, limit) & valid));
   }
 }
 
 template <class C>
 template <class Form>
 uint64_t TopLayer<C>::LeafFor(const TopView& view, const Target<C>& target) const {
+  unsigned level = 0;
   uint64_t node = 0;
-  for (unsigned level = 0; level < view.levels(); ++level) {
+  if (target.key != nullptr && !target.before) {
+    const auto start = view.StartFor(WordIn(view, *target.key));
+    level = start.level;
+    node = start.number;
+  }
+  for (; level < view.levels(); ++level) {
     const uint64_t first = node * kTopFanout;
     const uint64_t children = view.children(level);
     // Words behind the last child are above all keys of `fixed64`, if none is damaged.
@@ -169,9 +198,9 @@ uint64_t TopLayer<C>::LeafFor(const TopView& view, const Target<C>& target) cons
     if constexpr (C::kRecords)
       used = static_cast<unsigned>(std::min(used + first, children) - first);
     const uint64_t below = TopShape::LeavesBelow(view.levels(), level);
-    const unsigned rank = Rank<Form>(view, view.NodeAt(level, node), used, target, [&](unsigned i) {
-      return view.AnchorAt((first + i) * below, 0);
-    });
+    const unsigned rank =
+        Rank<Form, kTopFanout>(view, view.NodeAt(level, node), used, target,
+                               [&](unsigned i) { return view.AnchorAt((first + i) * below, 0); });
     node = std::min(first + (rank == 0 ? 0 : rank - 1), children - 1);
   }
   return node;
@@ -204,17 +233,20 @@ template <class Form>
 pmem::Offset TopLayer<C>::Find(const TopView& view, const Target<C>& target, Start* start) const {
   const uint64_t node = LeafFor<Form>(view, target);
   const media::TopLeaf& leaf = view.LeafAt(node);
+  view.hints().Fetch(node);
   Prefetch(&leaf.anchors[0]);
   Prefetch(&leaf.anchors[kTopLeafSlots / 2]);
   const auto* words = reinterpret_cast<const uint64_t*>(leaf.keys);
-  const unsigned rank = Rank<Form>(view, words, kTopLeafSlots, target,
-                                   [&](unsigned i) { return view.AnchorAt(node, i); });
+  const unsigned rank = Rank<Form, kTopLeafSlots>(
+      view, words, kTopLeafSlots, target, [&](unsigned i) { return view.AnchorAt(node, i); });
   start->node = node;
   start->slot = static_cast<int>(rank) - 1;
   if (rank != 0) [[likely]] {
     const pmem::Offset anchor = view.AnchorAt(node, rank - 1);
-    if (anchor != 0) [[likely]]
+    if (anchor != 0) [[likely]] {
+      start->hint = view.hints().At(node, rank - 1);
       return anchor;
+    }
   }
   return Before(start);
 }

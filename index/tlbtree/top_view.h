@@ -22,6 +22,8 @@
 #include "index/node/checked_word.h"
 #include "index/pmem/crc32c.h"
 #include "index/tlbtree/links.h"
+#include "index/tlbtree/root_hints.h"
+#include "index/tlbtree/top_shortcuts.h"
 
 namespace lodgekv::tlbtree {
 
@@ -30,6 +32,7 @@ inline constexpr unsigned kTopLeafSlots = 16;
 inline constexpr unsigned kTopMaxLevels = 8;
 inline constexpr unsigned kTopPrefixBytes = 128;  // what is longer is compared in the anchors
 inline constexpr uint64_t kTopUnused = ~uint64_t{0};
+static_assert(kTopLeafSlots == RootHints::kSlots);
 
 namespace media {
 
@@ -75,6 +78,22 @@ class TopView {
     return pmem::Crc32c(crc_seed, &header.leaf_nodes, sizeof(header) - sizeof(header.checksum));
   }
 
+  // What is in DRAM beside an array, before it is in use. Without shortcuts every search begins at
+  // the first node.
+  void DrawShortcuts();
+  void MakeHints() { hints_ = RootHints(leaf_nodes_); }
+  // The node of which level to begin at, for keys with the word.
+  struct Node {
+    unsigned level;
+    uint64_t number;
+  };
+  Node StartFor(uint64_t word) const {
+    const uint64_t child = shortcuts_.Find(word, [this](auto range) { return NodesOf(range); });
+    if (child == TopShortcuts::kNone) [[unlikely]]
+      return {0, 0};
+    return {shortcut_level_ + 1, child};
+  }
+
   unsigned levels() const { return shape_.levels; }
   uint64_t leaf_nodes() const { return leaf_nodes_; }
   uint64_t entries() const { return entries_; }
@@ -91,6 +110,8 @@ class TopView {
   media::TopLeaf& LeafAt(uint64_t node) const {
     return reinterpret_cast<media::TopLeaf*>(content_ + shape_.leaves_at)[node];
   }
+  const RootHints& hints() const { return hints_; }
+  uint64_t dram_bytes() const { return shortcuts_.bytes() + hints_.bytes(); }
   // 0: the slot is not used, or a bit of it has flipped. What it leads to was stored before.
   pmem::Offset AnchorAt(uint64_t node, unsigned slot) const {
     pmem::Offset anchor;
@@ -98,11 +119,20 @@ class TopView {
   }
 
  private:
+  static constexpr uint64_t kFewestChildren = 64;  // that are worth shortcuts
+
+  uint64_t UsedChildren(unsigned level) const;
+  uint64_t ChildFor(unsigned level, uint64_t word) const;
+  [[gnu::noinline, gnu::cold]] TopShortcuts::Nodes NodesOf(TopShortcuts::Range range) const;
+
   char* content_ = nullptr;
   TopShape shape_;
   uint64_t leaf_nodes_ = 0;
   uint64_t entries_ = 0;
   std::string_view prefix_;
+  RootHints hints_;
+  TopShortcuts shortcuts_;  // to the children of shortcut_level_'s nodes
+  unsigned shortcut_level_ = 0;
 };
 
 }  // namespace lodgekv::tlbtree

@@ -13,7 +13,8 @@ Parameters::Parameters(const OptionValues& options, unsigned most_slots, unsigne
       entry_moving(options.Get("entry_moving") != 0),
       split_entries(options.Get("split_entries") != 0),
       merges(options.Get("merges") != 0),
-      root_hints(options.Get("root_hints") != 0) {}
+      root_hints(options.Get("root_hints") != 0),
+      top_shortcuts(options.Get("top_shortcuts") != 0) {}
 
 template <class C>
 TreeState<C>::TreeState(const EngineContext& context)
@@ -27,11 +28,11 @@ TreeState<C>::TreeState(const EngineContext& context)
       values(pool, codec),
       search(pool, codec),
       locks(pool, medium.long_fences()),
-      root_hints(parameters.root_hints ? RootHints(pool.bytes()) : RootHints()),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("tlbtree", medium.tracer()),
       reclaimer(slab, background),
-      top(pool, slab, reclaimer, pool.engine_area()[media::kTop]),
+      top(pool, slab, reclaimer, pool.engine_area()[media::kTop],
+          {.shortcuts = parameters.top_shortcuts, .root_hints = parameters.root_hints}),
       touch(pool),
       rest(pool, sweep, {&nodes, &anchors}, slab, background) {}
 

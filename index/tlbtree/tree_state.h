@@ -26,7 +26,6 @@
 #include "index/tlbtree/first_touch.h"
 #include "index/tlbtree/node_locks.h"
 #include "index/tlbtree/node_search.h"
-#include "index/tlbtree/root_hints.h"
 #include "index/tlbtree/sweep.h"
 #include "index/tlbtree/top_layer.h"
 #include "index/tlbtree/worker.h"
@@ -44,6 +43,7 @@ struct Parameters {
   bool split_entries;
   bool merges;
   bool root_hints;
+  bool top_shortcuts;
 
   Parameters(const OptionValues& options, unsigned most_slots, unsigned most_children);
 };
@@ -118,7 +118,6 @@ struct TreeState {
   const StoredValues<C> values;
   const NodeSearch<C> search;
   const NodeLocks<C> locks;
-  const RootHints root_hints;
   KeyLocks key_locks;
   BatchIntents intents;
   AppliedIndex applied{pool};
