@@ -44,6 +44,7 @@ class LeafLocks : public CommitLocks {
 // How the inner tree accesses a leaf on the medium.
 struct LeafAccess {
   static constexpr bool kFetchInnerNodes = true;  // there are many small leaves
+  static constexpr bool kHinted = false;          // which inner nodes lead to
   const LeafLocks* locks;
   unsigned blocks;
 

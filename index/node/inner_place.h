@@ -22,10 +22,8 @@ struct InnerBounds {
   bool bounded = false;  // `high` is set
 };
 
-template <class C, class Below>
+template <class C, class Below, class Node>
 struct InnerPlace {
-  using Node = InnerNode<C>;
-
   const Node* parent = nullptr;
   uint64_t version = 0;  // of the parent
   unsigned rank = 0;

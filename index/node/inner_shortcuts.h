@@ -22,11 +22,11 @@ struct AtRoot {
   std::nullptr_t operator()(uint64_t*) const { return nullptr; }
 };
 
-template <class C>
+template <class C, class TreeNode>
 class InnerShortcuts {
  public:
   using Key = typename C::Key;
-  using Node = InnerNode<C>;
+  using Node = TreeNode;
 
   explicit InnerShortcuts(const std::atomic<Node*>& root) : root_(root) {}
 
@@ -56,16 +56,16 @@ class InnerShortcuts {
 };
 
 // The child that covers all of the range, or kNone. May read a node that is changing.
-template <class C>
-unsigned InnerShortcuts<C>::RankOf(const Node* node, Range range) {
+template <class C, class TreeNode>
+unsigned InnerShortcuts<C, TreeNode>::RankOf(const Node* node, Range range) {
   const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
   unsigned rank = 0;
   while (rank < count && node->words[rank] <= range.first) ++rank;
   return rank < count && node->words[rank] <= range.last ? kNone : rank;
 }
 
-template <class C>
-void InnerShortcuts<C>::Renew(uint64_t word) const {
+template <class C, class TreeNode>
+void InnerShortcuts<C, TreeNode>::Renew(uint64_t word) const {
   const auto place = shortcuts_.PlaceOf(word);
   const Node* node = root_.load(std::memory_order_acquire);
   uint64_t version = node->lock.ReadBegin();
@@ -85,8 +85,8 @@ void InnerShortcuts<C>::Renew(uint64_t word) const {
 
 // At least so many words that divide the keys, in order, from the upper levels; none, if there are
 // fewer or if they change.
-template <class C>
-std::vector<uint64_t> InnerShortcuts<C>::UpperWords(size_t wanted) const {
+template <class C, class TreeNode>
+std::vector<uint64_t> InnerShortcuts<C, TreeNode>::UpperWords(size_t wanted) const {
   const OptimisticSection section;
   std::vector<uint64_t> words;
   std::vector<const Node*> nodes{root_.load(std::memory_order_acquire)};
@@ -108,8 +108,8 @@ std::vector<uint64_t> InnerShortcuts<C>::UpperWords(size_t wanted) const {
 }
 
 // Of the keys some few at both ends have no shortcut: they may lie far from the others.
-template <class C>
-void InnerShortcuts<C>::Draw(uint64_t nodes) {
+template <class C, class TreeNode>
+void InnerShortcuts<C, TreeNode>::Draw(uint64_t nodes) {
   if constexpr (!C::kRecords) {
     constexpr size_t kWords = 64;
     if (!shortcuts_.AreOutgrown(nodes)) return;

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "index/node/dram_arena.h"
+#include "index/node/inner_access.h"
 #include "index/node/inner_node.h"
 #include "index/node/inner_place.h"
 #include "index/node/inner_shortcuts.h"
@@ -52,23 +53,12 @@
 
 namespace lodgekv {
 
-// How a tree accesses its lower nodes. Here: they have their own locks.
-template <class Below>
-struct OwnLock {
-  // There are so few inner nodes that their lines are in the cache: prefetching costs a reader more
-  // than it gains. (A writer gains: its stores and flushes have evicted them.)
-  static constexpr bool kFetchInnerNodes = false;
-  VersionLock& LockOf(Below* below) const { return below->lock; }
-  void PrefetchForRead(const Below* below) const { below->PrefetchForRead(); }
-  void PrefetchForWrite(const Below* below) const { below->PrefetchForWrite(); }
-};
-
 template <class C, class Below, class Access = OwnLock<Below>>
 class InnerTree {
  public:
   using Key = typename C::Key;
   using Separator = typename C::Separator;
-  using Node = InnerNode<C>;
+  using Node = InnerNode<C, Access::kHinted>;
   struct Child {
     Separator low;  // the tree takes ownership (SeparatorTexts)
     Below* node;
@@ -79,7 +69,7 @@ class InnerTree {
   };
 
   using Bounds = InnerBounds<C>;
-  using Place = InnerPlace<C, Below>;
+  using Place = InnerPlace<C, Below, Node>;
 
   InnerTree(DramArena& arena, SeparatorTexts& texts, Access access = {})
       : arena_(arena), texts_(texts), access_(access) {}
@@ -108,9 +98,11 @@ class InnerTree {
   // search_form.h. Where keys are words of 8 bytes the descent begins below the root, if it can.
   template <class Form = SearchByPointer>
   Below* Descend(const Key& key, uint64_t* snapshot, Seek seek = Seek::kCovering) const;
-  // The same for a caller that will write there. `lock`, unless null: the node's.
+  // The same for a caller that will write there. `lock`, unless null: the node's. `hint`, unless
+  // null: the node's; the block that it names is being fetched.
   template <class Form = SearchByPointer>
-  Below* DescendForWrite(const Key& key, uint64_t* snapshot, VersionLock** lock = nullptr) const;
+  Below* DescendForWrite(const Key& key, uint64_t* snapshot, VersionLock** lock = nullptr,
+                         BlockHint* hint = nullptr) const;
   // The same in two steps, for a caller that seeks several keys: Fetch has the lower node's lines
   // fetched and reads none of them, so that those of many nodes are on their way at once. Then
   // Arrive ends the descent. Null: something has changed meanwhile, and the caller descends again.
@@ -118,6 +110,7 @@ class InnerTree {
     const Node* parent;
     uint64_t version;  // of the parent
     Below* node;
+    BlockHint hint = {};
   };
   template <class Form = SearchByPointer>
   Fetched FetchForWrite(const Key& key) const;
@@ -164,7 +157,7 @@ class InnerTree {
   bool Shrink(const Key& key);
 
   // Where descents begin.
-  const InnerShortcuts<C>& shortcuts() const { return shortcuts_; }
+  const InnerShortcuts<C, Node>& shortcuts() const { return shortcuts_; }
 
   uint64_t node_count() const { return node_count_.load(std::memory_order_relaxed); }
 
@@ -178,9 +171,11 @@ class InnerTree {
   template <bool kForWrite, class Start, class Choose>
   Fetched FetchBy(Start start, Choose choose) const;
   template <bool kForWrite, class Start, class Choose>
-  Below* DescendBy(Start start, Choose choose, uint64_t* snapshot,
-                   VersionLock** lock = nullptr) const;
-  template <bool kFetch, class Start, class Choose>
+  Below* DescendBy(Start start, Choose choose, uint64_t* snapshot, VersionLock** lock = nullptr,
+                   BlockHint* hint = nullptr) const;
+  // How much of a lowest node is fetched before it is looked at.
+  enum class Fetch : uint8_t { kNothing, kChildren, kChildrenAndHints };
+  template <Fetch kFetch, class Start, class Choose>
   const Node* DescendToLowest(Start start, Choose choose, uint64_t* version, bool* is_root,
                               unsigned lowest = 1) const;
   struct Way;
@@ -219,7 +214,7 @@ class InnerTree {
   std::atomic<Node*> root_{nullptr};
   std::atomic<uint64_t> node_count_{0};
   std::atomic<uint64_t> made_{0};  // nodes, ever
-  InnerShortcuts<C> shortcuts_{root_};
+  InnerShortcuts<C, Node> shortcuts_{root_};
   std::mutex free_mutex_;
   std::vector<Node*> free_nodes_[kMostLevels + 1];  // by level
 };
@@ -274,7 +269,7 @@ unsigned InnerTree<C, Below, Access>::Rank(const Node* node, const Key& key, See
 // The node of level `lowest` on the way, or the root if that is lower, and its version. Null:
 // something has changed meanwhile.
 template <class C, class Below, class Access>
-template <bool kFetch, class Start, class Choose>
+template <InnerTree<C, Below, Access>::Fetch kFetch, class Start, class Choose>
 const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLowest(
     Start start, Choose choose, uint64_t* version, bool* is_root, unsigned lowest) const {
   const Node* node = start(version);
@@ -289,7 +284,8 @@ const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::D
     // Read from a changing node it may be null, or another node: both are detected.
     if (child == nullptr) return nullptr;
     // The levels above are so small that they are in the cache.
-    if (kFetch && level == 2) child->PrefetchChildren();
+    if (kFetch != Fetch::kNothing && level == 2) child->PrefetchChildren();
+    if (kFetch == Fetch::kChildrenAndHints && level == 2) child->PrefetchHints();
     const uint64_t child_version = child->lock.ReadBegin();
     if (!node->lock.Validate(*version)) return nullptr;
     node = child;
@@ -304,22 +300,28 @@ template <class C, class Below, class Access>
 template <bool kForWrite, class Start, class Choose>
 typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchBy(
     Start start, Choose choose) const {
+  constexpr Fetch kFetch = kForWrite                  ? Fetch::kChildrenAndHints
+                           : Access::kFetchInnerNodes ? Fetch::kChildren
+                                                      : Fetch::kNothing;
   for (;;) {
     uint64_t version;
     bool is_root;
-    const Node* node = DescendToLowest < kForWrite ||
-                       Access::kFetchInnerNodes > (start, choose, &version, &is_root);
+    const Node* node = DescendToLowest<kFetch>(start, choose, &version, &is_root);
     if (node == nullptr) [[unlikely]]
       continue;
-    auto* below = static_cast<Below*>(node->children[choose(node, version, is_root)]);
+    const unsigned rank = choose(node, version, is_root);
+    auto* below = static_cast<Below*>(node->children[rank]);
     if (below == nullptr) [[unlikely]]
       continue;
     if constexpr (kForWrite) {
+      const BlockHint hint = node->hints.At(rank);
+      if constexpr (Access::kHinted) access_.PrefetchHinted(hint.block());
       access_.PrefetchForWrite(below);
+      return {node, version, below, hint};
     } else {
       access_.PrefetchForRead(below);
+      return {node, version, below, {}};
     }
-    return {node, version, below};
   }
 }
 
@@ -366,7 +368,8 @@ void InnerTree<C, Below, Access>::BeginWay(const Key& key, Way* way) const {
   };
   bool is_root;
   way->above = nullptr;
-  way->node = DescendToLowest<false>(shortcuts_.At(key), choose, &way->version, &is_root, 2);
+  way->node =
+      DescendToLowest<Fetch::kNothing>(shortcuts_.At(key), choose, &way->version, &is_root, 2);
   if (way->node == nullptr || way->node->level == 1) return;
   way->above = way->node;
   way->node = static_cast<const Node*>(way->above->children[choose(way->above, 0, false)]);
@@ -401,10 +404,12 @@ void InnerTree<C, Below, Access>::DescendEach(size_t count, KeyAt key_at, Found 
 template <class C, class Below, class Access>
 template <bool kForWrite, class Start, class Choose>
 Below* InnerTree<C, Below, Access>::DescendBy(Start start, Choose choose, uint64_t* snapshot,
-                                              VersionLock** lock) const {
+                                              VersionLock** lock, BlockHint* hint) const {
   const OptimisticSection section;
   for (;;) {
-    Below* below = Arrive(FetchBy<kForWrite>(start, choose), snapshot, lock);
+    const Fetched fetched = FetchBy<kForWrite>(start, choose);
+    Below* below = Arrive(fetched, snapshot, lock);
+    if (hint != nullptr) *hint = fetched.hint;
     if (below != nullptr) [[likely]]
       return below;
   }
@@ -432,11 +437,11 @@ Below* InnerTree<C, Below, Access>::Descend(const Key& key, uint64_t* snapshot, 
 template <class C, class Below, class Access>
 template <class Form>
 Below* InnerTree<C, Below, Access>::DescendForWrite(const Key& key, uint64_t* snapshot,
-                                                    VersionLock** lock) const {
+                                                    VersionLock** lock, BlockHint* hint) const {
   return DescendBy<true>(
       shortcuts_.At(key),
       [&](const Node* node, uint64_t, bool) { return Rank<Form>(node, key, Seek::kCovering); },
-      snapshot, lock);
+      snapshot, lock, hint);
 }
 
 template <class C, class Below, class Access>
@@ -571,6 +576,7 @@ void InnerTree<C, Below, Access>::InsertChild(Node* node, unsigned position, Sep
     std::memmove(at + position + 1, at + position, behind * sizeof(Separator));
   }
   node->children[position + 1] = child;
+  node->hints.Insert(position + 1, node->count + 1u);
   ++node->count;
   node->SetSeparator(position, separator);
   if (!node->bounded) Rebase(node);
@@ -597,6 +603,7 @@ void InnerTree<C, Below, Access>::EraseChild(Node* node, unsigned position, unsi
     auto* at = node->separators.at;
     std::memmove(at + position, at + position + 1, behind * sizeof(Separator));
   }
+  node->hints.Erase(rank, node->count + 1u);
   --node->count;
   if (!node->bounded) Rebase(node);
 }
@@ -633,6 +640,7 @@ void InnerTree<C, Below, Access>::MoveUpperHalf(Node* node, Node* right, unsigne
   right->count = static_cast<uint16_t>(moved);
   std::memcpy(right->words, node->words + middle + 1, moved * sizeof(uint64_t));
   std::memcpy(right->children, node->children + middle + 1, (moved + 1) * sizeof(void*));
+  node->hints.Move(middle + 1, node->count + 1u, right->hints);
   right->bounded = node->bounded;
   if constexpr (C::kRecords) {
     std::memcpy(right->separators.at, node->separators.at + middle + 1, moved * sizeof(Separator));

@@ -85,8 +85,19 @@ static_assert(sizeof(Leaf) == 40);
 // There is a leaf for some twenty keys, so the inner nodes above them do not stay in the cache: a
 // read that waits for each of its misses takes a tenth less time when a node's lines are fetched at
 // once. (Independent reads, which overlap anyway, take some hundredths more.)
+//
+// A writer needs the head's lines, to which only the leaf leads: hints of heads, beside the
+// pointers to the leaves, have them on their way together with the leaf.
 struct LeafAccess : OwnLock<Leaf> {
   static constexpr bool kFetchInnerNodes = true;
+  static constexpr bool kHinted = true;
+
+  explicit LeafAccess(const char* pool_base) : base(pool_base) {}
+  void PrefetchHinted(pmem::Offset head) const {
+    if (head != 0) PrefetchLines(base + head, sizeof(media::Subnode));
+  }
+
+  const char* const base;
 };
 
 }  // namespace lodgekv::sstree

@@ -52,11 +52,13 @@ class LeafSearch {
   // Fetches what a write of the key reads and stores in the leaf, which may be changing. The caller
   // locks it only then: loads after a locked instruction wait for it, those before it overlap with
   // the fence of the thread's last write.
-  void FetchForWrite(const Leaf& leaf, const Key& key) const {
+  // `hint`: the leaf's; the block that it names is being fetched.
+  void FetchForWrite(const Leaf& leaf, const Key& key, BlockHint hint = {}) const {
     const OptimisticSection section;
     const media::Subnode* head = tree_.HeadOf(leaf);
-    for (unsigned line = 0; line < kSubnodeLines; ++line) {
-      Prefetch(reinterpret_cast<const char*>(head) + line * pmem::kLineBytes);
+    if (hint.block() != leaf.place.head()) {
+      PrefetchLines(head, sizeof(media::Subnode));
+      if (tree_.parameters.head_hints) hint.Note(leaf.place.head());
     }
     if (!MayOverflow(leaf, key)) return;
     // The address need not be a subnode's: nothing there is read.

@@ -130,8 +130,10 @@ LockedLeaf PairWriter<C>::Lock(const Key& key, bool of_batch, Seen seen) {
   if (IsOutdated(seen)) seen = {};  // nobody is waited for then
   for (Backoff backoff;; backoff.Pause()) {
     auto [leaf, snapshot] = std::exchange(seen, {});
-    if (leaf == nullptr) leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot);
-    search_.FetchForWrite(*leaf, key);
+    BlockHint hint;
+    if (leaf == nullptr)
+      leaf = tree_.inner.template DescendForWrite<Form>(key, &snapshot, nullptr, &hint);
+    search_.FetchForWrite(*leaf, key, hint);
     if (!leaf->lock.TryUpgrade(snapshot)) continue;
     tree_.Touch(key);
     const bool waits = !of_batch && tree_.key_locks.IsTaken(key.hash);

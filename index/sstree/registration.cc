@@ -20,6 +20,8 @@ constexpr EngineOption kOptions[] = {
     {"entry_moving", 1, 0, 1, "switch: an insert moves pairs out of the head's first line"},
     {"fill_holes", 1, 0, 1, "switch: an insert uses free slots of overflow subnodes"},
     {"drop_leaves", 1, 0, 1, "switch: a leaf goes with its last pair; off: at the next opening"},
+    {"head_hints", 1, 0, 1,
+     "switch: addresses of heads, in DRAM, by which a write fetches them with the leaves"},
 };
 
 }  // namespace

@@ -26,7 +26,8 @@ Parameters::Parameters(const OptionValues& options)
       reclamation(options.Get("reclamation") != 0),
       entry_moving(options.Get("entry_moving") != 0),
       fill_holes(options.Get("fill_holes") != 0),
-      drop_leaves(options.Get("drop_leaves") != 0) {}
+      drop_leaves(options.Get("drop_leaves") != 0),
+      head_hints(options.Get("head_hints") != 0) {}
 
 template <class C>
 TreeState<C>::TreeState(const EngineContext& context)
@@ -43,7 +44,7 @@ TreeState<C>::TreeState(const EngineContext& context)
             }),
       leaves(dram),
       commits(medium.long_fences()),
-      inner(dram, texts),
+      inner(dram, texts, LeafAccess(pool.base())),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("sstree", medium.tracer()),
       reclaimer(slab, background),

@@ -50,6 +50,7 @@ struct Parameters {
   bool entry_moving;
   bool fill_holes;
   bool drop_leaves;
+  bool head_hints;
 
   explicit Parameters(const OptionValues& options);
   unsigned most_subnodes() const { return head_replacement ? subnodes : 1; }

@@ -25,7 +25,7 @@ struct AnchorPlace {
   pmem::Offset offset = 0;
   uint64_t snapshot = 0;
   AnchorView view;
-  RootHints::Hint hint;  // if the top layer named it
+  BlockHint hint;  // if the top layer named it
 };
 
 // A leaf that covers a target. `leaf` is null if something on the way is damaged.
@@ -85,8 +85,8 @@ class Descent {
   };
   template <class Form>
   bool StartAt(const Target<C>& target, AnchorPlace* place) const;
-  void FetchRoot(RootHints::Hint hint) const {
-    const pmem::Offset root = hint.root();
+  void FetchRoot(BlockHint hint) const {
+    const pmem::Offset root = hint.block();
     if (root != 0) PrefetchLines(tree_.NodeAt(root), sizeof(Node));
   }
   bool StartFrom(const Target<C>& target, pmem::Offset at, TopStart* start,

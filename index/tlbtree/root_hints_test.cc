@@ -19,15 +19,15 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 TEST(RootHintsTest, APlaceHasTheLastRootNoted) {
   const RootHints hints(10);
   EXPECT_EQ(hints.bytes(), 640u);
-  EXPECT_EQ(hints.At(9, 15).root(), 0u);
+  EXPECT_EQ(hints.At(9, 15).block(), 0u);
   hints.At(3, 4).Note(1024 * kGiB - 256);
   hints.At(3, 5).Note(512);
-  EXPECT_EQ(hints.At(3, 4).root(), 1024 * kGiB - 256);
-  EXPECT_EQ(hints.At(3, 5).root(), 512u);
+  EXPECT_EQ(hints.At(3, 4).block(), 1024 * kGiB - 256);
+  EXPECT_EQ(hints.At(3, 5).block(), 512u);
   hints.At(3, 4).Note(768);
-  EXPECT_EQ(hints.At(3, 4).root(), 768u);
+  EXPECT_EQ(hints.At(3, 4).block(), 768u);
   hints.At(3, 4).Note(1024 * kGiB);  // its number has 33 bits
-  EXPECT_EQ(hints.At(3, 4).root(), 0u);
+  EXPECT_EQ(hints.At(3, 4).block(), 0u);
 }
 
 TEST(RootHintsTest, HintsMoveWithTheirAnchors) {
@@ -36,8 +36,8 @@ TEST(RootHintsTest, HintsMoveWithTheirAnchors) {
   hints.Shift(1, 2, 4);
   const pmem::Offset expected[] = {256, 512, 0, 768, 1024, 0};
   for (unsigned slot = 0; slot < 6; ++slot) {
-    EXPECT_EQ(hints.At(1, slot).root(), expected[slot]) << slot;
-    EXPECT_EQ(hints.At(0, slot).root(), 0u);
+    EXPECT_EQ(hints.At(1, slot).block(), expected[slot]) << slot;
+    EXPECT_EQ(hints.At(0, slot).block(), 0u);
   }
 }
 
@@ -47,7 +47,7 @@ TEST(RootHintsTest, ThereCanBeNone) {
   none.Fetch(7);
   none.Shift(7, 0, 15);
   none.At(7, 3).Note(256);
-  EXPECT_EQ(none.At(7, 3).root(), 0u);
+  EXPECT_EQ(none.At(7, 3).block(), 0u);
 }
 
 class HintedTreeTest : public ::testing::Test {
@@ -87,8 +87,8 @@ class HintedTreeTest : public ::testing::Test {
   };
   Counts Count(TestEngine& tree) {
     Counts counts;
-    ForEachRoot(tree, [&](RootHints::Hint hint, pmem::Offset root) {
-      ++(hint.root() == root ? counts.right : hint.root() == 0 ? counts.unknown : counts.wrong);
+    ForEachRoot(tree, [&](BlockHint hint, pmem::Offset root) {
+      ++(hint.block() == root ? counts.right : hint.block() == 0 ? counts.unknown : counts.wrong);
     });
     return counts;
   }
@@ -120,7 +120,7 @@ TEST_F(HintedTreeTest, TheyAreRightAfterASubIndexWasAdded) {
 TEST_F(HintedTreeTest, WrongHintsChangeNoAnswer) {
   TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, {{"rebuild_steps", "0"}});
   Fill(tree);
-  ForEachRoot(tree, [](RootHints::Hint hint, pmem::Offset root) {
+  ForEachRoot(tree, [](BlockHint hint, pmem::Offset root) {
     hint.Note(root % 512 == 0 ? 256 : 512 * kGiB);  // beyond the pool
   });
   EXPECT_GT(Count(tree).wrong, 10);

@@ -46,7 +46,7 @@ class TopLayer {
     const TopView* view = nullptr;
     uint64_t node = 0;
     int slot = 0;
-    RootHints::Hint hint;  // of the anchor that First has returned, if Before was not called
+    BlockHint hint;  // of the anchor that First has returned, if Before was not called
   };
   // For a new array.
   struct Entry {
