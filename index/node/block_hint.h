@@ -15,9 +15,9 @@ namespace lodgekv {
 class BlockHint {
  public:
   BlockHint() = default;
+  // The 4 bytes outlive it: inner nodes are never given back, and a table is freed when no thread
+  // is left in its epoch.
   explicit BlockHint(uint32_t* number) : number_(number) {}
-
-  explicit operator bool() const { return number_ != nullptr; }
   // 0: none is known.
   pmem::Offset block() const {
     return number_ == nullptr ? 0 : pmem::Offset{Load()} * pmem::kBlockBytes;

@@ -25,14 +25,11 @@ class TopShortcuts {
   static constexpr uint64_t kMost = 16'384;  // their entries are 256 KiB, of the second cache
   static constexpr uint64_t kNone = ~uint64_t{0};
 
-  // Those that lead to a range, by their numbers from the left. A plain value.
+  // Those that lead to a range, by their numbers from the left, and will later on. A plain value.
   struct Nodes {
     uint64_t first = 0;
-    uint64_t last = kNone;
-    uint64_t begin = 0;  // of the words that the last one leads to
-
-    // That will be as true later on.
-    bool AreKnown() const { return last != kNone; }
+    uint64_t last = kNone;  // then nothing is known
+    uint64_t begin = 0;     // of the words that the last one leads to
   };
 
   TopShortcuts() = default;  // without any
@@ -80,7 +77,7 @@ class TopShortcuts {
     return within >> dropped_bits_;
   }
   uint64_t EntryOf(const Nodes& nodes) const {
-    if (!nodes.AreKnown() || nodes.last > nodes.first + 1) return kNoHelp;
+    if (nodes.last - nodes.first > 1) return kNoHelp;  // also where a damaged array descends
     const uint64_t begin = nodes.last == nodes.first ? kNever : PlaceOf(nodes.begin);
     return begin << 32 | (nodes.first + 1);
   }

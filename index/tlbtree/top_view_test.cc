@@ -134,6 +134,17 @@ TEST_F(TopViewTest, DenseWordsAreToldApart) {
   EXPECT_GT(below, 25'000);
 }
 
+TEST_F(TopViewTest, InADamagedArrayTheyBeginWithinIt) {
+  std::vector<uint64_t> words = RandomWords(1'000);
+  for (size_t i = 1; i + 1 < words.size(); i += 3) std::swap(words[i], words[words.size() - i]);
+  words[500] = 0;
+  const Array array(words, 1'000);
+  for (int i = 0; i < 100'000; ++i) {
+    const TopView::Node start = array.view().StartFor(Random());
+    ASSERT_LT(start.number, start.level == 0 ? 1 : array.view().children(start.level - 1));
+  }
+}
+
 // Their words lead to the last node, until then; some are in the range in which that one begins.
 TEST_F(TopViewTest, SpareLeafNodesAreFoundOnceTheyBegin) {
   std::vector<uint64_t> words{0};
