@@ -134,6 +134,14 @@ TEST_F(TopViewTest, DenseWordsAreToldApart) {
   EXPECT_GT(below, 25'000);
 }
 
+// As a damaged array may have them.
+TEST(TopShortcutsTest, NodesThatDescendAreOfNoHelp) {
+  const TopShortcuts shortcuts(64, {0, uint64_t{1} << 40});
+  const auto nodes = [](auto) { return TopShortcuts::Nodes{.first = 63, .last = 3, .begin = 1}; };
+  for (uint64_t word = 0; word < uint64_t{1} << 40; word += uint64_t{1} << 30)
+    EXPECT_EQ(shortcuts.Find(word + 12'345, nodes), TopShortcuts::kNone);
+}
+
 TEST_F(TopViewTest, InADamagedArrayTheyBeginWithinIt) {
   std::vector<uint64_t> words = RandomWords(1'000);
   for (size_t i = 1; i + 1 < words.size(); i += 3) std::swap(words[i], words[words.size() - i]);
