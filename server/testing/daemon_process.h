@@ -57,6 +57,12 @@ class Process {
   }
 
   void Signal(int signal) { kill(pid_, signal); }
+  // Returns when none of its threads runs any more, which may be a moment after the signal.
+  void Stop() {
+    Signal(SIGSTOP);
+    int status = 0;
+    waitpid(pid_, &status, WUNTRACED);
+  }
 
   // The exit code; 128 + the number of the signal that ended it.
   int Wait() {

@@ -29,7 +29,7 @@ TEST_F(StoppedServerTest, CallsEndBeforeTheirTimeout) {
   ASSERT_TRUE(client->Put("k", "v", {}).ok());
   ASSERT_TRUE(admin->Status().ok());
   const auto session = client->OpenSession({.timeout = kTimeout});
-  daemon_.Signal(SIGSTOP);
+  daemon_.Stop();
   const auto visit = [](const client::ScanItem&) { return true; };
   EXPECT_EQ(client->Scan({}, visit, nullptr).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(admin->Check().status().code(), absl::StatusCode::kUnavailable);
