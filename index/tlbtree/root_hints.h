@@ -32,33 +32,34 @@ class RootHints {
     if (space_ == nullptr) throw std::bad_alloc();
     void* begin = space_.get();
     size_t room = bytes_ + pmem::kLineBytes;
-    blocks_ = static_cast<uint32_t*>(std::align(pmem::kLineBytes, bytes_, begin, room));
+    lines_ = static_cast<Line*>(std::align(pmem::kLineBytes, bytes_, begin, room));
   }
 
   uint64_t bytes() const { return bytes_; }
   // Of the root of an anchor's sub-index.
   BlockHint At(uint64_t node, unsigned slot) const {
-    return blocks_ == nullptr ? BlockHint() : BlockHint(&blocks_[node * kSlots + slot]);
+    return lines_ == nullptr ? BlockHint() : lines_[node].At(slot);
   }
   void Fetch(uint64_t node) const {
-    if (blocks_ != nullptr) Prefetch(&blocks_[node * kSlots]);
+    if (lines_ != nullptr) Prefetch(&lines_[node]);
   }
   // The anchors from the slot up to the one before `end` have each moved to the next slot; the one
   // that is there now is another. By one thread at a time.
   void Shift(uint64_t node, unsigned slot, unsigned end) const {
-    if (blocks_ == nullptr) return;
-    for (unsigned i = end; i > slot; --i) At(node, i).TakeOver(At(node, i - 1));
-    At(node, slot).Note(0);
+    if (lines_ == nullptr) return;
+    lines_[node].Insert(slot, end);
   }
 
  private:
+  using Line = BlockHints<kSlots>;  // of a leaf node
+  static_assert(sizeof(Line) == pmem::kLineBytes);
   struct Free {
     void operator()(void* space) const { std::free(space); }
   };
 
   uint64_t bytes_ = 0;
   std::unique_ptr<void, Free> space_;
-  uint32_t* blocks_ = nullptr;
+  Line* lines_ = nullptr;
 };
 
 }  // namespace lodgekv::tlbtree
