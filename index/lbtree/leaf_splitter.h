@@ -25,8 +25,11 @@ class LeafSplitter {
   Outcome Split(Worker& worker, const LockedLeaf& locked, const Key& key, Pair pair);
 
  private:
+  using Parent = typename TreeState<C>::Inner::Node;
+
   void StageAsInThePaper(SplitWork<C>* work, Pair pair);
-  void CommitSplit(const LockedLeaf& locked, const Key& key, const SplitWork<C>& work);
+  void CommitSplit(const LockedLeaf& locked, const Key& key, const SplitWork<C>& work,
+                   Parent* parent);
 
   TreeState<C>& tree_;
   LeafDivider<C> divider_;

@@ -23,9 +23,8 @@ void LeafSplitter<C>::StageAsInThePaper(SplitWork<C>* work, Pair pair) {
 
 template <class C>
 void LeafSplitter<C>::CommitSplit(const LockedLeaf& locked, const Key& key,
-                                  const SplitWork<C>& work) {
+                                  const SplitWork<C>& work, Parent* parent) {
   LODGEKV_CRASH_POINT(tree_.medium, "lbtree.split.1");
-  auto* parent = LockParentBeforeFences(tree_.inner, tree_.medium, key);
   tree_.medium.OrderStores();
   tree_.locks.BeginCommit(*locked.lock, work.left[0].header[0]);
   const uint64_t commit = work.left_headers[0].words[0];
@@ -67,6 +66,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const K
     tree_.leaves.Free(work.right);
     return Outcome::kDataLoss;
   }
+  auto* parent = LockParentBeforeStores(tree_.inner, tree_.medium, key);
   if (work.goes_right) work.moved[work.moved_count++] = pair;
   if (!tree_.parameters.logless_split) divider_.PersistLeafAside(work);
   divider_.StoreRightLeaf(work);
@@ -75,7 +75,7 @@ Outcome LeafSplitter<C>::Split(Worker& worker, const LockedLeaf& locked, const K
     tree_.medium.FlushLines(right, LinesInUse(right, tree_.blocks));
   tree_.medium.FlushLines(work.left, divider_.StoreLeftLeaf(&work));
   if (tree_.medium.Canary("lbtree.split.reuse_at_once")) StageAsInThePaper(&work, pair);
-  CommitSplit(locked, key, work);
+  CommitSplit(locked, key, work, parent);
   worker.counters.Add(WorkerCounters::kLeafSplits);
   if (!work.goes_right && !work.inserted) {
     (void)writer_.Insert(worker, locked, {pair, FingerprintOf(key.hash)});

@@ -219,11 +219,11 @@ class InnerTree {
   std::vector<Node*> free_nodes_[kMostLevels + 1];  // by level
 };
 
-// Locks the parent for a split, before its fences. A locked instruction waits for the fences before
-// it, which are waited for behind the thread's next search otherwise. Null, where a fence may wait
-// for a disk: then the parent is locked after them, since other splits wait for it.
+// Locks the parent for a split, before its stores and fences. A locked instruction waits for those
+// before it, which are waited for behind the thread's next search otherwise. Null, where a fence
+// may wait for a disk: then the parent is locked after them, since other splits wait for it.
 template <class Tree>
-typename Tree::Node* LockParentBeforeFences(Tree& tree, const pmem::Medium& medium,
+typename Tree::Node* LockParentBeforeStores(Tree& tree, const pmem::Medium& medium,
                                             const typename Tree::Key& key) {
   return medium.long_fences() ? nullptr : tree.LockParent(key);
 }
@@ -494,26 +494,20 @@ template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::DescendToLevel(
     const Key& key, unsigned level, uint64_t* snapshot) const {
   const OptimisticSection section;
+  // An entry's node may be below that level.
+  const auto start = [&](uint64_t* version) -> const Node* {
+    const Node* node = shortcuts_.At(key)(version);
+    return node != nullptr && node->level >= level ? node : nullptr;
+  };
+  const auto choose = [&](const Node* node, uint64_t, bool) {
+    return Rank(node, key, Seek::kCovering);
+  };
   for (;;) {
-    Node* node = root_.load(std::memory_order_acquire);
-    uint64_t version = node->lock.ReadBegin();
-    if (root_.load(std::memory_order_acquire) != node) continue;
-    if (node->level < level) {
-      *snapshot = 0;
-      return nullptr;
-    }
-    for (;;) {
-      if (node->level == level) {
-        *snapshot = version;
-        return node;
-      }
-      auto* child = static_cast<Node*>(node->children[Rank(node, key, Seek::kCovering)]);
-      if (child == nullptr) break;
-      const uint64_t child_version = child->lock.ReadBegin();
-      if (!node->lock.Validate(version)) break;
-      node = child;
-      version = child_version;
-    }
+    bool is_root;
+    const Node* node = DescendToLowest<Fetch::kNothing>(start, choose, snapshot, &is_root, level);
+    if (node == nullptr) [[unlikely]]
+      continue;
+    return node->level == level ? const_cast<Node*>(node) : nullptr;
   }
 }
 

@@ -23,34 +23,31 @@ class NodePool {
 
   uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
+  // The caller sets every field, except the lock, which keeps its version, and what other threads
+  // may still look at, for which one of them may have locked the node.
   Node* New() {
-    count_.fetch_add(1, std::memory_order_relaxed);
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        Node* node = free_.back();
-        free_.pop_back();
-        // The caller sets every field, except the lock, which keeps its version, and what other
-        // threads may still look at, for which one of them may have locked it.
-        for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
-        return node;
-      }
-    }
-    return Fresh();
+    const std::lock_guard lock(mutex_);
+    Count(1);
+    if (free_.empty()) return Fresh();
+    Node* node = free_.back();
+    free_.pop_back();
+    for (Backoff backoff; !node->lock.TryLock();) backoff.Pause();
+    return node;
   }
 
   // For recovery: nodes that are adjacent in memory.
   void Make(std::span<Node*> nodes) {
-    count_.fetch_add(nodes.size(), std::memory_order_relaxed);
     auto* space = static_cast<Node*>(dram_.Allocate(nodes.size() * sizeof(Node)));
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = new (space + i) Node{};
+    const std::lock_guard lock(mutex_);
+    Count(nodes.size());
   }
 
   // The node is unlocked, and out of the tree; readers may still read it.
   void Free(Node* node) {
     const std::lock_guard lock(mutex_);
     free_.push_back(node);
-    count_.fetch_sub(1, std::memory_order_relaxed);
+    Count(uint64_t{0} - 1);
   }
 
  private:
@@ -58,21 +55,19 @@ class NodePool {
   static constexpr size_t kAtOnce = sizeof(Node) >= 1024 ? 1 : 4096 / sizeof(Node);
 
   Node* Fresh() {
-    if constexpr (kAtOnce == 1) {
-      return new (dram_.Allocate(sizeof(Node))) Node{};
-    } else {
-      const std::lock_guard lock(mutex_);
-      if (fresh_left_ == 0) {
-        fresh_ = static_cast<std::byte*>(dram_.Allocate(kAtOnce * sizeof(Node)));
-        fresh_left_ = kAtOnce;
-      }
-      --fresh_left_;
-      return new (std::exchange(fresh_, fresh_ + sizeof(Node))) Node{};
+    if (fresh_left_ == 0) {
+      fresh_ = static_cast<std::byte*>(dram_.Allocate(kAtOnce * sizeof(Node)));
+      fresh_left_ = kAtOnce;
     }
+    --fresh_left_;
+    return new (std::exchange(fresh_, fresh_ + sizeof(Node))) Node{};
+  }
+  void Count(uint64_t more) {
+    count_.store(count_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
 
   DramArena& dram_;
-  std::atomic<uint64_t> count_{0};
+  std::atomic<uint64_t> count_{0};  // changes under the mutex
   std::mutex mutex_;
   std::vector<Node*> free_;
   std::byte* fresh_ = nullptr;  // never used, so many nodes of them

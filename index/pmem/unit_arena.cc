@@ -37,15 +37,15 @@ Offset UnitArena::Allocate(ReservePolicy policy) {
   return unit;
 }
 
-// 0: the cache is empty, or a thief has it. A record is written as soon as it has its space, which
-// after a free lies anywhere: so the lines of the next one are fetched already.
+// 0: the cache is empty, or a thief has it. A unit is written as soon as it is taken, and no line
+// of it is in the cache: so those of the next one are fetched already.
 Offset UnitArena::TakeCached(UnitCache& cache) const {
   constexpr uint32_t kFetchedBytes = 256;
   if (!cache.TryEnter(state_->process_barrier)) return 0;
   const Offset unit = cache.Pop();
   const Offset next = cache.Next();
   cache.Leave();
-  if (use_ == ChunkUse::kRecords && next != 0) {
+  if (next != 0) {
     const char* at = pool_.At<char>(next);
     for (uint32_t line = 0; line < std::min(unit_bytes_, kFetchedBytes); line += kLineBytes) {
       __builtin_prefetch(at + line, 1);

@@ -42,13 +42,14 @@ Joining WriteGroup<C>::RoomInSplitLeaf(const Key& key) {
 template <class C>
 Joining WriteGroup<C>::Split(const Key& key) {
   if ((change_->old & ~change_->valid) != 0) return Await();
-  const Pair greatest = splitter_.Greatest(*change_);
-  if (held_->first == nullptr && splitter_.IsBelow(greatest, key)) {
-    return BeginAppend(key, greatest, nullptr);
+  typename LeafSplitter<C>::Entries entries;
+  splitter_.Sort(*change_, &entries);
+  if (held_->first == nullptr && splitter_.IsBelow(entries.greatest(), key)) {
+    return BeginAppend(key, entries.greatest(), nullptr);
   }
   if (held_->first != nullptr || split_leaves_.size() == kMostLeaves) return Await();
   NewLeaf<C> right;
-  if (splitter_.Divide(tree_.workers.Current(), key, change_, &right) != Outcome::kOk) {
+  if (splitter_.Divide(tree_.workers.Current(), key, entries, change_, &right) != Outcome::kOk) {
     return Joining::kAlone;
   }
   changes_ = true;

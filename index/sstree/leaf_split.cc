@@ -14,6 +14,7 @@ namespace lodgekv::sstree {
 
 template <class C>
 void LeafSplitter<C>::Sort(const LeafChange& change, Entries* entries) const {
+  using Entry = typename Entries::Entry;
   Entry gathered[kMaxLeafSlots];
   for (unsigned i = 0; i < change.subnodes; ++i) {
     const media::Subnode* subnode = search_.SubnodeOf(change, i);
@@ -93,19 +94,6 @@ Pair LeafSplitter<C>::GreatestOf(const media::Subnode& subnode, uint32_t slots) 
   return greatest;
 }
 
-// Of a leaf that is full.
-template <class C>
-Pair LeafSplitter<C>::Greatest(const LeafChange& change) const {
-  Pair greatest{};
-  for (unsigned i = 0; i < change.subnodes; ++i) {
-    const uint32_t slots = SlotsOf(change.valid, i);
-    if (slots == 0) continue;
-    const Pair pair = GreatestOf(*search_.SubnodeOf(change, i), slots);
-    if (i == 0 || tree_.codec.Less(greatest, pair)) greatest = pair;
-  }
-  return greatest;
-}
-
 template <class C>
 void LeafSplitter<C>::AddToNew(NewLeaf<C>* right, Pair pair, uint8_t fingerprint) {
   const auto used = static_cast<unsigned>(std::popcount(right->slots));
@@ -118,11 +106,9 @@ void LeafSplitter<C>::AddToNew(NewLeaf<C>* right, Pair pair, uint8_t fingerprint
 }
 
 template <class C>
-Outcome LeafSplitter<C>::Divide(Worker& worker, const Key& key, LeafChange* change,
-                                NewLeaf<C>* right) {
+Outcome LeafSplitter<C>::Divide(Worker& worker, const Key& key, const Entries& entries,
+                                LeafChange* change, NewLeaf<C>* right) {
   const EpochGuard guard;
-  Entries entries;
-  Sort(*change, &entries);
   const unsigned least = LeastThatStay(*change, entries);
   unsigned stay;
   if (!ChooseBorder(key, entries, least, &stay, &right->low)) {
@@ -211,14 +197,26 @@ void LeafSplitter<C>::PublishOld(Worker& worker, LeafChange* change) {
 template <class C>
 Outcome LeafSplitter<C>::SplitOff(Worker& worker, const Key& key, Pair pair, LeafChange* change,
                                   NewLeaf<C>* right, bool* inserted) {
-  const Pair greatest = Greatest(*change);
+  Entries entries;
+  Sort(*change, &entries);
   *inserted = true;
-  if (IsBelow(greatest, key)) return Append(worker, key, greatest, pair, right);
-  const Outcome outcome = Divide(worker, key, change, right);
+  if (IsBelow(entries.greatest(), key)) {
+    return Append(worker, key, entries.greatest(), pair, right);
+  }
+  const Outcome outcome = Divide(worker, key, entries, change, right);
   if (outcome != Outcome::kOk) return outcome;
   *inserted = GoesRight(*right, key);
   if (*inserted) AddToNew(right, pair, FingerprintOf(key.hash));
   return Outcome::kOk;
+}
+
+// Nothing was split.
+template <class C>
+void LeafSplitter<C>::GiveUp(const Place& place) {
+  if (place.parent != nullptr) Inner::Unlock(place.parent);
+  place.leaf->lock.InitLocked();
+  place.leaf->lock.Unlock();
+  tree_.leaves.Free(place.leaf);
 }
 
 template <class C>
@@ -227,9 +225,13 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Leaf* leaf, const Key& key, Pair 
   pmem::Medium& medium = tree_.medium;
   LeafChange change;
   writer_.Begin(leaf, &change);
+  const Place place = {tree_.leaves.New(), LockParentBeforeStores(tree_.inner, medium, key)};
   NewLeaf<C> right;
   const Outcome outcome = SplitOff(worker, key, pair, &change, &right, inserted);
-  if (outcome != Outcome::kOk) return outcome;
+  if (outcome != Outcome::kOk) {
+    GiveUp(place);
+    return outcome;
+  }
   if (!medium.Canary("sstree.split.leaf_not_flushed")) FlushNew(&right);
   if (right.moved) writer_.Stage(&change);
   if (medium.Canary("sstree.split.clear_first") && right.moved) {
@@ -237,8 +239,6 @@ Outcome LeafSplitter<C>::Split(Worker& worker, Leaf* leaf, const Key& key, Pair 
     medium.Fence();
   }
   LODGEKV_CRASH_POINT(medium, "sstree.split.1");
-  const Place place = {tree_.leaves.New(),
-                       LockParentBeforeFences(tree_.inner, medium, C::KeyOf(right.low))};
   if (right.fences || right.moved) medium.OrderStores();
   CommitNew(right);
   LODGEKV_CRASH_POINT(medium, "sstree.split.2");

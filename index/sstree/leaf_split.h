@@ -45,16 +45,27 @@ class LeafSplitter {
   // divides them. Then nothing was changed.
   Outcome Split(Worker& worker, Leaf* leaf, const Key& key, Pair pair, bool* inserted);
 
-  Pair Greatest(const LeafChange& change) const;
+  // The pairs of a leaf, by ascending keys.
+  struct Entries {
+    struct Entry {
+      Pair pair;
+      unsigned bit;
+    } at[kMaxLeafSlots];
+    unsigned count = 0;
+
+    Pair greatest() const { return at[count - 1].pair; }
+  };
+  void Sort(const LeafChange& change, Entries* entries) const;
   Pair GreatestOf(const media::Subnode& subnode, uint32_t slots) const;
   bool IsBelow(Pair pair, const Key& key) const;
   // The range of the key's leaf, which is locked; needed only where damaged keys are not detected.
   // Inside an EpochGuard: the leaf's lock does not protect its neighbours.
   Bounds BoundsOf(const Key& key) const;
 
-  // Divides the leaf of `change`: its upper pairs are dropped there and written to `right`, not
-  // flushed. kPoolFull or kDataLoss: nothing was done.
-  Outcome Divide(Worker& worker, const Key& key, LeafChange* change, NewLeaf<C>* right);
+  // Divides the leaf of `change`, which has the `entries`: its upper pairs are dropped there and
+  // written to `right`, not flushed. kPoolFull or kDataLoss: nothing was done.
+  Outcome Divide(Worker& worker, const Key& key, const Entries& entries, LeafChange* change,
+                 NewLeaf<C>* right);
   static bool GoesRight(const NewLeaf<C>& right, const Key& key) {
     return C::CompareToKey(right.low, key) <= 0;
   }
@@ -77,16 +88,6 @@ class LeafSplitter {
   void PublishOld(Worker& worker, LeafChange* change);
 
  private:
-  struct Entry {
-    Pair pair;
-    unsigned bit;
-  };
-  struct Entries {
-    Entry at[kMaxLeafSlots];
-    unsigned count = 0;
-  };
-
-  void Sort(const LeafChange& change, Entries* entries) const;
   unsigned LeastThatStay(const LeafChange& change, const Entries& entries) const;
   bool ChooseBorder(const Key& key, const Entries& entries, unsigned least, unsigned* stay,
                     Separator* low);
@@ -94,6 +95,7 @@ class LeafSplitter {
   Outcome SplitOff(Worker& worker, const Key& key, Pair pair, LeafChange* change, NewLeaf<C>* right,
                    bool* inserted);
   static bool Divides(const Bounds& bounds, Separator separator);
+  void GiveUp(const Place& place);
 
   TreeState<C>& tree_;
   const LeafSearch<C> search_;
