@@ -467,7 +467,10 @@ StoreOptions Daemon::MakeStoreOptions() {
   options.engine_options = config.engine_options;
   options.recovery_threads = static_cast<unsigned>(config.recovery_threads);
   options.progress = ProgressReporter(state_);
-  options.on_recovery_end = &LogRecoveryEnd;
+  options.on_recovery_end = [this](const RecoveryState& state) {
+    LogRecoveryEnd(state);
+    health_.Set(kRecoveryHealthName, state.error.ok());
+  };
   options.end_at_damaged_metadata = true;
   options.on_pool_gone = [this](const std::string& what) { OnPoolGone(what); };
   options.on_medium_failure = hooks_.on_medium_failure ? hooks_.on_medium_failure : &DieOfMedium;
@@ -491,10 +494,12 @@ absl::Status Daemon::OpenStore() {
   health_.Set(MediumHealthName(store_->info().medium_class), true);
   health_.Set(v1::KvService::service_full_name(), true);
   health_.Set("", true);
-  const bool recovered = store_->engine().GetRecoveryState().finished;
+  // What goes on in the background calls on_recovery_end.
+  const RecoveryState recovery = store_->engine().GetRecoveryState();
+  if (recovery.finished) health_.Set(kRecoveryHealthName, recovery.error.ok());
   Log(LogLevel::kInfo, "serving",
       {{"data", data_address_},
-       {"recovery", recovered ? "finished" : "continues in the background"},
+       {"recovery", recovery.finished ? "finished" : "continues in the background"},
        {"after_milliseconds", std::chrono::duration_cast<milliseconds>(state_.Uptime()).count()}});
   return absl::OkStatus();
 }

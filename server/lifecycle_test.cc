@@ -45,6 +45,30 @@ TEST(LifecycleTest, LogsHowRecoveryInTheBackgroundEnded) {
                          HasSubstr("DATA_LOSS: leaf 7")));
 }
 
+TEST(LifecycleTest, HealthSaysWhenNothingOfARecoveryIsLeft) {
+  auto faults = std::make_shared<Faults>();
+  faults->recovery = [] { return RecoveryState{.finished = false}; };
+  DaemonHooks hooks = HooksOf(faults);
+  RecoveryEnd on_end;
+  hooks.open_store = [&, open = hooks.open_store](const StoreOptions& options) {
+    on_end = options.on_recovery_end;
+    return open(options);
+  };
+  Config config = TestConfig();
+  config.health_listen = "127.0.0.1:0";
+  Daemon daemon(config, hooks);
+  ASSERT_TRUE(daemon.Listen().ok());
+  const auto health =
+      grpc::CreateChannel(daemon.health_address(), grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(daemon.OpenStore().ok());
+  EXPECT_EQ(HealthOf(health), "SERVING");
+  EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "NOT_SERVING");
+  on_end({.error = absl::DataLossError("leaf 7")});
+  EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "NOT_SERVING");
+  on_end({});
+  EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "SERVING");
+}
+
 TEST(LifecycleTest, TheHealthPortServesOnlyHealth) {
   Config config = TestConfig();
   config.health_listen = "127.0.0.1:0";

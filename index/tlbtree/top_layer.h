@@ -211,6 +211,7 @@ template <class Form>
 pmem::Offset TopLayer<C>::First(const Target<C>& target, Start* start) const {
   const TopView* view = view_.load(std::memory_order_acquire);
   start->view = view;
+  start->hint = {};  // a caller may use it for one key after another
   if (view == nullptr) return 0;
   const OptimisticSection section;
   if constexpr (C::kRecords) {

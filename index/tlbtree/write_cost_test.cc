@@ -65,13 +65,29 @@ TEST(WriteCostTest, EntriesThatSplitsDoNotMakeCostFences) {
   EXPECT_GE(cost.fences, InsertCost({}).fences + 0.03);
 }
 
-TEST(WriteCostTest, ADeleteWritesOneLine) {
-  TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64);
+// Of so many keys of all.
+PerOp DeleteCost(const TestEngine::Options& options, uint64_t keys) {
+  TestEngine tree(GetEngineInfo(), KeyFormat::kFixed64, options);
   Load(tree, 0, kKeys);
-  const PerOp cost = CostOf(
-      kKeys / 10, [&](uint64_t i) { EXPECT_EQ(tree.Delete(Scattered(i * 7)), Outcome::kOk); });
-  std::printf("a delete: %.2f lines, %.2f fences\n", cost.lines, cost.fences);
-  EXPECT_LE(cost.lines, 1.01);
+  return CostOf(
+      keys, [&](uint64_t i) { EXPECT_EQ(tree.Delete(Scattered(i * 7 % kKeys)), Outcome::kOk); });
+}
+
+// What the paper counts (III (3)); it says nothing of merges.
+TEST(WriteCostTest, ADeleteWritesOneLine) {
+  const PerOp cost = DeleteCost({{"merges", "0"}}, kKeys / 2);
+  EXPECT_EQ(cost.lines, 1.0);
+  EXPECT_EQ(cost.fences, 1.0);
+}
+
+TEST(WriteCostTest, MergesCostLittle) {
+  const PerOp tenth = DeleteCost({}, kKeys / 10);
+  EXPECT_LE(tenth.lines, 1.01);
+  const PerOp half = DeleteCost({}, kKeys / 2);
+  std::printf("a delete, of a tenth and of half of the keys: %.2f, %.2f lines, %.2f, %.2f fences\n",
+              tenth.lines, half.lines, tenth.fences, half.fences);
+  EXPECT_LE(half.lines, 1.3);
+  EXPECT_GE(half.lines, 1.05);  // there are merges
 }
 
 TEST(WriteCostTest, AnUpdateWritesOneLine) {

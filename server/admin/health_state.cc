@@ -25,6 +25,7 @@ HealthState::HealthState(size_t max_watchers_per_port)
   serving_[""] = false;
   serving_[v1::KvService::service_full_name()] = false;
   serving_[v1::AdminService::service_full_name()] = false;
+  serving_[std::string(kRecoveryHealthName)] = false;
   for (const std::string_view name : kMediumClasses) serving_[MediumHealthName(name)] = false;
 }
 

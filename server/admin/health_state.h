@@ -1,5 +1,6 @@
 // The answers of health: for each name whether it serves. The names are "" (the daemon as a whole),
-// those of the services, and one for each class of medium, which serves if the pool lies on it.
+// those of the services, one for each class of medium, which serves if the pool lies on it, and one
+// for recovery, which serves once nothing of that is left for the background.
 //
 // INVARIANTS
 // - The set of names never changes; each is NOT_SERVING until it is set.
@@ -31,6 +32,8 @@ class HealthWatcher {
 
 // "lodgekv.medium.pmem-adr" for pmem-adr.
 std::string MediumHealthName(std::string_view medium_class);
+
+inline constexpr std::string_view kRecoveryHealthName = "lodgekv.recovery";
 
 class HealthState {
  public:

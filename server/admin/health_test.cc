@@ -29,6 +29,7 @@ TEST(HealthTest, EachServiceHasAnAnswer) {
     EXPECT_EQ(HealthOf(channel), "SERVING");
     EXPECT_EQ(HealthOf(channel, "lodgekv.v1.KvService"), "SERVING");
     EXPECT_EQ(HealthOf(channel, "lodgekv.v1.AdminService"), "SERVING");
+    EXPECT_EQ(HealthOf(channel, "lodgekv.recovery"), "SERVING");
     EXPECT_EQ(HealthOf(channel, "no.such.Service"), "NOT_FOUND");
   }
 }
