@@ -126,6 +126,8 @@ void WriteGroup<C>::Put(Pair pair) {
     worker.counters.Add(WorkerCounters::kUpdates);
     if (PutInPlace(*change_, pair)) return;
     writer_.Drop(change_, static_cast<unsigned>(place_.bit));
+    const bool to_head = change_->FreeIn(0, tree_.usable_slots()) != 0;
+    if (to_head && !place_.in_head()) worker.counters.Add(WorkerCounters::kMovedItems);
   } else {
     worker.counters.Add(WorkerCounters::kInserts);
   }
@@ -134,7 +136,15 @@ void WriteGroup<C>::Put(Pair pair) {
   writer_.AddPair(worker, change_, pair, tree_.codec.HashOf(pair), moving);
 }
 
-// True: the value has a slot that is not valid yet, or no other slot is free.
+// Whether a pair that is there gets another slot: one of the head, or, if the leaf has a commit by
+// now, any. Otherwise its value changes in its slot, and nothing else in the leaf.
+template <class C>
+bool WriteGroup<C>::MovesAtUpdate(const LeafChange& change) const {
+  if (change.changes() || change.fresh) return writer_.RoomIn(change) == LeafWriter<C>::Room::kFree;
+  return change.FreeIn(0, tree_.usable_slots()) != 0 && tree_.parameters.item_movement;
+}
+
+// True: the value has a slot that is not valid yet, or changes in its slot.
 template <class C>
 bool WriteGroup<C>::PutInPlace(LeafChange& change, Pair pair) {
   const bool staged = (change.old >> place_.bit & 1) == 0;
@@ -143,7 +153,7 @@ bool WriteGroup<C>::PutInPlace(LeafChange& change, Pair pair) {
     change.fences |= tree_.HasRecord(pair);
     return true;
   }
-  if (writer_.RoomIn(change) == LeafWriter<C>::Room::kFree) return false;
+  if (MovesAtUpdate(change)) return false;
   change.value = &place_.slot->value;
   change.new_value = pair.value;
   change.fences = tree_.HasRecord(pair) && !tree_.medium.Canary("sstree.group.value_not_fenced");

@@ -85,7 +85,7 @@ class PairWriter {
   // For atomic batches.
   bool SetAside(size_t puts) {
     return tree_.space.SetAside(tree_.workers.Current().spare,
-                                puts * tree_.parameters.new_subnodes_of_put());
+                                puts * tree_.new_subnodes_of_put());
   }
   void FreeSpare() { tree_.space.FreeSpare(tree_.workers.Current().spare); }
   void CountBatch() { tree_.workers.Current().counters.Add(WorkerCounters::kBatches); }

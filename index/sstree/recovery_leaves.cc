@@ -127,6 +127,9 @@ absl::Status Recovery<C>::LookAtLeaf(pmem::Offset head, Leaf* leaf, Part* part) 
     if (!status.ok()) return status;
   }
   part->keys += static_cast<uint64_t>(std::popcount(list.valid));
+  for (unsigned i = 0; i < list.count; ++i) {
+    if ((SlotsOf(list.valid, i) & ~tree_.usable_slots()) != 0) tree_.longer_leaves = true;
+  }
   part->leaves.push_back(found);
   return absl::OkStatus();
 }

@@ -1,9 +1,12 @@
 // Pools with their own settings: words that tear, and no space.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,9 +68,11 @@ class SmallPool {
     engine_ = *std::move(engine);
     return absl::OkStatus();
   }
-  std::string Image() {
-    return {reinterpret_cast<const char*>(arena_.data()), arena_.size()};
+  absl::Status ReopenWith(const TestEngine::Options& options) {
+    context_.options = *OptionValues::Parse(GetEngineInfo().options, options);
+    return OpenImage(Image());
   }
+  std::string Image() { return {reinterpret_cast<const char*>(arena_.data()), arena_.size()}; }
   Outcome Write(std::vector<WriteOp> ops, const WriteOptions& options = {}) {
     std::vector<WriteResult> results(ops.size());
     return engine_->Write(ops, results, options);
@@ -76,9 +81,7 @@ class SmallPool {
     return Write({{.kind = WriteKind::kPut, .key = key, .value = value}});
   }
   Outcome Put(uint64_t key, uint64_t value) { return Put(Text(key), Text(value)); }
-  Outcome Delete(std::string_view key) {
-    return Write({{.kind = WriteKind::kDelete, .key = key}});
-  }
+  Outcome Delete(std::string_view key) { return Write({{.kind = WriteKind::kDelete, .key = key}}); }
   Outcome Delete(uint64_t key) { return Delete(Text(key)); }
   std::string Get(std::string_view view) {
     ReadResult result;
@@ -155,42 +158,86 @@ TEST(TornTagTest, TheTagOfAnEmptyHeadIsDurableBeforeItsSpaceIsUsedAgain) {
 }
 
 // A batch that has set space aside for its puts does not fail afterwards.
-TEST(FullPoolTest, ABatchWhoseLeavesSplitTwiceIsWholeOrNotAtAll) {
-  constexpr uint64_t kLeaves = 40;
-  const auto key_of = [](uint64_t leaf, uint64_t n) { return Text((leaf + 1) << 40 | n); };
-  const std::string value = "12345678";
-  SmallPool pool(size_t{1} << 20, /*strict=*/false, {{"fill_holes", "0"}}, KeyFormat::kBytes);
-  // Leaves with their upper keys in the overflow subnode, and their lower ones in the head.
-  for (uint64_t leaf = 0; leaf < kLeaves; ++leaf) {
-    for (const uint64_t first : {1000, 500}) {
-      for (uint64_t i = 0; i < 14; ++i) {
-        ASSERT_EQ(pool.Put(key_of(leaf, first + i), value), Outcome::kOk);
+class FullPoolTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kLeaves = 40;
+  static constexpr const char* kValue = "12345678";
+
+  static std::string KeyOf(uint64_t leaf, uint64_t n) { return Text((leaf + 1) << 40 | n); }
+
+  // Full leaves, of keys put in the order of `numbers`; then so many other pairs that little space
+  // is left, but some for intents of any length.
+  void Fill(const std::vector<uint64_t>& numbers) {
+    for (uint64_t leaf = 0; leaf < kLeaves; ++leaf) {
+      for (const uint64_t n : numbers) {
+        ASSERT_EQ(pool_->Put(KeyOf(leaf, n), kValue), Outcome::kOk);
       }
     }
+    for (size_t bytes = 40; bytes < 1100; bytes += 16) {
+      ASSERT_EQ(pool_->Put("record" + std::to_string(bytes), std::string(bytes, 'x')),
+                Outcome::kOk);
+    }
+    while (pool_->Put(FillerAt(fillers_), "x") == Outcome::kOk) ++fillers_;
+    DeleteFillers(200);
   }
-  // Space for intents of any length stays.
-  for (size_t bytes = 40; bytes < 1100; bytes += 16) {
-    ASSERT_EQ(pool.Put("record" + std::to_string(bytes), std::string(bytes, 'x')), Outcome::kOk);
+  static std::string FillerAt(uint64_t i) { return "w" + std::to_string(1'000'000 + i); }
+  void DeleteFillers(uint64_t count) {
+    for (; count > 0; --count) ASSERT_EQ(pool_->Delete(FillerAt(--fillers_)), Outcome::kOk);
   }
-  uint64_t fillers = 0;
-  const auto filler = [](uint64_t i) { return "w" + std::to_string(1'000'000 + i); };
-  while (pool.Put(filler(fillers), "x") == Outcome::kOk) ++fillers;
-  for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(pool.Delete(filler(--fillers)), Outcome::kOk);
-  for (uint64_t puts = kLeaves; puts > 0; --puts) {
+  // Of so many puts, each into another leaf, which is full.
+  void ExpectWholeOrNotAtAll(uint64_t puts) {
     std::vector<std::string> keys;
-    for (uint64_t leaf = 0; leaf < puts; ++leaf) keys.push_back(key_of(leaf, 400));
+    for (uint64_t leaf = 0; leaf < puts; ++leaf) keys.push_back(KeyOf(leaf, 400));
     std::vector<WriteOp> ops;
     for (const std::string& key : keys) {
-      ops.push_back({.kind = WriteKind::kPut, .key = key, .value = value});
+      ops.push_back({.kind = WriteKind::kPut, .key = key, .value = kValue});
     }
-    const Outcome outcome = pool.Write(ops, {.atomic = true, .applied_index = 2});
+    const Outcome outcome = pool_->Write(ops, {.atomic = true, .applied_index = 2});
+    done_ = outcome == Outcome::kOk;
     uint64_t there = 0;
-    for (const std::string& key : keys) there += pool.Get(key) != "none" ? 1 : 0;
-    EXPECT_EQ(there, outcome == Outcome::kOk ? puts : 0)
+    for (const std::string& key : keys) there += pool_->Get(key) != "none" ? 1 : 0;
+    EXPECT_EQ(there, done_ ? puts : 0)
         << "of " << puts << " puts, outcome " << static_cast<int>(outcome);
-    EXPECT_EQ(pool.engine().AppliedIndex(), outcome == Outcome::kOk ? 2u : 0u);
-    if (there != 0) break;
+    EXPECT_EQ(pool_->engine().AppliedIndex(), done_ ? 2u : 0u);
   }
+  void ExpectEachWholeOrNotAtAll() {
+    for (uint64_t puts = kLeaves; puts > 0 && !done_ && !HasFailure(); --puts) {
+      ExpectWholeOrNotAtAll(puts);
+    }
+    EXPECT_EQ(pool_->engine().Check().problem_count, 0u);
+  }
+
+  std::unique_ptr<SmallPool> pool_;
+  uint64_t fillers_ = 0;
+  bool done_ = false;
+};
+
+TEST_F(FullPoolTest, ABatchWhoseLeavesSplitTwiceIsWholeOrNotAtAll) {
+  pool_ = std::make_unique<SmallPool>(size_t{1} << 20, /*strict=*/false,
+                                      TestEngine::Options{{"fill_holes", "0"}}, KeyFormat::kBytes);
+  // The upper keys are in the overflow subnode, and the lower ones in the head.
+  std::vector<uint64_t> numbers(28);
+  std::iota(numbers.begin(), numbers.begin() + 14, 1000);
+  std::iota(numbers.begin() + 14, numbers.end(), 500);
+  Fill(numbers);
+  ExpectEachWholeOrNotAtAll();
+  EXPECT_TRUE(done_);
+}
+
+// Each of its splits takes three pairs from a leaf of 28, of which those that stay may have all the
+// slots that are still used.
+TEST_F(FullPoolTest, ABatchAfterAnOpeningWithFewerSlotsIsWholeOrNotAtAll) {
+  pool_ = std::make_unique<SmallPool>(size_t{1} << 20, /*strict=*/false, TestEngine::Options{},
+                                      KeyFormat::kBytes);
+  std::vector<uint64_t> numbers(28);
+  std::iota(numbers.begin(), numbers.end(), 500);
+  std::shuffle(numbers.begin(), numbers.end(), std::mt19937_64(7));
+  Fill(numbers);
+  ASSERT_TRUE(pool_->ReopenWith({{"leaf_slots", "4"}}).ok());
+  ExpectEachWholeOrNotAtAll();
+  DeleteFillers(fillers_);
+  ExpectEachWholeOrNotAtAll();
+  EXPECT_TRUE(done_);
 }
 
 }  // namespace

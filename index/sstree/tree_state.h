@@ -8,6 +8,7 @@
 // Thread-safe as its members are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "index/engine.h"
@@ -54,9 +55,6 @@ struct Parameters {
 
   explicit Parameters(const OptionValues& options);
   unsigned most_subnodes() const { return head_replacement ? subnodes : 1; }
-  // That a put may need. A split leaves a free slot, but only fill_holes uses one that is not in
-  // the head.
-  unsigned new_subnodes_of_put() const { return fill_holes ? 1 : kMaxSubnodes + 1; }
 };
 
 // The calling thread's; no other thread ever has it.
@@ -95,6 +93,14 @@ struct TreeState {
   [[gnu::noinline, gnu::cold]] void TouchUnsettled(const typename C::Key& key) const {
     settling.Touch(C::TextOf(key));
   }
+  // Subnodes that a put may need. A split leaves a free slot, but only fill_holes uses one that is
+  // not in the head; and of a leaf with more pairs than `leaf_slots` allows it takes so few that
+  // there may be none to use before many splits.
+  unsigned new_subnodes_of_put() const {
+    if (longer_leaves.load(std::memory_order_relaxed)) [[unlikely]]
+      return kMaxLeafSlots / (parameters.leaf_slots - 1) + kMaxSubnodes + 1;
+    return parameters.fill_holes ? 1 : kMaxSubnodes + 1;
+  }
   // Nothing refers to it any more: its space is freed once no reader can access it.
   void RetireRecord(Worker& worker, uint64_t value_word) {
     if constexpr (C::kRecords) {
@@ -119,6 +125,8 @@ struct TreeState {
   pmem::Pool& pool;
   pmem::Medium& medium;
   const Parameters parameters;
+  // Recovery has found leaves with pairs in slots that are not used any more.
+  std::atomic<bool> longer_leaves{false};
   pmem::UnitArena subnodes;
   LeafSpace space{subnodes};
   pmem::RecordSlab slab;

@@ -78,6 +78,7 @@ class WriteGroup {
   Held* Join(const Key& key, Seen seen);
   Held* Hold(Leaf* leaf, const Key& key);
   Held* FindHeld(const Leaf* leaf);
+  bool MovesAtUpdate(const LeafChange& change) const;
   bool PutInPlace(LeafChange& change, Pair pair);
   void KeepAwaited();
   void Persist();
