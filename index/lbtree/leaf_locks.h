@@ -6,6 +6,7 @@
 #include "index/lbtree/distributed_header.h"
 #include "index/lbtree/layout.h"
 #include "index/node/commit_locks.h"
+#include "index/node/inner_access.h"
 #include "index/node/prefetch.h"
 
 namespace lodgekv::lbtree {
@@ -42,9 +43,8 @@ class LeafLocks : public CommitLocks {
 };
 
 // How the inner tree accesses a leaf on the medium.
-struct LeafAccess {
+struct LeafAccess : ByAddress<media::Block> {
   static constexpr bool kFetchInnerNodes = true;  // there are many small leaves
-  static constexpr bool kHinted = false;          // which inner nodes lead to
   const LeafLocks* locks;
   unsigned blocks;
 

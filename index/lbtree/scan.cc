@@ -93,7 +93,7 @@ template <class C>
 void Cursor<C>::PrefetchAhead(unsigned distance, bool reverse, uint64_t wanted) const {
   if (wanted <= distance * kUsualPairs) return;
   const int step = static_cast<int>(distance);
-  const auto* leaf = place_.NeighbourAt(reverse ? -step : step);
+  const auto* leaf = tree_.inner.NeighbourAt(place_, reverse ? -step : step);
   if (leaf == nullptr) return;
   Prefetch(&tree_.locks.Of(leaf));
   PrefetchLines(leaf, tree_.leaf_bytes());

@@ -29,7 +29,7 @@ TreeState<C>::TreeState(const EngineContext& context, unsigned leaf_blocks)
               reclaimer.AfterEpochs([this, gone = std::move(gone)] { texts.Free(gone); });
             }),
       locks(pool, medium.long_fences()),
-      inner(dram, texts, LeafAccess{&locks, leaf_blocks}),
+      inner(dram, texts, LeafAccess{{}, &locks, leaf_blocks}),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("lbtree", medium.tracer()),
       reclaimer(slab, background),

@@ -7,7 +7,7 @@
 #include "index/node/staged_pair.h"
 
 namespace lodgekv {
-template <class C, bool kHinted>
+template <class C>
 struct InnerNode;
 }  // namespace lodgekv
 
@@ -32,7 +32,7 @@ struct PendingOp {
   // ended: the version is that of the node's parent.
   LastLevelNode<C>* seen_node = nullptr;
   uint64_t seen_version = 0;
-  const InnerNode<C, false>* seen_parent;
+  const InnerNode<C>* seen_parent;
   // The node that covers the key, locked, for as long as `leaf` and `hits` are valid there.
   LastLevelNode<C>* node = nullptr;
   uint32_t hits = 0;     // buffered pairs that may have the key

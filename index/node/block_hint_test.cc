@@ -73,14 +73,20 @@ TEST_F(BlockHintsTest, GoToAnotherNode) {
 struct Below {
   VersionLock lock;
   uint64_t low;
+  uint32_t number;
   void PrefetchForRead() const {}
   void PrefetchForWrite() const {}
 };
 struct HintedAccess : OwnLock<Below> {
   static constexpr bool kHinted = true;
-  explicit HintedAccess(std::vector<pmem::Offset>* to) : fetched(to) {}
+  HintedAccess(std::vector<pmem::Offset>* to, std::deque<Below>* nodes)
+      : fetched(to), belows(nodes) {}
+  // A node's number is one more than its place among all, as it is never 0.
+  InnerChild ChildOf(const Below* below) const { return InnerChild::OfNumber(below->number, 0); }
+  Below* BelowOf(const InnerChild& child) const { return &(*belows)[child.number() - 1]; }
   void PrefetchHinted(pmem::Offset block) const { fetched->push_back(block); }
   std::vector<pmem::Offset>* fetched;
+  std::deque<Below>* belows;
 };
 
 // Each node's hint is its low bound, times 256.
@@ -96,6 +102,7 @@ class HintedTreeTest : public ::testing::Test {
   Below* New(uint64_t low) {
     belows_.emplace_back();
     belows_.back().low = low;
+    belows_.back().number = static_cast<uint32_t>(belows_.size());
     return nodes_[low] = &belows_.back();
   }
   void Insert(uint64_t low) {
@@ -144,9 +151,23 @@ class HintedTreeTest : public ::testing::Test {
   std::deque<Below> belows_;
   std::map<uint64_t, Below*> nodes_;
   std::vector<pmem::Offset> fetched_;
-  Tree tree_{arena_, texts_, HintedAccess(&fetched_)};
+  Tree tree_{arena_, texts_, HintedAccess(&fetched_, &belows_)};
   std::mt19937_64 random_{1};
 };
+
+TEST_F(HintedTreeTest, EveryDescentFetchesWhatIsHinted) {
+  for (uint64_t low = 1; low < 200; ++low) Insert(low);
+  NoteAll();
+  fetched_.clear();
+  uint64_t snapshot;
+  (void)tree_.Descend(C::KeyOfWord(77), &snapshot);
+  EXPECT_EQ(fetched_, std::vector<pmem::Offset>{256 * 77});
+  fetched_.clear();
+  const C::Key keys[] = {C::KeyOfWord(3), C::KeyOfWord(150)};
+  tree_.DescendEach<SearchByPointer>(
+      2, [&](size_t i) -> const C::Key& { return keys[i]; }, [](size_t, Below*, uint64_t) {});
+  EXPECT_EQ(fetched_, (std::vector<pmem::Offset>{256 * 3, 256 * 150}));
+}
 
 TEST_F(HintedTreeTest, HintsStayWithTheirNodesWhileOthersComeIn) {
   for (int i = 0; i < 2'000; ++i) {

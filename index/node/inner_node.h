@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "index/node/block_hint.h"
+#include "index/node/inner_child.h"
 #include "index/node/prefetch.h"
 #include "index/node/version_lock.h"
 
@@ -23,8 +23,7 @@ struct InnerSeparators {
 template <class Separator>
 struct InnerSeparators<Separator, false> {};
 
-// `kHinted`: each child has a hint, of a block that a writer needs once it has come to the child.
-template <class C, bool kHinted = false>
+template <class C>
 struct alignas(64) InnerNode {
   using Separator = typename C::Separator;
 
@@ -35,11 +34,12 @@ struct alignas(64) InnerNode {
   bool check_prefix;
   uint8_t reserved[3];
   uint64_t words[kInnerCapacity];
-  void* children[kInnerCapacity + 1];
+  InnerChild children[kInnerCapacity + 1];
   uint32_t prefix;
   [[no_unique_address]] InnerSeparators<Separator, C::kRecords> separators;
-  [[no_unique_address]] BlockHints<kHinted ? kInnerCapacity + 1 : 0> hints;
 
+  // Of a node whose level is above 1.
+  InnerNode* NodeAt(unsigned i) const { return static_cast<InnerNode*>(children[i].node()); }
   Separator SeparatorAt(unsigned i) const {
     if constexpr (C::kRecords) {
       return separators.at[i];
@@ -58,9 +58,6 @@ struct alignas(64) InnerNode {
   // All lines at once: which child will be read is known only when the words are here. The words
   // themselves are read at once, all of them.
   void PrefetchChildren() const { PrefetchLines(children, sizeof(children)); }
-  void PrefetchHints() const {
-    if constexpr (kHinted) PrefetchLines(&hints, sizeof(hints));
-  }
   // Whether the separator at `i`, whose word is the key's, is above the key or, if `or_equal`, is
   // the key. May read a node that is changing.
   [[gnu::noinline]] bool IsAbove(unsigned i, const typename C::Key& key, bool or_equal) const {

@@ -22,7 +22,7 @@ struct InnerBounds {
   bool bounded = false;  // `high` is set
 };
 
-template <class C, class Below, class Node>
+template <class C, class Node>
 struct InnerPlace {
   const Node* parent = nullptr;
   uint64_t version = 0;  // of the parent
@@ -51,9 +51,9 @@ struct InnerPlace {
     bounds.bounded = true;
   }
 
-  // The lower node at `distance` from here, also under the parent's neighbour, to be prefetched
-  // only. Null: none is known.
-  const Below* NeighbourAt(int distance) const {
+  // What the inner nodes have of the lower node at `distance` from here, also under the parent's
+  // neighbour, to be prefetched only. Null: none is known.
+  InnerChild ChildAt(int distance) const {
     const OptimisticSection section;
     const Node* node = parent;
     int at = static_cast<int>(rank) + distance;
@@ -64,8 +64,8 @@ struct InnerPlace {
       node = left;
       at += Last(left) + 1;
     }
-    if (node == nullptr || at < 0 || at > static_cast<int>(kInnerCapacity)) return nullptr;
-    return static_cast<const Below*>(node->children[at]);
+    if (node == nullptr || at < 0 || at > static_cast<int>(kInnerCapacity)) return {};
+    return node->children[at];
   }
   // Fetches the neighbour of the parent if a walk over `count` lower nodes goes there.
   void PrefetchBeside(bool to_left, uint64_t count) const {
@@ -78,9 +78,7 @@ struct InnerPlace {
  private:
   // Of the last child.
   static unsigned Last(const Node* node) { return std::min<unsigned>(node->count, kInnerCapacity); }
-  static const Node* ChildOf(const Node* node, unsigned at) {
-    return static_cast<const Node*>(node->children[at]);
-  }
+  static const Node* ChildOf(const Node* node, unsigned at) { return node->NodeAt(at); }
 };
 
 }  // namespace lodgekv

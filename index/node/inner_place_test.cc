@@ -54,7 +54,7 @@ TEST_F(InnerPlaceTest, NeighboursGoOnUnderTheNextParent) {
   for (uint64_t i = 0; i < kLeaves; ++i) {
     const Tree::Place place = PlaceOf(i);
     for (int distance = -kAhead; distance <= kAhead; ++distance) {
-      const Leaf* leaf = place.NeighbourAt(distance);
+      const Leaf* leaf = tree_.NeighbourAt(place, distance);
       if (leaf == nullptr) {
         ++unknown;
         continue;
@@ -67,8 +67,8 @@ TEST_F(InnerPlaceTest, NeighboursGoOnUnderTheNextParent) {
 }
 
 TEST_F(InnerPlaceTest, StandsAtTheEndsOfTheTree) {
-  EXPECT_EQ(PlaceOf(0).NeighbourAt(-1), nullptr);
-  EXPECT_EQ(PlaceOf(kLeaves - 1).NeighbourAt(1), nullptr);
+  EXPECT_EQ(tree_.NeighbourAt(PlaceOf(0), -1), nullptr);
+  EXPECT_EQ(tree_.NeighbourAt(PlaceOf(kLeaves - 1), 1), nullptr);
   EXPECT_EQ(PlaceOf(0).left, nullptr);
   EXPECT_EQ(PlaceOf(kLeaves - 1).right, nullptr);
 }

@@ -73,7 +73,7 @@ void InnerShortcuts<C, TreeNode>::Renew(uint64_t word) const {
   while (node->level > Shortcuts<Node>::kLowest) {
     const unsigned rank = RankOf(node, place.range);
     if (rank == kNone) break;
-    const auto* child = static_cast<const Node*>(node->children[rank]);
+    const auto* child = node->NodeAt(rank);
     if (child == nullptr) return;
     const uint64_t child_version = child->lock.ReadBegin();
     if (!node->lock.Validate(version)) return;
@@ -98,7 +98,7 @@ std::vector<uint64_t> InnerShortcuts<C, TreeNode>::UpperWords(size_t wanted) con
       const unsigned count = std::min<unsigned>(node->count, kInnerCapacity);
       words.insert(words.end(), node->words, node->words + count);
       for (unsigned i = 0; i <= count; ++i) {
-        below.push_back(static_cast<const Node*>(node->children[i]));
+        below.push_back(node->NodeAt(i));
       }
       if (!node->lock.Validate(version)) return {};
     }

@@ -35,6 +35,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,7 @@ class InnerTree {
  public:
   using Key = typename C::Key;
   using Separator = typename C::Separator;
-  using Node = InnerNode<C, Access::kHinted>;
+  using Node = InnerNode<C>;
   struct Child {
     Separator low;  // the tree takes ownership (SeparatorTexts)
     Below* node;
@@ -69,7 +70,7 @@ class InnerTree {
   };
 
   using Bounds = InnerBounds<C>;
-  using Place = InnerPlace<C, Below, Node>;
+  using Place = InnerPlace<C, Node>;
 
   InnerTree(DramArena& arena, SeparatorTexts& texts, Access access = {})
       : arena_(arena), texts_(texts), access_(access) {}
@@ -127,6 +128,12 @@ class InnerTree {
   // this parent, or the parent has changed.
   Below* MoveToNeighbour(bool left, Place* place, uint64_t* snapshot) const;
 
+  // The lower node at `distance` from the place, to be prefetched only. Null: none is known.
+  const Below* NeighbourAt(const Place& place, int distance) const {
+    const InnerChild child = place.ChildAt(distance);
+    return child.IsNull() ? nullptr : access_.BelowOf(child);
+  }
+
   // Locks the parent of the node that covers `key` and ensures that it has room for at least one
   // separator. The caller holds the lock of the lower node.
   Node* LockParent(const Key& key) { return LockWithRoom(key, 1); }
@@ -174,7 +181,7 @@ class InnerTree {
   Below* DescendBy(Start start, Choose choose, uint64_t* snapshot, VersionLock** lock = nullptr,
                    BlockHint* hint = nullptr) const;
   // How much of a lowest node is fetched before it is looked at.
-  enum class Fetch : uint8_t { kNothing, kChildren, kChildrenAndHints };
+  enum class Fetch : uint8_t { kNothing, kChildren };
   template <Fetch kFetch, class Start, class Choose>
   const Node* DescendToLowest(Start start, Choose choose, uint64_t* version, bool* is_root,
                               unsigned lowest = 1) const;
@@ -194,7 +201,7 @@ class InnerTree {
   static void SetBorder(const Entry& left, const Entry& right);
   static void JoinPieces(std::span<const Nodes> pieces);
   void MoveUpperHalf(Node* node, Node* right, unsigned middle, Separator up);
-  static void InsertChild(Node* node, unsigned position, Separator separator, void* child);
+  static void InsertChild(Node* node, unsigned position, Separator separator, InnerChild child);
   static void EraseChild(Node* node, unsigned position, unsigned rank);
   static void Rebase(Node* node);
 
@@ -280,12 +287,11 @@ const typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::D
     if (root_.load(std::memory_order_acquire) != node) return nullptr;
   }
   for (unsigned level = node->level; level > lowest; --level) {  // that of `node`: invariant 5
-    const auto* child = static_cast<const Node*>(node->children[choose(node, *version, *is_root)]);
+    const Node* child = node->NodeAt(choose(node, *version, *is_root));
     // Read from a changing node it may be null, or another node: both are detected.
     if (child == nullptr) return nullptr;
     // The levels above are so small that they are in the cache.
-    if (kFetch != Fetch::kNothing && level == 2) child->PrefetchChildren();
-    if (kFetch == Fetch::kChildrenAndHints && level == 2) child->PrefetchHints();
+    if (kFetch == Fetch::kChildren && level == 2) child->PrefetchChildren();
     const uint64_t child_version = child->lock.ReadBegin();
     if (!node->lock.Validate(*version)) return nullptr;
     node = child;
@@ -300,28 +306,25 @@ template <class C, class Below, class Access>
 template <bool kForWrite, class Start, class Choose>
 typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::FetchBy(
     Start start, Choose choose) const {
-  constexpr Fetch kFetch = kForWrite                  ? Fetch::kChildrenAndHints
-                           : Access::kFetchInnerNodes ? Fetch::kChildren
-                                                      : Fetch::kNothing;
+  constexpr Fetch kFetch =
+      kForWrite || Access::kFetchInnerNodes ? Fetch::kChildren : Fetch::kNothing;
   for (;;) {
     uint64_t version;
     bool is_root;
     const Node* node = DescendToLowest<kFetch>(start, choose, &version, &is_root);
     if (node == nullptr) [[unlikely]]
       continue;
-    const unsigned rank = choose(node, version, is_root);
-    auto* below = static_cast<Below*>(node->children[rank]);
-    if (below == nullptr) [[unlikely]]
+    const InnerChild& child = node->children[choose(node, version, is_root)];
+    if (child.IsNull()) [[unlikely]]
       continue;
+    Below* below = access_.BelowOf(child);
+    if constexpr (Access::kHinted) access_.PrefetchHinted(child.hint().block());
     if constexpr (kForWrite) {
-      const BlockHint hint = node->hints.At(rank);
-      if constexpr (Access::kHinted) access_.PrefetchHinted(hint.block());
       access_.PrefetchForWrite(below);
-      return {node, version, below, hint};
     } else {
       access_.PrefetchForRead(below);
-      return {node, version, below, {}};
     }
+    return {node, version, below, Access::kHinted ? child.hint() : BlockHint()};
   }
 }
 
@@ -354,9 +357,11 @@ struct InnerTree<C, Below, Access>::Way {
       its_version = node->lock.ReadBegin();
       if (!above->lock.Validate(version)) return;
     }
-    auto* below = static_cast<Below*>(node->children[Rank<Form>(node, key, Seek::kCovering)]);
-    if (below != nullptr) access.PrefetchForRead(below);
-    fetched = {node, its_version, below};
+    const InnerChild& child = node->children[Rank<Form>(node, key, Seek::kCovering)];
+    if (child.IsNull()) return;
+    fetched = {node, its_version, access.BelowOf(child)};
+    if constexpr (Access::kHinted) access.PrefetchHinted(child.hint().block());
+    access.PrefetchForRead(fetched.node);
   }
 };
 
@@ -372,7 +377,7 @@ void InnerTree<C, Below, Access>::BeginWay(const Key& key, Way* way) const {
       DescendToLowest<Fetch::kNothing>(shortcuts_.At(key), choose, &way->version, &is_root, 2);
   if (way->node == nullptr || way->node->level == 1) return;
   way->above = way->node;
-  way->node = static_cast<const Node*>(way->above->children[choose(way->above, 0, false)]);
+  way->node = way->above->NodeAt(choose(way->above, 0, false));
   if (way->node != nullptr) way->node->PrefetchForSearch();
 }
 
@@ -469,9 +474,10 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
   Place there = *place;
   there.rank += left ? -1u : 1u;
   there.SetBounds(count);
-  auto* node = static_cast<Below*>(parent->children[there.rank]);
-  // A pointer that may not be a node is not followed.
+  const InnerChild& child = parent->children[there.rank];
+  // What may not be a node is not followed.
   if (!parent->lock.Validate(place->version)) return nullptr;
+  Below* node = access_.BelowOf(child);
   *snapshot = access_.LockOf(node).ReadBegin();
   if (!parent->lock.Validate(place->version)) return nullptr;
   *place = there;
@@ -560,17 +566,16 @@ void InnerTree<C, Below, Access>::Rebase(Node* node) {
 
 template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::InsertChild(Node* node, unsigned position, Separator separator,
-                                              void* child) {
+                                              InnerChild child) {
   const unsigned behind = node->count - position;
   std::memmove(node->words + position + 1, node->words + position, behind * sizeof(uint64_t));
   std::memmove(node->children + position + 2, node->children + position + 1,
-               behind * sizeof(void*));
+               behind * sizeof(InnerChild));
   if constexpr (C::kRecords) {
     auto* at = node->separators.at;
     std::memmove(at + position + 1, at + position, behind * sizeof(Separator));
   }
   node->children[position + 1] = child;
-  node->hints.Insert(position + 1, node->count + 1u);
   ++node->count;
   node->SetSeparator(position, separator);
   if (!node->bounded) Rebase(node);
@@ -581,7 +586,8 @@ void InnerTree<C, Below, Access>::InsertAndUnlock(Node* parent, const Key& key,
                                                   std::span<const Child> children) {
   parent->lock.BeginPublish();
   unsigned position = Rank(parent, key, Seek::kCovering);
-  for (const Child& child : children) InsertChild(parent, position++, child.low, child.node);
+  for (const auto& [low, node] : children)
+    InsertChild(parent, position++, low, access_.ChildOf(node));
   parent->lock.EndPublish();
   parent->lock.Unlock();
 }
@@ -592,12 +598,11 @@ void InnerTree<C, Below, Access>::EraseChild(Node* node, unsigned position, unsi
   const unsigned behind = node->count - position - 1u;
   std::memmove(node->words + position, node->words + position + 1, behind * sizeof(uint64_t));
   std::memmove(node->children + rank, node->children + rank + 1,
-               (node->count - rank) * sizeof(void*));
+               (node->count - rank) * sizeof(InnerChild));
   if constexpr (C::kRecords) {
     auto* at = node->separators.at;
     std::memmove(at + position, at + position + 1, behind * sizeof(Separator));
   }
-  node->hints.Erase(rank, node->count + 1u);
   --node->count;
   if (!node->bounded) Rebase(node);
 }
@@ -621,7 +626,7 @@ template <class C, class Below, class Access>
 typename InnerTree<C, Below, Access>::Node* InnerTree<C, Below, Access>::GrowRoot(Node* old_root) {
   Node* root = NewNode(old_root->level + 1u);
   root->lock.InitLocked();
-  root->children[0] = old_root;
+  root->children[0] = InnerChild(old_root);
   if constexpr (C::kRecords) root->separators.low = C::MinusInfinity();
   Rebase(root);
   return root;
@@ -633,8 +638,7 @@ void InnerTree<C, Below, Access>::MoveUpperHalf(Node* node, Node* right, unsigne
   const unsigned moved = node->count - middle - 1;
   right->count = static_cast<uint16_t>(moved);
   std::memcpy(right->words, node->words + middle + 1, moved * sizeof(uint64_t));
-  std::memcpy(right->children, node->children + middle + 1, (moved + 1) * sizeof(void*));
-  node->hints.Move(middle + 1, node->count + 1u, right->hints);
+  std::memcpy(right->children, node->children + middle + 1, (moved + 1) * sizeof(InnerChild));
   right->bounded = node->bounded;
   if constexpr (C::kRecords) {
     std::memcpy(right->separators.at, node->separators.at + middle + 1, moved * sizeof(Separator));
@@ -659,7 +663,7 @@ void InnerTree<C, Below, Access>::SplitLocked(Node* node, const Key& key) {
   node->lock.BeginPublish();
   parent->lock.BeginPublish();
   const unsigned position = is_root ? 0 : Rank(parent, key, Seek::kCovering);
-  InsertChild(parent, position, up, right);
+  InsertChild(parent, position, up, InnerChild(right));
   parent->lock.EndPublish();
   if (is_root) root_.store(parent, std::memory_order_release);
   node->count = static_cast<uint16_t>(middle);
@@ -685,6 +689,13 @@ typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNod
   auto* space = static_cast<Node*>(arena_.Allocate(count * sizeof(Node)));
   node_count_.fetch_add(count, std::memory_order_relaxed);
   const uint64_t made_before = made_.fetch_add(count, std::memory_order_relaxed);
+  const auto child_of = [&](const Lower& lower) {
+    if constexpr (std::is_same_v<Lower, Child>) {
+      return access_.ChildOf(lower.node);
+    } else {
+      return InnerChild(lower.node);
+    }
+  };
   Nodes nodes;
   nodes.reserve(count);
   for (size_t n = 0; n < count; ++n) {
@@ -693,10 +704,10 @@ typename InnerTree<C, Below, Access>::Nodes InnerTree<C, Below, Access>::MakeNod
     node->level = static_cast<uint8_t>(level);
     node->lock.StartAt(made_before + n);
     node->count = static_cast<uint16_t>(part.end - part.begin - 1);
-    node->children[0] = below[part.begin].node;
+    node->children[0] = child_of(below[part.begin]);
     for (size_t i = part.begin + 1; i < part.end; ++i) {
       node->SetSeparator(static_cast<unsigned>(i - part.begin - 1), below[i].low);
-      node->children[i - part.begin] = below[i].node;
+      node->children[i - part.begin] = child_of(below[i]);
     }
     nodes.push_back({below[part.begin].low, node});
     if (n > 0) SetBorder(nodes[n - 1], nodes[n]);
@@ -765,9 +776,9 @@ std::vector<typename C::Separator> InnerTree<C, Below, Access>::Borders(size_t w
     Nodes below;
     for (const Entry& entry : nodes) {
       const auto* node = static_cast<const Node*>(entry.node);
-      below.push_back({entry.low, node->children[0]});
+      below.push_back({entry.low, node->NodeAt(0)});
       for (unsigned i = 0; i < node->count; ++i) {
-        below.push_back({node->SeparatorAt(i), node->children[i + 1]});
+        below.push_back({node->SeparatorAt(i), node->NodeAt(i + 1)});
       }
     }
     const bool lowest = static_cast<const Node*>(nodes[0].node)->level == 1;

@@ -66,7 +66,7 @@ auto InnerTree<C, Below, Access>::LockForRemoval(const Key& key, const Below* ch
     }
     const unsigned rank = Rank(node, key, Seek::kCovering);
     if (!node->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
-    if (node->children[rank] == child && (rank > 0 || heir == Heir::kEither)) {
+    if (access_.BelowOf(node->children[rank]) == child && (rank > 0 || heir == Heir::kEither)) {
       *parent = node;
       return Attempt::kDone;
     }
@@ -121,7 +121,7 @@ template <class C, class Below, class Access>
 auto InnerTree<C, Below, Access>::LowerRoot(Node* root, uint64_t snapshot) -> Attempt {
   if (root->level == 1 || root->count > 0) return Attempt::kCannot;
   if (!root->lock.TryUpgrade(snapshot)) return Attempt::kBusy;
-  auto* child = static_cast<Node*>(root->children[0]);
+  Node* child = root->NodeAt(0);
   const bool lowers = child->lock.TryLock();
   if (lowers) {
     root->lock.BeginPublish();
@@ -137,12 +137,11 @@ auto InnerTree<C, Below, Access>::LowerRoot(Node* root, uint64_t snapshot) -> At
 // The parent is locked and has two children or more.
 template <class C, class Below, class Access>
 auto InnerTree<C, Below, Access>::JoinChild(Node* parent, unsigned rank) -> Attempt {
-  const auto* node = static_cast<const Node*>(parent->children[rank]);
+  const Node* node = parent->NodeAt(rank);
   bool busy = false;
   for (unsigned position = rank == 0 ? 0 : rank - 1; position <= rank; ++position) {
     if (position == parent->count) break;
-    Family family{parent, position, static_cast<Node*>(parent->children[position]),
-                  static_cast<Node*>(parent->children[position + 1])};
+    Family family{parent, position, parent->NodeAt(position), parent->NodeAt(position + 1)};
     if (!family.TryLock()) {
       busy = true;
       continue;
@@ -170,7 +169,8 @@ void InnerTree<C, Below, Access>::Join(const Family& family) {
   for (unsigned i = 0; i < right->count; ++i) {
     left->SetSeparator(behind + 1 + i, right->SeparatorAt(i));
   }
-  std::memcpy(left->children + behind + 1, right->children, (right->count + 1) * sizeof(void*));
+  std::memcpy(left->children + behind + 1, right->children,
+              (right->count + 1) * sizeof(InnerChild));
   left->count = static_cast<uint16_t>(family.joint());
   left->bounded = right->bounded;
   if constexpr (C::kRecords) {
@@ -189,10 +189,10 @@ template <class C, class Below, class Access>
 void InnerTree<C, Below, Access>::Level(const Family& family) {
   const auto [parent, position, left, right] = family;
   Separator at[2 * kInnerCapacity + 1];
-  void* children[2 * kInnerCapacity + 2];
+  InnerChild children[2 * kInnerCapacity + 2];
   unsigned count = 0;
   const auto gather = [&](const Node* node) {
-    std::memcpy(children + count, node->children, (node->count + 1) * sizeof(void*));
+    std::memcpy(children + count, node->children, (node->count + 1) * sizeof(InnerChild));
     for (unsigned i = 0; i < node->count; ++i) at[count++] = node->SeparatorAt(i);
   };
   gather(left);
@@ -202,7 +202,7 @@ void InnerTree<C, Below, Access>::Level(const Family& family) {
   const auto fill = [&](Node* node, unsigned first, unsigned last) {
     node->count = static_cast<uint16_t>(last - first);
     for (unsigned i = first; i < last; ++i) node->SetSeparator(i - first, at[i]);
-    std::memcpy(node->children, children + first, (last - first + 1) * sizeof(void*));
+    std::memcpy(node->children, children + first, (last - first + 1) * sizeof(InnerChild));
   };
   family.BeginPublish();
   fill(left, 0, middle);

@@ -95,8 +95,8 @@ class Model {
     }
     uint64_t snapshot;
     Below* heir = nullptr;
-    if (parent->children[0] == at->second) {
-      heir = static_cast<Below*>(parent->children[1]);
+    if (parent->children[0].node() == at->second) {
+      heir = static_cast<Below*>(parent->children[1].node());
       heir->low = at->first;
     }
     tree_.RemoveAndUnlock(parent, key);

@@ -16,10 +16,10 @@
 
 namespace lodgekv {
 
-template <class Node>
+template <class Node, class Arena = DramArena>
 class NodePool {
  public:
-  explicit NodePool(DramArena& dram) : dram_(dram) {}
+  explicit NodePool(Arena& dram) : dram_(dram) {}
 
   uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
@@ -66,7 +66,7 @@ class NodePool {
     count_.store(count_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
 
-  DramArena& dram_;
+  Arena& dram_;
   std::atomic<uint64_t> count_{0};  // changes under the mutex
   std::mutex mutex_;
   std::vector<Node*> free_;

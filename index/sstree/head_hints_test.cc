@@ -35,6 +35,16 @@ TEST_F(HeadHintsTest, AWriteNotesTheHeadThatItCameTo) {
   }
 }
 
+TEST_F(HeadHintsTest, ALeafHasOneFromTheBeginning) {
+  OpenTree tree(TestEngine::Options{});
+  tree.Write(0);  // before it the only leaf had no head
+  for (uint64_t i = 1; i < kKeys; ++i) {
+    // Ascending keys begin leaves that no other write has come to yet.
+    tree.Write(i);
+    ASSERT_NE(HintOf(tree, i), 0u) << i;
+  }
+}
+
 TEST_F(HeadHintsTest, ATreeCanBeWithoutThem) {
   OpenTree tree(TestEngine::Options{{"head_hints", "0"}});
   for (uint64_t i = 0; i < kKeys; ++i) tree.Write(KeyAt(i));

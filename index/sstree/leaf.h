@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "index/node/dram_range.h"
 #include "index/node/inner_tree.h"
 #include "index/node/pending_words.h"
 #include "index/node/prefetch.h"
@@ -86,18 +87,25 @@ static_assert(sizeof(Leaf) == 40);
 // read that waits for each of its misses takes a tenth less time when a node's lines are fetched at
 // once. (Independent reads, which overlap anyway, take some hundredths more.)
 //
-// A writer needs the head's lines, to which only the leaf leads: hints of heads, beside the
-// pointers to the leaves, have them on their way together with the leaf.
+// The head's lines, to which only the leaf leads, are on their way together with the leaf: inner
+// nodes have hints of heads beside the numbers of the leaves.
 struct LeafAccess : OwnLock<Leaf> {
   static constexpr bool kFetchInnerNodes = true;
   static constexpr bool kHinted = true;
 
-  explicit LeafAccess(const char* pool_base) : base(pool_base) {}
+  InnerChild ChildOf(const Leaf* leaf) const {
+    return InnerChild::OfNumber(range->NumberOf(leaf), hints ? leaf->place.head() : 0);
+  }
+  Leaf* BelowOf(const InnerChild& child) const {
+    return static_cast<Leaf*>(range->At(child.number()));
+  }
   void PrefetchHinted(pmem::Offset head) const {
     if (head != 0) PrefetchLines(base + head, sizeof(media::Subnode));
   }
 
-  const char* const base;
+  const char* base;        // of the pool
+  const DramRange* range;  // of all leaves
+  bool hints;
 };
 
 }  // namespace lodgekv::sstree

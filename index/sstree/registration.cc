@@ -21,7 +21,7 @@ constexpr EngineOption kOptions[] = {
     {"fill_holes", 1, 0, 1, "switch: an insert uses free slots of overflow subnodes"},
     {"drop_leaves", 1, 0, 1, "switch: a leaf goes with its last pair; off: at the next opening"},
     {"head_hints", 1, 0, 1,
-     "switch: addresses of heads, in DRAM, by which a write fetches them with the leaves"},
+     "switch: addresses of heads, in DRAM, by which they are fetched with the leaves"},
 };
 
 }  // namespace

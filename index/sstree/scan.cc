@@ -51,7 +51,7 @@ class Cursor {
   const sstree::Leaf* LeafAhead(unsigned distance, bool reverse, uint64_t wanted) const {
     if (wanted <= distance * kUsualPairs) return nullptr;
     const int step = static_cast<int>(distance);
-    return place_.NeighbourAt(reverse ? -step : step);
+    return tree_.inner.NeighbourAt(place_, reverse ? -step : step);
   }
 
   const TreeState<C>& tree_;

@@ -82,7 +82,7 @@ template <class C>
 MemoryUse SsTree<C>::GetMemoryUse() const {
   MemoryUse use;
   use.medium_bytes = tree_.subnodes.used_units() * sizeof(media::Subnode) + tree_.slab.used_bytes();
-  use.dram_bytes = tree_.dram.used_bytes();
+  use.dram_bytes = tree_.dram.used_bytes() + tree_.leaf_range.used_bytes();
   return use;
 }
 

@@ -42,9 +42,8 @@ TreeState<C>::TreeState(const EngineContext& context)
             [this](SeparatorTexts::Batch gone) {
               reclaimer.AfterEpochs([this, gone = std::move(gone)] { texts.Free(gone); });
             }),
-      leaves(dram),
       commits(medium.long_fences()),
-      inner(dram, texts, LeafAccess(pool.base())),
+      inner(dram, texts, LeafAccess{{}, pool.base(), &leaf_range, parameters.head_hints}),
       intents(pool, slab, pool.engine_area().subspan(media::kIntents, BatchIntents::kRoots)),
       background("sstree", medium.tracer()),
       reclaimer(slab, background),

@@ -134,7 +134,8 @@ struct TreeState {
   C codec;
   const StoredValues<C> values;
   SeparatorTexts texts;
-  NodePool<Leaf> leaves;
+  DramRange leaf_range;
+  NodePool<Leaf, DramRange> leaves{leaf_range};
   const LeafCommits<Leaf> commits;
   Inner inner;
   KeyLocks key_locks;
