@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -280,9 +281,23 @@ absl::Status StoreImpl::CheckIdentity(const pmem::PoolIdentity& there,
   return absl::OkStatus();
 }
 
+// What make() returns; or, if that does not get the memory that it needs, an error that says so.
+template <class Make>
+absl::StatusOr<std::unique_ptr<Engine>> IfThereIsMemory(const EngineInfo& engine, Make make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the engine ", std::string(engine.name), " does not get the memory that it needs",
+        "; or not the addresses, where `ulimit -v` limits them"));
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Engine>> StoreImpl::MakeEngine(const StoreOptions& options) {
-  return options.bulk_load.has_value() ? engine_info_->bulk_load(context_, *options.bulk_load)
-                                       : engine_info_->create(context_);
+  return IfThereIsMemory(*engine_info_, [&] {
+    return options.bulk_load.has_value() ? engine_info_->bulk_load(context_, *options.bulk_load)
+                                         : engine_info_->create(context_);
+  });
 }
 
 absl::Status StoreImpl::CreateEngine(const StoreOptions& options) {
@@ -298,7 +313,8 @@ absl::Status StoreImpl::CreateEngine(const StoreOptions& options) {
 
 absl::Status StoreImpl::RecoverEngine() {
   context_.pool = pool_.get();
-  absl::StatusOr<std::unique_ptr<Engine>> engine = engine_info_->recover(context_, &info_.recovery);
+  absl::StatusOr<std::unique_ptr<Engine>> engine = IfThereIsMemory(
+      *engine_info_, [&] { return engine_info_->recover(context_, &info_.recovery); });
   if (!engine.ok()) return engine.status();
   KeepEngine(*std::move(engine));
   info_.recovery.clean = pool_->was_clean();

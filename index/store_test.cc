@@ -347,6 +347,25 @@ TEST_F(StoreTest, AFailedCreationLeavesNoPool) {
   EXPECT_TRUE(Open()->info().created);
 }
 
+TEST_F(StoreTest, AnEngineThatGetsNoMemoryIsRefused) {
+  info_.create = [](const EngineContext&) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    throw std::bad_alloc();
+  };
+  const absl::Status created = OpenError();
+  EXPECT_EQ(created.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(created.message(), AllOf(HasSubstr("fake"), HasSubstr("ulimit -v")));
+  EXPECT_EQ(dir_.Names(), "");
+  info_ = FakeInfo();
+  Write(*Open(), 2);
+  info_.recover = [](const EngineContext&,
+                     RecoveryReport*) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    throw std::bad_alloc();
+  };
+  EXPECT_EQ(OpenError().code(), absl::StatusCode::kResourceExhausted);
+  info_ = FakeInfo();
+  EXPECT_EQ(Open()->engine().CountKeys(), 2u);
+}
+
 TEST_F(StoreTest, AFailedRecoveryLeavesThePoolAlone) {
   Write(*Open(), 2);
   script.recover = absl::DataLossError("leaf 7 is damaged");

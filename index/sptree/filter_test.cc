@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <memory>
-#include <string>
 
+#include "index/node/open_tree_test_util.h"
 #include "index/sptree/leaf_image.h"
 #include "index/sptree/leaf_search.h"
 #include "index/sptree/sptree_test_util.h"
@@ -38,35 +37,18 @@ TEST(BloomFilterTest, AFullLeafLetsOneAbsentKeyInTwentyThrough) {
   EXPECT_GE(share, 0.01);
 }
 
-// A tree without its engine, so that its Mnodes can be looked at.
-class OpenTree {
+class OpenTree : public OpenTreeOf<TreeState<C>, PairWriter<C>> {
  public:
-  OpenTree() : arena_(uint64_t{64} << 20) {
-    arena_.options().chunk_bytes = uint64_t{64} << 10;
-    pmem::PoolIdentity identity = pmem::TestArena::Identity();
-    identity.key_format = KeyFormat::kFixed64;
-    pool_ = arena_.Create(identity);
-    context_.pool = pool_.get();
-    context_.key_format = KeyFormat::kFixed64;
-    context_.options = *OptionValues::Parse(GetEngineInfo().options, {});
-    tree_ = std::make_unique<TreeState<C>>(context_);
-    writer_ = std::make_unique<PairWriter<C>>(*tree_);
-    Mnode<C>* mnode = tree_->mnodes.New();
-    SetMnode(tree_->codec, tree_->BnodeAt(tree_->space.Take(unused_)), 0, {}, mnode);
-    tree_->top.Build({&mnode, 1});
+  OpenTree() : OpenTreeOf(GetEngineInfo(), {}) {
+    TreeState<C>& tree = state();
+    Mnode<C>* mnode = tree.mnodes.New();
+    SetMnode(tree.codec, tree.BnodeAt(tree.space.Take(unused_)), 0, {}, mnode);
+    tree.top.Build({&mnode, 1});
   }
-  ~OpenTree() { tree_->background.Stop(); }
 
-  void Write(uint64_t key, bool remove = false) {
-    const std::string text = Text(key);
-    WriteResult result;
-    const WriteOp op{
-        .kind = remove ? WriteKind::kDelete : WriteKind::kPut, .key = text, .value = text};
-    ASSERT_EQ((PointWrites<C, PairWriter<C>>::Write(*writer_, op, &result, {})), Outcome::kOk);
-  }
   const Mnode<C>& LeafOf(uint64_t key) const {
     uint64_t snapshot;
-    return *tree_->top.Find(C::KeyOfWord(key), &snapshot);
+    return *state().top.Find(C::KeyOfWord(key), &snapshot);
   }
   // Share of the searches for absent keys that read the leaf.
   double PassedShare() const {
@@ -79,12 +61,7 @@ class OpenTree {
   }
 
  private:
-  pmem::TestArena arena_;
-  std::unique_ptr<pmem::Pool> pool_;
-  EngineContext context_;
   LeafSpace::Spare unused_;
-  std::unique_ptr<TreeState<C>> tree_;
-  std::unique_ptr<PairWriter<C>> writer_;
 };
 
 // Keys go with their splits and deletes: filters are made anew.
