@@ -124,6 +124,13 @@ class Daemon:
                 "SERVER_STATE_SERVING", "SERVER_STATE_READ_ONLY_FULL")
         return False
 
+    def memory(self, name="VmRSS"):
+        """In bytes; VmHWM is the most so far."""
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) << 10
+        raise DaemonError(f"no {name}:\n{self.tail()}")
+
     def tail(self):
         return self.log.read_text(errors="replace")[-4000:]
 

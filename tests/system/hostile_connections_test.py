@@ -24,6 +24,7 @@ import system_test
 PUT = "/lodgekv.v1.KvService/Put"
 CHECK = "/grpc.health.v1.Health/Check"
 WATCH = "/grpc.health.v1.Health/Watch"
+MIB = daemon.MIB
 MOST_MIB = 40  # that an attack which is to be cut at once may add
 
 
@@ -69,25 +70,18 @@ class HostileTest(system_test.SystemTest):
         server.ask("put", "served", "yes")
         self.assertLess(time.monotonic() - begin, 2 * daemon.SLOWER)
 
-    @staticmethod
-    def mib(server, name="VmRSS"):
-        for line in pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) / 1024
-        raise AssertionError(f"no {name}")
-
     @contextlib.contextmanager
     def at_most(self, server, more):
         """The most memory within adds no more than that."""
-        before = self.mib(server)
+        before = server.memory()
         # Resets the kernel's peak value.
         pathlib.Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
         yield
-        most, after = self.mib(server, "VmHWM"), self.mib(server)
-        print(f"{self.id().rsplit('.', 1)[1]}: {before:.0f} MiB before, {most:.0f} at most, "
-              f"{after:.0f} after", flush=True)
+        most, after = server.memory("VmHWM"), server.memory()
+        print(f"{self.id().rsplit('.', 1)[1]}: {before / MIB:.0f} MiB before, {most / MIB:.0f} at "
+              f"most, {after / MIB:.0f} after", flush=True)
         if not daemon.SANITIZED:
-            self.assertLess(most - before, more)
+            self.assertLess((most - before) / MIB, more)
 
     def connect_bare(self, address, count, source="127.0.0.1"):
         """So many connections that say nothing; those that were let in, to be closed."""

@@ -35,21 +35,13 @@ class HostileRequestsTest(system_test.SystemTest):
     def serve(self, **flags):
         return self.daemon(self.folder(), engine="dram", threads=2, **flags)
 
-    def status_of(self, server, name):
-        """In bytes, of /proc/PID/status."""
-        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith(name))
-
-    def resident(self, server):
-        return self.status_of(server, "VmRSS")
-
     def descriptors(self, server):
         return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
     def await_resident(self, server, most, message):
         if daemon.SANITIZED:
-            return self.resident(server)
-        return self.await_at_most(lambda: self.resident(server), most, message)
+            return server.memory()
+        return self.await_at_most(server.memory, most, message)
 
     def await_at_most(self, measure, most, message):
         """Until measure() is at most that; the last measure."""
@@ -91,11 +83,11 @@ class HostileRequestsTest(system_test.SystemTest):
     def leave_nothing(self, what, method, message, code):
         server = self.serve(max_invalid_size_per_second=0)
         self.quiet_rate(server, 0.5)
-        before = self.resident(server)
+        before = server.memory()
         with raw_client.channel(server.server) as made:
             for _ in range(9):
                 self.assertEqual(raw_client.code_of(made, method, message), code)
-        peak = self.status_of(server, "VmHWM")
+        peak = server.memory("VmHWM")
         after = self.await_resident(server, before + 64 * MIB, f"{what} pin memory")
         print(f"{what}: {before // MIB} MiB before, peak "
               f"{peak // MIB} MiB, {after // MIB} MiB after 9")
@@ -265,7 +257,7 @@ class HostileRequestsTest(system_test.SystemTest):
                     self.bomb(server, port, method, algorithm)
 
     def bomb(self, server, port, method, algorithm):
-        before = self.status_of(server, "VmHWM")
+        before = server.memory("VmHWM")
         with raw_client.channel(port, **{"grpc.max_send_message_length": -1}) as made:
             send = made.unary_unary(method)
             with self.assertRaises(grpc.RpcError) as caught:
@@ -273,7 +265,7 @@ class HostileRequestsTest(system_test.SystemTest):
                      timeout=raw_client.SECONDS)
         self.assertEqual(caught.exception.code(), grpc.StatusCode.UNIMPLEMENTED,
                          caught.exception.details())
-        peak = self.status_of(server, "VmHWM")
+        peak = server.memory("VmHWM")
         print(f"a bomb of 256 MiB: peak {before // MIB} MiB before, {peak // MIB} MiB after")
         self.assertLess(peak, before + 32 * MIB)
 
