@@ -314,7 +314,8 @@ typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::Fetch
     const Node* node = DescendToLowest<kFetch>(start, choose, &version, &is_root);
     if (node == nullptr) [[unlikely]]
       continue;
-    const InnerChild& child = node->children[choose(node, version, is_root)];
+    const InnerChild& place = node->children[choose(node, version, is_root)];
+    const InnerChild child = place;  // that may change meanwhile
     if (child.IsNull()) [[unlikely]]
       continue;
     Below* below = access_.BelowOf(child);
@@ -324,7 +325,7 @@ typename InnerTree<C, Below, Access>::Fetched InnerTree<C, Below, Access>::Fetch
     } else {
       access_.PrefetchForRead(below);
     }
-    return {node, version, below, Access::kHinted ? child.hint() : BlockHint()};
+    return {node, version, below, Access::kHinted ? place.hint() : BlockHint()};
   }
 }
 
@@ -357,7 +358,7 @@ struct InnerTree<C, Below, Access>::Way {
       its_version = node->lock.ReadBegin();
       if (!above->lock.Validate(version)) return;
     }
-    const InnerChild& child = node->children[Rank<Form>(node, key, Seek::kCovering)];
+    const InnerChild child = node->children[Rank<Form>(node, key, Seek::kCovering)];
     if (child.IsNull()) return;
     fetched = {node, its_version, access.BelowOf(child)};
     if constexpr (Access::kHinted) access.PrefetchHinted(child.hint().block());
@@ -474,7 +475,7 @@ Below* InnerTree<C, Below, Access>::MoveToNeighbour(bool left, Place* place,
   Place there = *place;
   there.rank += left ? -1u : 1u;
   there.SetBounds(count);
-  const InnerChild& child = parent->children[there.rank];
+  const InnerChild child = parent->children[there.rank];
   // What may not be a node is not followed.
   if (!parent->lock.Validate(place->version)) return nullptr;
   Below* node = access_.BelowOf(child);
