@@ -115,6 +115,7 @@ constexpr auto kAllCanaries = WithBatchIntents(kCanaries);
 
 constexpr Canary kScheduleCanaries[] = {
     {"a change is seen before it is durable", "publication", Bc(9), LateFence("sstree.change.3")},
+    {"one line is seen before it is durable", "publication", Bc(9), LateFence("sstree.head.2")},
     {"a value is seen before it is durable", "publication", Bc(9), LateFence("sstree.update.1")},
     {"a dropped leaf is missed before that is durable", "publication", Bc(9),
      LateFence("sstree.drop.1")},
