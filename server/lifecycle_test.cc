@@ -23,21 +23,30 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+// A store whose recovery goes on in the background until the test says how it ended.
+struct RecoveringStore {
+  RecoveringStore() {
+    auto faults = std::make_shared<Faults>();
+    faults->recovery = [] { return RecoveryState{.finished = false}; };
+    hooks = HooksOf(faults);
+    hooks.open_store = [this, open = hooks.open_store](const StoreOptions& options) {
+      end = options.on_recovery_end;
+      return open(options);
+    };
+  }
+
+  DaemonHooks hooks;
+  RecoveryEnd end;
+};
+
 TEST(LifecycleTest, LogsHowRecoveryInTheBackgroundEnded) {
-  auto faults = std::make_shared<Faults>();
-  faults->recovery = [] { return RecoveryState{.finished = false}; };
-  DaemonHooks hooks = HooksOf(faults);
-  RecoveryEnd on_end;
-  hooks.open_store = [&, open = hooks.open_store](const StoreOptions& options) {
-    on_end = options.on_recovery_end;
-    return open(options);
-  };
+  RecoveringStore store;
   ::testing::internal::CaptureStderr();
-  Daemon daemon(TestConfig(), hooks);
+  Daemon daemon(TestConfig(), store.hooks);
   ASSERT_TRUE(daemon.Listen().ok());
   ASSERT_TRUE(daemon.OpenStore().ok());
-  on_end({.report = RecoveryReport{.keys = 9}});
-  on_end({.error = absl::DataLossError("leaf 7")});
+  store.end({.report = RecoveryReport{.keys = 9}});
+  store.end({.error = absl::DataLossError("leaf 7")});
   FlushLog();
   const std::string log = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, AllOf(HasSubstr("continues in the background"),
@@ -46,26 +55,19 @@ TEST(LifecycleTest, LogsHowRecoveryInTheBackgroundEnded) {
 }
 
 TEST(LifecycleTest, HealthSaysWhenNothingOfARecoveryIsLeft) {
-  auto faults = std::make_shared<Faults>();
-  faults->recovery = [] { return RecoveryState{.finished = false}; };
-  DaemonHooks hooks = HooksOf(faults);
-  RecoveryEnd on_end;
-  hooks.open_store = [&, open = hooks.open_store](const StoreOptions& options) {
-    on_end = options.on_recovery_end;
-    return open(options);
-  };
+  RecoveringStore store;
   Config config = TestConfig();
   config.health_listen = "127.0.0.1:0";
-  Daemon daemon(config, hooks);
+  Daemon daemon(config, store.hooks);
   ASSERT_TRUE(daemon.Listen().ok());
   const auto health =
       grpc::CreateChannel(daemon.health_address(), grpc::InsecureChannelCredentials());
   ASSERT_TRUE(daemon.OpenStore().ok());
   EXPECT_EQ(HealthOf(health), "SERVING");
   EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "NOT_SERVING");
-  on_end({.error = absl::DataLossError("leaf 7")});
+  store.end({.error = absl::DataLossError("leaf 7")});
   EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "NOT_SERVING");
-  on_end({});
+  store.end({});
   EXPECT_EQ(HealthOf(health, "lodgekv.recovery"), "SERVING");
 }
 
