@@ -54,7 +54,8 @@ class ConcurrencyTest : public ConformanceTest {
       for (const std::string& mistake : client->mistakes()) ADD_FAILURE() << mistake;
     }
     if (harness().persistent()) {
-      ASSERT_TRUE(harness().KillAndReopen().ok());
+      const absl::Status reopened = harness().KillAndReopen();
+      ASSERT_TRUE(reopened.ok()) << reopened;
       HistoryClient after(engine(), format(), shape.keys, shape.threads + 1);
       ReadAll(after, shape.keys);
       all.Merge(after.histories());

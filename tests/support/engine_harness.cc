@@ -1,7 +1,10 @@
 #include "tests/support/engine_harness.h"
 
+#include <cstddef>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "tests/support/pool_identity.h"
 #include "tests/support/random.h"
@@ -67,10 +70,18 @@ absl::Status EngineHarness::CloseAndReopen() {
 }
 
 absl::Status EngineHarness::KillAndReopen() {
+  std::unique_lock<std::mutex> frozen;
+  if (journal_) frozen = journal_->Freeze();
   ArenaMemory image = memory_->Copy();
+  std::vector<std::byte> journal;
+  if (journal_) {
+    journal = journal_->content();
+    frozen.unlock();
+  }
   engine_.reset();
   pool_.reset();
   *memory_ = std::move(image);
+  if (journal_) journal_->Restore(std::move(journal));
   return RecoverEngine();
 }
 
