@@ -11,7 +11,7 @@ namespace lodgekv {
 // Inner nodes have the addresses of lower nodes.
 template <class Below>
 struct ByAddress {
-  // Inner nodes have hints of blocks for writers, beside numbers of lower nodes. Then there is
+  // Inner nodes have hints of blocks, beside numbers of lower nodes. Then there is
   //   void PrefetchHinted(pmem::Offset block) const;
   static constexpr bool kHinted = false;
   static InnerChild ChildOf(Below* below) { return InnerChild(below); }
